@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-EXTRAS := hub,models,st,regions,build,ray,train,plot,logs,board,postgres,docs,dev
+EXTRAS := hub,models,st,regions,build,ray,train,plot,logs,board,docs,dev
 
 .PHONY: demo demo-build demo-documents serve test test-slow test-all coverage pythons mutants gates extras test-cost stable explore lock package release-check lint types docs pictures site bench
 .PHONY: real-encoder levels encoder clean

@@ -1,18 +1,16 @@
-"""How long the board's pages take: 200 models, 10 benchmarks, 8,000 items each, every outcome stored.
+"""How long the board's pages take: 30 models, 5 benchmarks, 1,000 items each, every outcome in memory.
 
     python bench/board.py        # some four minutes
 
-Rows go in by the functions that read run folders, without the folders' JSON, in the number and size that such folders
-have. The record says how long a page takes that is made anew (`made`: gathered, rendered, packed), and what readers
-wait: one, a hundred at once, and a hundred while files of scores are sent and measured, each of which makes the board
-show a new record. The server is `tellapart serve` with one hidden benchmark, in a process of its own; the readers share
-the machine with it and with its measuring process.
+The record says how long a start reads the run folders and what memory they take, how long a page takes that is made
+anew (`made`: gathered, rendered, packed), and what readers wait: one, a hundred at once, and a hundred while files of
+scores are sent and measured, each of which makes the board show a new record. The server is `tellapart serve` with one
+hidden benchmark, in a process of its own; the readers share the machine with it and with its measuring process.
 """
 
 from __future__ import annotations
 
 import gc
-import hashlib
 import io
 import json
 import os
@@ -34,26 +32,31 @@ import numpy as np
 from board_readers import read
 from fastapi.testclient import TestClient
 from PIL import Image
-from sqlalchemy import insert
-from sqlmodel import Session, select
+from psutil import Process
 
 from tellapart.board.app import create_app
-from tellapart.board.records import add_benchmark, add_model, rank
+from tellapart.board.records import Board, rank
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import RAW, Benchmark, Entry, Item, Model, Score, Source, Store, Vector, pack
 from tellapart.board.submissions.accounts import Database
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item as Pair
-from tellapart.metrics.pairs import PAIR_METRICS
+from tellapart.data.pairset import Outline
+from tellapart.data.scores import Scores
+from tellapart.evaluation.evaluate import tabulate_units, yield_samples
+from tellapart.models.scoring.score import Scored
 from tellapart.records.machine import this_machine
-from tellapart.records.result import BenchmarkResult
-from tellapart.stats.intervals import wilson
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import write_samples
+from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 RECORD = Path(__file__).parent / "records" / "board.json"
-MODELS, BENCHMARKS, ITEMS = 200, 10, 8_000
+MODELS, BENCHMARKS, ITEMS = 30, 5, 1_000
 NAMES = ("text_score", "image_score", "group_score")
-#: Tag -> its values; and the bytes of a record: an entry of `make demo` has 324 numbers and 6.5 kB.
-TAGS, RECORD_BYTES = {"type": 10, "source": 30, "scene": 60}, 6_500
+#: Tag -> its values.
+TAGS = {"type": 10, "source": 20}
+IDS = tuple(f"i{k}" for k in range(ITEMS))
+TAGGED = tuple({tag: f"{tag} {k % count}" for tag, count in TAGS.items()} for k in range(ITEMS))
 PAGES = ("/", "/benchmarks/b0", "/benchmarks/b0/by/type/group_score", "/benchmarks/b0/items/17", "/models/m0", "/ranks")
 MIXED = (*PAGES, "/pareto/latency", "/compare", "/?format=json", "/benchmarks/b1?format=csv", "/static/board.css")
 REPEATS, READERS, SECONDS = 15, 100, 30.0
@@ -74,107 +77,56 @@ largest_share = 1000.0
 """
 
 
-def fill(store: Store, folder: Path) -> None:
-    """Write the rows of every model on every benchmark."""
+def fill(folder: Path) -> None:
+    """Write the run folders of every model, each with all benchmarks."""
     rng = np.random.default_rng(0)
-    skills = np.sort(rng.normal(1.5, 0.5, MODELS))[::-1]
-    record = BenchmarkResult(title="", fingerprint="", shape=(2, 2), kind="similarity", metrics={}, origin="")
-    with store.session() as session:
-        source = _source(session, folder)
-        models = [
-            add_model(session, Model(slug=f"m{k}", name=f"m{k}", label=f"m{k}", kind="model", identity=f"m{k}"))
-            for k in range(MODELS)
-        ]
+    machine = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, versions={}, command="python bench/board.py")
+    for model, skill in enumerate(np.sort(rng.normal(1.5, 0.5, MODELS))[::-1]):
+        path, records = folder / "runs" / f"m{model}", {}
         for number in range(BENCHMARKS):
-            own = record.model_copy(update={"title": f"Benchmark {number}", "fingerprint": f"{number}"})
-            benchmark = add_benchmark(session, f"b{number}", own, [])
-            benchmark.n, benchmark.headline, benchmark.items_digest = ITEMS, list(NAMES), "bench"
-            session.execute(insert(Item), [{"benchmark_id": benchmark.id, **_item(k)} for k in range(ITEMS)])
-            for model, skill in zip(models, skills, strict=True):
-                entry = Entry(
-                    model_id=model.id or 0,
-                    benchmark_id=benchmark.id or 0,
-                    source_id=source.id or 0,
-                    started="",
-                    folder="x",
-                    record={"bytes": "x" * RECORD_BYTES},
-                )
-                session.add(entry)
-                session.flush()
-                scores = rng.normal(size=(ITEMS, 2, 2)).astype(np.float32) + np.float32(skill) * np.eye(2)
-                _numbers(session, entry, scores.astype(np.float32))
+            values = (rng.normal(size=(ITEMS, 2, 2)) + skill * np.eye(2)).astype(np.float32)
+            outline = Outline(IDS, (2, 2), IDS, TAGGED)
+            scores = Scores(IDS, values, "similarity")
+            (units,) = measure_pairs(ListedPairs(outline), Scored(scores))
+            table = tabulate_units([units])
+            records[f"b{number}"] = BenchmarkResult(
+                title=f"Benchmark {number}",
+                fingerprint=f"{number}",
+                shape=(2, 2),
+                kind="similarity",
+                origin="made",
+                samples=write_samples(path, f"b{number}", yield_samples(units)),
+                **{name: getattr(table, name) for name in ("metrics", "by", "macro", "curves")},
+            )
+        write_result(path, Result(run=machine, model=ModelRecord(name=f"m{model}"), benchmarks=records))
 
 
-def _source(session: Session, folder: Path) -> Source:
-    """The file that all rows are said to be from; it is there, so the server keeps them."""
-    path = folder.resolve() / "runs" / "results.json"
-    path.parent.mkdir()
-    path.write_text("{}")
-    source = Source(path=str(path), digest=hashlib.sha256(path.read_bytes()).hexdigest(), kind="run")
-    session.add(source)
-    return source
+def read_anew(folder: Path) -> tuple[Board, dict[str, float]]:
+    """Read all runs, as a start does; return the board, its seconds and its memory."""
+    before = Process().memory_info().rss
+    started, board = time.perf_counter(), Board(BoardSettings(runs=(folder / "runs",)))
+    board.read_in(print)
+    gc.collect()
+    megabytes = round((Process().memory_info().rss - before) / 1e6)
+    return board, {"seconds": round(time.perf_counter() - started, 1), "megabytes": megabytes}
 
 
-def _item(k: int) -> dict[str, object]:
-    return {
-        "position": k,
-        "name": f"i{k}",
-        "unit": "item",
-        "cluster": f"i{k}",
-        "gold": "",
-        "tags": {tag: f"{tag} {k % count}" for tag, count in TAGS.items()},
-        "images": [],
-        "texts": ["a", "b"],
-    }
+def ranked(board: Board) -> float:
+    """Seconds that the tiers of a benchmark's three metrics take."""
+    tables = board.tables
+    started = time.perf_counter()
+    for metric in NAMES:
+        rank(tables, tables.benchmarks["b0"], metric, tables.entries_of(benchmark="b0"))
+    return time.perf_counter() - started
 
 
-def _numbers(session: Session, entry: Entry, scores: np.ndarray) -> None:
-    rows = [{"entry_id": entry.id, "metric": RAW, "data": pack(scores), "tied": b""}]
-    numbers = []
-    for metric in PAIR_METRICS:
-        if metric.name not in NAMES:
-            continue
-        right = metric.per_item(scores)
-        rows.append({"entry_id": entry.id, "metric": metric.name, "data": pack(right), "tied": b""})
-        interval = wilson(int(right.sum()), ITEMS)
-        same = {
-            "entry_id": entry.id,
-            "benchmark_id": entry.benchmark_id,
-            "metric": metric.name,
-            "low": interval.low,
-            "high": interval.high,
-            "chance": metric.chance((2, 2)),
-            "ties": 0,
-            "deviation": False,
-        }
-        numbers.append({**same, "tag": "", "value_of": "", "value": float(right.mean()), "n": ITEMS})
-        for tag, count in TAGS.items():
-            means = [float(right[k::count].mean()) for k in range(count)]
-            numbers += [
-                {**same, "tag": tag, "value_of": f"{tag} {k}", "value": mean, "n": ITEMS // count}
-                for k, mean in enumerate(means)
-            ]
-            numbers.append({**same, "tag": tag, "value_of": "", "value": float(np.mean(means)), "n": ITEMS})
-    session.execute(insert(Vector), rows)
-    session.execute(insert(Score), numbers)
-
-
-def ranked(store: Store) -> float:
-    """Seconds that the tiers of a benchmark's three metrics take; what was written is kept."""
-    with store.session() as session:
-        benchmark = session.exec(select(Benchmark).where(Benchmark.slug == "b0")).one()
-        started = time.perf_counter()
-        rank(session, benchmark)
-        return time.perf_counter() - started
-
-
-def made_anew(store: Store) -> dict[str, dict[str, float]]:
+def made_anew(board: Board) -> dict[str, dict[str, float]]:
     """Median milliseconds of a page that is not in memory: gathered, rendered, sent; wall time, and processor time."""
     found = {}
     for path in PAGES:
         times = []
         for _ in range(REPEATS):
-            client = TestClient(create_app(BoardSettings(), store))  # an application that has made nothing yet
+            client = TestClient(create_app(board))  # an application that has made nothing yet
             client.get("/static/icon.svg")
             gc.collect()  # what making the application left behind is no page's cost
             started = time.perf_counter(), time.process_time()
@@ -210,8 +162,7 @@ def free_port() -> int:
 
 def start_server(folder: Path, port: int) -> subprocess.Popen[bytes]:
     """Serve the board from another process, and return it when it answers."""
-    database = f"sqlite:///{folder}/board.sqlite"
-    command = ["serve", "--board", str(folder / "board.toml"), "--database", database, "--port", str(port)]
+    command = ["serve", "--board", str(folder / "board.toml"), "--port", str(port)]
     server = subprocess.Popen([sys.executable, "-m", "tellapart", *command], stdout=subprocess.DEVNULL)
     while server.poll() is None:
         with suppress(httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError):
@@ -297,20 +248,20 @@ def _measured(folder: Path) -> int:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        with Store(f"sqlite:///{folder}/board.sqlite") as store:
-            fill(store, folder)
-            size = sum(path.stat().st_size for path in folder.glob("board.sqlite*"))
-            found = {
-                "command": "python bench/board.py",
-                "date": time.strftime("%Y-%m-%d"),
-                "machine": this_machine("cpu").model_dump(exclude_none=True),
-                "models": MODELS,
-                "benchmarks": BENCHMARKS,
-                "items_each": ITEMS,
-                "database_megabytes": round(size / 1e6),
-                "ranking_three_metrics_of_one_benchmark_seconds": round(ranked(store), 2),
-                "made_milliseconds": made_anew(store),
-            }
+        fill(folder)
+        board, reading = read_anew(folder)
+        found = {
+            "command": "python bench/board.py",
+            "date": time.strftime("%Y-%m-%d"),
+            "machine": this_machine("cpu").model_dump(exclude_none=True),
+            "models": MODELS,
+            "benchmarks": BENCHMARKS,
+            "items_each": ITEMS,
+            "reading_at_the_start": reading,
+            "ranking_three_metrics_of_one_benchmark_seconds": round(ranked(board), 2),
+            "made_milliseconds": made_anew(board),
+        }
+        del board
         found["waited_milliseconds"] = over_http(folder, make_hidden(folder))
     found["load_at_the_end"] = round(os.getloadavg()[0], 1)
     RECORD.write_text(json.dumps(found, indent=1) + "\n")

@@ -125,7 +125,6 @@ EXTRAS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "wandb": ({}, ("python -c 'import wandb'",)),
     "docs": ({}, ("python -m mkdocs build --strict -f ROOT/mkdocs.yml -d $PWD/site",)),
     "board": ({}, (RUN, "tellapart board export --runs . --out site")),
-    "postgres": ({}, ("python -c 'import psycopg'",)),
 }
 
 

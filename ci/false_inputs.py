@@ -95,7 +95,7 @@ def _forged(show: Callable[[Path], object]) -> Attack:
 
 def _export_board(run: Path) -> str:
     site = run.parent / "site"
-    ta.board_export(site, runs=run, items=0, comparisons=0, database=f"sqlite:///{run.parent}/board.sqlite")
+    ta.board_export(site, runs=run, items=0, comparisons=0)
     return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
 
 

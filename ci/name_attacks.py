@@ -98,7 +98,7 @@ def _write_page(run: Path) -> str:
 
 def _export_board(run: Path) -> str:
     site = run.parent / "site"
-    ta.board_export(site, runs=run, items=6, comparisons=0, database=f"sqlite:///{run.parent}/board.sqlite")
+    ta.board_export(site, runs=run, items=6, comparisons=0)
     return "".join(path.read_text("utf-8") for path in site.rglob("*.html"))
 
 

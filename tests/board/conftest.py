@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,13 @@ import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason='the board needs: pip install "tellapart[board]"')
-pytest.importorskip("sqlmodel", reason='the board needs: pip install "tellapart[board]"')
 
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from tellapart.board.app import create_app
-from tellapart.board.records import read_in
+from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 from tellapart.cli.main import app
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
@@ -127,18 +125,21 @@ def settings(runs: Path) -> BoardSettings:
     return BoardSettings(runs=(runs,))
 
 
-@pytest.fixture(scope="session")
-def store(settings: BoardSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    problems: list[str] = []
-    with Store(f"sqlite:///{tmp_path_factory.mktemp('board') / 'board.sqlite'}") as opened:
-        read_in(opened, settings, problems.append)
-        assert problems == []
-        yield opened
+def read_board(settings: BoardSettings) -> Board:
+    board, problems = Board(settings), list[str]()
+    board.read_in(problems.append)
+    assert problems == []
+    return board
 
 
 @pytest.fixture(scope="session")
-def client(settings: BoardSettings, store: Store) -> Any:
-    return TestClient(create_app(settings, store))
+def shown(settings: BoardSettings) -> Board:
+    return read_board(settings)
+
+
+@pytest.fixture(scope="session")
+def client(shown: Board) -> Any:
+    return TestClient(create_app(shown))
 
 
 GALLERY = 24  # images, with two captions each
@@ -173,9 +174,5 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def gallery_store(gallery: Path) -> Iterator[Store]:
-    problems: list[str] = []
-    with Store(f"sqlite:///{gallery / 'board.sqlite'}") as opened:
-        read_in(opened, BoardSettings(runs=(gallery / "runs",)), problems.append)
-        assert problems == []
-        yield opened
+def gallery_board(gallery: Path) -> Board:
+    return read_board(BoardSettings(runs=(gallery / "runs",)))

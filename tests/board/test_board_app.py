@@ -19,10 +19,8 @@ from hypothesis import strategies as st
 from boards import open_board
 from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
-from tellapart.board.records import read_in
 from tellapart.board.rendering import as_latex, environment, make_legend, path_of, score
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 from tellapart.board.views.leaderboard import Cell, Table
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
@@ -160,8 +158,8 @@ def test_items_of_five_models_have_the_discrimination_of_the_command(client, wri
     folders = [write_run(tmp_path / f"m{k}", f"m{k}", skill=0.5 * k, seed=k, n=40) for k in range(5)]
     write_run(tmp_path / "random", "random", skill=0.0, seed=9, n=40)  # a reference model does not count
     expected = analyse(*folders).record
-    with open_board(tmp_path, lambda problem: None) as (five, _):
-        found = five.get("/benchmarks/shapes/items/pages/1?format=json").json()
+    five, _ = open_board(tmp_path, lambda problem: None)
+    found = five.get("/benchmarks/shapes/items/pages/1?format=json").json()
     assert found["reliability"] == pytest.approx(expected.alpha)
     assert {item["title"]: item["discrimination"] for item in found["items"]} == {
         row.id: None if row.discrimination is None else pytest.approx(row.discrimination, abs=6e-4)
@@ -204,8 +202,8 @@ def test_a_models_page_has_its_metrics_curves_and_worst_items(client, runs: Path
 
 def test_a_model_on_few_items_has_a_dot_for_each(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "a", "few", skill=1.0, n=20)
-    with open_board(tmp_path) as (client, _):
-        page = client.get("/models/few").text
+    client, _ = open_board(tmp_path)
+    page = client.get("/models/few").text
     assert page.count("<circle") == 3 * 20
     assert "<polyline" not in page
 
@@ -291,8 +289,8 @@ def named(write_run, tmp_path: Path) -> Iterator[TestClient]:
     """A board of models with such names."""
     for number, name in enumerate(NAMES):
         write_run(tmp_path / "runs" / str(number), name, skill=3.0 - number / 2, seed=number, n=20)
-    with open_board(tmp_path / "runs") as (client, _):
-        yield client
+    client, _ = open_board(tmp_path / "runs")
+    yield client
 
 
 def pages_with_tables(client: TestClient) -> list[str]:
@@ -351,25 +349,24 @@ def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_val
 def test_a_p_at_the_floor_of_the_drawn_flips_is_written_as_a_bound(write_run, tmp_path: Path) -> None:
     for seed, (name, skill) in enumerate({"good": 6.0, "poor": 0.0}.items()):
         write_run(tmp_path / name, name, skill=skill, seed=seed, clusters=30)
-    with open_board(tmp_path, lambda _: None) as (client, _):
-        page = client.get("/compare/good/poor").text
-        rows = client.get("/compare/good/poor?format=json").json()["tests"]
+    client, _ = open_board(tmp_path, lambda _: None)
+    page = client.get("/compare/good/poor").text
+    rows = client.get("/compare/good/poor?format=json").json()["tests"]
     assert {row["test"] for row in rows} == {"cluster sign flips"} and {row["p"] for row in rows} == {1 / 10_001}
     assert page.count("<td><b>&lt;= 0.0004</b></td>") == len(rows) == 4
 
 
 def test_a_page_that_did_not_change_is_not_sent_again_and_a_new_run_changes_it(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "a", "first", skill=1.0)
-    settings = BoardSettings(runs=(tmp_path,))
-    with open_board(settings) as (client, store):
-        tag = client.get("/").headers["etag"]
-        again = client.get("/", headers={"if-none-match": tag})
-        assert (again.status_code, again.content) == (304, b"")
-        write_run(tmp_path / "b", "second", skill=1.0, seed=1)
-        read_in(store, settings, pytest.fail)
-        changed = client.get("/", headers={"if-none-match": tag})
-        assert changed.status_code == 200
-        assert "second" in changed.text
+    client, board = open_board(tmp_path)
+    tag = client.get("/").headers["etag"]
+    again = client.get("/", headers={"if-none-match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+    write_run(tmp_path / "b", "second", skill=1.0, seed=1)
+    board.read_in(pytest.fail)
+    changed = client.get("/", headers={"if-none-match": tag})
+    assert changed.status_code == 200
+    assert "second" in changed.text
 
 
 def test_a_large_page_is_packed_for_who_reads_it_so(client: TestClient) -> None:
@@ -389,40 +386,23 @@ def test_the_form_leads_to_the_comparison(client) -> None:
     assert refused.status_code == 422
 
 
-def test_a_leaderboard_is_made_without_reading_an_items_row(client, store) -> None:
-    from sqlalchemy import event
-
-    said: list[str] = []
-    event.listen(store._engine, "before_cursor_execute", lambda *args: said.append(args[2]))
-    fresh = TestClient(create_app(BoardSettings(title="another"), store))
-    for path in ("/", "/benchmarks/shapes", "/benchmarks/shapes/by/type/group_score"):
-        assert fresh.get(path).status_code == 200
-    assert len(said) >= 6
-    assert not [one for one in said if any(f" {table}" in one for table in ("vector", "item", "answer"))]
-
-
 def test_an_empty_board_says_how_to_fill_it() -> None:
-    with Store("sqlite://") as store:
-        text = TestClient(create_app(BoardSettings(), store)).get("/").text
+    text = open_board(BoardSettings())[0].get("/").text
     assert "tellapart run --out runs/mine" in text
 
 
 def test_an_empty_board_whose_file_names_no_runs_sends_nobody_to_make_one(tmp_path: Path) -> None:
-    with Store("sqlite://") as store:
-        text = TestClient(create_app(BoardSettings(file=tmp_path / "board.toml"), store)).get("/").text
-        more = BoardSettings(file=tmp_path / "board.toml", runs=(tmp_path,))
-        named = TestClient(create_app(more, store)).get("/").text
+    file = tmp_path / "board.toml"
+    text, named = (open_board(BoardSettings(file=file, runs=runs))[0].get("/").text for runs in ((), (tmp_path,)))
     assert "runs/mine" not in text and "<code>runs</code>" in text and "runs/mine" in named
 
 
-def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(
-    settings, store, client, tmp_path: Path
-) -> None:
+def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(shown, client, tmp_path: Path) -> None:
     from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
     from tellapart.board.submissions.service import Submissions
 
     hidden = Submissions(HiddenSettings(submissions=SubmissionSettings(state=tmp_path), hidden=()))
-    there = TestClient(create_app(settings, store, hidden))
+    there = TestClient(create_app(shown, hidden))
     assert 'href="/hidden"' in there.get("/").text
     page = there.get("/hidden", headers={"accept": "text/html"})
     assert page.status_code == 200
@@ -498,8 +478,8 @@ def test_models_of_one_place_share_a_label_and_long_names_lose_their_middle(writ
     for benchmark in ("shapes", "second"):
         for folder, model in (("a", name), ("b", "twin")):
             write_run(tmp_path / benchmark / folder, model, skill=2.0, benchmark=benchmark)
-    with open_board(tmp_path, lambda problem: None) as (client, _):
-        text = client.get("/ranks").text
+    client, _ = open_board(tmp_path, lambda problem: None)
+    text = client.get("/ranks").text
     drawing = text[text.index("<svg") : text.index("</svg>")]
     assert drawing.count("<text") == 2 + 2  # two columns, and one label at each end of two lines
     assert drawing.count(" +1</text>") == 2

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tellapart.board.app import create_app
+from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 
 PAGES = (
     "/",
@@ -41,14 +41,12 @@ EMPTY = ("/", "/compare", "/pareto/parameters", "/ranks", "/benchmarks/agree")
 
 
 @pytest.fixture(scope="module")
-def addresses(serving, settings, store, gallery, gallery_store) -> Iterator[dict[str, tuple[str, ...]]]:
+def addresses(serving, shown, gallery_board) -> Iterator[dict[str, tuple[str, ...]]]:
     """Boards at their addresses: one of pairs, one of retrieval, an empty one."""
-    retrieval = create_app(BoardSettings(runs=(gallery / "runs",)), gallery_store)
     with (
-        Store("sqlite://") as nothing,
-        serving(create_app(settings, store)) as pairs,
-        serving(retrieval) as found,
-        serving(create_app(BoardSettings(), nothing)) as empty,
+        serving(create_app(shown)) as pairs,
+        serving(create_app(gallery_board)) as found,
+        serving(create_app(Board(BoardSettings()))) as empty,
     ):
         yield {pairs: PAGES, found: GALLERY, empty: EMPTY}
 

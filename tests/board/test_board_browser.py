@@ -18,9 +18,9 @@ Visit = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def address(serving, settings, store) -> Iterator[str]:
+def address(serving, shown) -> Iterator[str]:
     """Serve the board for real."""
-    with serving(create_app(settings, store)) as at:
+    with serving(create_app(shown)) as at:
         yield at
 
 
@@ -280,9 +280,9 @@ def wait_until(page, expression: str) -> None:
     pytest.fail(f"not within 15 seconds: {expression}")
 
 
-def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, serving, gallery, gallery_store) -> None:
+def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, serving, gallery_board) -> None:
     problems: list[str] = []
-    with serving(create_app(BoardSettings(runs=(gallery / "runs",)), gallery_store)) as at:
+    with serving(create_app(gallery_board)) as at:
         page = chromium.new_page(color_scheme="dark")
         page.on("console", lambda message: problems.append(message.text))
         page.on("response", lambda answer: answer.status < 400 or problems.append(f"{answer.status} {answer.url}"))
@@ -342,7 +342,8 @@ def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromiu
     done = CliRunner().invoke(app, ["run", "-b", "demo", "-m", "random", "--out", str(tmp_path / "runs" / "demo")])
     assert done.exit_code == 0, done.output
     settings = BoardSettings(runs=(tmp_path / "runs",))
-    with open_board(settings) as (_, store), serving(create_app(settings, store)) as at:
+    _, shown = open_board(settings)
+    with serving(create_app(shown)) as at:
         page = chromium.new_page(viewport={"width": 390, "height": 800})
         page.goto(f"{at}/benchmarks/demo/items/pages/1")
         assert page.locator(".thumbs img").count() == 2 * page.locator("tbody tr").count() == 100

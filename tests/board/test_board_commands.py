@@ -68,14 +68,11 @@ def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:
             str(tmp_path / "site"),
             "--items",
             "2",
-            "--database",
-            "sqlite://",
         ],
     )
     assert done.exit_code == 0, done.output
     assert f"open {tmp_path / 'site' / 'index.html'}" in done.output
     assert "some-model" in (tmp_path / "site" / "index.html").read_text()
-    assert not (tmp_path / "runs" / "board.sqlite").exists()
 
 
 def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
@@ -100,8 +97,7 @@ def test_a_board_file_names_runs_and_numbers(write_run, tmp_path: Path) -> None:
     assert "<h1>Our &lt;board&gt;</h1>" in text
     assert "some-model" in text
     assert "paper" in text
-    assert not (tmp_path / "mine" / "board.sqlite").exists()  # a board of these runs alone shows no imported number
-    assert len(list((tmp_path / "mine").glob("board-*.sqlite"))) == 1
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["a"]  # nothing is written beside the runs
 
 
 @pytest.fixture
@@ -184,9 +180,9 @@ def addresses_of(page: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def site(store, settings, tmp_path_factory) -> Path:
+def site(shown, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    pages = export_site(store, settings, folder, most_items=5)
+    pages = export_site(shown.tables, folder, most_items=5)
     assert pages == len(list(folder.rglob("index.html")))
     return folder
 
@@ -220,11 +216,10 @@ def test_only_the_items_that_most_models_fail_have_pages(site: Path, client) -> 
 
 @pytest.mark.parametrize("most", [1, 2])
 def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(
-    store, settings, tmp_path: Path, most: int
+    shown, tmp_path: Path, most: int
 ) -> None:
-    export_site(store, settings, tmp_path, most_items=0, most_compared=most)
-    with store.reading() as session:
-        first = {row.model.slug for row in all_benchmarks(session, settings).rows[:most]}
+    export_site(shown.tables, tmp_path, most_items=0, most_compared=most)
+    first = {row.model.slug for row in all_benchmarks(shown.tables).rows[:most]}
     found = {frozenset(page.parts[-3:-1]) for page in tmp_path.glob("compare/*/*/index.html")}
     assert found == ({frozenset(first)} if most == 2 else set())
     for page in tmp_path.glob("models/*/index.html"):
@@ -238,10 +233,8 @@ def test_it_holds_no_script(site: Path) -> None:
     assert not list(site.rglob("*.js"))
 
 
-def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(
-    store, settings, site: Path, tmp_path: Path
-) -> None:
-    export_site(store, settings, tmp_path, most_items=5, small=True)
+def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown, site: Path, tmp_path: Path) -> None:
+    export_site(shown.tables, tmp_path, most_items=5, small=True)
     kept = {path.relative_to(tmp_path) for path in tmp_path.rglob("index.html")}
     every = {path.relative_to(site) for path in site.rglob("index.html")}
     ranks = {path for path in every if path.parts[-2:-1] == ("ranks",) and path.parts[0] != "ranks"}
@@ -256,14 +249,14 @@ def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(
 
 
 @pytest.mark.slow
-def test_writing_it_again_changes_no_byte(store, settings, site: Path, tmp_path: Path) -> None:
-    export_site(store, settings, tmp_path, most_items=5)
+def test_writing_it_again_changes_no_byte(shown, site: Path, tmp_path: Path) -> None:
+    export_site(shown.tables, tmp_path, most_items=5)
     files = {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
     again = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert again == files
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(store, settings, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(shown, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with raises(RunError, path=tmp_path / "file"):
-        export_site(store, settings, tmp_path / "file")
+        export_site(shown.tables, tmp_path / "file")

@@ -14,13 +14,11 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
-from sqlalchemy import event
 
 from boards import open_board
 from tellapart.board.app import create_app
 from tellapart.board.export import export_site
-from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Item, Store
+from tellapart.board.records import Board
 from tellapart.board.views.items import QUERIES, gallery_page
 from tellapart.records.samples import read_samples, write_samples
 
@@ -33,19 +31,14 @@ def folder(gallery: Path) -> Path:
 
 
 @pytest.fixture
-def store(gallery_store: Store) -> Store:
-    return gallery_store
-
-
-@pytest.fixture
 def scores(gallery: Path) -> np.ndarray:
     with np.load(gallery / "mine.npz") as file:
         return file["scores"]
 
 
 @pytest.fixture
-def client(store: Store, folder: Path) -> TestClient:
-    return TestClient(create_app(BoardSettings(runs=(folder / "runs",)), store))
+def client(gallery_board: Board) -> TestClient:
+    return TestClient(create_app(gallery_board))
 
 
 def test_a_caption_has_its_five_images_ties_in_gallery_order_and_the_true_one_marked(client: TestClient) -> None:
@@ -98,20 +91,6 @@ def test_the_page_shows_pictures_that_are_there_and_is_linked_from_the_models_pa
     assert rows[3] == ["caption 0", "caption 0 a <b>", "3", "3", "0.png", "5.0", "yes"]
 
 
-def test_a_page_reads_its_own_queries_and_what_they_find_and_no_other_item(store: Store) -> None:
-    read: list[object] = []
-
-    def note(item: object, _: object) -> None:
-        read.append(item)
-
-    event.listen(Item, "load", note)
-    with store.session() as session:
-        page = gallery_page(session, BoardSettings(), "coco-retrieval", "mine", "i2t", 2)
-    event.remove(Item, "load", note)
-    assert (page.asked, len(page.queries)) == (24, 4)
-    assert len(read) == 4 + len({one.position for query in page.queries for one in query.first})
-
-
 @pytest.mark.parametrize(
     ("address", "said"),
     [
@@ -138,16 +117,16 @@ def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(folder: Path
     ranks = [replace(sample, output=dict(sample.output)["rank"]) for sample in samples]
     write_samples(old, "coco-retrieval", ranks)
     problems: list[str] = []
-    with open_board(tmp_path / "runs", problems.append) as (client, _):
-        assert problems == []
-        page = client.get("/models/mine")
-        assert page.status_code == 200 and "Retrieval gallery" not in page.text
-        assert (
-            client.get("/benchmarks/coco-retrieval/items/0?format=json").json()["made"][0]["said"].isdigit()
-        )  # a bare rank
-        found = client.get(f"{HERE}?format=json")
-        assert found.status_code == 404
-        assert "does not list the entries ranked first; measure it again" in found.json()["detail"]
+    client, _ = open_board(tmp_path / "runs", problems.append)
+    assert problems == []
+    page = client.get("/models/mine")
+    assert page.status_code == 200 and "Retrieval gallery" not in page.text
+    assert (
+        client.get("/benchmarks/coco-retrieval/items/0?format=json").json()["made"][0]["said"].isdigit()
+    )  # a bare rank
+    found = client.get(f"{HERE}?format=json")
+    assert found.status_code == 404
+    assert "does not list the entries ranked first; measure it again" in found.json()["detail"]
 
 
 class Addresses(HTMLParser):
@@ -159,8 +138,8 @@ class Addresses(HTMLParser):
         self.found += [value for name, value in attrs if name in {"href", "src"} and value]
 
 
-def test_the_static_site_has_the_first_pages_with_their_pictures(store: Store, folder: Path, tmp_path: Path) -> None:
-    export_site(store, BoardSettings(runs=(folder / "runs",)), tmp_path, most_items=QUERIES + 1)
+def test_the_static_site_has_the_first_pages_with_their_pictures(gallery_board: Board, tmp_path: Path) -> None:
+    export_site(gallery_board.tables, tmp_path, most_items=QUERIES + 1)
     gallery = tmp_path / HERE.lstrip("/")
     assert sorted(path.name for path in (gallery / "t2i" / "pages").iterdir()) == ["1", "2"]
     assert sorted(path.name for path in (gallery / "i2t" / "pages").iterdir()) == ["1", "2"]
@@ -186,7 +165,6 @@ def test_a_gallery_whose_equal_captions_are_one_entry_has_pages_of_its_rows(comm
     np.savez("s.npz", image_ids=ids, caption_ids=ids, scores=scores)
     ran = command("score", name, "--scores", "s.npz", "--data", tmp_path, "--out", tmp_path / "runs" / "mine")
     assert ran.code == 0, ran.err
-    settings = BoardSettings(runs=(tmp_path / "runs",))
-    with open_board(settings) as (_, opened), opened.session() as session:
-        page = gallery_page(session, settings, name, "s")
+    _, opened = open_board(tmp_path / "runs")
+    page = gallery_page(opened.tables, name, "s")
     assert [(query.texts, query.rank) for query in page.queries][-2:] == [(("caption 4",), 1), (("caption 0",), 6)]

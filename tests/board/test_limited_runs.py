@@ -30,8 +30,8 @@ def client(request: Any, write_run: Any, tmp_path: Path) -> Any:
     write_run(tmp_path / names[0] / "slow", "slow", skill=0.5, seed=1)
     for model in ("both", "quick"):
         limited(write_run, tmp_path / names[1] / model, model, skill=9.0)
-    with open_board(tmp_path) as (client, _):
-        yield client
+    client, _ = open_board(tmp_path)
+    yield client
 
 
 def cells(found: dict[str, Any]) -> dict[str, tuple[int | None, str]]:
@@ -90,7 +90,7 @@ def test_where_no_model_has_all_items_the_largest_part_has_the_column(write_run:
     limited(write_run, tmp_path / "small", "one", skill=1.0)
     limited(write_run, tmp_path / "large", "one", skill=1.0, n=40)
     limited(write_run, tmp_path / "other", "two", skill=1.0)
-    with open_board(tmp_path) as (client, _):
-        found = client.get("/?format=json").json()
+    client, _ = open_board(tmp_path)
+    found = client.get("/?format=json").json()
     assert cells(found) == {"one": (None, "40 of 60 items"), "two": (None, PART)}
     assert [column["link"]["args"]["slug"] for column in found["columns"]] == ["shapes-40-of-60"]

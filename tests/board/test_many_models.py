@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from fastapi.testclient import TestClient
 from boards import open_board
 from tellapart.board.app import create_app
 from tellapart.board.export import export_site
+from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 from tellapart.board.views.leaderboard import PAGE
 from tellapart.board.views.ranks import MOST_LINES
 
@@ -24,7 +24,7 @@ MODELS, BENCHMARKS = PAGE + 2, 13
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BoardSettings, Store]]:
+def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
     """Published numbers: model k has k percent everywhere; model 0 has two numbers, and the highest of the last."""
     lines = ['source = "a paper"', 'tie_rule = "not said"']
     for k in range(MODELS):
@@ -33,14 +33,12 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BoardSetti
         lines += ["[[models]]", f'name = "m{k:02}"', "[models.scores]", *scores]
     path = tmp_path_factory.mktemp("many") / "records.toml"
     path.write_text("\n".join(lines))
-    settings = BoardSettings(imported=(path,))
-    with open_board(settings) as (_, store):
-        yield settings, store
+    return open_board(BoardSettings(imported=(path,)))[1]
 
 
 @pytest.fixture(scope="module")
-def client(board: tuple[BoardSettings, Store]) -> TestClient:
-    return TestClient(create_app(*board))
+def client(board: Board) -> TestClient:
+    return TestClient(create_app(board))
 
 
 def rows(html: str) -> list[str]:
@@ -95,9 +93,8 @@ def test_models_without_a_cost_are_folded_where_they_are_many(client: TestClient
 
 
 @pytest.mark.slow
-def test_a_static_site_has_the_pages_and_all_data_once(board: tuple[BoardSettings, Store], tmp_path: Path) -> None:
-    settings, store = board
-    export_site(store, settings, tmp_path)
+def test_a_static_site_has_the_pages_and_all_data_once(board: Board, tmp_path: Path) -> None:
+    export_site(board.tables, tmp_path)
     assert rows_of(tmp_path / "index.html") + rows_of(tmp_path / "pages" / "2" / "index.html") == list(
         reversed(range(MODELS))
     )
@@ -109,7 +106,7 @@ def test_a_static_site_has_the_pages_and_all_data_once(board: tuple[BoardSetting
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(
-    board: tuple[BoardSettings, Store],
+    board: Board,
     serving: Any,
     chromium: Any,
     axe: Callable[[Any], list[str]],
@@ -117,7 +114,7 @@ def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(
     width: int,
 ) -> None:
     page = chromium.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
-    with serving(create_app(*board)) as address:
+    with serving(create_app(board)) as address:
         for path in ("/", "/pages/2", "/ranks", "/pareto/latency"):
             page.goto(f"{address}{path}")
             assert axe(page) == []

@@ -23,12 +23,12 @@ def test_pages_data_and_tables_have_the_reason(write_run: Any, tmp_path: Path) -
     del record["sha256"]
     record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
     path.write_text(json.dumps(record))
-    with open_board(tmp_path) as (client, _):
-        found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
-        page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
-        leaderboard = client.get("/benchmarks/shapes", params={"format": "csv"}).text
-        model = client.get("/models/bare", params={"format": "csv"}).text
-        plain = client.get("/models/plain", params={"format": "csv"}).text
+    client, _ = open_board(tmp_path)
+    found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
+    page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
+    leaderboard = client.get("/benchmarks/shapes", params={"format": "csv"}).text
+    model = client.get("/models/bare", params={"format": "csv"}).text
+    plain = client.get("/models/plain", params={"format": "csv"}).text
     by = found["blocks"][0]["sorted_by"]
     assert {row["title"]: row["cells"][by]["reason"] for row in found["rows"]} == {"bare": REASON, "plain": None}
     assert "too few for an interval: &lt;3 items&gt;" in page

@@ -18,9 +18,9 @@ def test_a_benchmarks_page_has_the_authors_number_where_ties_occurred(write_run:
     tied = shapes.metrics["group_score"].model_copy(update={"ties": 3, "official": 0.4321})
     shapes = shapes.model_copy(update={"metrics": {**shapes.metrics, "group_score": tied}})
     write_result(tmp_path / "tied", result.model_copy(update={"benchmarks": {"shapes": shapes}}))
-    with open_board(tmp_path) as (client, _):
-        found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
-        page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
+    client, _ = open_board(tmp_path)
+    found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
+    page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
     by = found["blocks"][0]["sorted_by"]
     assert {row["title"]: row["cells"][by]["official"] for row in found["rows"]} == {"tied": 0.4321, "plain": None}
     assert "43.21" in page

@@ -29,8 +29,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Any:
         for seed, model in enumerate(models):
             how = {"benchmark": benchmark, "fingerprint": f"{number}" * 64, "n": 40, "seed": seed}
             write_run(folder / f"{benchmark}-{model}", model, skill=4.0 - ord(model[0]) % 7, **how)
-    with open_board(folder) as (client, _):
-        yield client
+    client, _ = open_board(folder)
+    yield client
 
 
 @pytest.mark.slow
@@ -85,8 +85,8 @@ def test_only_models_of_two_places_are_drawn_and_only_columns_of_two_such_models
 
 def test_a_board_of_reference_models_alone_shows_them(module_write_run: Any, tmp_path: Path) -> None:
     module_write_run(tmp_path / "random", "random", skill=0.0)
-    with open_board(tmp_path) as (client, _):
-        found = client.get("/?format=json").json()
+    client, _ = open_board(tmp_path)
+    found = client.get("/?format=json").json()
     assert [column["title"] for column in found["columns"]] == ["shapes"]
     assert [row["title"] for row in found["references"]] == ["random"]
 

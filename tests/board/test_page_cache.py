@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Barrier, Event, Semaphore
 from typing import Any
 
@@ -18,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.board import store as store_module
 from tellapart.board.app import CachedPage, PageCache, PageCacheMiddleware, create_app
+from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store, database_url
+from tellapart.board.tables import Tables
 from tellapart.errors import UnknownNameError
 
 READERS = 24
@@ -141,86 +140,20 @@ def test_a_large_page_is_packed_for_those_who_can_unpack_it() -> None:
     assert page.answer(page.tag, "gzip") == (304, {k: headers[k] for k in ("etag", "vary", "cache-control")}, b"")
 
 
-def test_what_this_process_changes_is_known_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "LATEST_SECONDS", 1000.0)
-    with Store(database_url(None, tmp_path)) as store:
-        assert (store.latest(), store.known()) == (0, 0)
-        with store.session() as session:
-            store.mark_changed(session)
-            assert store.latest() == 0  # not kept yet
-        assert store.known() is None
-        assert store.latest() == 1
-        with store.session() as session:
-            store.version(session)
-        assert store.known() == 1  # reading changes nothing
-
-
-def test_what_changes_while_the_version_is_asked_for_is_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "LATEST_SECONDS", 1000.0)
-    with Store(database_url(None, tmp_path)) as store:
-        told, go_on, real = Event(), Event(), store.version
-
-        def slow(session: Any) -> int:
-            version = real(session)
-            told.set()
-            assert go_on.wait(timeout=10)
-            return version
-
-        def change() -> None:
-            with store.session() as session:
-                store.mark_changed(session)
-
-        with ThreadPoolExecutor(2) as pool:
-            monkeypatch.setattr(store, "version", slow)
-            before = pool.submit(store.latest)
-            assert told.wait(timeout=10)
-            changing = pool.submit(change)
-            time.sleep(0.05)
-            go_on.set()
-            assert before.result() == 0
-            changing.result()
-        assert store.latest() == 1
-
-
-def test_another_process_s_change_is_known_within_the_time_that_is_said(tmp_path: Path) -> None:
-    url = database_url(None, tmp_path)
-    with Store(url) as store, Store(url) as other:
-        assert store.latest() == 0
-        with other.session() as session:
-            other.mark_changed(session)
-        time.sleep(store_module.LATEST_SECONDS)
-        assert store.latest() == 1
-
-
-def test_a_page_is_made_from_one_state_of_the_records(tmp_path: Path) -> None:
-    with Store(database_url(None, tmp_path)) as store:
-        with store.reading() as reader:
-            assert store.version(reader) == 0
-            with store.session() as session:
-                store.mark_changed(session)
-            reader.expire_all()
-            assert store.version(reader) == 0
-        with store.reading() as reader:
-            assert store.version(reader) == 1
-
-
 @pytest.fixture
-def answered(tmp_path: Path) -> Any:
-    """An application behind `PageCacheMiddleware`, the pages it keeps, its store, and what reached it."""
+def answered() -> Any:
+    """An application behind `PageCacheMiddleware`, the pages it keeps, its board, and what reached it."""
     reached: list[str] = []
-    app, made = FastAPI(), PageCache()
-    with Store(database_url(None, tmp_path)) as store:
+    app, made, board = FastAPI(), PageCache(), Board(BoardSettings())
 
-        @app.get("/{name}")
-        def page(request: Request, name: str) -> Response:
-            reached.append(name)
-            return Response("made anew")
+    @app.get("/{name}")
+    def page(request: Request, name: str) -> Response:
+        reached.append(name)
+        return Response("made anew")
 
-        app.add_middleware(PageCacheMiddleware, cache=made, store=store)
-        with TestClient(app) as client:
-            yield client, made, store, reached
+    app.add_middleware(PageCacheMiddleware, cache=made, board=board)
+    with TestClient(app) as client:
+        yield client, made, board, reached
 
 
 def test_a_page_that_is_made_is_answered_before_the_application(answered: Any) -> None:
@@ -244,19 +177,18 @@ def test_a_query_of_another_kind_is_the_application_s(answered: Any, query: str)
 
 
 def test_a_page_is_not_answered_once_the_records_are_newer(answered: Any) -> None:
-    client, made, store, reached = answered
+    client, made, board, reached = answered
     made.get(0, ("/a", "html"), lambda: body("kept"))
     assert client.get("/a").text == "kept"
-    with store.session() as session:
-        store.mark_changed(session)
+    board.tables = Tables(board.settings, version=1)
     assert client.get("/a").text == "made anew"
     assert reached == ["a"]
 
 
-def test_a_page_is_answered_again_as_it_was_made(store: Store, settings: BoardSettings) -> None:
+def test_a_page_is_answered_again_as_it_was_made(shown: Board) -> None:
     for path in ("/", "/benchmarks/shapes", "/models/good?format=json", "/ranks?format=csv", "/compare"):
         for encoding in ("gzip", "identity"):
-            fresh = TestClient(create_app(settings, store))
+            fresh = TestClient(create_app(shown))
             anew, again = (fresh.get(path, headers={"accept-encoding": encoding}) for _ in range(2))
             assert anew.status_code == again.status_code == 200
             assert anew.content == again.content

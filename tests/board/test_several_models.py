@@ -37,10 +37,10 @@ def test_the_tests_are_those_of_compare_corrected_over_all_of_the_page(
             rows = compare(*(tmp_path / f"{benchmark}-{name}" for name in pair)).rows
             expected[benchmark, frozenset(pair)] = next(row for row in rows if row.metric == "group_score")
     adjusted = dict(zip(expected, holm([row.p for row in expected.values()]), strict=True))
-    with open_board(tmp_path) as (client, _):
-        found = client.get("/compare/a+b+c?format=json").json()
-        assert client.get("/compare/a+nobody").status_code == 404
-        assert "choose 2 to 8" in client.get("/compare/a+a?format=json").json()["detail"]
+    client, _ = open_board(tmp_path)
+    found = client.get("/compare/a+b+c?format=json").json()
+    assert client.get("/compare/a+nobody").status_code == 404
+    assert "choose 2 to 8" in client.get("/compare/a+a?format=json").json()["detail"]
     assert [on["benchmark"]["name"] for on in found["on"]] == ["shapes", "second"]
     seen = {}
     for on in found["on"]:
@@ -65,8 +65,8 @@ def test_long_names_make_no_folder_that_a_static_site_cannot_have(write_run: Any
     for seed in range(5):
         write_run(tmp_path / "runs" / f"{seed}", f"{seed}" * 75, skill=1.0, seed=seed, n=20)
     settings = BoardSettings(runs=(tmp_path / "runs",))
-    with open_board(settings) as (_, store):
-        export_site(store, settings, tmp_path / "site", most_items=0)
+    _, shown = open_board(settings)
+    export_site(shown.tables, tmp_path / "site", most_items=0)
     assert [path.name.count("+") for path in (tmp_path / "site" / "compare").glob("*+*")] == [2]
 
 
@@ -102,11 +102,11 @@ def test_performance_is_taken_over_benchmarks_that_enough_models_have(write_run:
             for benchmark in ("first", "second")
         )
     )
-    with open_board(BoardSettings(imported=(tmp_path / "costs.toml",))) as (client, _):
-        found = client.get("/pareto/latency?format=json").json()
-        one = client.get("/pareto/latency/rare?format=json").json()
-        assert client.get("/pareto/latency/nothing").status_code == 404
-        page = client.get("/pareto/latency").text
+    client, _ = open_board(BoardSettings(imported=(tmp_path / "costs.toml",)))
+    found = client.get("/pareto/latency?format=json").json()
+    one = client.get("/pareto/latency/rare?format=json").json()
+    assert client.get("/pareto/latency/nothing").status_code == 404
+    page = client.get("/pareto/latency").text
     assert found["over"] == ["first: group_score", "second: group_score"]
     assert [point["title"] for point in found["points"]] == list("abcd")
     assert [choice["title"] for choice in found["benchmarks"]] == ["first", "second"]  # two models or more
@@ -134,9 +134,9 @@ def test_two_models_on_a_set_that_shares_its_name_with_another_are_tested(
     for seed, name in enumerate("ab"):
         write_run(tmp_path / name, name, skill=2.0 - seed, fingerprint="a" * 64, seed=seed, clusters=clusters)
     expected = compare(tmp_path / "a", tmp_path / "b").rows
-    with open_board(tmp_path) as (client, _):
-        found = client.get("/compare/a/b?format=json").json()
-        together = client.get("/compare/a+b?format=json").json()
+    client, _ = open_board(tmp_path)
+    found = client.get("/compare/a/b?format=json").json()
+    together = client.get("/compare/a+b?format=json").json()
     assert found["refused"] == [], found
     assert [(row["benchmark"], row["metric"], row["p"]) for row in found["tests"]] == [
         ("shapes#aaaaaaaa", row.metric, row.p) for row in expected

@@ -10,8 +10,6 @@ import pytest
 
 from boards import open_board
 from tellapart.board.app import create_app
-from tellapart.board.records import read_in
-from tellapart.board.settings import BoardSettings
 from tellapart.records.run_folder import FOLLOWED
 
 #: Checkpoint -> how far apart its true and false pairs are.
@@ -29,33 +27,32 @@ def training(tmp_path: Path, write_run: Any) -> Path:
 
 
 def test_every_checkpoints_page_has_the_curve_of_all_and_fetches_it_again(training: Path, write_run: Any) -> None:
-    settings = BoardSettings(runs=(training.parent,))
-    with open_board(settings) as (client, store):
-        on = client.get("/models/epoch_11?format=json").json()["on"][0]["training"]
-        steps = {step["title"]: step for step in on["steps"]}
-        assert list(steps) == list(SKILLS)
-        assert [step["best"] for step in steps.values()] == ["epoch_9", "epoch_10", "epoch_10"]
-        lost = steps["epoch_11"]["forgotten"]
-        assert lost["value"] == pytest.approx(steps["epoch_10"]["value"]["value"] - steps["epoch_11"]["value"]["value"])
-        assert lost["low"] <= lost["value"] <= lost["high"] and steps["epoch_10"]["forgotten"] is None
-        page = client.get("/models/epoch_9", headers={"accept": "text/html"}).text
-        assert page.count('<svg class="lines"') == 1 and page.count('<circle class="point s0"') == 3
-        assert 'hx-trigger="every 30s"' in page and 'href="/models/epoch_11"' in page
-        other = client.get("/models/other", headers={"accept": "text/html"}).text
-        assert 'class="lines"' not in other and "hx-trigger" not in other
+    client, board = open_board(training.parent)
+    on = client.get("/models/epoch_11?format=json").json()["on"][0]["training"]
+    steps = {step["title"]: step for step in on["steps"]}
+    assert list(steps) == list(SKILLS)
+    assert [step["best"] for step in steps.values()] == ["epoch_9", "epoch_10", "epoch_10"]
+    lost = steps["epoch_11"]["forgotten"]
+    assert lost["value"] == pytest.approx(steps["epoch_10"]["value"]["value"] - steps["epoch_11"]["value"]["value"])
+    assert lost["low"] <= lost["value"] <= lost["high"] and steps["epoch_10"]["forgotten"] is None
+    page = client.get("/models/epoch_9", headers={"accept": "text/html"}).text
+    assert page.count('<svg class="lines"') == 1 and page.count('<circle class="point s0"') == 3
+    assert 'hx-trigger="every 30s"' in page and 'href="/models/epoch_11"' in page
+    other = client.get("/models/other", headers={"accept": "text/html"}).text
+    assert 'class="lines"' not in other and "hx-trigger" not in other
 
-        write_run(training / "beside" / "epoch_12", "epoch_12", skill=2.0, seed=12)
-        read_in(store, settings, pytest.fail)
-        again = client.get("/models/epoch_9", headers={"accept": "text/html"}).text
-        assert again.count('<circle class="point s0"') == 4
-        (training / FOLLOWED).unlink()
-        read_in(store, settings, pytest.fail)
+    write_run(training / "beside" / "epoch_12", "epoch_12", skill=2.0, seed=12)
+    board.read_in(pytest.fail)
+    again = client.get("/models/epoch_9", headers={"accept": "text/html"}).text
+    assert again.count('<circle class="point s0"') == 4
+    (training / FOLLOWED).unlink()
+    board.read_in(pytest.fail)
 
 
 @pytest.mark.slow
 def test_a_browser_shows_the_curve_grow(training: Path, write_run: Any, serving: Any, chromium: Any) -> None:
-    settings = BoardSettings(runs=(training.parent,))
-    with open_board(settings) as (_, store), serving(create_app(settings, store)) as address:
+    _, board = open_board(training.parent)
+    with serving(create_app(board)) as address:
         page = chromium.new_page()
         page.clock.install()
         problems: list[str] = []
@@ -67,7 +64,7 @@ def test_a_browser_shows_the_curve_grow(training: Path, write_run: Any, serving:
         colours = page.eval_on_selector("svg.lines polyline.s0", look)
         assert colours[0].startswith("rgb(") and colours[1] == "none"
         write_run(training / "beside" / "epoch_12", "epoch_12", skill=2.0, seed=12)
-        read_in(store, settings, pytest.fail)
+        board.read_in(pytest.fail)
         page.clock.fast_forward(31_000)
         points.nth(3).wait_for(state="attached", timeout=30_000)
         page.close()

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 from examples.clip_zoo_board.build import build, names_of
-from fastapi.testclient import TestClient
 from scipy import stats
 
 from boards import open_board
 from facts import raises
-from tellapart.board.app import create_app
-from tellapart.board.records import read_in
-from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.store import Store
+from tellapart.board.settings import read_settings
+from tellapart.board.tables import Tables
 from tellapart.board.views.leaderboard import BY_DOMAIN, by_tag
 from tellapart.board.views.ranks import ParetoPage, pareto_page
 from tellapart.records.imported import Imported, read_imported
@@ -61,20 +58,13 @@ TABLE_4 = {
 
 
 @pytest.fixture(scope="module")
-def page() -> ParetoPage:
-    with opened() as (store, settings), store.session() as session:
-        return pareto_page(session, settings, "latency")
+def tables() -> Tables:
+    return open_board(read_settings(EXAMPLE / "board.toml"))[1].tables
 
 
-class opened:  # noqa: N801
-    def __enter__(self) -> tuple[Store, BoardSettings]:
-        self.settings = read_settings(EXAMPLE / "board.toml")
-        self.store = Store("sqlite://")
-        read_in(self.store, self.settings, pytest.fail)
-        return self.store, self.settings
-
-    def __exit__(self, *_: object) -> None:
-        self.store.close()
+@pytest.fixture(scope="module")
+def page(tables: Tables) -> ParetoPage:
+    return pareto_page(tables, "latency")
 
 
 def test_performance_and_latency_are_those_of_table_4(page: ParetoPage) -> None:
@@ -96,9 +86,8 @@ def test_the_pareto_front_is_the_papers(page: ParetoPage) -> None:
     assert {point.title for point in page.points if point.front} == undominated == {"ALBEF", "METER"}
 
 
-def test_the_gap_of_vqa_is_the_difference_of_the_two_domains() -> None:
-    with opened() as (store, settings), store.session() as session:
-        board = by_tag(session, settings, "vlue-vqa", BY_DOMAIN, "exact_match")
+def test_the_gap_of_vqa_is_the_difference_of_the_two_domains(tables: Tables) -> None:
+    board = by_tag(tables, "vlue-vqa", BY_DOMAIN, "exact_match")
     meter = next(row for row in board.rows if row.title == "METER")
     assert [cell.value for cell in meter.cells if cell] == pytest.approx([0.7768, 0.5376, 0.2392])
     assert board.rows[0].title == "METER"  # out of domain; in domain X-VLM is before it
@@ -192,9 +181,9 @@ def test_the_shipped_record_is_what_the_script_writes(rows: list[dict[str, str]]
 @pytest.mark.slow
 def test_the_page_has_scipys_correlations_and_every_benchmark(shipped: Imported) -> None:
     settings = read_settings(ZOO / "board.toml")
-    with open_board(settings) as (client, _):
-        page = client.get("/benchmarks/agree?format=json").json()
-        html = client.get("/benchmarks/agree").text
+    client, _ = open_board(settings)
+    page = client.get("/benchmarks/agree?format=json").json()
+    html = client.get("/benchmarks/agree").text
     assert page["models"] == 12
     names = [line["title"] for line in page["lines"]]
     left_out = page["left_out"]
@@ -208,6 +197,6 @@ def test_the_page_has_scipys_correlations_and_every_benchmark(shipped: Imported)
     assert "Do benchmarks agree?" in html
 
 
-def test_a_board_with_too_few_models_says_so(settings, store) -> None:
-    page = TestClient(create_app(settings, store)).get("/benchmarks/agree").text
+def test_a_board_with_too_few_models_says_so(client) -> None:
+    page = client.get("/benchmarks/agree").text
     assert "No two benchmarks share five models yet" in page

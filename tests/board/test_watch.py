@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,32 +14,40 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import event
-from sqlalchemy.exc import OperationalError
-from sqlmodel import select
 
-from tellapart.board import watch as watch_module
+from boards import open_board
+from tellapart.board import records
 from tellapart.board.app import create_app
-from tellapart.board.records import _for_readers, read_in, signature
+from tellapart.board.records import Board, _for_readers, signature
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Model, Store
 from tellapart.board.watch import Watch
 
 WriteRun = Callable[..., Path]
 
 
-def labels(store: Store) -> list[str]:
-    with store.session() as session:
-        return sorted(session.exec(select(Model.label)).all())
+def labels(board: Board) -> list[str]:
+    return sorted(model.label for model in board.tables.models.values())
 
 
-def waited_for(store: Store, expected: list[str], seconds: float = 20.0) -> bool:
+def waited_for(board: Board, expected: list[str], seconds: float = 20.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if labels(store) == expected:
+        if labels(board) == expected:
             return True
         time.sleep(0.05)
     return False
+
+
+def failing_twice(board: Board, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the next two looks at the files fail."""
+    failures, look = [error, error], board.read_in
+
+    def fail(*arguments: Any) -> int:
+        if failures:
+            raise failures.pop()
+        return look(*arguments)
+
+    monkeypatch.setattr(board, "read_in", fail)
 
 
 @pytest.mark.few(2)
@@ -48,66 +55,36 @@ def waited_for(store: Store, expected: list[str], seconds: float = 20.0) -> bool
 def test_whatever_a_look_raises_the_next_tries_again(
     write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    settings, said, failures = BoardSettings(runs=(tmp_path,)), [], [error, error]
-
-    def fail_twice(*arguments: Any) -> int:
-        if failures:
-            raise failures.pop()
-        return read_in(*arguments)
-
-    monkeypatch.setattr(watch_module, "read_in", fail_twice)
-    with Store("sqlite://") as store, Watch(store, settings, said.append, seconds=0.02):
+    board, said = Board(BoardSettings(runs=(tmp_path,))), []
+    failing_twice(board, error, monkeypatch)
+    with Watch(board, said.append, seconds=0.02):
         write_run(tmp_path / "a", "a", skill=1.0)
-        assert waited_for(store, ["a"]), said
+        assert waited_for(board, ["a"]), said
     assert len(said) == 2 and all("the board could not be brought up to date" in line for line in said)
 
 
-def test_a_locked_database_is_waited_for(write_run: WriteRun, tmp_path: Path) -> None:
-    settings, said = BoardSettings(runs=(tmp_path / "runs",)), []
-    (tmp_path / "runs").mkdir()
-    path = tmp_path / "board.sqlite"
-    with Store(f"sqlite:///{path}") as store:
-        # It waits for half a minute before it gives up; here, for a moment.
-        event.listen(store._engine, "checkout", lambda own, *_: own.execute("PRAGMA busy_timeout=50"))
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        watch = Watch(store, settings, said.append, seconds=0.05)
-        with watch:
-            write_run(tmp_path / "runs" / "a", "a", skill=1.0)
-            end = time.monotonic() + 20
-            while not said and time.monotonic() < end:
-                time.sleep(0.05)
-            assert "database is locked" in said[0] and watch.age > 0
-            other.execute("ROLLBACK")
-            assert waited_for(store, ["a"]), said
-        other.close()
-
-
 @pytest.mark.slow
-def test_readers_of_a_database_of_its_own_cannot_undo_what_the_watch_reads_in(
-    write_run: WriteRun, tmp_path: Path
-) -> None:
-    settings, said, over = BoardSettings(runs=(tmp_path,)), [], threading.Event()
-    with Store("sqlite://") as store:
-        app = TestClient(create_app(settings, store))
+def test_readers_cannot_undo_what_the_watch_reads_in(write_run: WriteRun, tmp_path: Path) -> None:
+    board, said, over = Board(BoardSettings(runs=(tmp_path,))), [], threading.Event()
+    app = TestClient(create_app(board))
 
-        def read() -> None:
-            while not over.is_set():
-                assert app.get("/").status_code == 200
+    def read() -> None:
+        while not over.is_set():
+            assert app.get("/").status_code == 200
 
-        readers = [threading.Thread(target=read) for _ in range(8)]
+    readers = [threading.Thread(target=read) for _ in range(8)]
+    for reader in readers:
+        reader.start()
+    try:
+        with Watch(board, said.append, seconds=0.02):
+            for name in "abc":
+                write_run(tmp_path / name, name, skill=1.0, seed=ord(name))
+            assert waited_for(board, ["a", "b", "c"]), said
+    finally:
+        over.set()
         for reader in readers:
-            reader.start()
-        try:
-            with Watch(store, settings, said.append, seconds=0.02):
-                for name in "abc":
-                    write_run(tmp_path / name, name, skill=1.0, seed=ord(name))
-                assert waited_for(store, ["a", "b", "c"]), said
-        finally:
-            over.set()
-            for reader in readers:
-                reader.join()
-        assert {row["title"] for row in app.get("/?format=json").json()["rows"]} == {"a", "b", "c"}
+            reader.join()
+    assert {row["title"] for row in app.get("/?format=json").json()["rows"]} == {"a", "b", "c"}
     assert said == []
 
 
@@ -116,9 +93,7 @@ def test_one_bad_run_hides_no_other(write_run: WriteRun, tmp_path: Path) -> None
     bad = write_run(tmp_path / "b", "b", skill=1.0)
     (bad / "results.json").write_text("{" * 100_000)
     said: list[str] = []
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path,)), said.append)
-        assert labels(store) == ["a"]
+    assert labels(open_board(tmp_path, said.append)[1]) == ["a"]
     assert len(said) == 1 and str(bad / "results.json") in said[0] and len(said[0]) < 1000
 
 
@@ -131,24 +106,21 @@ def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(write_run: WriteR
     samples.unlink()
     (runs / "c").mkdir()
     (runs / "c" / "results.json").write_text('{"<script>": "' + 5000 * "x" + '"}')
-    settings = BoardSettings(runs=(runs,))
-    with Store("sqlite://") as store:
-        client = TestClient(create_app(settings, store))
-        read_in(store, settings, lambda _: None)
-        page, found = client.get("/"), client.get("/?format=json").json()
-        assert [each["title"] for each in found["unread"]] == ["c/results.json", "deep/b/results.json"]
-        assert samples.name in found["unread"][1]["reason"]
-        assert all(0 < len(each["reason"]) <= 300 for each in found["unread"])
-        assert "<summary>2 files could not be read</summary>" in page.text
-        assert "<code>deep/b/results.json</code>: " in page.text and "<script>&" not in page.text
-        for text in (page.text, client.get("/?format=json").text, client.get("/?format=csv").text):
-            assert str(tmp_path) not in text
-        assert "could not be read" not in client.get("/benchmarks/shapes").text
-        samples.write_bytes(whole)
-        (runs / "c" / "results.json").unlink()
-        read_in(store, settings, pytest.fail)
-        assert client.get("/?format=json").json()["unread"] == []
-        assert labels(store) == ["a", "b"]
+    client, board = open_board(runs, lambda _: None)
+    page, found = client.get("/"), client.get("/?format=json").json()
+    assert [each["title"] for each in found["unread"]] == ["c/results.json", "deep/b/results.json"]
+    assert samples.name in found["unread"][1]["reason"]
+    assert all(0 < len(each["reason"]) <= 300 for each in found["unread"])
+    assert "<summary>2 files could not be read</summary>" in page.text
+    assert "<code>deep/b/results.json</code>: " in page.text and "<script>&" not in page.text
+    for text in (page.text, client.get("/?format=json").text, client.get("/?format=csv").text):
+        assert str(tmp_path) not in text
+    assert "could not be read" not in client.get("/benchmarks/shapes").text
+    samples.write_bytes(whole)
+    (runs / "c" / "results.json").unlink()
+    board.read_in(pytest.fail)
+    assert client.get("/?format=json").json()["unread"] == []
+    assert labels(board) == ["a", "b"]
 
 
 # What ends the thread may strike while it lists a folder, which then nobody closes.
@@ -159,7 +131,7 @@ def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(write_run: WriteR
 def test_a_watch_that_is_killed_goes_on(
     write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    settings, said, looked = BoardSettings(runs=(tmp_path,)), [], threading.Event()
+    board, said, looked = Board(BoardSettings(runs=(tmp_path,))), [], threading.Event()
 
     def be_slow(*arguments: Any) -> Any:
         looked.set()
@@ -167,9 +139,9 @@ def test_a_watch_that_is_killed_goes_on(
             time.sleep(0.01)
         return signature(*arguments)
 
-    monkeypatch.setattr(watch_module, "signature", be_slow)
+    monkeypatch.setattr(records, "signature", be_slow)
     seconds = 0.001 if at == "the look" else 0.2
-    with Store("sqlite://") as store, Watch(store, settings, said.append, seconds=seconds) as watch:
+    with Watch(board, said.append, seconds=seconds) as watch:
         thread = watch._thread
         for _ in range(5):
             looked.clear()
@@ -178,28 +150,21 @@ def test_a_watch_that_is_killed_goes_on(
                 ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
             )
         write_run(tmp_path / "a", "a", skill=1.0)
-        assert waited_for(store, ["a"], 60), said
+        assert waited_for(board, ["a"], 60), said
         assert thread.is_alive()
 
 
 def test_a_watch_whose_reports_nobody_takes_goes_on(
     write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failures = [OSError(), OSError()]
-
-    def fail_twice(*arguments: Any) -> int:
-        if failures:
-            raise failures.pop()
-        return read_in(*arguments)
-
     def refuse(_: str) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(watch_module, "read_in", fail_twice)
-    settings = BoardSettings(runs=(tmp_path,))
-    with Store("sqlite://") as store, Watch(store, settings, refuse, seconds=0.02):
+    board = Board(BoardSettings(runs=(tmp_path,)))
+    failing_twice(board, OSError(), monkeypatch)
+    with Watch(board, refuse, seconds=0.02):
         write_run(tmp_path / "a", "a", skill=1.0)
-        assert waited_for(store, ["a"])
+        assert waited_for(board, ["a"])
 
 
 def test_a_thread_that_ends_all_the_same_ends_its_process() -> None:
@@ -225,31 +190,17 @@ time.sleep(60)
     assert ended.returncode == -signal.SIGTERM
 
 
-def test_a_failing_database_is_no_files_fault(
-    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_run(tmp_path / "a", "a", skill=1.0)
-
-    def fail(*_: object) -> None:
-        raise OperationalError("INSERT", {}, Exception("database is locked"))
-
-    monkeypatch.setattr("tellapart.board.records.add_model", fail)
-    with Store("sqlite://") as store, pytest.raises(OperationalError, match="database is locked"):
-        read_in(store, BoardSettings(runs=(tmp_path,)), pytest.fail)
-
-
 def test_healthz_says_how_old_the_board_is() -> None:
     age = 3.14159
-    with Store("sqlite://") as store:
-        app = TestClient(create_app(BoardSettings(), store, age=lambda: age))
-        well = app.get("/healthz")
-        assert (well.status_code, well.json()) == (200, {"state": "ok", "seconds_since_last_sync": 3.1})
-        age = 61.0
-        late = app.get("/healthz")
-        assert (late.status_code, late.json()["state"]) == (503, "stale")
+    app = TestClient(create_app(Board(BoardSettings()), age=lambda: age))
+    well = app.get("/healthz")
+    assert (well.status_code, well.json()) == (200, {"state": "ok", "seconds_since_last_sync": 3.1})
+    age = 61.0
+    late = app.get("/healthz")
+    assert (late.status_code, late.json()["state"]) == (503, "stale")
 
 
-def test_a_reason_holds_no_letter_that_a_database_refuses() -> None:
+def test_a_reason_holds_no_letter_that_cannot_be_shown() -> None:
     said = _for_readers(
         "/srv/runs/a/results.json: 'x\0\udcff' in /home/ann/.cache/y.json", Path("/srv/runs/a/results.json")
     )

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from tellapart.board.records import read_in
+from tellapart.board.app import create_app
+from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.store import Store
 from tellapart.board.submissions import worker
 from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.administer import board_retry
@@ -235,26 +235,23 @@ def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_
 
 
 def test_a_program_gets_json_and_a_browser_a_page_of_every_error(board: MakeBoard) -> None:
-    from tellapart.board.app import create_app
-
     made = board(4)
-    with Store("sqlite://") as store:
-        client = TestClient(create_app(BoardSettings(), store, made.service))
-        for method, address, status in (
-            ("GET", "/no-such", 404),
-            ("DELETE", "/hidden/clocks", 405),
-            ("POST", "/", 405),
-        ):
-            answer = client.request(method, address)
-            assert answer.status_code == status
-            assert answer.json()["detail"]
-            if status == 405:
-                assert {"GET", method} <= set(answer.json()["detail"].replace(",", "").split())
-            page = client.request(method, address, headers={"Accept": "text/html,*/*"})
-            assert "<html" in page.text
-            script = client.request(method, address, headers={"Accept": "*/*", "HX-Request": "true"})
-            assert "<html" in script.text
-        assert "<html" in client.get("/").text  # a page itself stays one for everybody
+    client = TestClient(create_app(Board(BoardSettings()), made.service))
+    for method, address, status in (
+        ("GET", "/no-such", 404),
+        ("DELETE", "/hidden/clocks", 405),
+        ("POST", "/", 405),
+    ):
+        answer = client.request(method, address)
+        assert answer.status_code == status
+        assert answer.json()["detail"]
+        if status == 405:
+            assert {"GET", method} <= set(answer.json()["detail"].replace(",", "").split())
+        page = client.request(method, address, headers={"Accept": "text/html,*/*"})
+        assert "<html" in page.text
+        script = client.request(method, address, headers={"Accept": "*/*", "HX-Request": "true"})
+        assert "<html" in script.text
+    assert "<html" in client.get("/").text  # a page itself stays one for everybody
 
 
 def test_a_strangers_run_folder_stops_no_board(tmp_path: Path) -> None:
@@ -269,8 +266,7 @@ def test_a_strangers_run_folder_stops_no_board(tmp_path: Path) -> None:
     (homes["half"] / "results.json").write_text(json.dumps({"run": "\ud800"}))
     (homes["steers"] / "results.json").write_text(json.dumps({"a\x1b[2J\u202e": np.pi}))
     said: list[str] = []
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(tmp_path / "runs",)), said.append)
+    Board(BoardSettings(runs=(tmp_path / "runs",))).read_in(said.append)
     assert len(said) == 3
     assert all(line.isprintable() for line in said)
 

@@ -11,15 +11,15 @@ import pytest
 
 from boards import open_board
 from tellapart.board.app import create_app
+from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 
 
 @pytest.fixture
 def served(board: Callable[..., Any], serving: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
     """A board with pages and hidden benchmarks at an address of this machine."""
     made = board(limits={"daily": 5})
-    with Store("sqlite://") as store, serving(create_app(BoardSettings(title="Ours"), store, made.service)) as at:
+    with serving(create_app(Board(BoardSettings(title="Ours")), made.service)) as at:
         yield made, at
 
 
@@ -105,7 +105,8 @@ def test_on_a_phone_the_numbers_of_hidden_items_and_of_files_are_in_sight(
     assert made.measured(made.npz(made.right(0.5)), model="half")["state"] == "done"
     made.service.write_records_alone()
     settings = BoardSettings(title="Ours", runs=(made.service.records,))
-    with open_board(settings) as (_, store), serving(create_app(settings, store, made.service)) as at:
+    _, shown = open_board(settings)
+    with serving(create_app(shown, made.service)) as at:
         page = signed_in(chromium, made, at, viewport={"width": 390, "height": 844})
         for path, number in (("/", ".score .value"), ("/submissions", ".told b"), ("/hidden/clocks", ".value")):
             page.goto(f"{at}{path}")

@@ -25,9 +25,8 @@ from hypothesis.extra.numpy import arrays
 
 from facts import check_facts, raises
 from tellapart.board.app import Connection, create_app
-from tellapart.board.records import read_in
+from tellapart.board.records import Board
 from tellapart.board.settings import read_settings
-from tellapart.board.store import Store
 from tellapart.board.submissions.forms import form_bytes, pack, read_sent, unpack
 from tellapart.board.submissions.prepared import hide
 from tellapart.data.item import Item
@@ -524,10 +523,11 @@ MODELS = {"ViLBERT", "LXMERT", "UNITER", "VL-T5", "ALBEF", "X-VLM", "METER"}
 def served(board: Callable[..., Any], tmp_path: Path) -> Iterator[tuple[Any, str]]:
     """The example board with a hidden benchmark at an address of this machine."""
     made, settings = board(), read_settings(BOARD)
-    with Store(f"sqlite:///{tmp_path / 'board.sqlite'}") as store, socket.socket() as listening:
-        read_in(store, settings, print)
+    with socket.socket() as listening:
+        shown = Board(settings)
+        shown.read_in(print)
         listening.bind(("127.0.0.1", 0))
-        app = create_app(settings, store, made.service)
+        app = create_app(shown, made.service)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", http=Connection))
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

@@ -1,36 +1,27 @@
-"""Hidden results beside others': a database that several boards share, and a site of files."""
+"""Hidden results beside others': a site of files, and the example."""
 
 from __future__ import annotations
 
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlmodel import select
 from typer.testing import CliRunner
 
 from boards import open_board
 from tellapart.benchmarks.demo import DEMO
-from tellapart.board.app import create_app
-from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.store import Benchmark, Store
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.service import Submissions
 from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set
 
 MakeBoard = Callable[..., Any]
-
-
-def names(store: Store) -> list[str]:
-    with store.session() as session:
-        return sorted(session.exec(select(Benchmark.name)).all())
 
 
 def board_file(made: Any) -> Path:
@@ -58,36 +49,14 @@ def numbers(made: Any, sent: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_board_that_knows_no_hidden_benchmark_deletes_none_of_their_records(board: MakeBoard) -> None:
-    made = board()
-    made.measured(made.npz(made.right()))
-    made.service.write_records()
-    runs = made.folder / "runs"
-    runs.mkdir()
-    with open_board(BoardSettings(runs=(runs, made.service.records))) as (_, store):
-        assert names(store) == ["clocks"]
-        read_in(store, BoardSettings(runs=(runs,)), pytest.fail)
-        assert names(store) == ["clocks"]
-        read_in(store, BoardSettings(imported=()), pytest.fail)
-        assert names(store) == ["clocks"]
-        (record,) = (made.service.records / "clocks").iterdir()
-        (record / "results.json").unlink()  # gone from where this board looks: its own to delete
-        read_in(store, BoardSettings(runs=(made.service.records,)), pytest.fail)
-        assert names(store) == []
-
-
-@pytest.mark.slow
 def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board: MakeBoard, tmp_path: Path) -> None:
     made = board()
     sent = made.measured(made.npz(made.right(0.8)))
     made.service.write_records()
     given = ["--board", str(board_file(made)), "--out", str(tmp_path / "site")]
-    live = f"sqlite:///{tmp_path / 'live.sqlite'}"
     for _ in range(2):
-        done = CliRunner().invoke(app, ["board", "export", *given, "--database", live], catch_exceptions=False)
+        done = CliRunner().invoke(app, ["board", "export", *given], catch_exceptions=False)
         assert done.exit_code == 0, done.output
-    with Store(live) as store:
-        assert names(store) == ["clocks"]
     site = tmp_path / "site"
     assert json.loads((site / "hidden/clocks/data.json").read_text()) == json.loads(
         made.client.get("/hidden/clocks").text
@@ -113,13 +82,12 @@ def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board: Make
 
 def test_head_is_answered_on_the_pages_of_hidden_benchmarks_too(board: MakeBoard) -> None:
     made = board(4)
-    with Store("sqlite://") as store:
-        client = TestClient(create_app(BoardSettings(), store, made.service))
-        for path in ("/hidden", "/hidden/clocks", "/sign-in", "/submissions", "/hidden/clocks/task.zip"):
-            found = client.head(path, headers=made.of("rita"))
-            whole = client.get(path, headers=made.of("rita"))
-            assert (found.status_code, found.content) == (whole.status_code, b"") == (200, b"")
-            assert found.headers["content-length"] == whole.headers["content-length"]
+    client, _ = open_board(BoardSettings(), submissions=made.service)
+    for path in ("/hidden", "/hidden/clocks", "/sign-in", "/submissions", "/hidden/clocks/task.zip"):
+        found = client.head(path, headers=made.of("rita"))
+        whole = client.get(path, headers=made.of("rita"))
+        assert (found.status_code, found.content) == (whole.status_code, b"") == (200, b"")
+        assert found.headers["content-length"] == whole.headers["content-length"]
 
 
 def test_a_site_of_a_board_that_was_never_served_makes_no_state(made_set: Any, tmp_path: Path) -> None:
@@ -144,18 +112,17 @@ class Opened(NamedTuple):
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Opened:
     """The example with its state elsewhere than in the repository."""
     declared, settings = read_hidden(EXAMPLE / "board.toml"), read_settings(EXAMPLE / "board.toml")
     assert declared is not None
-    assert settings.database == "sqlite://"
     elsewhere = declared.submissions.model_copy(update={"state": tmp_path / "state"})
     service = Submissions(declared.model_copy(update={"submissions": elsewhere}))
     settings = settings.model_copy(update={"runs": (service.records,)})
-    with Store(settings.database) as store, TestClient(create_app(settings, store, service)) as client:
-        for name, role in (("root", "admin"), ("ada", "submitter")):
-            service.accounts.add(name, role, by="test")  # type: ignore[arg-type]
-        yield Opened(service, client, lambda: read_in(store, settings, pytest.fail))
+    client, shown = open_board(settings, submissions=service)
+    for name, role in (("root", "admin"), ("ada", "submitter")):
+        service.accounts.add(name, role, by="test")  # type: ignore[arg-type]
+    return Opened(service, client, lambda: shown.read_in(pytest.fail))
 
 
 def statements() -> list[dict[str, Any]]:

@@ -16,11 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
+from boards import open_board
 from facts import raises
-from tellapart.board.app import create_app
-from tellapart.board.records import read_in
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 from tellapart.board.submissions.hidden import (
     first_step,
     label_bits,
@@ -66,11 +64,9 @@ def shown(board: Callable[..., Any]) -> Iterator[tuple[Any, TestClient]]:
     (row,) = standings([MeasuredSubmission("0", "ann", "mine", 0.0, split, None)], "group_score")
     records = made.folder / "records"
     write_results(records, [as_result(row, made.service.prepared["clocks"])])
-    with Store("sqlite://") as store:
-        settings = BoardSettings(runs=(records,))
-        read_in(store, settings, pytest.fail)
-        with TestClient(create_app(settings, store, made.service), follow_redirects=False) as client:
-            yield made, client
+    client, _ = open_board(records, submissions=made.service)
+    client.follow_redirects = False
+    yield made, client
 
 
 def test_no_page_shows_digits_that_rounding_took(shown: tuple[Any, TestClient]) -> None:
@@ -99,8 +95,8 @@ def test_every_page_of_a_board_that_takes_files_links_to_the_sign_in(shown: tupl
     page = {"Accept": "text/html"}
     for path in ("/", "/benchmarks/clocks", "/models/mine", "/hidden"):
         assert client.get(path, headers=page).text.count('href="/sign-in"') == 1, path
-    with Store("sqlite://") as store, TestClient(create_app(BoardSettings(), store)) as without:
-        assert "/sign-in" not in without.get("/").text
+    without, _ = open_board(BoardSettings())
+    assert "/sign-in" not in without.get("/").text
     assert "Your token" in client.get("/sign-in", headers=page).text
     client.post("/sign-in", data={"token": made.tokens["ann"]}, headers=page)
     again = client.get("/sign-in", headers=page)

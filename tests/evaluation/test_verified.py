@@ -64,7 +64,7 @@ def draw_heat_map(runs: Path, out: Path) -> str:
 
 
 def export_board(runs: Path, out: Path) -> str:
-    ta.board_export(out / "site", runs=runs, items=0, comparisons=2, database=f"sqlite:///{out}/board.sqlite")
+    ta.board_export(out / "site", runs=runs, items=0, comparisons=2)
     return "".join(path.read_text("utf-8") for path in (out / "site").rglob("*.html"))
 
 
@@ -172,17 +172,15 @@ def test_the_numbers_of_a_task_come_from_its_outcomes(tmp_path: Path) -> None:
 
 def test_a_board_leaves_out_what_it_cannot_measure_again(tmp_path: Path) -> None:
     from tellapart.board.app import create_app
-    from tellapart.board.records import read_in
+    from tellapart.board.records import Board
     from tellapart.board.settings import BoardSettings
-    from tellapart.board.store import Store
 
     ta.evaluate("random", "demo", limit=40, out=tmp_path / "random")
     forge(tmp_path / "random", raise_number)
     (tmp_path / "random" / "samples" / "demo.jsonl").unlink()
     problems: list[str] = []
-    settings = BoardSettings(runs=(tmp_path,))
-    with Store("sqlite://") as store:
-        read_in(store, settings, problems.append)
-        page = TestClient(create_app(settings, store)).get("/").text
+    board = Board(BoardSettings(runs=(tmp_path,)))
+    board.read_in(problems.append)
+    page = TestClient(create_app(board)).get("/").text
     assert len(problems) == 1 and "not verified" in problems[0]
     assert "98.77" not in page

@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
+from boards import open_board
 from facts import check_facts
-from tellapart.board.app import create_app
-from tellapart.board.records import read_in
-from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 from tellapart.evaluation.verified import read_result
 
 Command = Callable[..., Any]
@@ -90,15 +86,12 @@ def test_a_board_that_is_started_elsewhere_shows_the_pictures(ran: Command, tmp_
         assert ran("show", "A/runs/hf", "--bundle").code == 0
         shutil.rmtree("A/my_pairs")
     shutil.move("A", "B")
-    settings = BoardSettings(runs=(tmp_path / "B" / "runs",))
-    with Store("sqlite://") as store:
-        read_in(store, settings, pytest.fail)
-        board = TestClient(create_app(settings, store))
-        (column,) = board.get("/?format=json").json()["columns"]
-        slug = column["link"]["args"]["slug"]
-        answers = [
-            board.get(f"/benchmarks/{slug}/items/{item}/pictures/{image}") for item in range(4) for image in range(2)
-        ]
+    board, _ = open_board(tmp_path / "B" / "runs")
+    (column,) = board.get("/?format=json").json()["columns"]
+    slug = column["link"]["args"]["slug"]
+    answers = [
+        board.get(f"/benchmarks/{slug}/items/{item}/pictures/{image}") for item in range(4) for image in range(2)
+    ]
     assert {answer.status_code for answer in answers} == {200}
     assert {answer.headers["content-type"] for answer in answers} == {"image/png"}
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlmodel import select
 
 from facts import check_facts
 from tellapart.benchmarks.minimal_pairs import BIVLC, SUBSETS, WINOGROUND
-from tellapart.board.records import read_in
+from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Entry, Model, Store
 from tellapart.evaluation.verified import read_result
 
 Command = Callable[..., Any]
@@ -72,12 +70,10 @@ def test_three_files_of_one_system_are_one_row_everywhere(command: Command, file
     latex = command("table", "runs/mine", "--latex", "--out", "table.tex")
     assert latex.code == 0 and Path("table.tex").read_text().count("mine & ") == 1
 
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(Path("runs"),)), print)
-        with store.session() as session:
-            (model,) = session.exec(select(Model)).all()
-            entries = session.exec(select(Entry)).all()
-            assert (model.label, len(entries), {entry.model_id for entry in entries}) == ("mine", 3, {model.id})
+    board = Board(BoardSettings(runs=(Path("runs"),)))
+    board.read_in(print)
+    (model,) = board.tables.models.values()
+    assert (model.label, len(board.tables.entries)) == ("mine", 3)
 
 
 @pytest.mark.slow
@@ -87,10 +83,9 @@ def test_files_in_three_run_folders_are_one_system_still(command: Command, files
         assert done.code == 0, done.err
     table = command("table", "runs/bivlc", "runs/winoground", "runs/sugarcrepe")
     assert table.out.count("| mine |") == 1 and "| mine (" not in table.out
-    with Store("sqlite://") as store:
-        read_in(store, BoardSettings(runs=(Path("runs"),)), print)
-        with store.session() as session:
-            assert [model.label for model in session.exec(select(Model)).all()] == ["mine"]
+    board = Board(BoardSettings(runs=(Path("runs"),)))
+    board.read_in(print)
+    assert [model.label for model in board.tables.models.values()] == ["mine"]
 
 
 def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(

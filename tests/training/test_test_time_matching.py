@@ -16,9 +16,8 @@ from training_sets import architecture, config, far, squares, toml, weights
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart.board.records import read_in
+from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError
@@ -118,9 +117,8 @@ def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(
     for line in ("compare", "table"):
         assert "mine (transductive)" in command(line, start / "again").out
     assert "ours (transductive)" in command("table", start / "again", "--label", "mine (transductive)=ours").out
-    with Store("sqlite://") as store:
-        problems: list[str] = []
-        read_in(store, BoardSettings(runs=(start / "again",)), problems.append)
+    problems: list[str] = []
+    Board(BoardSettings(runs=(start / "again",))).read_in(problems.append)
     check_facts("\n".join(problems), "mine (transductive)", "results.json", "take the run out")
     assert len(problems) == 1
 

@@ -25,7 +25,6 @@ EXTRAS = {
     "hub": "benchmarks of the hub, parquet files, push",
     "train": "train, mine, merge",
     "board": "serve, board",
-    "postgres": "a board on PostgreSQL",
     "plot": "figures for papers",
     "logs": "logs of Inspect and VLMEvalKit",
     "build": "all builders: the next four",

@@ -9,7 +9,7 @@ import inspect
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from inspect import Parameter
@@ -27,9 +27,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tellapart.board.records import Board
 from tellapart.board.rendering import PAGES, PATTERNS, Page, ServerLinks, as_csv, as_latex, asset, render
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 from tellapart.board.submissions.accounts import network
 from tellapart.board.submissions.routes import router_of
 from tellapart.board.submissions.service import Submissions
@@ -209,7 +209,7 @@ class Connection(H11Protocol):
 _SMALL = 4096
 
 #: Pages rendered at once. Rendering is computing, and Python's threads take turns with the one that answers readers;
-#: two, since a page may wait for the database.
+#: two, since a page may wait for the disk.
 _AT_ONCE = 2
 
 Format = Literal["html", "json", "csv", "latex"]
@@ -317,10 +317,8 @@ class PageCache:
 class PageCacheMiddleware:
     """ASGI middleware that answers with cached pages of (path, format) before the application sees the request."""
 
-    def __init__(self, app: ASGIApp, cache: PageCache, store: Store) -> None:
-        self._app, self._cache, self._store = app, cache, store
-        # A separate thread for the version: the application's may all be rendering pages.
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="version")
+    def __init__(self, app: ASGIApp, cache: PageCache, board: Board) -> None:
+        self._app, self._cache, self._board = app, cache, board
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -330,10 +328,8 @@ class PageCacheMiddleware:
             return
         # Of a repeated header the first counts.
         request = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}
-        version = self._store.known()
-        if version is None:
-            version = await asyncio.get_running_loop().run_in_executor(self._executor, self._store.latest)
-        page = self._cache.find(version, (scope["path"], form or preferred_format(request.get(b"accept", ""))))
+        key = (scope["path"], form or preferred_format(request.get(b"accept", "")))
+        page = self._cache.find(self._board.tables.version, key)
         if page is None:
             await self._app(scope, receive, send)
             return
@@ -376,13 +372,9 @@ STALE_SECONDS = 60.0
 _FORMS = {"choose": ("a", "b", "model"), "pareto": ("over",)}
 
 
-def create_app(
-    settings: BoardSettings,
-    store: Store,
-    submissions: Submissions | None = None,
-    age: Callable[[], float] | None = None,
-) -> FastAPI:
+def create_app(board: Board, submissions: Submissions | None = None, age: Callable[[], float] | None = None) -> FastAPI:
     """Make the application."""
+    settings = board.settings
     # No documentation page: the usual ones load scripts from elsewhere. No redirect of a slash: it would go to the host
     # that the request names.
     settled: dict[str, Any] = {"docs_url": None, "redoc_url": None, "redirect_slashes": False}
@@ -391,7 +383,7 @@ def create_app(
     for page in PAGES.values():
         app.add_api_route(
             page.pattern,
-            _page_endpoint(page, settings, store, cache, hidden=submissions is not None),
+            _page_endpoint(page, board, cache, hidden=submissions is not None),
             name=page.name,
             summary=(inspect.getdoc(page.gather) or "").split("\n")[0],
             response_model=page.view,
@@ -407,16 +399,14 @@ def create_app(
             name="health",
             response_class=JSONResponse,
         )
-    _add_files(app, store)
+    _add_files(app, board)
     _add_errors(app, settings)
-    app.add_middleware(PageCacheMiddleware, cache=cache, store=store)
+    app.add_middleware(PageCacheMiddleware, cache=cache, board=board)
     app.add_middleware(SecurityHeaders)
     return app
 
 
-def _page_endpoint(
-    page: Page, settings: BoardSettings, store: Store, cache: PageCache, *, hidden: bool
-) -> Callable[..., Response]:
+def _page_endpoint(page: Page, board: Board, cache: PageCache, *, hidden: bool) -> Callable[..., Response]:
     """Return the function that answers a page's address; FastAPI validates requests by its signature."""
     names = [part[1:-1] for part in page.pattern.split("/") if part.startswith("{")]
 
@@ -426,15 +416,12 @@ def _page_endpoint(
         if address := _address_of(page.name, slugs, args, links):
             return RedirectResponse(address, HTTPStatus.SEE_OTHER)
         arguments = {name: args[name] for name in names}
-        form = format or preferred_format(request.headers.get("accept", ""))
+        form, tables = format or preferred_format(request.headers.get("accept", "")), board.tables
 
         def render_page() -> CachedPage:
-            with store.reading() as session:
-                view = page.gather(session, settings, **arguments)
-                return _render_view(page, view, form, settings, links, hidden=hidden)
+            return _render_view(page, page.gather(tables, **arguments), form, board.settings, links, hidden=hidden)
 
-        # The version comes first: a change during the rendering makes the page out of date.
-        cached = cache.get(store.latest(), (links.to(page.name, **arguments), form), render_page)
+        cached = cache.get(tables.version, (links.to(page.name, **arguments), form), render_page)
         given = request.headers
         status, headers, content = cached.answer(given.get("if-none-match", ""), given.get("accept-encoding", ""))
         return Response(content, status, headers)
@@ -482,7 +469,7 @@ def _answer_health(seconds: float) -> JSONResponse:
     return JSONResponse(content, status, {"cache-control": "no-store"})
 
 
-def _add_files(app: FastAPI, store: Store) -> None:
+def _add_files(app: FastAPI, board: Board) -> None:
     @app.get(PATTERNS["static"], include_in_schema=False)
     async def static(name: _SLUG) -> Response:
         try:
@@ -498,8 +485,7 @@ def _add_files(app: FastAPI, store: Store) -> None:
     @app.get(PATTERNS["picture"], response_class=Response, responses=responses)
     def item_picture(slug: _SLUG, position: _NUMBER, number: _NUMBER) -> Response:
         """Send a picture of an item."""
-        with store.session() as session:
-            kind, content = picture(session, slug, position, number)
+        kind, content = picture(board.tables, slug, position, number)
         return Response(content, media_type=kind, headers=_KEPT_AN_HOUR)
 
 

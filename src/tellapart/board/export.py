@@ -9,13 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlmodel import Session, select
-
 from tellapart.board.rendering import PAGES, StaticLinks, as_csv, as_latex, asset, path_of, render
-from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Benchmark, Store
 from tellapart.board.submissions.routes import render_template
 from tellapart.board.submissions.service import Submissions
+from tellapart.board.tables import Tables
 from tellapart.board.views.items import PAGE, QUERIES, failures, picture
 from tellapart.board.views.ranks import MOST, choose_page
 from tellapart.errors import RunError, UnknownNameError
@@ -34,8 +31,7 @@ PageKey = tuple[str, tuple[tuple[str, str | int], ...]]
 
 
 def export_site(
-    store: Store,
-    settings: BoardSettings,
+    tables: Tables,
     out: Path,
     *,
     submissions: Submissions | None = None,
@@ -47,25 +43,17 @@ def export_site(
 
     The links are followed from the first page on, so a page is written exactly if a link leads to it.
     """
-    with store.reading() as session:
-        return _Crawl(session, settings, out, submissions, (most_items, most_compared), small=small).run()
+    return _Crawl(tables, out, submissions, (most_items, most_compared), small=small).run()
 
 
 class _Crawl:
     def __init__(
-        self,
-        session: Session,
-        settings: BoardSettings,
-        out: Path,
-        submissions: Submissions | None,
-        most: tuple[int, int],
-        *,
-        small: bool = False,
+        self, tables: Tables, out: Path, submissions: Submissions | None, most: tuple[int, int], *, small: bool
     ) -> None:
         self._small = small
-        self._session, self._settings, self._out, self._hidden = session, settings, out, submissions
+        self._tables, self._out, self._hidden = tables, out, submissions
         self._most, most_compared = most
-        self._choice = choose_page(session, settings, most=most_compared)
+        self._choice = choose_page(tables, most=most_compared)
         self._compared = {link.args[side] for row in self._choice.pairs for link in row for side in "ab"}
         self._seen: set[PageKey] = set()
         self._queue: deque[PageKey] = deque()
@@ -108,8 +96,7 @@ class _Crawl:
 
     def _item_positions(self, slug: str) -> set[int]:
         if slug not in self._items:
-            benchmark = self._session.exec(select(Benchmark).where(Benchmark.slug == slug)).one()
-            failed, _ = failures(self._session, benchmark)
+            failed, _ = failures(self._tables, self._tables.benchmarks[slug])
             order = sorted(range(len(failed)), key=lambda k: (-failed[k], k))
             self._items[slug] = set(order[: self._most])
         return self._items[slug]
@@ -122,8 +109,8 @@ class _Crawl:
             self._write_hidden(folder, links, **args)
             return
         page, hidden = PAGES[name], self._hidden is not None
-        view = self._choice if name == "choose" else page.gather(self._session, self._settings, **args)
-        content = render(page.template, view, links, self._settings, hidden=hidden)
+        view = self._choice if name == "choose" else page.gather(self._tables, **args)
+        content = render(page.template, view, links, self._tables.settings, hidden=hidden)
         _write_text(folder / "index.html", _BAR.sub("", content) if self._small else content)
         if name != "home_page" and not self._small:  # the first page's data has all models
             _write_text(folder / "data.json", view.model_dump_json(indent=1) + "\n")
@@ -142,7 +129,7 @@ class _Crawl:
     def _has_picture(self, key: PageKey, args: dict[str, str | int]) -> bool:
         if key not in self._pictures:
             try:
-                _, content = picture(self._session, str(args["slug"]), int(args["position"]), int(args["number"]))
+                _, content = picture(self._tables, str(args["slug"]), int(args["position"]), int(args["number"]))
             except UnknownNameError:
                 self._pictures[key] = False
             else:

@@ -1,4 +1,4 @@
-"""Run folders, imported numbers and timings as rows, and tiers of models; rows follow the files that changed."""
+"""Run folders, imported numbers and timings as a board's tables, with tiers of models; they follow the files."""
 
 from __future__ import annotations
 
@@ -6,33 +6,17 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from sqlalchemy import insert
-from sqlalchemy.exc import SQLAlchemyError
-from sqlmodel import Session, col, delete, select
+import numpy as np
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import (
-    RAW,
-    Benchmark,
-    Entry,
-    Item,
-    Model,
-    Score,
-    Source,
-    Store,
-    TaskOutput,
-    Vector,
-    outcome_vectors,
-    pack,
-    score_vector,
-    unpack,
-)
+from tellapart.board.tables import Benchmark, Entry, Item, ItemList, Model, Tables
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError, TellapartError, first_line, plain
 from tellapart.evaluation.compare import rank_outcomes
@@ -42,180 +26,318 @@ from tellapart.records.imported import Imported, ImportedModel, read_imported
 from tellapart.records.result import HIDDEN, IDS_ONLY, IMPORTED, BenchmarkResult, Result, Sample, Value
 from tellapart.records.run_folder import RESULTS, file_name
 from tellapart.records.samples import read_samples
-from tellapart.records.timing_record import read_timings
+from tellapart.records.timing_record import Timings, read_timings
 from tellapart.tasks.registry import headline
 
+#: The file of models' costs, anywhere below a folder of runs.
+TIMING = "timing.json"
 
-def add_model(session: Session, model: Model) -> Model:
-    """Add a model, with a unique label and slug, or return the stored model with the same identity."""
-    stored = session.exec(select(Model).where(Model.identity == model.identity)).first()
+#: Folders from the root on, in an error's text; and letters that are kept of it.
+_FOLDERS, _MOST_LETTERS = re.compile(r"""(?<![^\s"'(=:,])/(?:[^/\s"':;,]+/)+"""), 300
+
+#: The number of models, the best ones, that are tested if sign flips are needed; the others have no tier. Flips over
+#: every pair cost the cube of that number: 1.6 s a metric for 40 models (8,000 items, 4,000 clusters, one core), 27 s
+#: for 100.
+MOST_TESTED = 40
+
+#: Called with one line for each file that is left out.
+ReportProblem = Callable[[str], None]
+
+#: A file's path -> its kind (`run`, `imported` or `timing`), the time of its change and its size.
+Signature = dict[Path, tuple[str, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """What a file of the board holds: entries with their models, or timings."""
+
+    state: tuple[str, int, int]  # as in `Signature`; the file is read again when this changes
+    entries: tuple[tuple[Model, Entry | None], ...] = ()
+    timings: Timings | None = None
+    problem: str = ""  # why it could not be read; it is read again at each change of another file
+
+
+class Board:
+    """The records of a board's files. `tables` is their newest state."""
+
+    def __init__(self, settings: BoardSettings) -> None:
+        self.settings, self.tables = settings, Tables(settings)
+        self._files: dict[Path, FileContent] = {}  # in the order in which they were first read, which decides names
+        self._seen: Signature = {}
+        self._lists: dict[str, ItemList] = {}
+        self._ranked: dict[str, tuple[object, dict[str, dict[str, int]]]] = {}
+        self._lock = Lock()
+
+    def read_in(self, report: ReportProblem) -> int:
+        """Bring the tables up to date with the files, and return how many of these were read.
+
+        A file that cannot be read is reported, left out, shown with its reason (`Tables.unread`) and tried again.
+        """
+        with self._lock:
+            found = signature(self.settings)
+            if found == self._seen:
+                return 0
+            kept = {
+                path: content
+                for path, content in self._files.items()
+                if found.get(path) == content.state and not content.problem
+            }
+            self._lists = {
+                entry.items.digest: entry.items for each in kept.values() for _, entry in each.entries if entry
+            }
+            fresh = {path: self._read_file(path, state) for path, state in found.items() if path not in kept}
+            files = {**kept, **fresh}
+            tables = Tables(self.settings, self.tables.version + 1)
+            for path, content in files.items():
+                try:
+                    tables = _add_entries(tables, content.entries)
+                except Exception as error:
+                    files[path] = FileContent(content.state, problem=_describe_error(path, error))
+            for path, content in files.items():
+                if content.problem:
+                    report(content.problem)
+                    tables.unread[path] = _for_readers(content.problem, path)
+                elif content.timings is not None:
+                    _add_costs(tables, path, content.timings)
+            self._rank(tables)
+            self._files, self._seen, self.tables = files, found, tables
+            return len(fresh)
+
+    def _read_file(self, path: Path, state: tuple[str, int, int]) -> FileContent:
+        try:
+            if state[0] == "timing":
+                return FileContent(state, timings=read_timings(path))
+            return FileContent(state, (self._read_run if state[0] == "run" else _read_imported)(path))
+        except Exception as error:  # one file that no reader was made for must not hide all others
+            return FileContent(state, problem=_describe_error(path, error))
+
+    def _read_run(self, path: Path) -> tuple[tuple[Model, Entry | None], ...]:
+        result, folder = read_result(path.parent), path.parent
+        if result.model.name.endswith(MARK):
+            raise RunError(
+                f"{path}: {result.model.name} was trained on the items that it is measured on, so it has no place "
+                "among other models; take the run out of the board's folders"
+            )
+        model = _model_of(result)
+        entries: list[tuple[Model, Entry | None]] = []
+        for name, record in result.benchmarks.items():
+            imported = record.fingerprint.startswith(IMPORTED)
+            samples = [] if record.fingerprint.startswith((IMPORTED, HIDDEN)) else read_samples(folder, name, record)
+            entry = Entry(
+                name=name,
+                record=record,
+                items=self._share_items(samples),
+                started=result.run.started,
+                run=result.run,
+                folder=folder,
+                on_trust=record.fingerprint.startswith((IDS_ONLY, IMPORTED)),
+                tie_rule=next(iter(record.notes), "not known") if imported else "",
+                **_vectors_of(samples, record),
+            )
+            entries.append((model, entry))
+        return tuple(entries)
+
+    def _share_items(self, samples: Sequence[Sample]) -> ItemList:
+        """Return the items of samples, the same list for the same items."""
+        if not samples:
+            return ItemList()
+        rows = tuple(Item(s.id, s.unit, s.cluster, s.gold, s.tags, s.images, s.texts) for s in samples)
+        items = ItemList(rows, _digest(sorted((item.unit, item.name, item.cluster) for item in rows)))
+        same = self._lists.setdefault(items.digest, items)
+        return same if same == items else items
+
+    def _rank(self, tables: Tables) -> None:
+        """Write the tiers of each benchmark's models, for each headline metric; of unchanged records those of before.
+
+        Reference models, people, and models without per-item outcomes have no tier.
+        """
+        ranked: dict[str, tuple[object, dict[str, dict[str, int]]]] = {}
+        for benchmark in tables.benchmarks.values():
+            entries = tables.entries_of(benchmark=benchmark.slug)
+            names = {
+                metric
+                for entry in entries
+                for metric, value in entry.record.metrics.items()
+                if value.mean_absolute is None
+            }
+            # The papers' metrics if any model has them, else every share of right answers.
+            benchmark = replace(benchmark, headline=tuple(headline(names) or sorted(names)))  # noqa: PLW2901
+            tables.benchmarks[benchmark.slug] = benchmark
+            if benchmark.limited_from is not None:
+                continue
+            key = (benchmark, [(entry.model, entry.record) for entry in entries])
+            before, tiers = self._ranked.get(benchmark.slug, (None, {}))
+            if before != key:
+                tiers = {metric: rank(tables, benchmark, metric, entries) for metric in benchmark.headline}
+            ranked[benchmark.slug] = (key, tiers)
+            tables.tiers.update({(benchmark.slug, metric): ranks for metric, ranks in tiers.items()})
+        self._ranked = ranked
+
+
+def _describe_error(path: Path, error: Exception) -> str:
+    return str(error) if isinstance(error, TellapartError) else f"{path}: {first_line(error)}"
+
+
+def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[Entry]) -> dict[str, int]:
+    """Return the tier of each model that was tested against others by a metric."""
+    models = tables.models
+    tested = [
+        entry
+        for entry in entries
+        if models[entry.model].kind == "model" and metric in entry.values and metric in entry.record.metrics
+    ]
+    # Best first, so that the best are those that are tested if sign flips of all pairs would take too long.
+    tested.sort(key=lambda entry: (-entry.record.metrics[metric].value, models[entry.model].label))
+    outcomes = {entry.model: entry.values[metric] for entry in tested}
+    tiers = rank_outcomes(outcomes, benchmark.items.clusters, most=MOST_TESTED) if outcomes else []
+    return {name: tier.rank for tier in tiers for name in tier.names}
+
+
+def _digest(rows: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def _vectors_of(samples: Sequence[Sample], record: BenchmarkResult) -> dict[str, Any]:
+    """Return what an entry has of each item."""
+    names = dict.fromkeys(name for sample in samples for name in sample.outcomes)
+    tied = {name: np.array([name in sample.tied for sample in samples]) for name in names}
+    has_scores = bool(samples) and all(sample.scores for sample in samples)
+    return {
+        "values": {
+            name: np.array([sample.outcomes.get(name, np.nan) for sample in samples], np.float32) for name in names
+        },
+        "tied": {name: ties for name, ties in tied.items() if ties.any()},
+        "scores": np.array([sample.scores for sample in samples], np.float32) if has_scores else None,
+        "outputs": tuple(sample.output for sample in samples) if record.shape is None else (),
+    }
+
+
+def _add_entries(tables: Tables, entries: Iterable[tuple[Model, Entry | None]]) -> Tables:
+    """Return the tables with all entries of a file; an error leaves these as they were."""
+    tables = replace(
+        tables, models=dict(tables.models), benchmarks=dict(tables.benchmarks), entries=dict(tables.entries)
+    )
+    for model, entry in entries:
+        if entry is None:
+            _add_model(tables, model)
+        else:
+            _add_entry(tables, model, entry)
+    return tables
+
+
+def _add_entry(tables: Tables, model: Model, entry: Entry) -> None:
+    """Add an entry, unless a later one of the same model and benchmark is there; an earlier one is replaced."""
+    benchmark = _add_benchmark(tables, entry)
+    model = _add_model(tables, model)
+    key = (benchmark.slug, model.slug)
+    stored = tables.entries.get(key)
+    if stored is not None and stored.started > entry.started:
+        return
+    tables.entries.pop(key, None)
+    placed = _in_order(entry, benchmark)
+    tables.entries[key] = replace(placed, benchmark=benchmark.slug, model=model.slug)
+
+
+def _add_model(tables: Tables, model: Model) -> Model:
+    """Add a model, with a unique label and slug, or return the one with the same identity."""
+    stored = next((each for each in tables.models.values() if each.identity == model.identity), None)
     if stored is not None:
         return stored
-    same = len(session.exec(select(Model.id).where(Model.name == model.name)).all())
-    if same:
-        model.label = f"{model.name} ({same + 1})"
-    slug = model.slug if not same else f"{model.slug}-{same + 1}"
-    model.slug = _free_slug(slug, session.exec(select(Model.slug)).all())
-    session.add(model)
-    session.flush()
+    slug = model.slug
+    if same := sum(each.name == model.name for each in tables.models.values()):
+        model, slug = replace(model, label=f"{model.name} ({same + 1})"), f"{slug}-{same + 1}"
+    model = replace(model, slug=_free_slug(slug, tables.models))
+    tables.models[model.slug] = model
     return model
 
 
-def add_benchmark(session: Session, name: str, record: BenchmarkResult, samples: Sequence[Sample]) -> Benchmark:
-    """Add a benchmark with its items, or return the stored benchmark with the same items.
+def _add_benchmark(tables: Tables, entry: Entry) -> Benchmark:
+    """Add a benchmark with its items, or return the one with the same items.
 
     Scores computed elsewhere have only the items' ids, and imported numbers only the benchmark's name: they go to the
-    stored benchmark of that name with the same ids or, without ids, to the first of that name. If two sets share a
-    name and differ in content, the name of the second ends in the start of its fingerprint: `folder:pairs#7f31c2aa`.
+    benchmark of that name with the same ids or, without ids, to the first of that name. If two sets share a name and
+    differ in content, the name of the second ends in the start of its fingerprint: `folder:pairs#7f31c2aa`.
     """
+    name, record = entry.name, entry.record
     set_name = name.partition("#")[0] if record.own else name
-    keys = sorted((sample.unit, sample.id, sample.cluster) for sample in samples)
-    digest = hashlib.sha256(json.dumps(keys).encode()).hexdigest() if keys else ""
     full_size = record.limited_from  # a limited run is listed apart from runs on all items
-    suffixed = col(Benchmark.name).startswith(f"{set_name}#", autoescape=True)
-    same_name = (col(Benchmark.name) == set_name) | suffixed
-    same_size = col(Benchmark.limited_from).is_not_distinct_from(full_size)
-    stored = session.exec(select(Benchmark).where(same_name, same_size).order_by(col(Benchmark.id))).all()
+    stored = [
+        benchmark
+        for benchmark in tables.benchmarks.values()
+        if (benchmark.name == set_name or benchmark.name.startswith(f"{set_name}#"))
+        and benchmark.limited_from == full_size
+    ]
     for benchmark in stored:
-        if _has_same_items(benchmark, record, digest):
-            if samples and not benchmark.items_digest:
-                _fill_benchmark(session, benchmark, record, samples, digest)
+        if _has_same_items(benchmark, entry):
+            if entry.items.rows and not benchmark.items.rows:
+                benchmark = tables.benchmarks[benchmark.slug] = _filled(benchmark, entry)  # noqa: PLW2901
             return benchmark
     if stored and full_size is None:
         name = f"{set_name}#{record.fingerprint.rpartition('-')[2][:8]}"
-    slug = file_name(name) if full_size is None else f"{file_name(name)}-{len(samples)}-of-{full_size}"
+    slug = file_name(name) if full_size is None else f"{file_name(name)}-{len(entry.items.rows)}-of-{full_size}"
     listed = declared_benchmark(set_name)
     benchmark = Benchmark(
-        slug=_free_slug(slug, session.exec(select(Benchmark.slug)).all()),
+        slug=_free_slug(slug, tables.benchmarks),
         name=name,
         fingerprint=record.fingerprint,
         title=(listed and listed.title) or record.title,
         task=record.task,
-        n=0,
         limited_from=full_size,
         domain=listed.domain if listed else "",
         rival=listed.rival if listed else "",
     )
-    _fill_benchmark(session, benchmark, record, samples, digest)
+    benchmark = tables.benchmarks[benchmark.slug] = _filled(benchmark, entry)
     return benchmark
 
 
-def add_entry(session: Session, entry: Entry, record: BenchmarkResult, samples: Sequence[Sample]) -> None:
-    """Add an entry with its scores and vectors, unless a later entry of the same model and benchmark is stored.
-
-    An earlier one is replaced.
-    """
-    stored = session.exec(
-        select(Entry).where(Entry.benchmark_id == entry.benchmark_id, Entry.model_id == entry.model_id)
-    ).one_or_none()
-    if stored is not None:
-        winner, loser = (stored, entry) if stored.started > entry.started else (entry, stored)
-        if winner.source_id != loser.source_id:
-            source = session.get_one(Source, loser.source_id)
-            source.superseded = True
-            session.add(source)
-        if winner is stored:
-            return
-        remove(session, [stored])
-    samples = _in_order(session, entry, samples)
-    entry.record = record.model_dump(mode="json", exclude={"by", "macro"})
-    session.add(entry)
-    session.flush()
-    _insert_rows(session, Score, _score_rows(entry, record))
-    vectors = {name: (pack(values), tied) for name, (values, tied) in outcome_vectors(samples).items()}
-    if (raw := score_vector(samples)) is not None:
-        vectors[RAW] = (pack(raw), b"")
-    rows = (
-        {"entry_id": entry.id, "metric": name, "data": data, "tied": tied} for name, (data, tied) in vectors.items()
-    )
-    _insert_rows(session, Vector, rows)
-    if record.shape is None:
-        outputs = (
-            {"entry_id": entry.id, "position": k, "output": json.dumps(sample.output, ensure_ascii=False)}
-            for k, sample in enumerate(samples)
-        )
-        _insert_rows(session, TaskOutput, outputs)
-
-
-def remove(session: Session, entries: Sequence[Entry]) -> None:
-    """Delete entries with their scores, vectors and outputs."""
-    for entry in entries:
-        for table in (TaskOutput, Vector, Score):
-            session.exec(delete(table).where(table.entry_id == entry.id))  # type: ignore[arg-type]
-        session.delete(entry)
-    session.flush()
-
-
-def _insert_rows(session: Session, table: Any, rows: Iterable[dict[str, Any]]) -> None:
-    if rows := list(rows):
-        session.execute(insert(table), rows)
-
-
-def _has_same_items(benchmark: Benchmark, record: BenchmarkResult, digest: str) -> bool:
-    if benchmark.fingerprint == record.fingerprint:
+def _has_same_items(benchmark: Benchmark, entry: Entry) -> bool:
+    fingerprints = (benchmark.fingerprint, entry.record.fingerprint)
+    if fingerprints[0] == fingerprints[1]:
         return True
-    if benchmark.is_hidden or record.fingerprint.startswith(HIDDEN):
+    if any(fingerprint.startswith(HIDDEN) for fingerprint in fingerprints):
         return False  # a hidden benchmark's items are not compared
-    if not digest or not benchmark.items_digest:
+    if not entry.items.digest or not benchmark.items.digest:
         return True  # one of the two has no ids: only the name can match
-    ids_only = benchmark.fingerprint.startswith(IDS_ONLY) or record.fingerprint.startswith(IDS_ONLY)
-    return ids_only and benchmark.items_digest == digest
+    ids_only = any(fingerprint.startswith(IDS_ONLY) for fingerprint in fingerprints)
+    return ids_only and benchmark.items.digest == entry.items.digest
 
 
-def _fill_benchmark(
-    session: Session, benchmark: Benchmark, record: BenchmarkResult, samples: Sequence[Sample], digest: str
-) -> None:
-    benchmark.fingerprint, benchmark.items_digest, benchmark.task = record.fingerprint, digest, record.task
-    benchmark.images_each, benchmark.texts_each = record.shape or (None, None)
-    benchmark.n = len(samples) or max((value.n for value in record.metrics.values()), default=0)
-    if samples:
-        benchmark.title = record.title
-    session.add(benchmark)
-    session.flush()
-    rows = (
-        {
-            "benchmark_id": benchmark.id,
-            "position": k,
-            "name": sample.id,
-            "images": list(sample.images),
-            "texts": list(sample.texts),
-            **{name: getattr(sample, name) for name in ("unit", "cluster", "gold", "tags")},
-        }
-        for k, sample in enumerate(samples)
+def _filled(benchmark: Benchmark, entry: Entry) -> Benchmark:
+    record, items = entry.record, entry.items
+    return replace(
+        benchmark,
+        fingerprint=record.fingerprint,
+        items=items,
+        task=record.task,
+        shape=record.shape,
+        n=len(items.rows) or max((value.n for value in record.metrics.values()), default=0),
+        title=record.title if items.rows else benchmark.title,
     )
-    _insert_rows(session, Item, rows)
 
 
-def _in_order(session: Session, entry: Entry, samples: Sequence[Sample]) -> Sequence[Sample]:
-    if not samples:
-        return samples
-    rows = session.exec(
-        select(Item.unit, Item.name).where(Item.benchmark_id == entry.benchmark_id).order_by(col(Item.position))
-    ).all()
-    by_key = {(sample.unit, sample.id): sample for sample in samples}
-    if by_key.keys() != {(unit, name) for unit, name in rows}:
-        name = session.get_one(Benchmark, entry.benchmark_id).name
+def _in_order(entry: Entry, benchmark: Benchmark) -> Entry:
+    """Return an entry with its items in the benchmark's order."""
+    if not entry.items.rows or entry.items is benchmark.items:
+        return entry
+    places = {(item.unit, item.name): k for k, item in enumerate(entry.items.rows)}
+    keys = [(item.unit, item.name) for item in benchmark.items.rows]
+    if places.keys() != {*keys}:
         raise RunError(
-            f"{entry.folder}: {len(by_key):,} samples of {name} are not its {len(rows):,} items, "
+            f"{entry.folder}: {len(places):,} samples of {benchmark.name} are not its {len(keys):,} items, "
             "though the fingerprints agree; the run folder was cut off: measure it again"
         )
-    return [by_key[unit, name] for unit, name in rows]
+    order = [places[key] for key in keys]
+    return replace(
+        entry,
+        items=benchmark.items,
+        values={name: column[order] for name, column in entry.values.items()},
+        tied={name: column[order] for name, column in entry.tied.items()},
+        scores=None if entry.scores is None else entry.scores[order],
+        outputs=tuple(entry.outputs[k] for k in order) if entry.outputs else (),
+    )
 
 
-_SCORED = {"value", "low", "high", "reason", "chance", "n", "ties", "tie_neutral", "official"}
-
-
-def _score_rows(entry: Entry, record: BenchmarkResult) -> Iterable[dict[str, Any]]:
-    groups = [("", "", record.metrics)]
-    groups += [(tag, value_of, group.metrics) for tag, by in record.by.items() for value_of, group in by.items()]
-    groups += [(tag, "", macro.metrics) for tag, macro in record.macro.items()]
-    for tag, value_of, metrics in groups:
-        for metric, value in metrics.items():
-            row = {"tag": tag, "value_of": value_of, "metric": metric, "deviation": value.mean_absolute is not None}
-            yield {"entry_id": entry.id, "benchmark_id": entry.benchmark_id, **row, **value.model_dump(include=_SCORED)}
-
-
-def _free_slug(slug: str, used: Sequence[str]) -> str:
+def _free_slug(slug: str, used: Iterable[str]) -> str:
     # Slugs are also file names: two that differ only in case would be one file on some systems.
     lower, name, count = {other.lower() for other in used}, slug or "model", 1
     while name.lower() in lower:
@@ -224,128 +346,24 @@ def _free_slug(slug: str, used: Sequence[str]) -> str:
     return name
 
 
-#: The number of models, the best ones, that are tested if sign flips are needed; the others have no tier. Flips over
-#: every pair cost the cube of that number: 1.6 s a metric for 40 models (8,000 items, 4,000 clusters, one core), 27 s
-#: for 100.
-MOST_TESTED = 40
-
-
-def rank(session: Session, benchmark: Benchmark) -> None:
-    """Write the tier of every model of a benchmark, for each headline metric.
-
-    Reference models, people, and models without per-item outcomes have no tier.
-    """
-    clusters = session.exec(
-        select(Item.cluster).where(Item.benchmark_id == benchmark.id).order_by(col(Item.position))
-    ).all()
-    for metric in benchmark.headline:
-        scores = session.exec(
-            select(Score, Model)
-            .join(Entry, col(Entry.id) == Score.entry_id)
-            .join(Model, col(Model.id) == Entry.model_id)
-            .where(Score.benchmark_id == benchmark.id, Score.tag == "", Score.metric == metric)
-        ).all()
-        outcomes = {}
-        for score, model in sorted(scores, key=lambda row: (-row[0].value, row[1].label)):
-            if model.kind == "model" and (vector := session.get(Vector, (score.entry_id, metric))) is not None:
-                outcomes[str(score.entry_id)] = unpack(vector.data)
-        # Best first, so that the best are those that are tested if sign flips of all pairs would take too long.
-        ranked = rank_outcomes(outcomes, clusters, most=MOST_TESTED) if outcomes else []
-        ranks = {name: tier.rank for tier in ranked for name in tier.names}
-        for score, _ in scores:
-            score.tier = ranks.get(str(score.entry_id))
-            session.add(score)
-    session.flush()
-
-
-#: The file of models' costs, anywhere below a folder of runs.
-TIMING = "timing.json"
-
-#: Folders from the root on, in an error's text; and letters that are kept of it.
-_FOLDERS, _MOST_LETTERS = re.compile(r"""(?<![^\s"'(=:,])/(?:[^/\s"':;,]+/)+"""), 300
-
-#: Called with one line for each file that is left out.
-ReportProblem = Callable[[str], None]
-
-
-def read_in(store: Store, settings: BoardSettings, report: ReportProblem) -> int:
-    """Bring the database up to date with the settings' files, and return how many of them were read.
-
-    A file that cannot be read is reported, left out, shown with its reason (`Source.problem`) and tried again. Several
-    boards may share a database: records outside this one's folders are another's, and stay.
-    """
-    with store.session() as session:
-        files = list(_board_files(settings))
-        sources = session.exec(select(Source)).all()
-        imported, folders = ({path.resolve() for path in paths} for paths in (settings.imported, settings.runs))
-        board_sources = [
-            source
-            for source in sources
-            if (path := Path(source.path)) in imported or (source.kind != "imported" and folders & {*path.parents})
-        ]
-        for source in [source for source in board_sources if source.problem]:  # the missing part may be there by now
-            board_sources.remove(source)
-            session.delete(source)
-        now = {str(path): (kind, _file_digest(path)) for path, kind in files}
-        gone = [source for source in board_sources if now.get(source.path) != (source.kind, source.digest)]
-        touched = _forget_sources(session, gone, sources, board_sources) if gone else set()
-        session.flush()
-        still = set(session.exec(select(Source.path)).all())
-        fresh = [(path, *now[str(path)]) for path, _ in files if str(path) not in still]
-        for path, kind, digest in fresh:
-            source = Source(path=str(path), digest=digest, kind=kind)
-            session.add(source)
-            session.flush()
-            try:
-                with session.begin_nested():
-                    if kind == "timing":
-                        read_timings(path)  # for its error; `_add_costs` reads it again when all models are there
-                    else:
-                        touched |= (_read_run if kind == "run" else _read_imported)(session, path, source)
-            except SQLAlchemyError:
-                raise  # the database, not the file: the caller tries again
-            except Exception as error:  # one file that no reader was made for must not hide all others
-                text = str(error) if isinstance(error, TellapartError) else f"{path}: {first_line(error)}"
-                source.problem = _for_readers(text, path)
-                session.add(source)
-                report(text)
-        _delete_unused(session)
-        if fresh:
-            _add_costs(session, [path for path, kind in files if kind == "timing"], report)
-        for number in sorted(touched):
-            if (benchmark := session.get(Benchmark, number)) is not None:
-                of_all = (Score.benchmark_id == benchmark.id, Score.tag == "", Score.deviation == False)  # noqa: E712
-                names = set(session.exec(select(Score.metric).where(*of_all).distinct()).all())
-                # The papers' metrics if any model has them, else every share of right answers.
-                benchmark.headline = list(headline(names) or sorted(names))
-                session.add(benchmark)
-                if benchmark.limited_from is None:
-                    rank(session, benchmark)
-        if fresh or gone:
-            store.mark_changed(session)
-    return len(fresh)
-
-
-def signature(settings: BoardSettings) -> tuple[tuple[str, int, int], ...]:
-    """Return path, time of change and size of every file of the settings; a change in any of them shows here."""
-    states = []
-    for path, _ in _board_files(settings):
-        with suppress(OSError):  # gone since it was listed
-            stat = path.stat()
-            states.append((str(path), stat.st_mtime_ns, stat.st_size))
-    return tuple(states)
-
-
-def _board_files(settings: BoardSettings) -> Iterator[tuple[Path, str]]:
-    """Yield every file once, by its absolute path: the same file is one source from wherever a board is started."""
+def signature(settings: BoardSettings) -> Signature:
+    """Return the files of a board, each once by its absolute path; a change in any of them shows here."""
     files = {
         path: "run" if path.name == RESULTS else "timing"
         for folder in settings.runs
         for path in sorted(path for name in (RESULTS, TIMING) for path in folder.resolve().rglob(name))
         if path.is_file()  # to open a pipe of this name would wait for its writer
     }
-    yield from files.items()
-    yield from dict.fromkeys((path.resolve(), "imported") for path in settings.imported)
+    files |= dict.fromkeys((path.resolve() for path in settings.imported), "imported")
+    return {path: (kind, *_stat(path)) for path, kind in files.items()}
+
+
+def _stat(path: Path) -> tuple[int, int]:
+    try:
+        stat = path.stat()
+    except OSError:  # gone since it was listed: its reader reports the error
+        return 0, 0
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _for_readers(problem: str, path: Path) -> str:
@@ -354,75 +372,7 @@ def _for_readers(problem: str, path: Path) -> str:
     return plain(_FOLDERS.sub("…/", line)[:_MOST_LETTERS]) or "it cannot be read"
 
 
-def _file_digest(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""  # its reader reports the error
-
-
-def _forget_sources(
-    session: Session, gone: Sequence[Source], known: Sequence[Source], own: Sequence[Source]
-) -> set[int]:
-    """Delete the rows of sources that are gone or changed, and return the benchmarks that they touch.
-
-    A superseded source may count again, so it is deleted and read again, too; another board's, by that board.
-    """
-    touched = set()
-    for source in known:
-        if source.superseded:
-            source.digest = ""
-            session.add(source)
-    for source in {source.id: source for source in (*gone, *(each for each in own if each.superseded))}.values():
-        entries = session.exec(select(Entry).where(Entry.source_id == source.id)).all()
-        touched |= {entry.benchmark_id for entry in entries}
-        remove(session, entries)
-        session.delete(source)
-    session.flush()
-    return touched
-
-
-def _delete_unused(session: Session) -> None:
-    """Delete models and benchmarks without a record."""
-    for model in session.exec(select(Model).where(col(Model.id).not_in(select(Entry.model_id)))).all():
-        session.delete(model)
-    for benchmark in session.exec(select(Benchmark).where(col(Benchmark.id).not_in(select(Entry.benchmark_id)))).all():
-        session.exec(delete(Item).where(col(Item.benchmark_id) == benchmark.id))
-        session.delete(benchmark)
-    session.flush()
-
-
-def _read_run(session: Session, path: Path, source: Source) -> set[int]:
-    result = read_result(path.parent)
-    if result.model.name.endswith(MARK):
-        raise RunError(
-            f"{path}: {result.model.name} was trained on the items that it is measured on, so it has no place among "
-            "other models; take the run out of the board's folders"
-        )
-    model = add_model(session, _model_row(result))
-    touched = set()
-    for name, record in result.benchmarks.items():
-        imported = record.fingerprint.startswith(IMPORTED)
-        samples = [] if record.fingerprint.startswith((IMPORTED, HIDDEN)) else read_samples(path.parent, name, record)
-        benchmark = add_benchmark(session, name, record, samples)
-        entry = Entry(
-            model_id=model.id or 0,
-            benchmark_id=benchmark.id or 0,
-            source_id=source.id or 0,
-            started=result.run.started,
-            name=name,
-            run=result.run.model_dump(mode="json"),
-            folder=str(path.parent),
-            on_trust=record.fingerprint.startswith((IDS_ONLY, IMPORTED)),
-            tie_rule=next(iter(record.notes), "not known") if imported else "",
-        )
-        add_entry(session, entry, record, samples)
-        touched.add(entry.benchmark_id)
-    return touched
-
-
-def _model_row(result: Result) -> Model:
+def _model_of(result: Result) -> Model:
     record = result.model
     # An imported result's fingerprint is the file's; several files of one model share the name alone.
     identity = f"{IMPORTED}{record.name}" if record.fingerprint.startswith(IMPORTED) else "\n".join(record.system)
@@ -447,29 +397,18 @@ def _count_flips(result: Result) -> str:
     return f"{sum(flip.flipped for flip in flips):,} of {sum(flip.n for flip in flips):,} outcomes flip against float32"
 
 
-def _read_imported(session: Session, path: Path, source: Source) -> set[int]:
+def _read_imported(path: Path) -> tuple[tuple[Model, Entry | None], ...]:
     imported = read_imported(path)
-    touched: set[int] = set()
-    benchmarks: dict[str, Benchmark] = {}  # a name is one benchmark in all of the file
+    entries: list[tuple[Model, Entry | None]] = []
     for each in imported.models:
-        model = add_model(session, _imported_model(each, imported.source))
+        model = _imported_model(each, imported.source)
         tagged = (name for groups in each.by.values() for scores in groups.values() for name in scores)
+        entries.append((model, None))  # its costs count, with scores or without
         for name in dict.fromkeys((*each.scores, *tagged)):
             record = _imported_record(name, each, imported)
-            benchmark = benchmarks.get(name) or add_benchmark(session, name, record, [])
-            benchmarks[name] = benchmark
-            entry = Entry(
-                model_id=model.id or 0,
-                benchmark_id=benchmark.id or 0,
-                source_id=source.id or 0,
-                started="",
-                on_trust=True,
-                tie_rule=imported.tie_rule,
-                note=imported.source,
-            )
-            add_entry(session, entry, record, [])
-            touched.add(entry.benchmark_id)
-    return touched
+            rule, source = imported.tie_rule, imported.source
+            entries.append((model, Entry(name, record, on_trust=True, tie_rule=rule, note=source)))
+    return tuple(entries)
 
 
 def _imported_model(each: ImportedModel, source: str) -> Model:
@@ -509,18 +448,12 @@ def _imported_record(name: str, each: ImportedModel, imported: Imported) -> Benc
     )
 
 
-def _add_costs(session: Session, paths: Sequence[Path], report: ReportProblem) -> None:
+def _add_costs(tables: Tables, path: Path, record: Timings) -> None:
     """Write each timing to the models of the same name and weights."""
-    for path in paths:
-        try:
-            timings = read_timings(path)
-        except TellapartError as error:
-            report(str(error))
-            continue
-        for timing in timings.models:
-            same = (Model.name == timing.model.name, Model.fingerprint == timing.model.fingerprint)
-            for model in session.exec(select(Model).where(*same)).all():
-                model.latency = timing.latency.median
-                model.parameters = timing.parameters
-                model.cost_source = f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}"
-                session.add(model)
+    for timing in record.models:
+        source = f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}"
+        for slug, model in tables.models.items():
+            if (model.name, model.fingerprint) == (timing.model.name, timing.model.fingerprint):
+                tables.models[slug] = replace(
+                    model, latency=timing.latency.median, parameters=timing.parameters, cost_source=source
+                )

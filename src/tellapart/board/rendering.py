@@ -55,7 +55,7 @@ class Page:
 
     name: str
     pattern: str  # its address; every value is a number or a slug of letters, digits, `.`, `_` and `-`
-    gather: Callable[..., View]  # (session, settings, arguments of the address) -> its content
+    gather: Callable[..., View]  # (tables, arguments of the address) -> its content
     template: str  # its file in `pages/`, without the ending
 
     @property

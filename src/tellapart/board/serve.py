@@ -16,7 +16,7 @@ from tellapart.errors import RunError, TellapartWarning, quote, require
 from tellapart.records.zipped import unpacked
 
 if TYPE_CHECKING:
-    from tellapart.board.store import Store
+    from tellapart.board.records import Board
     from tellapart.board.submissions.service import Submissions
 
 
@@ -26,7 +26,6 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8421,
-    database: str | None = None,
     names: str | Sequence[str] = (),
     proxy: str | None = None,
     root_path: str = "",
@@ -40,7 +39,6 @@ def serve(
         board: a board file (TOML).
         host: an address of this machine; 0.0.0.0 for the network.
         port: 0 for any free one.
-        database: sqlite:///FILE or postgresql://HOST/NAME; board.sqlite among the runs if not given.
         names: names under which browsers reach it; requests for another are refused.
         proxy: addresses of proxies whose X-Forwarded-For is believed, separated by commas; nobody's if not given.
         root_path: the path below which a proxy shows the board, such as /board; it may take the path off or not.
@@ -73,11 +71,11 @@ def serve(
     with (
         _bind_address(host, port) as listening,
         open_submissions(file) as submissions,
-        _open_board(runs, file, database, submissions, report) as (settings, store),
-        Watch(store, settings, report) as watch,
+        _open_board(runs, file, submissions, report) as shown,
+        Watch(shown, report) as watch,
     ):
         local = {host if ":" not in host else f"[{host}]", *LOOPBACK}
-        app = create_app(settings, store, submissions, age=lambda: watch.age)
+        app = create_app(shown, submissions, age=lambda: watch.age)
         # Any page can point its name at this machine (DNS rebinding), and would read a board served to it alone.
         allowed = {*local, *as_names(names)} if names or local <= {*LOOPBACK} else {"*"}
         app.add_middleware(BoardAddress, names=allowed, root=root)
@@ -103,7 +101,6 @@ def board_export(
     *,
     runs: PathGiven | Sequence[PathGiven] | None = None,
     board: PathGiven | None = None,
-    database: str | None = None,
     items: int = 500,
     comparisons: int = 25,
     small: bool = False,
@@ -113,7 +110,7 @@ def board_export(
 
     Args:
         out: the site's folder.
-        runs, board, database, left_out: as of `serve`.
+        runs, board, left_out: as of `serve`.
         items: of a benchmark, that get a page: those that most models fail.
         comparisons: models that are compared, each with each: the first page's best.
         small: without data files, pages of a benchmark's parts, and bars.
@@ -134,10 +131,10 @@ def board_export(
     file = None if board is None else as_board_file(board)
     with (
         open_submissions(file, measuring=False) as submissions,
-        _open_board(runs, file, database, submissions, left_out or _warn_left) as (settings, store),
+        _open_board(runs, file, submissions, left_out or _warn_left) as shown,
     ):
         most = {"most_items": items, "most_compared": comparisons}
-        return export_site(store, settings, as_path(out, "out"), submissions=submissions, small=small, **most)
+        return export_site(shown.tables, as_path(out, "out"), submissions=submissions, small=small, **most)
 
 
 def _bind_address(host: str, port: int) -> socket.socket:
@@ -153,31 +150,23 @@ def _bind_address(host: str, port: int) -> socket.socket:
 @contextmanager
 def _open_board(
     runs: PathGiven | Sequence[PathGiven] | None,
-    board: Path | None,
-    database: str | None,
+    file: Path | None,
     submissions: Submissions | None,
     report: Callable[[str], None],
-) -> Iterator[tuple[BoardSettings, Store]]:
-    """Read the settings, open the database, and read in new folders."""
-    require("sqlmodel", extra="board")
-    from tellapart.board.records import read_in
-    from tellapart.board.store import Store, database_url
+) -> Iterator[Board]:
+    """Read the settings, and the files that they name."""
+    from tellapart.board.records import Board
 
-    settings = read_settings(board) if board is not None else BoardSettings()
+    settings = read_settings(file) if file is not None else BoardSettings()
     named = () if runs is None else tuple(as_paths(runs, "runs"))
-    given = named or settings.runs or ((Path("runs"),) if board is None else ())
-    with unpacked(given) as folders:
+    with unpacked(named or settings.runs or ((Path("runs"),) if file is None else ())) as folders:
         for folder in folders:
             if not folder.is_dir():
                 raise RunError(f"{folder} is not a folder; `tellapart run --out {folder}/mine` makes a first run in it")
         hidden = () if submissions is None else (submissions.records,)
-        settings = settings.model_copy(update={"runs": (*folders, *hidden)})
-        # The database of an archive goes with it: its folder has another name the next time.
-        first = next((new for new, old in zip(folders, given, strict=True) if new != old), next(iter(folders), None))
-        beside = first or (board.parent if board is not None else Path())
-        with Store(database_url(database or settings.database, beside, (*settings.runs, *settings.imported))) as store:
-            read_in(store, settings, report)
-            yield settings, store
+        board = Board(settings.model_copy(update={"runs": (*folders, *hidden)}))
+        board.read_in(report)
+        yield board
 
 
 def _warn_left(problem: str) -> None:

@@ -26,7 +26,6 @@ class BoardSettings(BaseModel):
         about: a paragraph below the first page's title.
         runs: folders that hold run folders at any depth; `timing.json` files in them give models' costs.
         imported: files of imported numbers.
-        database: SQLAlchemy's address; a file in the first folder of runs if None.
         performance: benchmarks over which a model's mean is taken; all of them if empty.
         file: the board file, if one was read: it lists the hidden benchmarks.
     """
@@ -37,7 +36,6 @@ class BoardSettings(BaseModel):
     about: str = ""
     runs: tuple[Path, ...] = ()
     imported: tuple[Path, ...] = ()
-    database: str | None = None
     performance: tuple[str, ...] = ()
     file: Path | None = Field(default=None, exclude=True)
 

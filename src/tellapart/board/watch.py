@@ -9,9 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Thread
 
-from tellapart.board.records import ReportProblem, read_in, signature
-from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
+from tellapart.board.records import Board, ReportProblem
 from tellapart.errors import TellapartError, first_line
 
 
@@ -44,11 +42,8 @@ class Watch:
     Nothing that a look raises ends it: it is reported, and the next look tries the same again.
     """
 
-    def __init__(
-        self, store: Store, settings: BoardSettings, report: ReportProblem, *, seconds: float = SECONDS
-    ) -> None:
-        self._store, self._settings, self._report, self._seconds = store, settings, report, seconds
-        self._seen, self._version = signature(settings), 0
+    def __init__(self, board: Board, report: ReportProblem, *, seconds: float = SECONDS) -> None:
+        self._board, self._report, self._seconds = board, report, seconds
         self._good = time.monotonic()
         self._over = Event()
         self._wait = seconds
@@ -67,20 +62,11 @@ class Watch:
         """Seconds since the board was last known to show the content of its folders."""
         return time.monotonic() - self._good
 
-    def look(self) -> bool:
-        """Read in the changes since the last look that went well, and return whether there were any."""
-        now, version = signature(self._settings), self._store.latest()
-        changed = now != self._seen or version < self._version  # it only grows, unless somebody emptied the tables
-        if changed:
-            read_in(self._store, self._settings, self._report)
-        self._seen, self._version, self._good = now, self._store.latest(), time.monotonic()
-        return changed
-
     def _take_turn(self) -> float:
         """Look, and return the seconds until the next look."""
         try:
-            self.look()
-            self._wait = self._seconds
+            self._board.read_in(self._report)
+            self._good, self._wait = time.monotonic(), self._seconds
         except BaseException as error:
             expected = isinstance(error, TellapartError)
             reason = str(error) if expected else f"{type(error).__name__}: {first_line(error)}"

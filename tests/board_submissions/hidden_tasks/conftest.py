@@ -17,8 +17,8 @@ from tiny_tasks import CASES, Row, lines, made, picture
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.app import create_app
+from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Store
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import HiddenRecords, read_truth
 from tellapart.board.submissions.service import Submissions
@@ -74,16 +74,14 @@ class Hosted:
             hidden=(HiddenBenchmark(**{**wanted, **places, **limits}),),
         )
         self.service = Submissions(self.settings)
-        self.store = Store("sqlite://").__enter__()
-        self.board = BoardSettings(title="Ours", runs=(self.service.records,))
-        self.client = TestClient(create_app(self.board, self.store, self.service), follow_redirects=False)
+        self.shown = Board(BoardSettings(title="Ours", runs=(self.service.records,)))
+        self.client = TestClient(create_app(self.shown, self.service), follow_redirects=False)
         self.service.accounts.add("ann", "submitter", by="test")
         self.token = self.service.accounts.issue("ann", days=1, by="test")[1]
 
     def close(self) -> None:
         self.client.close()
         self.service.stop()
-        self.store.__exit__(None, None, None)
 
     @property
     def head(self) -> dict[str, str]:

@@ -13,7 +13,6 @@ from tiny_tasks import CASES, EACH, N, lines, unique
 
 from facts import check_facts
 from steps import steps_of
-from tellapart.board.records import read_in
 from tellapart.board.submissions.forms import read_sent
 from tellapart.board.submissions.hidden import round_to
 from tellapart.board.submissions.prepared import measure_sent
@@ -134,7 +133,7 @@ def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted: Call
     assert (found.metrics["accuracy"].n, found.metrics["consistency"].n) == (public, public // 2)
     board.service.write_records()
     problems: list[str] = []
-    read_in(board.store, board.board, problems.append)
+    board.shown.read_in(problems.append)
     assert problems == []
     page = {"Accept": "text/html"}
     about = board.client.get("/hidden/mine").json()["benchmark"]

@@ -6,17 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import SkipValidation
-from sqlalchemy import func
-from sqlmodel import Session, col, select
 
-from tellapart.board.settings import BoardSettings
-from tellapart.board.store import RAW, Benchmark, Entry, Item, Model, Score, TaskOutput, Vector, read_vector, unpack
+from tellapart.board.tables import Benchmark, Entry, Tables
 from tellapart.board.views.leaderboard import (
     BenchmarkHead,
     Cell,
@@ -27,12 +23,11 @@ from tellapart.board.views.leaderboard import (
     benchmark_head,
     choice_links,
     count_pages,
-    heads_of,
+    make_cell,
     model_head,
-    one_by_slug,
 )
 from tellapart.errors import RunError, TellapartError, UnknownNameError
-from tellapart.records.result import IMPORTED, Located, RunRecord
+from tellapart.records.result import IMPORTED
 from tellapart.report.charts import LineChart
 from tellapart.report.followed import FollowedPoint, draw_points, find_training, read_checkpoints, sort_points
 from tellapart.report.image_sources import ImageSources, small_picture
@@ -108,30 +103,26 @@ class GalleryPage(View):
         return Table(title=self.title, rows=(("query", "asked", "rank", "place", "found", "score", "true"), *rows))
 
 
-def has_gallery(session: Session, entry: Entry, benchmark: Benchmark) -> bool:
+def has_gallery(entry: Entry) -> bool:
     """Return whether a record lists the entries ranked first; some hold ranks only."""
-    row = session.get(TaskOutput, (entry.id, 0)) if benchmark.task in _WITH_GALLERY else None
-    return row is not None and bool(_first_entries(row.output))
+    return entry.record.task in _WITH_GALLERY and bool(entry.outputs and _first_entries(entry.outputs[0]))
 
 
-def gallery_page(
-    session: Session, _settings: BoardSettings, slug: str, model: str, side: str = "t2i", page: int = 1
-) -> GalleryPage:
+def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page: int = 1) -> GalleryPage:
     """Show the entries that a model ranks first for each query of a retrieval gallery."""
-    benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
-    of = one_by_slug(session, Model, model, "model")
+    benchmark = tables.benchmark(slug)
+    of = tables.model(model)
     if side not in SIDES:
         raise UnknownNameError(f"no direction {side[:200]!r}; there are {' and '.join(SIDES)}")
-    entry = session.exec(select(Entry).where(Entry.benchmark_id == benchmark.id, Entry.model_id == of.id)).first()
-    if entry is None or not has_gallery(session, entry, benchmark):
+    entry = tables.entries.get((slug, model))
+    if entry is None or not has_gallery(entry):
         raise UnknownNameError(
             f"the record of {of.label} on {benchmark.name} does not list the entries ranked first; "
             "measure it again if it is a retrieval benchmark"
         )
     noun, unit, _ = SIDES[side]
-    of_side = (Item.benchmark_id == benchmark.id, Item.unit == unit)
-    count = session.exec(select(func.count()).select_from(Item).where(*of_side)).one()
-    pages = count_pages(count, QUERIES, page, benchmark.name, noun)
+    asked = [k for k, item in enumerate(benchmark.items.rows) if item.unit == unit]
+    pages = count_pages(len(asked), QUERIES, page, benchmark.name, noun)
     args: dict[str, str | int] = {"slug": slug, "model": model, "page": 1}
     return GalleryPage(
         title=f"{of.label} on {benchmark.title}: {noun}",
@@ -139,51 +130,40 @@ def gallery_page(
         model=model_head(of),
         side=side,
         what=noun,
-        asked=count,
+        asked=len(asked),
         sides=choice_links("gallery_page", args, "side", {key: text for key, (text, _, _) in SIDES.items()}, side),
         page=page,
         pages=pages,
-        queries=_gallery_queries(session, entry, side, page),
+        queries=_gallery_queries(entry, side, asked[QUERIES * (page - 1) : QUERIES * page]),
     )
 
 
-def _gallery_queries(session: Session, entry: Entry, side: str, page: int) -> tuple[GalleryQuery, ...]:
+def _gallery_queries(entry: Entry, side: str, positions: Sequence[int]) -> tuple[GalleryQuery, ...]:
     _, unit, entry_unit = SIDES[side]
-    rows = session.exec(
-        select(Item, TaskOutput.output)
-        .join(TaskOutput, col(TaskOutput.position) == Item.position)
-        .where(Item.benchmark_id == entry.benchmark_id, Item.unit == unit, TaskOutput.entry_id == entry.id)
-        .order_by(col(Item.position))
-        .offset(QUERIES * (page - 1))
-        .limit(QUERIES)
-    ).all()
-    first = [_first_entries(output) for _, output in rows]
-    names = {entry["id"] for ranked in first for entry in ranked}
-    of_names = (Item.benchmark_id == entry.benchmark_id, Item.unit == entry_unit, col(Item.name).in_(names))
-    items = {item.name: item for item in session.exec(select(Item).where(*of_names)).all()}
-    shown = {"position", "images", "texts"}
+    items = entry.items.rows
+    places = {item.name: k for k, item in enumerate(items) if item.unit == entry_unit}
+
+    def show(position: int) -> dict[str, Any]:
+        return {"position": position, "images": items[position].images, "texts": items[position].texts}
+
     return tuple(
         GalleryQuery(
-            title=f"{unit.removesuffix(' query')} {item.name}",
-            rank=json.loads(output)["rank"],
+            title=f"{unit.removesuffix(' query')} {items[k].name}",
+            rank=entry.outputs[k]["rank"],
             first=tuple(
                 GalleryEntry(
-                    title=ranked["id"],
-                    score=ranked["score"],
-                    true=ranked["true"],
-                    **items[ranked["id"]].model_dump(include=shown),
+                    title=ranked["id"], score=ranked["score"], true=ranked["true"], **show(places[ranked["id"]])
                 )
-                for ranked in entries
+                for ranked in _first_entries(entry.outputs[k])
             ),
-            **item.model_dump(include=shown),
+            **show(k),
         )
-        for (item, output), entries in zip(rows, first, strict=True)
+        for k in positions
     )
 
 
-def _first_entries(output: str) -> list[dict[str, Any]]:
-    content = json.loads(output)
-    return content.get("first", []) if isinstance(content, dict) else []
+def _first_entries(output: Any) -> list[dict[str, Any]]:
+    return output.get("first", []) if isinstance(output, dict) else []
 
 
 class TrainingStep(View):
@@ -203,9 +183,9 @@ class Training(View):
     steps: tuple[TrainingStep, ...]
 
 
-def training_of(session: Session, entry: Entry, benchmark: Benchmark) -> Training | None:
+def training_of(tables: Tables, entry: Entry) -> Training | None:
     """Return the training whose checkpoint an entry is; None if it is of no such run, or that is damaged."""
-    root = find_training(Path(entry.folder)) if entry.folder else None
+    root = find_training(entry.folder) if entry.folder else None
     if root is None:
         return None
     try:
@@ -213,13 +193,11 @@ def training_of(session: Session, entry: Entry, benchmark: Benchmark) -> Trainin
     except RunError:  # the board's first page has the record that cannot be read
         return None
     points = sort_points(checkpoints).get(entry.name, [])
-    folders = {str(root / checkpoint.folder): checkpoint.name for checkpoint in checkpoints}
-    of_benchmark = (Entry.benchmark_id == benchmark.id, col(Entry.folder).in_(folders))
-    rows = session.exec(select(Entry, Model).join(Model, col(Model.id) == Entry.model_id).where(*of_benchmark)).all()
-    slugs = {folders[entry.folder]: model.slug for entry, model in rows}
     if not points:
         return None
-    chart = draw_points(benchmark.name, points)
+    models = {other.folder: other.model for other in tables.entries_of(benchmark=entry.benchmark)}
+    slugs = {checkpoint.name: models.get(root / checkpoint.folder) for checkpoint in checkpoints}
+    chart = draw_points(tables.benchmarks[entry.benchmark].name, points)
     steps = tuple(_make_step(point, slugs.get(point.checkpoint)) for point in points)
     return Training(title=chart.title, metric=points[0].metric, chart=chart, steps=steps)
 
@@ -288,18 +266,14 @@ class ModelPage(View):
         return Table(title=self.title, rows=tuple(rows)).with_reasons(reasons)
 
 
-def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPage:
+def model_page(tables: Tables, slug: str) -> ModelPage:
     """Show a model."""
-    model = one_by_slug(session, Model, slug, "model")
-    rows = session.exec(
-        select(Entry, Benchmark)
-        .join(Benchmark, col(Benchmark.id) == Entry.benchmark_id)
-        .where(Entry.model_id == model.id)
-        .order_by(col(Benchmark.name), col(Benchmark.id))
-    ).all()
-    others = session.exec(select(Model).where(Model.id != model.id).order_by(Model.label)).all()
-    measured = (col(Entry.benchmark_id).in_([benchmark.id for _, benchmark in rows]), Entry.folder != "")
-    rivals = set(session.exec(select(Entry.model_id).where(*measured)).all()) if any(e.folder for e, _ in rows) else ()
+    model = tables.model(slug)
+    benchmarks = tables.benchmarks
+    entries = sorted(tables.entries_of(model=slug), key=lambda entry: benchmarks[entry.benchmark].name)
+    measured = {entry.benchmark for entry in entries} if any(entry.folder for entry in entries) else ()
+    rivals = {e.model for e in tables.entries.values() if e.benchmark in measured and e.folder} - {slug}
+    others = sorted((tables.models[rival] for rival in rivals), key=lambda other: other.label)
     fingerprint = "" if model.fingerprint.startswith(IMPORTED) else model.fingerprint
     about = {"kind": model.kind, "read as": model.note, "fingerprint": fingerprint, "costs from": model.cost_source}
     costs = {
@@ -312,125 +286,105 @@ def model_page(session: Session, _settings: BoardSettings, slug: str) -> ModelPa
         model=model_head(model),
         about={name: text for name, text in about.items() if text},
         cost={name: text for name, text in costs.items() if text},
-        on=tuple(_benchmark_section(session, entry, benchmark) for entry, benchmark in rows),
-        rivals=choice_links("compare", {"a": model.slug}, "b", {o.slug: o.label for o in others if o.id in rivals}),
+        on=tuple(_benchmark_section(tables, entry) for entry in entries),
+        rivals=choice_links("compare", {"a": model.slug}, "b", {other.slug: other.label for other in others}),
     )
 
 
-def _benchmark_section(session: Session, entry: Entry, benchmark: Benchmark) -> OnBenchmark:
-    scores = session.exec(
-        select(Score).where(Score.entry_id == entry.id, Score.tag == "").order_by(col(Score.id))
-    ).all()
-    recorded = entry.record.get("metrics", {})
+def _benchmark_section(tables: Tables, entry: Entry) -> OnBenchmark:
+    benchmark, metrics = tables.benchmarks[entry.benchmark], entry.record.metrics
     deviations = {
-        s.metric: {key: recorded.get(s.metric, {}).get(key) for key in ("value", "sd", "mean_absolute")}
-        for s in scores
-        if s.deviation
+        name: {key: getattr(value, key) for key in ("value", "sd", "mean_absolute")}
+        for name, value in metrics.items()
+        if value.mean_absolute is not None
     }
-    worst_by, worst = _worst_items(session, entry, benchmark)
+    worst_by, worst = _worst_items(entry, benchmark)
     return OnBenchmark(
         title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
         metrics={
-            s.metric: Cell(
-                **s.model_dump(include=set(Cell.model_fields)), limited=benchmark.part, rounded=benchmark.is_hidden
-            )
-            for s in scores
-            if not s.deviation
+            name: make_cell(tables, entry, name, value) for name, value in metrics.items() if name not in deviations
         },
         deviations=deviations,
-        curves=_deviation_curves(session, entry, list(deviations)),
+        curves=_deviation_curves(entry, list(deviations)),
         worst=worst,
         worst_by=worst_by,
         tie_rule=entry.tie_rule,
         note=entry.note,
         on_trust=entry.on_trust,
-        notes=tuple(entry.record.get("notes", ())),
+        notes=entry.record.notes,
         run=_run_facts(entry),
-        gallery=has_gallery(session, entry, benchmark),
-        training=training_of(session, entry, benchmark),
+        gallery=has_gallery(entry),
+        training=training_of(tables, entry),
     )
 
 
 def _run_facts(entry: Entry) -> dict[str, str]:
-    run = entry.run
-    versions = ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())
+    if (run := entry.run) is None:
+        return {}
     texts = {
-        "started": str(run.get("started", ""))[:16].replace("T", " "),
-        "command": str(run.get("command", "")),
-        "seed": str(run.get("seed", "")),
-        "device": str(run.get("device") or ""),
-        "versions": versions,
+        "started": run.started[:16].replace("T", " "),
+        "command": run.command,
+        "seed": str(run.seed),
+        "device": run.device or "",
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
     }
     return {name: text for name, text in texts.items() if text}
 
 
-def _deviation_curves(session: Session, entry: Entry, names: Sequence[str]) -> tuple[Plot, ...]:
-    values = {name: read_vector(session, entry, name) for name in names}
-    complete = {
-        name: column.astype(np.float64)
-        for name, column in values.items()
-        if column is not None and len(column) and np.isfinite(column).all()
-    }
+def _deviation_curves(entry: Entry, names: Sequence[str]) -> tuple[Plot, ...]:
+    values = {name: entry.values[name].astype(np.float64) for name in names if name in entry.values}
+    complete = {name: column for name, column in values.items() if len(column) and np.isfinite(column).all()}
     trace = Trace("", 0, "", complete)
     return tuple(plot(name, [trace], 300.0, 120.0) for name in complete)
 
 
-def _worst_items(session: Session, entry: Entry, benchmark: Benchmark) -> tuple[str, tuple[WorstItem, ...]]:
-    raw = read_vector(session, entry, RAW)
-    if raw is not None and benchmark.images_each and benchmark.texts_each:
+def _worst_items(entry: Entry, benchmark: Benchmark) -> tuple[str, tuple[WorstItem, ...]]:
+    if entry.scores is not None and benchmark.shape is not None:
         by = "margin: the lowest true pair less the highest false one"
-        true = true_texts(benchmark.headline, benchmark.texts_each)
-        values: Any = margins(raw.reshape(-1, benchmark.images_each, benchmark.texts_each), true)
+        values: Any = margins(entry.scores, true_texts(benchmark.headline, benchmark.shape[1]))
+    elif (metric := main_metric(benchmark.headline)) in entry.values:
+        by, values = metric, entry.values[metric]
     else:
-        metric = main_metric(benchmark.headline)
-        outcomes = read_vector(session, entry, metric)
-        if outcomes is None:
-            return "", ()
-        by, values = metric, outcomes
+        return "", ()
     order = [int(k) for k in np.argsort(values, kind="stable")[:WORST] if not np.isnan(values[k])]
-    of_order = (Item.benchmark_id == benchmark.id, col(Item.position).in_(order))
-    items = {item.position: item for item in session.exec(select(Item).where(*of_order)).all()}
+    items = benchmark.items.rows
     return by, tuple(
-        WorstItem(title=items[k].name, position=k, texts=tuple(items[k].texts), by=float(values[k])) for k in order
+        WorstItem(title=items[k].name, position=k, texts=items[k].texts, by=float(values[k])) for k in order
     )
 
 
-def output_text(output: str) -> str:
+def output_text(output: Any) -> str:
     """Return a task's output for people: text as it is, a retrieval's rank without its gallery, anything else as JSON.
 
-    >>> output_text('"a cat"'), output_text("[1, 2]"), output_text('{"rank": 3, "first": []}')
+    >>> output_text("a cat"), output_text([1, 2]), output_text({"rank": 3, "first": []})
     ('a cat', '[1, 2]', 'rank 3')
     """
-    content = json.loads(output)
-    if isinstance(content, dict) and content.keys() == {"rank", "first"}:
-        return f"rank {content['rank']}"
-    return content if isinstance(content, str) else output
+    if isinstance(output, dict) and output.keys() == {"rank", "first"}:
+        return f"rank {output['rank']}"
+    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
 
-def picture(session: Session, slug: str, position: int, number: int) -> tuple[str, bytes]:
+def picture(tables: Tables, slug: str, position: int, number: int) -> tuple[str, bytes]:
     """Return the media type and the bytes of an item's picture: small, as PNG, JPEG or WebP.
 
     The reference comes from the records, never from the address.
     """
-    benchmark = session.exec(select(Benchmark).where(Benchmark.slug == slug)).first()
-    if benchmark is None:
-        raise UnknownNameError(f"this board has no benchmark {slug[:200]!r}")
-    item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
+    benchmark = tables.benchmark(slug)
+    item = benchmark.items.rows[position] if 0 <= position < len(benchmark.items.rows) else None
     if item is None or not 0 <= number < len(item.images):
         raise UnknownNameError(f"{benchmark.name} has no picture {number} of item {position}")
     # Where its runs recorded that the images are.
-    of_benchmark = select(Entry.folder, Entry.run, Entry.record).where(Entry.benchmark_id == benchmark.id)
-    for folder, run, record in session.exec(of_benchmark.order_by(col(Entry.id))):
-        if not folder or not run:
+    for entry in tables.entries_of(benchmark=slug):
+        if entry.folder is None or entry.run is None:
             continue
-        located, recorded = record.get("own"), RunRecord.model_validate(run)
+        own = entry.record.own
         sources = ImageSources(
-            folder=Path(folder),
-            benchmark=benchmark.name if located else benchmark.name.partition("#")[0],
-            own=Located.model_validate(located) if located else None,
-            data=recorded.data,
-            images=recorded.images,
+            folder=entry.folder,
+            benchmark=benchmark.name if own else benchmark.name.partition("#")[0],
+            own=own,
+            data=entry.run.data,
+            images=entry.run.images,
         )
         with suppress(TellapartError, OSError):
             if (read := _sources_reader(sources)) is not None:
@@ -519,24 +473,18 @@ class ItemPage(View):
     after: int | None = None
 
 
-def failures(session: Session, benchmark: Benchmark) -> tuple[NDArray[np.int64], int]:
+def failures(tables: Tables, benchmark: Benchmark) -> tuple[NDArray[np.int64], int]:
     """Return the number of models that fail each item, int64 (item,), and the number of models, without references."""
-    outcomes = _read_outcomes(session, benchmark)
+    outcomes = _collect_outcomes(tables, benchmark)
     # NaN, an item without this metric, is not a failure.
     return np.asarray((outcomes < 1).sum(axis=1)), outcomes.shape[1]
 
 
-def _read_outcomes(session: Session, benchmark: Benchmark) -> NDArray[np.float32]:
+def _collect_outcomes(tables: Tables, benchmark: Benchmark) -> NDArray[np.float32]:
     """Return the outcomes of all models but references, float32 (item, model), by the metric that ranks them."""
-    entries = [entry for entry, (head, _) in heads_of(session).items() if head.kind == "model"]
-    rows = session.exec(
-        select(Vector.data).where(
-            Vector.metric == main_metric(benchmark.headline),
-            col(Vector.entry_id).in_(entries),
-            col(Vector.entry_id).in_(select(Entry.id).where(Entry.benchmark_id == benchmark.id)),
-        )
-    ).all()
-    return np.array([unpack(data) for data in rows], np.float32).reshape(len(rows), benchmark.n).T
+    entries, main = tables.entries_of(benchmark=benchmark.slug), main_metric(benchmark.headline)
+    rows = [e.values[main] for e in entries if main in e.values and tables.models[e.model].kind == "model"]
+    return np.array(rows, np.float32).reshape(len(rows), len(benchmark.items.rows)).T
 
 
 def _analyse(outcomes: NDArray[np.float32]) -> tuple[NDArray[np.float64], float | None]:
@@ -549,22 +497,20 @@ def _analyse(outcomes: NDArray[np.float32]) -> tuple[NDArray[np.float64], float 
     return found, reliability(outcomes[measured]).alpha
 
 
-def items_page(session: Session, _settings: BoardSettings, slug: str, page: int) -> ItemsPage:
+def items_page(tables: Tables, slug: str, page: int) -> ItemsPage:
     """List a benchmark's items, those that most models fail first."""
-    benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
-    count = benchmark.n if benchmark.items_digest else 0
-    pages = count_pages(count, PAGE, page, benchmark.name, "items")
-    outcomes = _read_outcomes(session, benchmark) if count else np.zeros((0, 0), np.float32)
+    benchmark = tables.benchmark(slug)
+    items = benchmark.items.rows
+    pages = count_pages(len(items), PAGE, page, benchmark.name, "items")
+    outcomes = _collect_outcomes(tables, benchmark)
     failed, models = (outcomes < 1).sum(axis=1), outcomes.shape[1]
     discrimination, alpha = _analyse(outcomes)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
-    of_page = (Item.benchmark_id == benchmark.id, col(Item.position).in_(order))
-    items = {item.position: item for item in session.exec(select(Item).where(*of_page)).all()}
     first = next((k for k in order if items[k].images), None)
     thumbnails = 0
     with suppress(UnknownNameError):  # the pictures of a list are on this machine if that of its first item is
         if first is not None:
-            picture(session, slug, first, 0)
+            picture(tables, slug, first, 0)
             thumbnails = THUMBNAILS
     return ItemsPage(
         title=f"{benchmark_head(benchmark).title}: items",
@@ -578,8 +524,8 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
                 title=items[k].name,
                 position=k,
                 images=min(thumbnails, len(items[k].images)),
-                texts=tuple(items[k].texts),
-                tags=items[k].tags,
+                texts=items[k].texts,
+                tags=dict(items[k].tags),
                 failed=int(failed[k]) if models else None,
                 discrimination=None if np.isnan(discrimination[k]) else round(float(discrimination[k]), 3),
             )
@@ -588,13 +534,12 @@ def items_page(session: Session, _settings: BoardSettings, slug: str, page: int)
     )
 
 
-def item_page(session: Session, _settings: BoardSettings, slug: str, position: int) -> ItemPage:
-    """Show one item; of the models' vectors only the bytes of this item are read."""
-    benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
-    item = session.get(Item, (benchmark.id, position)) if 0 <= position < benchmark.n else None
-    if item is None:
+def item_page(tables: Tables, slug: str, position: int) -> ItemPage:
+    """Show one item."""
+    benchmark = tables.benchmark(slug)
+    if not 0 <= position < len(benchmark.items.rows):
         raise UnknownNameError(f"{benchmark.name} has no item {position}; it has {benchmark.n:,}, counted from 0")
-    models = _models_on_item(session, benchmark, item)
+    item, models = benchmark.items.rows[position], _models_on_item(tables, benchmark, position)
     main = main_metric(benchmark.headline)
     judged = [model for model in models if main in model.verdicts]
     return ItemPage(
@@ -604,9 +549,9 @@ def item_page(session: Session, _settings: BoardSettings, slug: str, position: i
         unit=item.unit,
         cluster=item.cluster,
         gold=item.gold,
-        tags=item.tags,
-        images=tuple(item.images),
-        texts=tuple(item.texts),
+        tags=dict(item.tags),
+        images=item.images,
+        texts=item.texts,
         failed=tuple(one.model for one in judged if one.verdicts[main] != "won"),
         won=tuple(one.model for one in judged if one.verdicts[main] == "won"),
         made=models,
@@ -615,46 +560,24 @@ def item_page(session: Session, _settings: BoardSettings, slug: str, position: i
     )
 
 
-def _models_on_item(session: Session, benchmark: Benchmark, item: Item) -> tuple[ModelOnItem, ...]:
-    k, shape = item.position, (benchmark.images_each or 0, benchmark.texts_each or 0)
-    width = 4 * shape[0] * shape[1]
-    # substr counts bytes from 1, in SQLite and in PostgreSQL.
-    value, tie = func.substr(Vector.data, 4 * k + 1, 4), func.substr(Vector.tied, k + 1, 1)
-    entry_ids = select(Entry.id).where(Entry.benchmark_id == benchmark.id)
-    of_benchmark = col(Vector.entry_id).in_(entry_ids)
-    outcomes = session.execute(
-        select(Vector.entry_id, Vector.metric, value, tie).where(
-            of_benchmark, col(Vector.metric).in_(benchmark.headline)
-        )
-    ).all()
-    matrix = func.substr(Vector.data, width * k + 1, width)
-    query = select(Vector.entry_id, matrix).where(of_benchmark, Vector.metric == RAW)
-    raw = {entry: bytes(data) for entry, data in session.execute(query).all()}
-    of_item = (TaskOutput.position == k, col(TaskOutput.entry_id).in_(entry_ids))
-    outputs = dict(session.exec(select(TaskOutput.entry_id, TaskOutput.output).where(*of_item)).all())
-    verdicts: dict[int, dict[str, str | float]] = {}
-    for entry, metric, data, tied in outcomes:
-        number, is_tied = float(unpack(bytes(data))[0]), bytes(tied or b"") == b"\1"
-        if not np.isnan(number):
-            verdict = "won" if number == 1 else "even" if is_tied else number or "lost"
-            verdicts.setdefault(entry, {})[metric] = verdict
-    heads, main = heads_of(session), main_metric(benchmark.headline)
-    entries = sorted(
-        verdicts.keys() | raw.keys() | outputs.keys(),
-        key=lambda e: (heads[e][0].kind, verdicts.get(e, {}).get(main) == "won", heads[e][0].label),
-    )
-    return tuple(
-        ModelOnItem(
-            title=heads[entry][0].label,
-            model=heads[entry][0],
-            matrix=_score_matrix(unpack(raw[entry]).reshape(shape), benchmark.headline)
-            if raw.get(entry) and width
-            else (),
-            verdicts={name: verdicts[entry][name] for name in benchmark.headline if name in verdicts.get(entry, {})},
-            said=output_text(outputs[entry]) if entry in outputs else "",
-        )
-        for entry in entries
-    )
+def _models_on_item(tables: Tables, benchmark: Benchmark, k: int) -> tuple[ModelOnItem, ...]:
+    models, main = [], main_metric(benchmark.headline)
+    for entry in tables.entries_of(benchmark=benchmark.slug):
+        head = model_head(tables.models[entry.model])
+        verdicts = {
+            name: _verdict(float(entry.values[name][k]), is_tied=name in entry.tied and bool(entry.tied[name][k]))
+            for name in benchmark.headline
+            if name in entry.values and not np.isnan(entry.values[name][k])
+        }
+        matrix = () if entry.scores is None else _score_matrix(entry.scores[k], benchmark.headline)
+        if verdicts or matrix or entry.outputs:
+            said = output_text(entry.outputs[k]) if entry.outputs else ""
+            models.append(ModelOnItem(title=head.label, model=head, matrix=matrix, verdicts=verdicts, said=said))
+    return tuple(sorted(models, key=lambda on: (on.model.kind, on.verdicts.get(main) == "won", on.title)))
+
+
+def _verdict(number: float, *, is_tied: bool) -> str | float:
+    return "won" if number == 1 else "even" if is_tied else number or "lost"
 
 
 def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple[MatrixCell, ...], ...]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import sqlalchemy
-from pydantic import BaseModel, ConfigDict, TypeAdapter
-from sqlmodel import Session, col, func, select
+from pydantic import BaseModel, ConfigDict
 
-from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Benchmark, Entry, Model, Score, Source
+from tellapart.board.tables import Benchmark, Entry, Model, Tables
 from tellapart.errors import UnknownNameError
-from tellapart.records.result import HIDDEN_NUMBERS
+from tellapart.records.result import HIDDEN_NUMBERS, Value
 from tellapart.records.run_folder import file_name
 from tellapart.tasks.registry import main_metric
 
@@ -123,29 +119,6 @@ class Cell(_Frozen):
         return f"{100 * self.value:{sign}{'.4g' if self.rounded else f'.{decimals}f'}}"
 
 
-def one_by_slug(session: Session, table: Any, slug: str, noun: str) -> Any:
-    """Return the row of a table with this slug."""
-    row = session.exec(select(table).where(table.slug == slug)).first()
-    if row is None:
-        raise UnknownNameError(f"this board has no {noun} {slug[:200]!r}")
-    return row
-
-
-def heads_of(session: Session) -> Mapping[int, tuple[ModelHead, str]]:
-    """Return entry -> its model and its mark, for every entry."""
-    entry, model = Entry.__table__.c, Model.__table__.c  # type: ignore[attr-defined]
-    query = sqlalchemy.select(entry.id, mark_of(entry), model.slug, model.label, model.kind)
-    rows = session.connection().execute(query.where(model.id == entry.model_id))
-    return {number: (ModelHead(slug=slug, label=label, kind=kind), mark) for number, mark, slug, label, kind in rows}
-
-
-def mark_of(entry: Any) -> sqlalchemy.Case[str]:
-    """Return the mark of an entry's numbers, as an expression of its table's columns: empty, `on trust`, `imported`."""
-    # A run folder of imported numbers has another tool's rule; scores made elsewhere were measured by this one.
-    measured = sqlalchemy.and_(entry.folder != "", entry.tie_rule == "")
-    return sqlalchemy.case((~entry.on_trust, ""), (measured, "on trust"), else_="imported")
-
-
 def model_head(model: Model) -> ModelHead:
     """Return a model's name and address."""
     return ModelHead(slug=model.slug, label=model.label, kind=model.kind)
@@ -160,7 +133,7 @@ def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
         task=benchmark.task,
         n=benchmark.n,
         metric=main_metric(benchmark.headline),
-        has_items=bool(benchmark.items_digest),
+        has_items=bool(benchmark.items.rows),
         part=benchmark.part,
     )
 
@@ -174,41 +147,32 @@ def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
 class Part:
     """Some of a benchmark's items."""
 
-    shown_on: int  # the benchmark on whose page it is: the complete one, or the largest part if no model has all
+    shown_on: str  # the benchmark on whose page it is: the complete one, or the largest part if no model has all
     n: int  # its items
     text: str  # as on a page: `20 of 300 items`
 
 
-def find_parts(session: Session) -> Mapping[int, Part]:
-    """Return every benchmark that is a part of one, by its id."""
-    parts = session.exec(select(Benchmark).where(col(Benchmark.limited_from).is_not(None))).all()
-    names = {part.name for part in parts}
-    of_name = (col(Benchmark.limited_from).is_(None), col(Benchmark.name).in_(names))
-    wholes = session.exec(select(Benchmark).where(*of_name).order_by(col(Benchmark.id))).all() if names else []
+def find_parts(tables: Tables) -> Mapping[str, Part]:
+    """Return every benchmark that is a part of one, by its slug."""
+    parts = [benchmark for benchmark in tables.benchmarks.values() if benchmark.limited_from is not None]
     limited = {}
     for part in parts:
-        same = [entry for entry in wholes if entry.name == part.name]
-        rivals = [entry for entry in same if entry.n == part.limited_from] or same
-        largest = max((each for each in parts if each.name == part.name), key=lambda each: (each.n, -(each.id or 0)))
-        limited[part.id or 0] = Part((rivals[0] if rivals else largest).id or 0, part.n, part.part)
+        same = [whole for whole in tables.benchmarks.values() if whole.name == part.name and whole not in parts]
+        rivals = [whole for whole in same if whole.n == part.limited_from] or same
+        largest = max((each for each in parts if each.name == part.name), key=lambda each: each.n)
+        limited[part.slug] = Part((rivals[0] if rivals else largest).slug, part.n, part.part)
     return limited
 
 
-def describe_hidden(session: Session, benchmarks: Sequence[Benchmark]) -> Mapping[int, str]:
-    """Return `150 of 300 items, rounded to 1 point` for each of these benchmarks whose labels are hidden, by its id."""
-    hidden = [benchmark.id for benchmark in benchmarks if benchmark.is_hidden]
-    if not hidden:
-        return {}
-    entries = session.exec(select(Entry.benchmark_id, Entry.record).where(col(Entry.benchmark_id).in_(hidden))).all()
-    notes = {number: note for number, record in entries for note in record.get("notes", ())}
-    return {number: note.partition(HIDDEN_NUMBERS)[2] for number, note in notes.items() if HIDDEN_NUMBERS in note}
+def describe_hidden(tables: Tables, benchmark: Benchmark) -> str:
+    """Return `150 of 300 items, rounded to 1 point` for a benchmark whose labels are hidden; else nothing."""
+    entries = tables.entries_of(benchmark=benchmark.slug) if benchmark.is_hidden else []
+    notes = [note for entry in entries for note in entry.record.notes if HIDDEN_NUMBERS in note]
+    return notes[-1].partition(HIDDEN_NUMBERS)[2] if notes else ""
 
 
 #: Models on one page of the overview's table.
 PAGE = 50
-
-_CELL = ("value", "low", "high", "reason", "chance", "n", "ties", "tie_neutral", "official", "tier", "mark")
-_CELLS = TypeAdapter(list[Cell])
 
 
 class Column(View):
@@ -353,60 +317,69 @@ def arrange_rows(
 class ModelScore(NamedTuple):
     """One number of a model on a benchmark, by a metric; over all items, or over those of a tag's value."""
 
-    model: int
-    benchmark: int
+    model: str
+    benchmark: str
     value_of: str
     metric: str
     cell: Cell
 
 
+_CELL = ("value", "low", "high", "reason", "chance", "n", "ties", "tie_neutral", "official")
+
+
+def make_cell(
+    tables: Tables, entry: Entry, metric: str, number: Value, *, over_all: bool = True, mark: str = ""
+) -> Cell:
+    """Return a number of an entry as a table shows it; one over all items has a tier."""
+    benchmark = tables.benchmarks[entry.benchmark]
+    return Cell(
+        **{name: getattr(number, name) for name in _CELL},
+        tier=tables.tiers.get((benchmark.slug, metric), {}).get(entry.model) if over_all else None,
+        mark=mark,
+        limited=benchmark.part,
+        rounded=benchmark.is_hidden,
+    )
+
+
 def read_scores(
-    session: Session, benchmarks: Sequence[Benchmark], tag: str, metrics: Sequence[str]
+    tables: Tables, benchmarks: Sequence[Benchmark], tag: str, metrics: Collection[str]
 ) -> list[ModelScore]:
     """Return the numbers of some benchmarks over one tag, as cells; those of a part of the items before the complete
     ones.
 
     Of a model's numbers with one benchmark, value and metric the last is the one that counts.
-    The query names all three columns of the index `score_of`, since an entry has hundreds of numbers, and reads plain
-    rows instead of objects, since a page shows thousands.
     """
-    parts, wanted = find_parts(session), [benchmark.id or 0 for benchmark in benchmarks]
-    score, entry = Score.__table__.c, Entry.__table__.c  # type: ignore[attr-defined]
-    numbers = [score[name] for name in _CELL[:-1]]
-    query = (
-        sqlalchemy.select(entry.model_id, score.benchmark_id, score.value_of, score.metric, *numbers, mark_of(entry))
-        .where(entry.id == score.entry_id, score.tag == tag, score.metric.in_(metrics))
-        .where(score.benchmark_id.in_([*wanted, *(id_ for id_, part in parts.items() if part.shown_on in wanted)]))
-    )
-    rows = session.connection().execute(query).all()
-    rounded = {benchmark.id for benchmark in benchmarks if benchmark.is_hidden}
-    numbers_of = (dict(zip(_CELL, row[4:], strict=True), rounded=row[1] in rounded) for row in rows)
-    cells = _CELLS.validate_python(list(numbers_of))
-    scores = [ModelScore(row[0], row[1], row[2], row[3], cell) for row, cell in zip(rows, cells, strict=True)]
-    if not parts:
-        return scores
-    scores.sort(key=lambda score: parts[score.benchmark].n if score.benchmark in parts else math.inf)
-    for k, score in enumerate(scores):
-        if part := parts.get(score.benchmark):
-            benchmark_id = part.shown_on if part.shown_on in wanted else score.benchmark
-            limited = score.cell.model_copy(update={"limited": part.text})
-            scores[k] = score._replace(benchmark=benchmark_id, cell=limited)
+    parts, wanted = find_parts(tables), {benchmark.slug for benchmark in benchmarks}
+    scores = []
+    for entry in sorted(
+        tables.entries.values(), key=lambda e: parts[e.benchmark].n if e.benchmark in parts else math.inf
+    ):
+        part = parts.get(entry.benchmark)
+        benchmark = part.shown_on if part and part.shown_on in wanted else entry.benchmark
+        if benchmark not in wanted:
+            continue
+        for value_of, numbers in _groups_of(entry, tag).items():
+            for metric in metrics:
+                if metric in numbers:
+                    cell = make_cell(tables, entry, metric, numbers[metric], over_all=not tag, mark=entry.mark)
+                    scores.append(ModelScore(entry.model, benchmark, value_of, metric, cell))
     return scores
 
 
-def tabulate(scores: Iterable[ModelScore], column: str) -> dict[int, dict[Any, Cell]]:
+def _groups_of(entry: Entry, tag: str) -> Mapping[str, Mapping[str, Value]]:
+    """Return a value of the tag -> the numbers over its items, and their macro averages by ""; without a tag, all."""
+    if not tag:
+        return {"": entry.record.metrics}
+    groups = {value: group.metrics for value, group in entry.record.by.get(tag, {}).items()}
+    return groups | ({"": entry.record.macro[tag].metrics} if tag in entry.record.macro else {})
+
+
+def tabulate(scores: Iterable[ModelScore], column: str) -> dict[str, dict[Any, Cell]]:
     """Return model -> a field of its scores -> the last cell with that field."""
-    table: dict[int, dict[Any, Cell]] = {}
+    table: dict[str, dict[Any, Cell]] = {}
     for score in scores:
         table.setdefault(score.model, {})[getattr(score, column)] = score.cell
     return table
-
-
-def read_heads(session: Session) -> dict[int, ModelHead]:
-    """Return every model's name and address, by its id."""
-    model = Model.__table__.c  # type: ignore[attr-defined]
-    rows = session.connection().execute(sqlalchemy.select(model.id, model.slug, model.label, model.kind))
-    return {number: ModelHead(slug=slug, label=label, kind=kind) for number, slug, label, kind in rows}
 
 
 def count_pages(items: int, size: int, page: int, *noun: str) -> int:
@@ -432,25 +405,25 @@ _OTHER_RULE = {"soft_accuracy": "exact_match", "exact_match": "soft_accuracy"}
 MEAN = "mean"
 
 
-def leaderboard(session: Session, _settings: BoardSettings, slug: str) -> Leaderboard:
+def leaderboard(tables: Tables, slug: str) -> Leaderboard:
     """Show a benchmark by its headline metrics."""
-    benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
+    benchmark = tables.benchmark(slug)
     names = benchmark.headline
-    table = tabulate(read_scores(session, [benchmark], "", names), "metric")
+    table = tabulate(read_scores(tables, [benchmark], "", names), "metric")
     columns = [Column(title=name) for name in names]
     main = main_metric(names)
     cells = {model: [row.get(name) for name in names] for model, row in table.items()}
-    return _of_benchmark(session, benchmark, columns, cells, names.index(main) if names else 0, ("", main))
+    return _of_benchmark(tables, benchmark, columns, cells, names.index(main) if names else 0, ("", main))
 
 
-def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metric: str) -> Leaderboard:
+def by_tag(tables: Tables, slug: str, tag: str, metric: str) -> Leaderboard:
     """Show a benchmark by the values of a tag, with their mean and the gap of two; or next to its other domain."""
-    benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
-    name = find_name(benchmark, "metric", metric, metrics_of(session, benchmark))
+    benchmark = tables.benchmark(slug)
+    name = find_name(benchmark, "metric", metric, metrics_of(tables, benchmark))
     if tag == BY_DOMAIN:
-        return _by_domain(session, benchmark, name)
-    tag_name = find_name(benchmark, "tag", tag, tags_of(session, benchmark))
-    table = tabulate(read_scores(session, [benchmark], tag_name, [name]), "value_of")
+        return _by_domain(tables, benchmark, name)
+    tag_name = find_name(benchmark, "tag", tag, tags_of(tables, benchmark))
+    table = tabulate(read_scores(tables, [benchmark], tag_name, [name]), "value_of")
     values = sorted({value for row in table.values() for value in row if value})
     columns = [Column(title=f"{tag_name}: {value}") for value in values]
     cells = {model: [row.get(value) for value in values] for model, row in table.items()}
@@ -462,7 +435,7 @@ def by_tag(session: Session, _settings: BoardSettings, slug: str, tag: str, metr
         columns.append(Column(title="gap", unit="points", about=f"{values[0]} less {values[1]}"))
         for row_cells in cells.values():
             row_cells.append(_cell_difference(row_cells[0], row_cells[1]))
-    return _of_benchmark(session, benchmark, columns, cells, 0, (tag_name, name))
+    return _of_benchmark(tables, benchmark, columns, cells, 0, (tag_name, name))
 
 
 def _cell_difference(first: Cell | None, second: Cell | None) -> Cell | None:
@@ -472,19 +445,19 @@ def _cell_difference(first: Cell | None, second: Cell | None) -> Cell | None:
     return Cell(value=first.value - second.value, n=0, limited=limited, rounded=rounded)
 
 
-def _by_domain(session: Session, benchmark: Benchmark, metric: str) -> Leaderboard:
-    rival = session.exec(select(Benchmark).where(Benchmark.name == benchmark.rival)).first()
-    if not benchmark.rival or rival is None:
+def _by_domain(tables: Tables, benchmark: Benchmark, metric: str) -> Leaderboard:
+    rival = tables.named(benchmark.rival)
+    if rival is None:
         raise UnknownNameError(f"{benchmark.name} has no benchmark of the other domain on this board")
-    rival_metrics = metrics_of(session, rival)
+    rival_metrics = metrics_of(tables, rival)
     candidates = (name for name in (metric, _OTHER_RULE.get(metric, "")) if name in rival_metrics)
     sides = [(benchmark, metric), (rival, next(candidates, main_metric(rival.headline)))]
     if benchmark.domain != "in-domain":
         sides.reverse()
-    tables = [tabulate(read_scores(session, [side], "", [name]), "metric") for side, name in sides]
+    scores = [tabulate(read_scores(tables, [side], "", [name]), "metric") for side, name in sides]
     pairs = {
-        model: [table.get(model, {}).get(name) for table, (_, name) in zip(tables, sides, strict=True)]
-        for model in dict.fromkeys(model for table in tables for model in table)
+        model: [table.get(model, {}).get(name) for table, (_, name) in zip(scores, sides, strict=True)]
+        for model in dict.fromkeys(model for table in scores for model in table)
     }
     cells = {model: [*pair, _cell_difference(*pair)] for model, pair in pairs.items()}
     columns = [
@@ -492,31 +465,31 @@ def _by_domain(session: Session, benchmark: Benchmark, metric: str) -> Leaderboa
         for title, (side, name) in zip(("in-domain", "out-of-domain"), sides, strict=True)
     ]
     columns.append(Column(title="gap", unit="points", about="in-domain less out-of-domain"))
-    return _of_benchmark(session, benchmark, columns, cells, 1, (BY_DOMAIN, metric))
+    return _of_benchmark(tables, benchmark, columns, cells, 1, (BY_DOMAIN, metric))
 
 
 def _of_benchmark(
-    session: Session,
+    tables: Tables,
     benchmark: Benchmark,
     columns: Sequence[Column],
-    cells: Mapping[int, Sequence[Cell | None]],  # model -> one for each column
+    cells: Mapping[str, Sequence[Cell | None]],  # model -> one for each column
     sorted_by: int,
     names: tuple[str, str],  # of the tag and of the metric
 ) -> Leaderboard:
     """Return the page of one benchmark's table."""
     tag, metric = names
-    heads, head = read_heads(session), benchmark_head(benchmark)
-    rows = [make_row(heads[model], row) for model, row in cells.items()]
-    if note := describe_hidden(session, [benchmark]).get(benchmark.id or 0):
+    head = benchmark_head(benchmark)
+    rows = [make_row(model_head(tables.models[model]), row) for model, row in cells.items()]
+    if note := describe_hidden(tables, benchmark):
         head = head.model_copy(update={"part": note})
     block = Block(title="", first=0, last=len(columns), sorted_by=sorted_by)
-    tags, args = tags_of(session, benchmark), {"slug": benchmark.slug, "metric": file_name(metric)}
+    tags, args = tags_of(tables, benchmark), {"slug": benchmark.slug, "metric": file_name(metric)}
     texts = {file_name(name): name for name in tags}
-    if benchmark.rival and session.exec(select(Benchmark.id).where(Benchmark.name == benchmark.rival)).first():
+    if tables.named(benchmark.rival) is not None:
         texts = {BY_DOMAIN: "domain", **texts}
     current = tag if tag == BY_DOMAIN else file_name(tag) if tag else ""
     plain_link = Link(text="metrics", page="benchmark", args={"slug": benchmark.slug}, current=not tag)
-    metrics = {file_name(name): name for name in metrics_of(session, benchmark)} if tag else {}
+    metrics = {file_name(name): name for name in metrics_of(tables, benchmark)} if tag else {}
     by = {"slug": benchmark.slug, "tag": current}
     links = {
         "benchmark": head,
@@ -535,20 +508,16 @@ def find_name(benchmark: Benchmark, kind: str, address: str, names: Iterable[str
     return name
 
 
-def tags_of(session: Session, benchmark: Benchmark) -> list[str]:
+def tags_of(tables: Tables, benchmark: Benchmark) -> list[str]:
     """Return the tags by which a benchmark has numbers."""
-    # From one to the next in the index `score_of`: DISTINCT reads every number of the benchmark, tens of thousands.
-    tags, tag = [], ""
-    following = select(func.min(Score.tag)).where(Score.benchmark_id == benchmark.id)
-    while (tag := session.exec(following.where(Score.tag > tag)).one()) is not None:
-        tags.append(tag)
-    return sorted(tags)
+    records = [entry.record for entry in tables.entries_of(benchmark=benchmark.slug)]
+    return sorted({tag for record in records for tag in (*record.by, *record.macro)})
 
 
-def metrics_of(session: Session, benchmark: Benchmark) -> list[str]:
+def metrics_of(tables: Tables, benchmark: Benchmark) -> list[str]:
     """Return the shares of right answers that a benchmark has, its headline first."""
-    same = (Score.benchmark_id == benchmark.id, Score.tag == "", Score.deviation == False)  # noqa: E712
-    names = set(session.exec(select(Score.metric).where(*same).distinct()).all())
+    entries = tables.entries_of(benchmark=benchmark.slug)
+    names = {name for e in entries for name, value in e.record.metrics.items() if value.mean_absolute is None}
     return [*(name for name in benchmark.headline if name in names), *sorted(names - set(benchmark.headline))]
 
 
@@ -578,65 +547,64 @@ def arrange_benchmarks(measured: Mapping[str, int]) -> list[tuple[str, str]]:
     return [(families[name], name) for name in order]
 
 
-def all_benchmarks(session: Session, settings: BoardSettings, page: int = 1) -> Leaderboard:
+def all_benchmarks(tables: Tables, page: int = 1) -> Leaderboard:
     """Show all benchmarks side by side, each by the metric that ranks it, and the mean of models measured on all.
 
     Benchmarks that no ranked model was measured on are folded into a list. Families of benchmarks that share no model
     are separate tables; the one of most models comes first. Every page has all rows, and shows a part of them.
     """
-    parts = find_parts(session)  # a part of a benchmark has no column if all of it was measured
-    stored = session.exec(select(Benchmark).order_by(col(Benchmark.id))).all()
-    benchmarks = [b for b in stored if (part := parts.get(b.id or 0)) is None or part.shown_on == b.id]
-    mains = {b.id: main_metric(b.headline) for b in benchmarks}
-    scores = read_scores(session, benchmarks, "", sorted(set(mains.values())))
-    heads = read_heads(session)
+    settings, parts = tables.settings, find_parts(tables)  # a part has no column if all of it was measured
+    benchmarks = [
+        b for b in tables.benchmarks.values() if (part := parts.get(b.slug)) is None or part.shown_on == b.slug
+    ]
+    mains = {b.slug: main_metric(b.headline) for b in benchmarks}
+    scores = read_scores(tables, benchmarks, "", set(mains.values()))
+    heads = {slug: model_head(model) for slug, model in tables.models.items()}
     table = tabulate((score for score in scores if mains[score.benchmark] == score.metric), "benchmark")
     contestants = {model: cells for model, cells in table.items() if heads[model].kind == "model"}
-    measured = {id_ for contestant in contestants.values() for id_ in contestant} or {b.id or 0 for b in benchmarks}
-    folded = sorted((b for b in benchmarks if b.id not in measured), key=lambda b: (b.name, b.id))
-    columns: dict[int, Column] = {}
+    measured = {slug for contestant in contestants.values() for slug in contestant} or {*mains}
+    folded = sorted((b for b in benchmarks if b.slug not in measured), key=lambda b: b.name)
+    columns: dict[str, Column] = {}
     blocks = []
-    for number, block in enumerate(_separate_blocks([b for b in benchmarks if b.id in measured], contestants), start=1):
+    for number, block in enumerate(_separate_blocks([b for b in benchmarks if b.slug in measured], contestants)):
         meant = [b for b in benchmarks if b.name in settings.performance] or block
-        with_mean = _with_mean(block, meant, -number, table, contestants) if any(b in block for b in meant) else None
+        mean = f"{MEAN} {number}"  # no slug has a blank
+        with_mean = _with_mean(block, meant, mean, table, contestants) if any(b in block for b in meant) else None
         start = len(columns)
         columns |= with_mean or _benchmark_columns(block)
-        notes = describe_hidden(session, block)
+        notes = {b.slug: note for b in block if (note := describe_hidden(tables, b))}
         columns |= {key: columns[key].model_copy(update={"note": note}) for key, note in notes.items()}
         blocks.append(Block(title=block[0].name, first=start, last=len(columns), sorted_by=start))
     rows = [make_row(heads[model], [cells.get(key) for key in columns]) for model, cells in table.items()]
     board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
     pages = count_pages(len(board.rows), PAGE, page, "this board", "models")
-    more = {"folded": tuple(map(_benchmark_link, folded)), "unread": _read_unread(session, settings)}
+    more = {"folded": tuple(map(_benchmark_link, folded)), "unread": _list_unread(tables)}
     return board.model_copy(update={**more, "page": page, "pages": pages})
 
 
-def _read_unread(session: Session, settings: BoardSettings) -> tuple[Unread, ...]:
-    """Return the files of this board that could not be read, by their names below its folders."""
-    unread = []
-    for source in session.exec(select(Source).where(Source.problem != "").order_by(col(Source.path))).all():
-        path = Path(source.path)
-        folders = [folder for folder in map(Path.resolve, settings.runs) if path.is_relative_to(folder)]
-        if folders or path in map(Path.resolve, settings.imported):
-            title = path.relative_to(folders[0]).as_posix() if folders else path.name
-            unread.append(Unread(title=title, reason=source.problem))
+def _list_unread(tables: Tables) -> tuple[Unread, ...]:
+    """Return the files that could not be read, by their names below the board's folders."""
+    unread, runs = [], [folder.resolve() for folder in tables.settings.runs]
+    for path, reason in sorted(tables.unread.items()):
+        folder = next((folder for folder in runs if path.is_relative_to(folder)), path.parent)
+        unread.append(Unread(title=path.relative_to(folder).as_posix(), reason=reason))
     return tuple(unread)
 
 
 def _with_mean(
     block: Sequence[Benchmark],
     meant: Sequence[Benchmark],
-    key: int,
-    table: Mapping[int, dict[int, Cell]],
-    contestants: Mapping[int, Mapping[int, Cell]],
-) -> dict[int, Column]:
+    key: str,
+    table: Mapping[str, dict[str, Cell]],
+    contestants: Mapping[str, Mapping[str, Cell]],
+) -> dict[str, Column]:
     """Return the columns of a block with its mean, whose cells are added to the table.
 
     The mean comes first, and so sorts the block, unless most of its models have none and would have no place.
     """
-    models = [model for model, row in contestants.items() if any(b.id in row for b in block)]
+    models = [model for model, row in contestants.items() if any(b.slug in row for b in block)]
     for row in table.values():
-        cells = [row.get(b.id or 0) for b in meant]
+        cells = [row.get(b.slug) for b in meant]
         values = [cell.value for cell in cells if cell and not cell.limited]
         if 1 < len(values) == len(meant):
             row[key] = Cell(value=math.fsum(values) / len(values), n=0)
@@ -647,33 +615,33 @@ def _with_mean(
 
 
 def _separate_blocks(
-    benchmarks: Sequence[Benchmark], contestants: Mapping[int, Mapping[int, Cell]]
+    benchmarks: Sequence[Benchmark], contestants: Mapping[str, Mapping[str, Cell]]
 ) -> list[list[Benchmark]]:
     """Return benchmarks in order, apart if no model and no family joins them; those of most models first."""
     names = [b.name for b in benchmarks]
-    families = {b.id: family_of(b.name, names) for b in benchmarks}
+    families = {b.slug: family_of(b.name, names) for b in benchmarks}
     groups: list[tuple[set[str], int]] = [({family}, 0) for family in dict.fromkeys(families.values())]
     for row in contestants.values():
-        met = [group for group in groups if group[0] & {families[id_] for id_ in row}]
+        met = [group for group in groups if group[0] & {families[slug] for slug in row}]
         groups = [group for group in groups if group not in met]
         groups.append((set().union(*(group[0] for group in met)), 1 + sum(group[1] for group in met)))
-    full = Counter(id_ for row in contestants.values() for id_, cell in row.items() if not cell.limited)
+    full = Counter(slug for row in contestants.values() for slug, cell in row.items() if not cell.limited)
     largest: dict[str, int] = {}
     for b in benchmarks:
-        largest[b.name] = max(largest.get(b.name, 0), full[b.id or 0])
+        largest[b.name] = max(largest.get(b.name, 0), full[b.slug])
     places = {name: k for k, (_, name) in enumerate(arrange_benchmarks(largest))}
-    ordered = sorted(benchmarks, key=lambda b: (places[b.name], -full[b.id or 0], b.id))
-    blocks = [([b for b in ordered if families[b.id] in group], models) for group, models in groups]
+    ordered = sorted(benchmarks, key=lambda b: (places[b.name], -full[b.slug]))
+    blocks = [([b for b in ordered if families[b.slug] in group], models) for group, models in groups]
     blocks.sort(key=lambda pair: (-pair[1], ordered.index(pair[0][0])))
     return [block for block, _ in blocks]
 
 
-def _benchmark_columns(benchmarks: Sequence[Benchmark]) -> dict[int, Column]:
+def _benchmark_columns(benchmarks: Sequence[Benchmark]) -> dict[str, Column]:
     """Return a column for each benchmark, by its id; those of a family of several are grouped under its name."""
     names = [b.name for b in benchmarks]
     families = [family_of(name, names) for name in names]
     return {
-        b.id or 0: Column(
+        b.slug: Column(
             title=b.name,
             about=f"{main_metric(b.headline)}; {b.title}",
             link=_benchmark_link(b),
@@ -727,23 +695,22 @@ class HeatMap(View):
         return Table(title=self.title, rows=(head, *rows))
 
 
-def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, metric: str) -> HeatMap:
+def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> HeatMap:
     """Show a benchmark's numbers by the values of a tag and by model."""
-    benchmark = one_by_slug(session, Benchmark, slug, "benchmark")
-    metric_names, tag_names = metrics_of(session, benchmark), tags_of(session, benchmark)
+    benchmark = tables.benchmark(slug)
+    metric_names, tag_names = metrics_of(tables, benchmark), tags_of(tables, benchmark)
     metric_name = find_name(benchmark, "metric", metric, metric_names)
     tag_name = find_name(benchmark, "tag", tag, tag_names)
-    table = tabulate(read_scores(session, [benchmark], tag_name, [metric_name]), "value_of")
-    overall = {score.model: score.cell for score in read_scores(session, [benchmark], "", [metric_name])}
+    table = tabulate(read_scores(tables, [benchmark], tag_name, [metric_name]), "value_of")
+    overall = {score.model: score.cell for score in read_scores(tables, [benchmark], "", [metric_name])}
     values = dict.fromkeys(value for row in table.values() for value in row if value)  # a macro average is over all
     by_value = {value: {model: row[value] for model, row in table.items() if value in row} for value in values}
-    heads = read_heads(session)
-    rows = [make_row(heads[model], [overall.get(model)]) for model in {m for row in by_value.values() for m in row}]
+    shown = {model for row in by_value.values() for model in row}
+    rows = [make_row(model_head(tables.models[model]), [overall.get(model)]) for model in shown]
     others = sorted((row for row in rows if row.model.kind != "model"), key=lambda row: (row.model.kind, row.title))
     models = [row.model for row in (*place_rows(rows, 0), *others)]
-    ids = {head.slug: model for model, head in heads.items()}
     order = sorted(by_value, key=lambda value: (-max(cell.n for cell in by_value[value].values()), value))
-    all_items = describe_hidden(session, [benchmark]).get(benchmark.id or 0, "all items")
+    all_items = describe_hidden(tables, benchmark) or "all items"
     tags, metrics = ({file_name(name): name for name in names} for names in (tag_names, metric_names))
     return HeatMap(
         title=f"{benchmark_head(benchmark).title}: {metric_name} by {tag_name}",
@@ -755,7 +722,7 @@ def heat_map(session: Session, _settings: BoardSettings, slug: str, tag: str, me
             HeatRow(
                 title=name,
                 n=max((cell.n for cell in row.values()), default=0),
-                cells=tuple(_heat_cell(row.get(ids[model.slug]), f"{model.label}, {name}") for model in models),
+                cells=tuple(_heat_cell(row.get(model.slug), f"{model.label}, {name}") for model in models),
             )
             for name, row in [*((value, by_value[value]) for value in order), (all_items, overall)]
         ),

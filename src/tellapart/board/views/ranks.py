@@ -9,14 +9,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, islice
 from math import comb
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlmodel import Session, col, select
 
-from tellapart.board.settings import BoardSettings
-from tellapart.board.store import Benchmark, Entry, Item, Model, read_vector
+from tellapart.board.tables import Benchmark, Entry, Tables
 from tellapart.board.views.leaderboard import (
     BenchmarkHead,
     Leaderboard,
@@ -29,8 +26,6 @@ from tellapart.board.views.leaderboard import (
     choice_links,
     leaderboard,
     model_head,
-    one_by_slug,
-    read_heads,
     read_scores,
 )
 from tellapart.errors import RunError, UnknownNameError
@@ -102,24 +97,23 @@ class ManyPage(View):
         return Table(title=self.title, rows=(("benchmark", "metric", "n", "a", "b", *numbers), *rows))
 
 
-def compare_many(session: Session, _settings: BoardSettings, models: str) -> ManyPage:
+def compare_many(tables: Tables, models: str) -> ManyPage:
     """Compare several models, each with each, on every benchmark that two of them were measured on."""
     slugs = list(dict.fromkeys(models.split("+")))
     if not 1 < len(slugs) <= MOST_TOGETHER:
         raise UnknownNameError(f"{len(slugs)} models are asked for; choose 2 to {MOST_TOGETHER} of them")
-    chosen: list[Model] = [one_by_slug(session, Model, slug, "model") for slug in slugs]
-    of_chosen = col(Entry.model_id).in_([model.id for model in chosen])
-    entries: dict[int, dict[int, Entry]] = {}
-    for entry in session.exec(select(Entry).where(of_chosen)).all():
-        entries.setdefault(entry.benchmark_id, {})[entry.model_id] = entry
+    chosen = [tables.model(slug) for slug in slugs]
+    entries: dict[str, list[Entry]] = {}
+    for entry in (entry for slug in slugs for entry in tables.entries_of(model=slug)):
+        entries.setdefault(entry.benchmark, []).append(entry)
     comparisons, refused = [], []
     flips = enough_flips(sum(comb(len(rows), 2) for rows in entries.values()))
-    for number, own in sorted(entries.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-        benchmark = session.get_one(Benchmark, number)
-        if len(own) < 2:
+    order = list(tables.benchmarks)
+    for slug in sorted(entries, key=lambda slug: (-len(entries[slug]), order.index(slug))):
+        if len(entries[slug]) < 2:
             continue
-        present = [(model, own[model.id or 0]) for model in chosen if model.id in own]
-        shared = _compare_on(session, benchmark, present, flips)
+        benchmark = tables.benchmarks[slug]
+        shared = _compare_on(tables, benchmark, entries[slug], flips)
         if shared is None:
             why = HIDDEN_LABELS if benchmark.is_hidden else NO_ITEMS
             refused.append(f"{benchmark.name}: {why}.")
@@ -138,21 +132,20 @@ def compare_many(session: Session, _settings: BoardSettings, models: str) -> Man
     )
 
 
-def _compare_on(
-    session: Session, benchmark: Benchmark, entries: Sequence[tuple[Model, Entry]], flips: int
-) -> ComparedBenchmark | None:
+def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], flips: int) -> ComparedBenchmark | None:
     """Compare the models with outcomes of single items; None if they are fewer than two."""
     metric = main_metric(benchmark.headline)
-    vectors = {model.label: read_vector(session, entry, metric) for model, entry in entries}
-    values = {name: vector.astype(np.float64) for name, vector in vectors.items() if vector is not None}
+    heads = {model.label: model_head(model) for model in (tables.models[entry.model] for entry in entries)}
+    values = {
+        name: entry.values[metric].astype(np.float64)
+        for name, entry in zip(heads, entries, strict=True)
+        if metric in entry.values
+    }
     if len(values) < 2:
         return None
-    names = session.exec(
-        select(Item.cluster).where(Item.benchmark_id == benchmark.id).order_by(col(Item.position))
-    ).all()
+    names = benchmark.items.clusters
     table = np.column_stack(list(values.values()))
     has = ~np.isnan(table).any(axis=1)  # items of another unit have no value
-    heads = {model.label: model_head(model) for model, _ in entries}
     ranked = [
         RankedModel(title=name, model=heads[name], value=mean, tier=tier.rank)
         for tier in rank_outcomes(values, names)
@@ -240,21 +233,18 @@ class ChoosePage(View):
     together: Link | None = None  # a link to one comparison of the best models; None if they are fewer than three
 
 
-def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) -> ChoosePage:
+def choose_page(tables: Tables, *, most: int = MOST) -> ChoosePage:
     """List the models that have outcomes by item."""
-    rows = session.exec(
-        select(Model)
-        .where(col(Model.id).in_(select(Entry.model_id).where(Entry.folder != "")))
-        .order_by(Model.kind, Model.label)
-    ).all()
-    heads = tuple(map(model_head, rows))
-    linked = heads if len(heads) <= most else _best_models(session, settings, heads, most)
+    measured = {entry.model for entry in tables.entries.values() if entry.folder}
+    models = sorted((tables.models[slug] for slug in measured), key=lambda model: (model.kind, model.label))
+    heads = tuple(map(model_head, models))
+    linked = heads if len(heads) <= most else _best_models(tables, heads, most)
     pairs = tuple(
         choice_links("compare", {"a": a.slug}, "b", {b.slug: f"{a.label} and {b.label}" for b in linked[k + 1 :]})
         for k, a in enumerate(linked[:-1])
     )
     rivals = [head for head in heads if head.kind == "model"]
-    best = _best_models(session, settings, rivals if len(rivals) > 2 else heads, MOST_TOGETHER)
+    best = _best_models(tables, rivals if len(rivals) > 2 else heads, MOST_TOGETHER)
     while len("+".join(head.slug for head in best)) > _LONGEST:
         best = best[:-1]
     several = "+".join(head.slug for head in best)
@@ -262,52 +252,44 @@ def choose_page(session: Session, settings: BoardSettings, *, most: int = MOST) 
     return ChoosePage(title="Compare models", models=heads, pairs=pairs, together=together if len(best) > 2 else None)
 
 
-def _best_models(
-    session: Session, settings: BoardSettings, heads: Sequence[ModelHead], most: int
-) -> tuple[ModelHead, ...]:
+def _best_models(tables: Tables, heads: Sequence[ModelHead], most: int) -> tuple[ModelHead, ...]:
     """Return the models that rank highest on the board's first page, in their given order."""
-    board = all_benchmarks(session, settings)
+    board = all_benchmarks(tables)
     ranks = {row.model.slug: k for k, row in enumerate((*board.rows, *board.references))}
     best = sorted(heads, key=lambda head: ranks.get(head.slug, len(ranks)))[:most]
     return tuple(head for head in heads if head in best)
 
 
-def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) -> ComparisonPage:
+def comparison_page(tables: Tables, a: str, b: str) -> ComparisonPage:
     """Compare two models on every benchmark that both were measured on."""
-    first, second = (one_by_slug(session, Model, slug, "model") for slug in (a, b))
-    if first.id == second.id:
+    first, second = tables.model(a), tables.model(b)
+    if a == b:
         raise UnknownNameError(f"{first.label} is compared with itself; choose two models")
-    first_entries, second_entries = (
-        {e.benchmark_id: e for e in session.exec(select(Entry).where(Entry.model_id == m.id)).all()}
-        for m in (first, second)
-    )
-    shared = sorted(first_entries.keys() & second_entries.keys())
+    first_entries, second_entries = ({e.benchmark: e for e in tables.entries_of(model=slug)} for slug in (a, b))
+    shared = [slug for slug in tables.benchmarks if slug in first_entries and slug in second_entries]
     refused = [] if shared else [f"{first.label} and {second.label} were measured on no benchmark in common."]
     tests: list[MetricComparison] = []
     differs = []
     for folders in dict.fromkeys((first_entries[k].folder, second_entries[k].folder) for k in shared):
         benchmarks = {
-            k: session.get_one(Benchmark, k)
-            for k in shared
-            if (first_entries[k].folder, second_entries[k].folder) == folders
+            k: tables.benchmarks[k] for k in shared if (first_entries[k].folder, second_entries[k].folder) == folders
         }
         listed = ", ".join(benchmark.name for benchmark in benchmarks.values())
         if any(benchmark.is_hidden for benchmark in benchmarks.values()):
             refused.append(f"{listed}: {HIDDEN_LABELS}.")
             continue
-        if not all(folders):
+        if folders[0] is None or folders[1] is None:
             refused.append(f"{listed}: {NO_ITEMS}.")
             continue
         try:
-            rows = compare(Path(folders[0]), Path(folders[1])).rows
+            rows = compare(folders[0], folders[1]).rows
         except RunError as error:
             refused.append(str(error))
             continue
         names = {first_entries[k].name: benchmark_head(each).label for k, each in benchmarks.items()}
         tests += [row.model_copy(update={"benchmark": names[row.benchmark]}) for row in rows if row.benchmark in names]
         differs += [
-            _differing_items(session, benchmark, first_entries[k], second_entries[k])
-            for k, benchmark in benchmarks.items()
+            _differing_items(benchmark, first_entries[k], second_entries[k]) for k, benchmark in benchmarks.items()
         ]
     return ComparisonPage(
         title=f"{first.label} and {second.label}",
@@ -319,21 +301,20 @@ def comparison_page(session: Session, _settings: BoardSettings, a: str, b: str) 
     )
 
 
-def _differing_items(session: Session, benchmark: Benchmark, a: Entry, b: Entry) -> DifferingItems:
+def _differing_items(benchmark: Benchmark, a: Entry, b: Entry) -> DifferingItems:
     """List the items on which two models' values of the main metric differ, each under the model that is better."""
     metric = main_metric(benchmark.headline)
-    first, second = (read_vector(session, entry, metric) for entry in (a, b))
+    first, second = (entry.values.get(metric) for entry in (a, b))
     only: list[list[int]] = [[], []]
     if first is not None and second is not None:
         only = [np.flatnonzero(first > second).tolist(), np.flatnonzero(second > first).tolist()]
     listed = [side[:MOST] for side in only]
-    of_listed = (Item.benchmark_id == benchmark.id, col(Item.position).in_(listed[0] + listed[1]))
-    names = dict(session.exec(select(Item.position, Item.name).where(*of_listed)).all())
+    items = benchmark.items.rows
     return DifferingItems(
         title=benchmark_head(benchmark).title,
         benchmark=benchmark_head(benchmark),
-        only_a=tuple((k, names[k]) for k in listed[0]),
-        only_b=tuple((k, names[k]) for k in listed[1]),
+        only_a=tuple((k, items[k].name) for k in listed[0]),
+        only_b=tuple((k, items[k].name) for k in listed[1]),
         more_a=len(only[0]) - len(listed[0]),
         more_b=len(only[1]) - len(listed[1]),
     )
@@ -400,21 +381,21 @@ class ParetoPage(View):
         return Table(title=self.title, rows=(head, *rows))
 
 
-def pareto_page(session: Session, settings: BoardSettings, cost: str, over: str = "") -> ParetoPage:
+def pareto_page(tables: Tables, cost: str, over: str = "") -> ParetoPage:
     """Draw performance, the mean over benchmarks, against a cost; reference models and people are not in it."""
     if cost not in COSTS:
         raise UnknownNameError(f"no cost {cost[:200]!r}; there are {', '.join(COSTS)}")
     title, unit, scale = COSTS[cost]
-    board = all_benchmarks(session, settings)
+    board = all_benchmarks(tables)
     slugs = {str(column.link.args["slug"]): k for k, column in enumerate(board.columns) if column.link}
-    known_costs = session.exec(select(Model.slug, getattr(Model, cost)).where(getattr(Model, cost).is_not(None))).all()
-    costs = {slug: round(number / scale, 9) for slug, number in known_costs}
+    numbers = {slug: getattr(model, cost) for slug, model in tables.models.items()}
+    costs = {slug: round(number / scale, 9) for slug, number in numbers.items() if number is not None}
     have = [
         {k for k in slugs.values() if (cell := row.cells[k]) and not cell.limited}
         for row in board.rows
         if row.model.slug in costs
     ]
-    named = [k for k, column in enumerate(board.columns) if column.link and column.title in settings.performance]
+    named = [k for k, column in enumerate(board.columns) if column.link and column.title in tables.settings.performance]
     asked = dict.fromkeys(over.split("+") if over else ())
     if unknown := [slug for slug in asked if slug not in slugs]:
         raise UnknownNameError(f"no benchmark {unknown[0][:200]!r} with a number of a ranked model")
@@ -546,22 +527,20 @@ class AgreementPage(View):
         return Table(title=self.title, rows=(("benchmark", *(line.title for line in self.lines)), *rows))
 
 
-def agreement_page(session: Session, _settings: BoardSettings) -> AgreementPage:
+def agreement_page(tables: Tables) -> AgreementPage:
     """Compare every two benchmarks by the ranks that they give models."""
     title = "Do benchmarks agree?"
-    benchmarks = session.exec(select(Benchmark).order_by(col(Benchmark.id))).all()
-    mains = {benchmark.id: main_metric(benchmark.headline) for benchmark in benchmarks}
-    slugs = {benchmark.id: benchmark.slug for benchmark in benchmarks}
-    models, table = read_heads(session), dict[str, dict[str, Measured]]()
-    for score in read_scores(session, benchmarks, "", sorted(set(mains.values()))):
-        head, cell = models[score.model], score.cell
-        if mains[score.benchmark] == score.metric and head.kind == "model" and not cell.limited:
-            table.setdefault(head.slug, {})[slugs[score.benchmark]] = Measured(cell.value, cell.n, score.metric)
+    mains = {slug: main_metric(benchmark.headline) for slug, benchmark in tables.benchmarks.items()}
+    table: dict[str, dict[str, Measured]] = {}
+    for score in read_scores(tables, list(tables.benchmarks.values()), "", set(mains.values())):
+        cell, is_ranked = score.cell, tables.models[score.model].kind == "model"
+        if mains[score.benchmark] == score.metric and is_ranked and not cell.limited:
+            table.setdefault(score.model, {})[score.benchmark] = Measured(cell.value, cell.n, score.metric)
     try:
         agreement = find_agreement(table)
     except RunError:
         return AgreementPage(title=title, models=0, lines=())
-    heads = {benchmark.slug: benchmark_head(benchmark) for benchmark in benchmarks}
+    heads = {slug: benchmark_head(benchmark) for slug, benchmark in tables.benchmarks.items()}
     lines = tuple(
         AgreementLine(
             title=heads[benchmark.name].label,
@@ -618,14 +597,14 @@ class RanksPage(View):
         return Table(title=self.title, rows=(("model", *self.columns), *rows))
 
 
-def ranks_page(session: Session, settings: BoardSettings) -> RanksPage:
+def ranks_page(tables: Tables) -> RanksPage:
     """Show the places of models on every benchmark."""
-    return _ranks_page("How the ranking changes between benchmarks", all_benchmarks(session, settings))
+    return _ranks_page("How the ranking changes between benchmarks", all_benchmarks(tables))
 
 
-def benchmark_ranks(session: Session, settings: BoardSettings, slug: str) -> RanksPage:
+def benchmark_ranks(tables: Tables, slug: str) -> RanksPage:
     """Show the places of models by every headline metric of a benchmark."""
-    board = leaderboard(session, settings, slug)
+    board = leaderboard(tables, slug)
     return _ranks_page(f"{board.title}: how the ranking changes between metrics", board)
 
 
