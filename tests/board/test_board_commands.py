@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from facts import raises
 from tellapart.board.export import export_site
+from tellapart.board.serve import _bind_address
 from tellapart.board.views.leaderboard import all_benchmarks
 from tellapart.cli.main import app
 from tellapart.errors import RunError
@@ -53,6 +54,13 @@ def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Pat
         port = taken.getsockname()[1]
         with raises(RunError, f"127.0.0.1:{port}", "host=", "port="):
             CliRunner().invoke(app, ["serve", "--port", str(port), "--runs", str(tmp_path)], catch_exceptions=False)
+
+
+def test_answers_wait_for_no_acknowledgement_of_the_reader() -> None:
+    with _bind_address("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:

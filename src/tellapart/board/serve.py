@@ -140,7 +140,10 @@ def board_export(
 def _bind_address(host: str, port: int) -> socket.socket:
     """Bind the address before anything is read in: one that is taken is an error at once, and early readers wait."""
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        # Connections take this over; else each answer waits 40 ms for the reader to acknowledge its first part.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except OSError as error:
         raise RunError(
             f"cannot serve at {host}:{port}: {error.strerror or error}; name another host= or port="

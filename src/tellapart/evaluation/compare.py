@@ -628,11 +628,7 @@ def _hold_to(row: GateRow, margin: float) -> GateRow:
         return row
     if row.low is not None and 100 * row.low > -margin:
         return row.model_copy(update={"fails": False})
-    why = (
-        f"the interval's low end is {100 * row.low:+.1f} points"
-        if row.low is not None
-        else row.no_interval or "no interval"
-    )
+    why = row.no_interval or "no interval" if row.low is None else f"the interval begins at {100 * row.low:+.1f} points"
     reason = f"{why}; --margin {margin:g} takes one above {-margin:g}"
     return row.model_copy(update={"verdict": "not within the margin", "fails": True, "reason": reason})
 
