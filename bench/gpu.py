@@ -39,8 +39,8 @@ import numpy as np
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.scoring.score import score
+from tellapart.models.store.batches import Prefetch, available_cores
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.prefetch import Prefetch, available_cores
 from tellapart.models.torch.backend import import_torch
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -16,7 +16,7 @@ from tellapart.metrics.matching import share_of_squares, sums_of_squares
 from tellapart.metrics.registry import METRICS
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.scoring.compute import Embeddings, embeddings
+from tellapart.models.scoring.score import Embeddings, embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.encoders.trainable import autocast
 

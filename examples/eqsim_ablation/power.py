@@ -31,7 +31,7 @@ from tellapart.benchmarks.find import load_pairs
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.rows import read_object
 from tellapart.models.find import find_model
-from tellapart.models.scoring.compute import embeddings
+from tellapart.models.scoring.score import embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders.trainable import autocast

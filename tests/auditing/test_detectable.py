@@ -32,7 +32,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.scoring.compute import embeddings
+from tellapart.models.scoring.score import embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 Made = Callable[..., PairSet]

@@ -14,8 +14,7 @@ from facts import raises
 from tellapart.cli.commands import storage
 from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError
-from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.prepared import PreparedPictures
+from tellapart.models.store.embedding_store import EmbeddingStore, PreparedPictures
 
 A, B = "aa" * 32, "bb" * 32
 

@@ -13,8 +13,7 @@ from ranks import computed, ended, measured, needs_torch
 
 from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.run import Settings, run
-from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.prepared import kept_preparations
+from tellapart.models.store.embedding_store import EmbeddingStore, kept_preparations
 from tellapart.models.torch.backend import import_torch
 
 Make = Callable[..., Path]

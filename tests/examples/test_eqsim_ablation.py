@@ -34,7 +34,7 @@ from tellapart.data.folder import read_pair_set
 from tellapart.data.rows import read_object
 from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
-from tellapart.models.scoring.compute import Embeddings
+from tellapart.models.scoring.score import Embeddings
 from tellapart.training.config import ReportConfig, read_config
 from tellapart.training.encoders.load_start import write_new_model
 from tellapart.training.training_run import run_training

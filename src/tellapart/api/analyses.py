@@ -31,9 +31,8 @@ from tellapart.diagnosis.why import debias as subtract_means
 from tellapart.errors import RunError, TellapartError, plain, quote
 from tellapart.evaluation.systems import System, choose_models
 from tellapart.evaluation.verify import Verification, verify_run
-from tellapart.models.store.cache import CacheGiven, use_store
+from tellapart.models.store.cache import CacheGiven, default_store_path, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.location import default_store_path
 from tellapart.records.run_folder import find_runs, write_text_file
 from tellapart.records.zipped import run_folders, unpacked
 from tellapart.report.curves import curve_lines, curve_tables, draw_thresholds
@@ -249,7 +248,7 @@ def curve(
         from tellapart.benchmarks.plugins import open_benchmark
         from tellapart.diagnosis.adaptive import search_threshold
         from tellapart.evaluation.run import Settings
-        from tellapart.models.memory.rest import keep_random_state
+        from tellapart.models.memory.adapter import keep_random_state
 
         refuse_columns(columns, (benchmark,))
         settings = Settings(

@@ -25,8 +25,7 @@ from tellapart.models.memory.adapter import is_stored
 from tellapart.models.protocols import DualEncoder, Model
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.content_hash import text_hash
-from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.libraries import decoded_as, filed_as
+from tellapart.models.store.embedding_store import EmbeddingStore, decoded_as, filed_as
 from tellapart.records.machine import device_peak, resident_memory
 from tellapart.records.result import Result
 from tellapart.report.frame import Frame

@@ -32,11 +32,11 @@ from tellapart.evaluation.distributed import Rank, run_in_ranks
 from tellapart.evaluation.follow import Follower, follow_checkpoints, parse_seconds
 from tellapart.evaluation.run import Settings, run_scores
 from tellapart.evaluation.verified import read_result
+from tellapart.models.memory.adapter import keep_random_state
 from tellapart.models.memory.external import write_scores
 from tellapart.models.memory.given import ModelGiven, as_model
 from tellapart.models.memory.held import HeldModel
 from tellapart.models.memory.mistakes import explain_argument
-from tellapart.models.memory.rest import keep_random_state
 from tellapart.models.memory.vector_files import VectorModel, VectorsGiven, name_rows, read_vectors
 from tellapart.models.protocols import Model
 from tellapart.models.store.cache import CacheGiven, describe_stored, store_path, use_store

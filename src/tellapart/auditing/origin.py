@@ -37,8 +37,8 @@ from tellapart.errors import DataError, ScoreError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.compute import Embeddings, embeddings
 from tellapart.models.scoring.deferred import Deferred, find_deferred
+from tellapart.models.scoring.score import Embeddings, embeddings
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import write_text_file

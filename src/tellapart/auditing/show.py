@@ -28,8 +28,8 @@ from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, RunError, plain, quote
-from tellapart.models.store.location import audit_folder as kept_audits
-from tellapart.models.store.location import default_store_path
+from tellapart.models.store.cache import audit_folder as kept_audits
+from tellapart.models.store.cache import default_store_path
 from tellapart.records.machine import versions
 from tellapart.records.run_folder import write_text_file
 from tellapart.report.frame import Frame, Shown

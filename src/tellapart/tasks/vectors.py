@@ -15,8 +15,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.metrics.metric import Shape
 from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import DualEncoder, Model, Vectors
-from tellapart.models.scoring.compute import embeddings
-from tellapart.models.scoring.score import Scored, score
+from tellapart.models.scoring.score import Scored, embeddings, score
 from tellapart.tasks.task import Session
 
 #: Images and texts whose similarity is computed at once.

@@ -22,12 +22,11 @@ import tellapart as ta
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.memory.held import HeldModel
-from tellapart.models.memory.identity import hash_tensors
+from tellapart.models.memory.held import HeldModel, hash_tensors
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
+from tellapart.models.store.batches import available_cores
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.prefetch import available_cores
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()

@@ -21,7 +21,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.models.reference import Random
 from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import score
-from tellapart.models.store import libraries
+from tellapart.models.store import embedding_store
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.embedding_store import EmbeddingStore
 
@@ -60,9 +60,9 @@ def test_numbers_of_other_versions_of_libraries_are_computed_again(
             assert len(store.models()) == 1 and store.models()[0].fingerprint == new_model().fingerprint
         return scored.images_encoded, scored.texts_encoded, scored.pairs_scored
 
-    first, versions = run(), libraries.versions()
-    monkeypatch.setattr(libraries, "versions", lambda: versions | {"pillow": "99"})
-    for call in (libraries.library_versions, libraries._digest):
+    first, versions = run(), embedding_store.versions()
+    monkeypatch.setattr(embedding_store, "versions", lambda: versions | {"pillow": "99"})
+    for call in (embedding_store.library_versions, embedding_store._digest):
         call.cache_clear()
     try:
         assert (run(), run()) == (first, (0, 0, 0))
@@ -71,7 +71,7 @@ def test_numbers_of_other_versions_of_libraries_are_computed_again(
             assert store.counts().models == store.counts().vectors == store.counts().pairs == 0
     finally:
         monkeypatch.undo()
-        for call in (libraries.library_versions, libraries._digest):
+        for call in (embedding_store.library_versions, embedding_store._digest):
             call.cache_clear()
 
 

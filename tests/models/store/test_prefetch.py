@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tellapart.models.store.prefetch import Prefetch, bytes_held
+from tellapart.models.store.batches import Prefetch, bytes_held
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from facts import check_facts
-from tellapart.models.store.prepared import PreparedPictures, kept_preparations
+from tellapart.models.store.embedding_store import PreparedPictures, kept_preparations
 from tellapart.models.store.row_file import RowFile, Space
 
 A, B, C = "aa" * 32, "bb" * 32, "cc" * 32

@@ -20,8 +20,8 @@ from hypothesis.extra.numpy import arrays
 
 from facts import check_facts, raises
 from tellapart.errors import StoreError, TellapartWarning
+from tellapart.models.store.cache import default_store_path
 from tellapart.models.store.embedding_store import EmbeddingStore, StoreCounts
-from tellapart.models.store.location import default_store_path
 
 A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
 
@@ -316,7 +316,7 @@ def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="another user needs root")
 def test_an_unknown_user_without_a_home_has_a_temporary_cache() -> None:
-    code = "from tellapart.models.store.location import default_store_path as path; print(path())"
+    code = "from tellapart.models.store.cache import default_store_path as path; print(path())"
     unset = {"HOME", "TELLAPART_CACHE", "XDG_CACHE_HOME"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     # The first to import it may read the checkout.

@@ -23,6 +23,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -33,15 +34,13 @@ from tellapart.data.atomic import atomic_file
 from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import read_csv
+from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import ScoreKind, Scores, join_names
-from tellapart.data.strict_json import decode_text, parse_json, plain_suffix, read_whole
+from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, ScoreError, first_line, quote, require
 
 _COLUMNS = ["id", "image", "text", "score"]
 _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re.ASCII)
-
-_NOT_FINITE = "are not finite in float32, and every pair needs a number"
 
 #: The form of a number: Python's `float` takes `1_0` and the digits of every script, too.
 _NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*", re.ASCII | re.IGNORECASE)
@@ -53,6 +52,7 @@ _VECTORS_HINT = (
 
 #: The largest float32, as a double: a larger score cannot be represented.
 _LARGEST = float(np.finfo(np.float32).max)
+_NOT_FINITE = "are not finite in float32, and every pair needs a number"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,45 +121,89 @@ def read_raw_scores(
     if path.is_dir():
         raise ScoreError(f"{path} is a folder; name a file of scores{_VECTORS_HINT}")
     if (suffix := plain_suffix(path)) not in (*_SUFFIXES, ".parquet"):
-        hint = (
-            "; unpack it, and name the file of scores in it" if path.suffix.lower() in (".zip", ".tar", ".tgz") else ""
-        )
+        packed = path.suffix.lower() in (".zip", ".tar", ".tgz")
+        hint = "; unpack it, and name the file of scores in it" if packed else ""
         raise ScoreError(
             f"{path}: scores are read from .npz, .csv, .jsonl, .parquet or .npy; got {path.suffix!r}{hint}"
         )
     state_field("scores" if suffix == ".npz" else "score")
     if suffix == ".npz":
         return _read_npz(path, ids, shape)
-    rows_of = {".csv": _csv_rows, ".jsonl": _jsonl_rows, ".parquet": _parquet_rows}[suffix]
-    return RawScores(_gather_rows(path, rows_of(path, len(ids) * shape[0] * shape[1]), ids, shape), None)
+    try:
+        return RawScores(_gather_rows(path, _list_rows(path, suffix, len(ids) * shape[0] * shape[1]), ids, shape), None)
+    except DataError as error:
+        raise ScoreError(str(error)) from error
 
 
-#: Line, id, image, text, score.
-_Row = tuple[int, str, int, int, float]
+def read_parquet(path: Path, names: Sequence[str], most: int | None = None) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return all names of a parquet file's columns, and the values of some; of more than `most` rows none is read."""
+    parquet = require("pyarrow.parquet", extra="hub")
+    try:
+        with parquet.ParquetFile(path) as file:
+            held, count = file.schema_arrow.names, file.metadata.num_rows
+            expect_distinct_columns(file.schema_arrow, path, error=ScoreError)
+            if most is not None and count > most:
+                problem = f"{count:,} rows where this benchmark has {most:,} pairs; give a row for each"
+                raise ScoreError(f"{path} holds {problem}")
+            return held, file.read(columns=[name for name in held if name in names]).to_pydict()
+    except ScoreError:
+        raise
+    except Exception as error:  # a damaged file fails anywhere, with any exception
+        raise ScoreError(f"{path} cannot be read as parquet: {first_line(error)}") from error
 
 
-def _gather_rows(path: Path, rows: Iterable[_Row], ids: Sequence[str], shape: tuple[int, int]) -> NDArray[np.float64]:
+def _list_rows(path: Path, suffix: str, pairs: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a table, each with its line."""
+    if suffix == ".jsonl":
+        for line, record in read_jsonl(path):
+            label = _LABEL.fullmatch(str(record.get("label")))
+            if label is None or "score" not in record:
+                got = quote(json.dumps(record))
+                raise ScoreError(f'{path}:{line}: expected {{"label": "ID_c0_i0", "score": 0.5}}; got {got}')
+            yield line, {**label.groupdict(), "score": record["score"]}
+        return
+    if suffix == ".parquet":
+        names, columns = read_parquet(path, _COLUMNS, pairs)
+        cells = zip(*columns.values(), strict=True)
+        rows: Iterator[tuple[int, dict[str, Any]]] = enumerate(
+            (dict(zip(columns, row, strict=True)) for row in cells), 1
+        )
+    else:
+        table = read_csv(path)
+        first = next(table, (0, dict[str, Any]()))
+        names, rows = list(first[1]), chain([first], table)
+    if not {*_COLUMNS} <= {*names}:
+        problem = f"has the columns {quote(','.join(names))}" if names else "holds no scores"
+        raise ScoreError(f"{path} {problem}; give the columns {','.join(_COLUMNS)}, and a row for each pair")
+    yield from rows
+
+
+def _gather_rows(
+    path: Path, rows: Iterable[tuple[int, Mapping[str, Any]]], ids: Sequence[str], shape: tuple[int, int]
+) -> NDArray[np.float64]:
     """Return rows in any order as an array that has each pair exactly once."""
     images, texts = shape
     first = {item: k * images * texts for k, item in enumerate(ids)}  # of an item's scores in `values`
     values = [math.nan] * (len(ids) * images * texts)
-    unknown, not_finite, repeated = list[str](), list[str](), list[str]()
-    for line, item, image, text, score in rows:
+    facts = f"{images} images by {texts} texts each, ids like {quote(ids[0])}"
+    unknown, repeated = f"are of no item of this benchmark ({facts})", "occur twice in the file"
+    bad: dict[str, list[str]] = {unknown: [], _NOT_FINITE: [], repeated: []}
+    for line, row in rows:
+        item, image, text = str(row["id"]), *(_read_place(path, line, name, row[name]) for name in ("image", "text"))
+        score = _read_number(path, line, row["score"])
         place = first.get(item, 0) + image * texts + text
         if item not in first or image >= images or text >= texts:
-            bad: list[str] | None = unknown
+            fault = unknown
         elif not abs(score) <= _LARGEST:  # NaN, too
-            bad = not_finite
+            fault = _NOT_FINITE
+        elif not math.isnan(values[place]):
+            fault = repeated
         else:
-            bad = None if math.isnan(values[place]) else repeated
-        if bad is None:
             values[place] = score
-        else:
-            bad.append(f"{item}_c{text}_i{image} (line {line})")
-    facts = f"{images} images by {texts} texts each, ids like {quote(ids[0])}"
-    _refuse_names(path, unknown, f"are of no item of this benchmark ({facts})")
-    _refuse_names(path, not_finite, _NOT_FINITE)
-    _refuse_names(path, repeated, "occur twice in the file")
+            continue
+        bad[fault].append(f"{item}_c{text}_i{image} (line {line})")
+    for how, names in bad.items():
+        _refuse_names(path, names, how)
     array = np.array(values).reshape(len(ids), images, texts)
     missing = [f"{ids[k]}_c{text}_i{image}" for k, image, text in np.argwhere(np.isnan(array))]
     _refuse_names(path, missing, "are missing", total=array.size)
@@ -172,60 +216,11 @@ def _refuse_names(path: Path, names: Sequence[str], how: str, *, total: int | No
         raise ScoreError(f"{path}: {len(names)}{of} scores {how}: {join_names(names)}")
 
 
-def _parquet_rows(path: Path, pairs: int) -> Iterator[_Row]:
-    parquet = require("pyarrow.parquet", extra="hub")
-    try:
-        with parquet.ParquetFile(path) as file:
-            schema, count = file.schema_arrow, file.metadata.num_rows
-            held = schema.names
-            fits = count <= pairs and sorted(name for name in held if name in _COLUMNS) == sorted(_COLUMNS)
-            rows = file.read(columns=_COLUMNS).to_pylist() if fits else []
-    except Exception as error:  # a damaged file fails anywhere, with any exception
-        raise ScoreError(f"{path} cannot be read as parquet: {first_line(error)}") from error
-    expect_distinct_columns(schema, path, error=ScoreError)
-    if missing := [name for name in _COLUMNS if name not in held]:
-        raise ScoreError(f"{path} has no column {', '.join(missing)}; it has {join_names(held)}")
-    if count > pairs:
-        raise ScoreError(f"{path} holds {count:,} rows where this benchmark has {pairs:,} pairs; give a row for each")
-    return (_read_row(path, number, row) for number, row in enumerate(rows, start=1))
-
-
-def _csv_rows(path: Path, _pairs: int) -> Iterator[_Row]:
-    line = 0
-    try:
-        for line, row in read_csv(path):
-            if missing := [name for name in _COLUMNS if name not in row]:
-                got = quote(",".join(row))
-                raise ScoreError(f"{path}: expected the header {','.join(_COLUMNS)}; {missing[0]} is not in {got}")
-            yield _read_row(path, line, row)
-    except DataError as error:
-        raise ScoreError(str(error)) from error
-    if not line:
-        raise ScoreError(f"{path} holds no scores; give the header {','.join(_COLUMNS)}, and a row for each pair")
-
-
-def _jsonl_rows(path: Path, _pairs: int) -> Iterator[_Row]:
-    text = decode_text(read_whole(path, error=ScoreError), path, error=ScoreError)
-    for line, row in enumerate(text.split("\n"), start=1):  # not splitlines: an id may hold U+2028
-        if not row.strip():
-            continue
-        record = parse_json(row, f"{path}:{line}", error=ScoreError)
-        if not isinstance(record, dict) or not {"label", "score"} <= record.keys():
-            raise ScoreError(f'{path}:{line}: expected {{"label": "ID_c0_i0", "score": 0.5}}; got {row[:80]}')
-        label = _LABEL.fullmatch(record["label"]) if isinstance(record["label"], str) else None
-        if label is None:
-            raise ScoreError(f"{path}:{line}: field 'label': expected ID_c0_i0; got {quote(record['label'])}")
-        yield _read_row(path, line, {**label.groupdict(), "score": record["score"]})
-
-
-def _read_row(path: Path, line: int, row: Mapping[str, Any]) -> _Row:
-    places = []
-    for name in ("image", "text"):
-        digits = str(row[name]) if type(row[name]) in (int, str) else ""
-        if not (digits.isdecimal() and digits.isascii()):
-            raise ScoreError(f"{path}:{line}: field {name!r}: expected 0, 1...; got {quote(row[name])}")
-        places.append(int(digits) if len(digits) < 10 else 10**9)  # beyond any item, and not slow to read
-    return line, str(row["id"]), places[0], places[1], _read_number(path, line, row["score"])
+def _read_place(path: Path, line: int, name: str, value: object) -> int:
+    digits = str(value) if type(value) in (int, str) else ""
+    if not (digits.isdecimal() and digits.isascii()):
+        raise ScoreError(f"{path}:{line}: field {name!r}: expected 0, 1...; got {quote(value)}")
+    return int(digits) if len(digits) < 10 else 10**9  # beyond any item, and not slow to read
 
 
 def _read_number(path: Path, line: int, value: object) -> float:

@@ -10,11 +10,16 @@ from typing import Any, Protocol, TypeAlias, get_args
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
-from tellapart.models.memory.adapter import methods_of, of_encoders, of_function, of_object, reads_arrays
-from tellapart.models.memory.held import HeldModel, Parts, hold_module
-from tellapart.models.memory.identity import identify_functions, identify_model, identify_modules
+from tellapart.models.memory.adapter import methods_of, modules_of, of_encoders, of_function, of_object, reads_arrays
+from tellapart.models.memory.held import (
+    HeldModel,
+    Parts,
+    hold_module,
+    identify_functions,
+    identify_model,
+    identify_modules,
+)
 from tellapart.models.memory.mistakes import OPEN_CLIP_LINE, explain_argument, is_module, refuse_async
-from tellapart.models.memory.rest import modules_of
 from tellapart.models.protocols import Model
 
 

@@ -1,32 +1,33 @@
 """A model as its caller holds it, measured where it is: the file's family around the caller's own module.
 
-Nothing is copied or moved. Each measurement takes the fingerprint of the parameters again, for they may have changed.
+Nothing is copied or moved. Its identity is its parameters' bytes, its architecture and the preparation of its inputs;
+each measurement takes it again, for they may have changed.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import inspect
+import json
+import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
-from tellapart.errors import ModelError, TellapartWarning
+from tellapart.errors import ModelError, TellapartWarning, quote
 from tellapart.models.control_tokens import refuse_known_marks
-from tellapart.models.memory.adapter import MemoryModel, Ready, methods_of, to_picture
-from tellapart.models.memory.identity import (
-    describe_callable,
-    describe_module,
-    digest_facts,
-    explain_unstored,
-    hash_tensors,
-)
+from tellapart.models.memory.adapter import Identity, MemoryModel, at_rest, methods_of, to_picture
 from tellapart.models.memory.mistakes import (
     OPEN_CLIP_LINE,
     explain_mistakes,
@@ -34,21 +35,12 @@ from tellapart.models.memory.mistakes import (
     read_output,
     refuse_async,
     refuse_steps,
-    to_array,
 )
-from tellapart.models.memory.rest import at_rest
 from tellapart.models.options import AUTO
-from tellapart.models.protocols import Pixels, Vectors
-from tellapart.models.torch.backend import (
-    Runtime,
-    fixed_batches,
-    forward,
-    import_torch,
-    move,
-    parameter_count,
-    positions_by_key,
-)
-from tellapart.models.vectors import dot_products, normalise
+from tellapart.models.protocols import Pixels
+from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
+from tellapart.models.torch.network import Network
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,129 +48,79 @@ if TYPE_CHECKING:
     from tellapart.models.torch.network import Network
 
 
-#: Samples in one forward pass, as of the families here.
-_ON_CPU, _ELSEWHERE = 16, 64
+class _CallersTokenizer:
+    """A caller's tokenizer as a reader of texts: one at a time, each as long as the tokenizer pads it."""
 
-
-class ModuleEncoder:
-    """A dual encoder of a module with `encode_image` and `encode_text`, a preprocessing and a tokenizer.
-
-    Every forward pass has a fixed number of samples of one shape, so that no vector depends on its neighbours. Texts
-    are tokenised one by one; those of one length meet.
-
-    Attributes:
-        truncated: how many of the texts encoded so far the tokenizer cut, if it counts them.
-    """
-
-    kind: ScoreKind = "similarity"
-
-    #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
-    ranks_by_cosine = True
-
-    def __init__(
-        self,
-        name: str,
-        module: Network,
-        preprocess: Callable[[Any], Any],
-        tokenizer: Callable[..., Any],
-        place: Runtime,
-    ) -> None:
-        refuse_steps(name, getattr(preprocess, "transforms", ()))
-        self.name, self.fingerprint, self.truncated = name, "", 0
-        self.parameters = parameter_count(module)
-        self._module, self._preprocess, self._tokenizer, self._where = module, preprocess, tokenizer, place
-        self._size = _ON_CPU if place.device == "cpu" else _ELSEWHERE
-        self.batch_size = 4 * self._size
-        self.traits = {"dtype": place.dtype}
+    def __init__(self, name: str, tokenizer: Callable[..., Any]) -> None:
+        self._name, self._tokenizer = name, tokenizer
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, as the tokenizer pads it."""
-        return [[int(token) for token in self._tokenize_text(text).flatten()] for text in texts]
+        return [[int(token) for token in self._tokenize_text(text)[0].flatten()] for text in texts]
 
-    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
-        """Return one image as `encode_image` is given it."""
-        values: NDArray[np.float32] = self.prepare_image(pixels).value.float().cpu().numpy()
-        return values
+    def samples(self, texts: Sequence[str]) -> tuple[list[Inputs], list[bool]]:
+        """Return each text's tokens, and whether the tokenizer refused it as it was."""
+        refuse_known_marks(self._name, texts)
+        rows = [self._tokenize_text(text) for text in texts]
+        return [{"input_ids": ids} for ids, _ in rows], [cut for _, cut in rows]
 
-    def prepare_image(self, pixels: Pixels) -> Ready:
-        """Prepare one RGB image, uint8 `(height, width, 3)`: a tensor `(channels, height, width)`."""
-        with explain_mistakes(f"{self.name}: preprocess fails"):
-            value = self._preprocess(to_picture(pixels))
-        torch = import_torch()
-        if not torch.is_tensor(value):
-            array = to_array(value) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else None
-            if array is None or array.ndim != 3:
-                raise ModelError(f"{self.name}: {explain_prepared(value)}")
-            value = torch.from_numpy(array)
-        if value.ndim == 4 and len(value) == 1:
-            value = value[0]
-        if value.ndim != 3 or not value.is_floating_point():
-            raise ModelError(f"{self.name}: {explain_prepared(value)}")
-        return Ready(value)
-
-    def encode_images(self, images: Sequence[Pixels | Ready]) -> Vectors:
-        """Encode RGB images, raw or prepared, to float32 `(n, dimensions)` of length one."""
-        ready = [image if isinstance(image, Ready) else self.prepare_image(image) for image in images]
-        return self._encode_shapes(self._module.encode_image, [tensor.value for tensor in ready])
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to float32 `(n, dimensions)` of length one."""
-        refuse_known_marks(self.name, texts)
-        tokens = [self._tokenize_text(text) for text in texts]
-        return self._encode_shapes(self._module.encode_text, tokens)
-
-    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors of length one: the cosines, float32 `(images, texts)`."""
-        return dot_products(images, texts)
-
-    similarities = similarity
-
-    def _tokenize_text(self, text: str) -> Tensor:
-        """Return the tokens of one text, `(length,)`."""
-        torch = import_torch()
+    def _tokenize_text(self, text: str) -> tuple[Tensor, bool]:
+        cut = False
         try:
             tokens = self._tokenizer([text])
         except RuntimeError as error:  # clip.tokenize, of a text that is too long
             if "too long" not in str(error):
                 raise
-            self.truncated += 1
-            tokens = self._tokenizer([text], truncate=True)
+            cut, tokens = True, self._tokenizer([text], truncate=True)
+        problem = f"it returned a {type(tokens).__name__}"
         if hasattr(tokens, "keys"):
             raise ModelError(
-                f"{self.name}: tokenizer returned a {type(tokens).__name__}, and encode_text takes a tensor: write "
+                f"{self._name}: tokenizer returned a {type(tokens).__name__}, and encode_text takes a tensor: write "
                 "tokenizer=lambda texts: tokenizer(texts, padding='max_length', truncation=True, "
                 "return_tensors='pt')['input_ids']"
             )
-        try:
-            ids: Tensor = torch.as_tensor(tokens)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise ModelError(
-                f"{self.name}: tokenizer must take a list of texts to a tensor (n, length); it returned a "
-                f"{type(tokens).__name__}"
-            ) from error
-        if ids.ndim < 2 or len(ids) != 1:
-            raise ModelError(
-                f"{self.name}: tokenizer, given 1 text, must return a tensor (1, length); it returned "
-                f"{tuple(ids.shape)}"
-            )
-        return ids[0]
+        with suppress(TypeError, ValueError, RuntimeError):
+            ids: Tensor = import_torch().as_tensor(tokens)
+            if ids.ndim >= 2 and len(ids) == 1:
+                return ids[0], cut
+            problem = f"it returned {tuple(ids.shape)}"
+        raise ModelError(f"{self._name}: tokenizer, given 1 text, must return a tensor (1, length); {problem}")
 
-    def _encode_shapes(self, encode: Callable[[Tensor], Tensor], samples: Sequence[Tensor]) -> Vectors:
-        """Encode samples, those of one shape together."""
-        torch = import_torch()
-        rows: dict[int, NDArray[np.float32]] = {}
-        for positions in positions_by_key(tuple(sample.shape) for sample in samples).values():
-            for batch, real in fixed_batches(positions, self._size):
-                with forward(self.name, self._module):
-                    inputs = move(torch.stack([samples[position] for position in batch]), self._where)
-                    output = getattr(output := encode(inputs), "pooler_output", output)
-                vectors = read_output(
-                    f"{self.name}, given {len(batch)} samples,", output, (len(batch), None), "a row each"
-                )
-                rows |= zip(batch[:real], vectors, strict=False)
-        if not rows:
-            return np.zeros((0, 0), np.float32)
-        return normalise(np.stack([rows[position] for position in range(len(samples))]), self.name)
+
+def _encode_module(
+    name: str, module: Network, preprocess: Callable[[Any], Any], tokenizer: Callable[..., Any], place: Runtime
+) -> TorchDual:
+    """Return the dual encoder of a module with `encode_image` and `encode_text`, a preprocessing and a tokenizer."""
+    refuse_steps(name, getattr(preprocess, "transforms", ()))
+    torch = import_torch()
+
+    def prepare(pixels: Pixels) -> Inputs:
+        with explain_mistakes(f"{name}: preprocess fails"):
+            value = preprocess(to_picture(pixels))
+        tensor = torch.from_numpy(value) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+        shape = tuple(tensor.shape) if torch.is_tensor(tensor) and tensor.is_floating_point() else ()
+        if len(shape) < 3 or shape[:-3] not in {(), (1,)}:
+            raise ModelError(f"{name}: {explain_prepared(value)}")
+        return {"pixel_values": tensor.reshape(shape[-3:])}
+
+    def run_tower(encode: Callable[[Tensor], Any], inputs: Tensor) -> Tensor:
+        output = getattr(output := encode(inputs), "pooler_output", output)
+        call = f"{name}, given {len(inputs)} samples,"
+        vectors: Tensor = torch.from_numpy(read_output(call, output, (len(inputs), None), "a row each"))
+        return vectors
+
+    towers = Towers(
+        name,
+        module,
+        place,
+        image=lambda inputs: run_tower(module.encode_image, inputs["pixel_values"]),
+        text=lambda inputs: run_tower(module.encode_text, inputs["input_ids"]),
+        prepare=prepare,
+        reader=_CallersTokenizer(name, tokenizer),
+        offers={"traits": {"dtype": place.dtype}},
+        shown=lambda inputs: inputs["pixel_values"].float().cpu(),
+    )
+    return TorchDual(towers, fingerprint="held")
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +305,7 @@ def _build_towers(parts: Parts, place: Runtime, _again: bool) -> Any:
         from tellapart.models.openclip.dual_encoder import hold_encoder
 
         return hold_encoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
-    return ModuleEncoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
+    return _encode_module(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
 
 
 def _reads_like_open_clip(parts: Parts) -> bool:
@@ -420,3 +362,238 @@ def _build_sentence_transformer(parts: Parts, place: Runtime, again: bool) -> An
     from tellapart.models.sentence_transformers.load import hold_library
 
     return hold_library(parts.name, cast("Any", module), place, parts.reading, tested=again)
+
+
+#: Bytes that one thread hashes at a time.
+_PIECE = 8 * 2**20
+
+#: Pieces that are cut before the first of them must be hashed.
+_AHEAD = 32
+
+#: Settings that a module may keep as plain values.
+_PLAIN = (int, float, str, bool, type(None))
+
+#: A part of a `repr` that changes from run to run.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+#: Packages whose classes their version of the file's model has, too.
+_LIBRARIES = ("torch", "torchvision", "transformers", "open_clip", "timm", "sentence_transformers", "peft", "clip")
+
+
+def identify_model(thing: object, name: str, file: Path | None = None) -> Identity:
+    """Return the identity of an object or a function: by its fingerprint, or by the hash of its source."""
+    kind: ScoreKind = getattr(thing, "kind", "similarity")
+    if kind not in get_args(ScoreKind):
+        raise ModelError(
+            f"{name_of(thing)} says its scores are {quote(kind)}; use one of {', '.join(get_args(ScoreKind))}"
+        )
+    name = name or name_of(thing)
+    declared: Any = getattr(thing, "fingerprint", None)
+    if declared is not None and not (isinstance(declared, str) and declared):
+        raise ModelError(
+            f"{name} has the fingerprint {quote(declared)}; it must be a text that names its weights and code"
+        )
+    source = _source_of(thing) if file is None else file.read_text(encoding="utf-8", errors="replace")
+    digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+    if declared is None:
+        warnings.warn(
+            f"{name} has no fingerprint: it goes by the hash of its source, and is computed anew each time; give it an "
+            "attribute `fingerprint` that changes with its weights and its code, and the store keeps its scores",
+            TellapartWarning,
+            stacklevel=2,
+        )
+        return Identity(name, f"source-{digest}", kind, stored=False, file=file)
+    declared = declared if file is None else hashlib.sha256(f"{declared}\n{digest}".encode()).hexdigest()
+    return Identity(name, str(declared), kind, file=file)
+
+
+def identify_functions(functions: Sequence[Any], name: str, fingerprint: str | None, kind: ScoreKind) -> Identity:
+    """Return the identity of a model of functions, by a caller's fingerprint or by those of all of them."""
+    if fingerprint is not None:
+        return Identity(name or name_of(functions[0]), fingerprint, kind)
+    identities = [identify_model(function, name) for function in functions]
+    together = digest_facts([identity.fingerprint for identity in identities])
+    stored = all(identity.stored for identity in identities)
+    return Identity(name or identities[0].name, f"functions-{together}", kind, stored)
+
+
+def identify_modules(thing: Any, modules: Sequence[Network], name: str) -> Identity:
+    """Return the identity of an object by the weights of its torch modules, and by all else that it holds."""
+    unknown: list[str] = []
+    facts = [fact for module in modules for fact in describe_module(module, unknown)]
+    if [*modules] != [thing]:
+        facts += describe_attributes(thing, name_of(thing), unknown)
+    digest = digest_facts([*(hash_tensors(module) for module in modules), *facts])
+    name = name or name_of(thing)
+    kind: ScoreKind = getattr(thing, "kind", "similarity")
+    why = explain_unstored(name, unknown, "an attribute `fingerprint` names it")
+    return Identity(name, f"tellapart:memory:1:{digest}", kind, not unknown, None, why)
+
+
+def explain_unstored(name: str, unknown: Sequence[str], remedy: str) -> str:
+    """Return why the store keeps none of a model's numbers; empty if nothing of it is unknown."""
+    listed = ", ".join(unknown[:3])
+    return f"no number of {name} was stored: nothing describes {listed}; {remedy}" if unknown else ""
+
+
+def name_of(thing: object) -> str:
+    """Return the name of an object or a function."""
+    inner = thing.func if isinstance(thing, partial) else thing
+    inner_name = getattr(inner, "name", None) or getattr(inner, "__name__", None) or type(inner).__name__
+    return "function" if inner_name == "<lambda>" else str(inner_name)
+
+
+def hash_tensors(module: Network) -> str:
+    """Return the SHA-256 of a module's parameters and buffers: names, types, shapes and bytes.
+
+    Pieces of 8 MiB are hashed in threads, a tensor on a device comes to the CPU alone.
+
+    >>> torch = import_torch()
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> before = hash_tensors(layer)
+    >>> with torch.no_grad():
+    ...     _ = layer.weight.add_(1)
+    >>> before == hash_tensors(layer)
+    False
+    """
+    digest, waiting = hashlib.sha256(), deque[Future[bytes]]()
+    with ThreadPoolExecutor() as pool:
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            header = f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+            for piece in _cut_bytes(name, tensor):
+                waiting.append(pool.submit(_hash_piece, header, piece))
+                if len(waiting) > _AHEAD:  # a copy from a device is gone once its pieces are hashed
+                    digest.update(waiting.popleft().result())
+        for rest in waiting:
+            digest.update(rest.result())
+    return digest.hexdigest()
+
+
+def _hash_piece(header: bytes, piece: memoryview) -> bytes:
+    digest = hashlib.sha256(header)
+    digest.update(piece)
+    return digest.digest()
+
+
+def _cut_bytes(name: str, tensor: Tensor) -> Iterator[memoryview]:
+    torch = import_torch()
+    if tensor.device.type == "meta":
+        raise ModelError(
+            f"the model's {name} lies on the device 'meta' and has no numbers: load its weights first, as in "
+            "model.load_state_dict(weights, assign=True)"
+        )
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    view = flat.view(torch.uint8).numpy().data  # as bytes, for numpy knows no bfloat16
+    return (view[start : start + _PIECE] for start in range(0, max(len(view), 1), _PIECE))
+
+
+def describe_module(module: Network, unknown: list[str]) -> list[str]:
+    """Describe a module's architecture: classes, plain settings, configurations, and the source of foreign classes.
+
+    What cannot be described is added to `unknown`, in words, as by each function here: a hook changes numbers so.
+    """
+    facts: list[str] = []
+    for name, part in module.named_modules():
+        kind = type(part)
+        facts.append(f"{name} {kind.__module__}.{kind.__qualname__}")
+        facts += describe_attributes(part, name or kind.__name__, unknown)
+        if part._forward_hooks or part._forward_pre_hooks:
+            unknown.append(f"a hook on its {name or kind.__name__}")
+    return facts
+
+
+def describe_attributes(thing: object, name: str, unknown: list[str]) -> list[str]:
+    """Describe the attributes of an object: plain settings, configurations, functions; torch's modules are left out.
+
+    Of a library's class the others are left out, too; of another one they are unknown.
+    """
+    torch, facts = import_torch(), list[str]()
+    foreign = _library_of(type(thing)) not in _LIBRARIES
+    for key, value in sorted(vars(thing).items()):
+        if key.startswith("_") or key == "training" or isinstance(value, torch.nn.Module):
+            continue
+        if _is_plain(value):
+            facts.append(f"{key}={value!r}")
+        elif hasattr(value, "to_dict") and key == "config":
+            facts.append(json.dumps(value.to_dict(), sort_keys=True, default=str))
+        elif isinstance(value, np.ndarray):
+            facts.append(f"{key}={value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}")
+        elif foreign or inspect.isroutine(value) or isinstance(value, partial):
+            facts += describe_callable(value, f"{name}.{key}", unknown)
+    return [*facts, _source_of(thing)] if foreign else facts
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    return isinstance(value, _PLAIN) or (isinstance(value, list | tuple) and all(map(_is_plain, value)))
+
+
+def _library_of(kind: object) -> str:
+    return str(getattr(kind, "__module__", "")).partition(".")[0]
+
+
+def describe_callable(thing: Any, role: str, unknown: list[str]) -> list[str]:
+    """Describe the preparation of images or texts: a library's transform, tokenizer or processor, or a function.
+
+    >>> unknown = []
+    >>> describe_callable(lambda image: image, "preprocess", unknown), unknown
+    ([], ['preprocess (<lambda>), a function without an attribute `fingerprint`'])
+    """
+    fingerprint = getattr(thing, "fingerprint", None)
+    if thing is None or isinstance(fingerprint, str):
+        return [f"{role} {fingerprint}"]
+    if hasattr(thing, "transforms"):
+        return [fact for step in thing.transforms for fact in describe_callable(step, role, unknown)]
+    if described := _describe_library(thing):
+        return [f"{role} {described}"]
+    if isinstance(thing, partial):
+        return [*describe_callable(thing.func, role, unknown), f"{thing.args} {sorted(thing.keywords.items())}"]
+    name = getattr(thing, "__qualname__", type(thing).__name__).rpartition(".")[2]
+    unknown.append(f"{role} ({name}), a function without an attribute `fingerprint`")
+    return []
+
+
+def _describe_library(thing: Any) -> str:
+    """Describe an object of an installed library; empty if it is none, or is not described by its `repr`."""
+    if hasattr(thing, "special_tokens_map") or hasattr(thing, "image_processor"):
+        from tellapart.models.huggingface.files import processor_facts, tokenizer_facts
+
+        return processor_facts(thing) if hasattr(thing, "image_processor") else tokenizer_facts(thing)
+    if hasattr(thing, "context_length") and (hasattr(thing, "encoder") or hasattr(thing, "tokenizer")):
+        from tellapart.models.openclip.tokens import Tokens
+
+        return json.dumps(Tokens(thing).facts, sort_keys=True)
+    if inspect.isroutine(thing):
+        file = getattr(getattr(thing, "__code__", None), "co_filename", "site-packages")  # of C: a library's
+        installed = "-packages" in file and not getattr(thing, "__closure__", None)
+        return f"{thing.__module__}.{thing.__qualname__} {_source_of(thing)}" if installed else ""
+    text = repr(thing)
+    return "" if _ADDRESS.search(text) or _library_of(type(thing)) not in _LIBRARIES else text
+
+
+def _source_of(thing: object) -> str:
+    """Return the source of a function or of an object's class; of one without a source, its code."""
+    inner = thing.func if isinstance(thing, partial) else thing
+    if not (inspect.isroutine(inner) or inspect.isclass(inner)):
+        inner = type(inner)
+    try:
+        return inspect.getsource(inner)
+    except (OSError, TypeError):  # typed at a prompt, or built in
+        methods = [inner, *vars(inner).values()] if inspect.isclass(inner) else [inner]
+        codes = [code for method in methods if (code := getattr(method, "__code__", None)) is not None]
+        parts = [(code.co_code, code.co_names, code.co_consts) for code in codes]
+        return _ADDRESS.sub("", repr((inner.__qualname__, parts)))
+
+
+def digest_facts(facts: Sequence[str]) -> str:
+    """Return the SHA-256 of texts, each with its length.
+
+    >>> digest_facts(["ab"]) == digest_facts(["a", "b"])
+    False
+    """
+    digest = hashlib.sha256()
+    for fact in facts:
+        data = fact.encode("utf-8", "surrogatepass")
+        digest.update(f"{len(data)}:".encode() + data)
+    return digest.hexdigest()

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.columns import expect_distinct_columns
 from tellapart.data.item import Item
 from tellapart.data.npz import read_array, read_arrays
 from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.errors import ScoreError, first_line, nearest, quote, require
+from tellapart.models.memory.external import read_parquet
 from tellapart.models.memory.mistakes import to_array
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
@@ -177,24 +177,16 @@ def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
 
 
 def _read_parquet(path: Path) -> tuple[Any, Any]:
-    parquet = require("pyarrow.parquet", extra="hub")
-    try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read()
-        held = [(name, table.column(k).to_pylist()) for k, name in enumerate(table.column_names) if name in _HELD]
-    except Exception as error:  # a damaged file fails anywhere, with any exception
-        raise ScoreError(f"{path} cannot be read as parquet: {first_line(error)}") from error
-    expect_distinct_columns(table.schema, path, error=ScoreError)
-    columns = {_HELD[name]: cells for name, cells in held}
-    if len(columns) < len(held):
-        raise ScoreError(f"{path}: columns {join_names([name for name, _ in held])} hold the same twice; keep one each")
+    names, found = read_parquet(path, list(_HELD))
+    columns = {_HELD[name]: cells for name, cells in found.items()}
+    if len(columns) < len(found):
+        raise ScoreError(f"{path}: columns {join_names(list(found))} hold the same twice; keep one each")
     if "vector" not in columns:
         raise ScoreError(
-            f"{path} has the columns {join_names(table.column_names)}; name that of the vectors 'vector' and that of "
-            "their ids 'id'"
+            f"{path} has the columns {join_names(names)}; name that of the vectors 'vector' and that of their ids 'id'"
         )
     rows = columns["vector"]
-    widths = {len(row) if isinstance(row, list) else -1 for row in rows or ()}
+    widths = {len(row) if isinstance(row, list) else -1 for row in rows}
     if len(widths) > 1:
         raise ScoreError(f"{path}: its vectors differ in length: {sorted(widths)[:5]}")
     return np.array(rows), columns.get("id")

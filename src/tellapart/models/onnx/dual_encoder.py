@@ -24,7 +24,7 @@ from tellapart.models.onnx.runtime import import_onnxruntime
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
-from tellapart.models.store.prefetch import available_cores
+from tellapart.models.store.batches import available_cores
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:

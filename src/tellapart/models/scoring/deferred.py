@@ -19,8 +19,7 @@ from tellapart.models.find import find_model, find_prefix
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import files_below
 from tellapart.models.protocols import DualEncoder, Generator, Model, NoteTaker, PairScorer, TextScorer
-from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.libraries import library_versions
+from tellapart.models.store.embedding_store import EmbeddingStore, library_versions
 
 #: This package's code of all model families: a number may change with any of it.
 _CODE = Path(__file__).parents[1]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
+from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used, home_folder
 from tellapart.data.lock import take_lock
-from tellapart.errors import StoreError, quote
-from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.location import audit_folder, default_store_path
-from tellapart.models.store.prepared import kept_preparations, prepared_path
+from tellapart.errors import StoreError, TellapartWarning, quote
+from tellapart.models.store.embedding_store import EmbeddingStore, kept_preparations, prepared_path
 from tellapart.models.store.row_file import ENDINGS
 from tellapart.models.store.shard import list_shards, shard_folder
 
@@ -169,3 +171,33 @@ def _count_bytes(store: Path) -> dict[str, int]:
     }
     leftovers = _list_leftovers(store, everything=True)
     return sizes | {str(file.relative_to(store.parent)): file.stat().st_size for file in leftovers}
+
+
+def default_store_path() -> Path:
+    """Return the store's file: in `TELLAPART_CACHE`, or else in the user's cache folder.
+
+    A user without a home folder gets one in the folder of temporary files, which a warning names.
+    """
+    if folder := os.environ.get("TELLAPART_CACHE"):
+        return as_path(folder, "TELLAPART_CACHE", StoreError) / "store.sqlite"
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return as_path(base, "XDG_CACHE_HOME", StoreError) / "tellapart" / "store.sqlite"
+    home = home_folder()
+    return (_temporary_folder() if home is None else home / ".cache" / "tellapart") / "store.sqlite"
+
+
+def audit_folder(store: Path) -> Path:
+    """Return the folder of the audits that are kept beside a store."""
+    return store.parent / "audits"
+
+
+def _temporary_folder() -> Path:
+    """Return a folder of this user alone, the same for all of the user's processes."""
+    user = os.getuid() if sys.platform != "win32" else 0
+    folder = Path(tempfile.gettempdir()) / f"tellapart-{user}"
+    remedy = "set TELLAPART_CACHE to a folder that lasts"
+    warnings.warn(f"this user has no home folder: the cache is in {folder}; {remedy}", TellapartWarning, stacklevel=1)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != user:
+        raise StoreError(f"{folder} is another user's; {remedy}")
+    return folder

@@ -12,11 +12,8 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.models.protocols import KeptPreparer, Model, Pixels
-from tellapart.models.store.batches import compute_named
-from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.libraries import decoded_as
-from tellapart.models.store.prefetch import Prefetch, bytes_held
-from tellapart.models.store.prepared import PreparedPictures
+from tellapart.models.store.batches import Prefetch, bytes_held, compute_named
+from tellapart.models.store.embedding_store import EmbeddingStore, PreparedPictures, decoded_as
 
 __all__ = ["HashedImage", "ImageReader", "PixelFilter", "image_hashes", "text_hash"]
 

@@ -27,9 +27,8 @@ from tellapart.data.progress import Progress
 from tellapart.errors import DataError, quote
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.compute import embeddings
 from tellapart.models.scoring.deferred import Deferred, find_deferred
-from tellapart.models.scoring.score import score
+from tellapart.models.scoring.score import embeddings, score
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import normalise
