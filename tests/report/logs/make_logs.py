@@ -14,8 +14,6 @@ import tempfile
 from contextlib import chdir
 from pathlib import Path
 
-import tiktoken
-
 QUESTIONS = [(f"q{k}", f"Is there a cat in picture {k}?", "yes" if k % 2 else "no") for k in range(8)]
 
 
@@ -31,6 +29,8 @@ class _Bytes:
 
 def run_inspect(step: int, epochs: int, path: Path) -> None:
     """Ask all questions `epochs` times, judged by two scorers."""
+    import tiktoken
+
     tiktoken.get_encoding = tiktoken.encoding_for_model = lambda _name: _Bytes()
     from inspect_ai import Task
     from inspect_ai import eval as evaluate
