@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tellapart.data.rows import read_object
-from tellapart.data.strict_json import decode_text, read_whole
+from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, ModelError, first_line
 
@@ -23,7 +23,8 @@ PAD = "[PAD]"
 _MODEL_TYPE = "compact"
 
 _Whole = Annotated[int, Field(ge=1, le=4096)]
-_Channel = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON has lists
+#: A number for R, G and B.
+Channels = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON has lists
 
 
 class CompactConfig(BaseModel):
@@ -48,8 +49,8 @@ class CompactConfig(BaseModel):
 
     model_type: Literal["compact"]
     image_size: int = Field(default=112, ge=32, le=1024, multiple_of=16)
-    mean: _Channel = (0.5, 0.5, 0.5)
-    std: _Channel = (0.25, 0.25, 0.25)
+    mean: Channels = (0.5, 0.5, 0.5)
+    std: Channels = (0.25, 0.25, 0.25)
     channels: Annotated[tuple[_Whole, _Whole, _Whole, _Whole], Field(strict=False)] = (24, 48, 96, 160)
     image_layers: int = Field(default=2, ge=0, le=64)
     queries: _Whole = 4
@@ -96,15 +97,24 @@ def read_compact_config(folder: Path) -> CompactConfig:
 
 def read_tokenizer(folder: Path, config: CompactConfig) -> Tokenizer:
     """Read the tokenizer, which cuts and pads every text to `context_length` tokens."""
-    from tokenizers import Tokenizer
-
     path = folder / TOKENIZER
-    try:
-        tokenizer = Tokenizer.from_str(decode_text(read_whole(path), path))
-    except Exception as error:  # the library raises bare Exception
-        raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
+    tokenizer = open_tokenizer(path, read_whole(path, error=ModelError), config.context_length, PAD)
     if tokenizer.token_to_id(PAD) != 0:
         raise ModelError(f"{path}: its token 0 must be {PAD!r}, which pads short texts")
-    tokenizer.enable_truncation(config.context_length)
-    tokenizer.enable_padding(length=config.context_length, pad_id=0, pad_token=PAD)
+    return tokenizer
+
+
+def open_tokenizer(path: Path, content: bytes, length: int, pad: str) -> Tokenizer:
+    """Open the content of a file of the tokenizers library, which cuts and pads every text to `length` tokens."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_str(content.decode())
+    except Exception as error:  # the library raises bare Exception
+        raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
+    number = tokenizer.token_to_id(pad)
+    if number is None:
+        raise ModelError(f"{path} has no token {pad!r} that pads short texts: the pad_token of an ONNX config.json")
+    tokenizer.enable_truncation(length)
+    tokenizer.enable_padding(length=length, pad_id=number, pad_token=pad)
     return tokenizer

@@ -20,7 +20,6 @@ from tellapart.models.compact.config import (
     read_compact_config,
     read_tokenizer,
 )
-from tellapart.models.compact.towers import build_encoder
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
@@ -82,6 +81,8 @@ class CompactParts:
 
 def open_parts(folder: Path) -> CompactParts:
     """Open the files of a folder."""
+    from tellapart.models.compact.towers import build_encoder
+
     config = read_compact_config(folder)
     tokenizer = read_tokenizer(folder, config)
     model = build_encoder(config, tokenizer.get_vocab_size())

@@ -32,7 +32,7 @@ from tellapart.models.huggingface.towers import (
 )
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
-from tellapart.models.torch.shared_beginnings import HIDDEN, CausalTower, are_untouched, encode_packs
+from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,28 +82,26 @@ class SharedTexts:
         mask = torch.full((length, length), float("-inf"), dtype=dtype).triu(1)
         tower = CausalTower(
             lambda tokens, depths: embeddings.token_embedding(tokens) + embeddings.position_embedding(depths),
-            [_Layer(layer) for layer in text.encoder.layers],
+            [_cut_layer(layer) for layer in text.encoder.layers],
             lambda states: model.text_projection(text.final_layer_norm(states)),
             lambda _: mask,
         )
         return encode_packs(tower, torch.where(read, ids, HIDDEN).numpy(), end_positions.numpy(), size)
 
 
-class _Layer:
-    """A layer of CLIP's encoder."""
+def _cut_layer(layer: Network) -> CausalLayer:
+    """Cut a layer of CLIP's encoder at its attention."""
+    attention = layer.self_attn
 
-    def __init__(self, layer: Network) -> None:
-        self._layer, self._attention = layer, layer.self_attn
-        self.heads: int = layer.self_attn.num_heads
+    def project(states: Tensor) -> Tensor:
+        states = layer.layer_norm1(states)
+        return import_torch().cat([attention.q_proj(states), attention.k_proj(states), attention.v_proj(states)], dim=1)
 
-    def project(self, states: Tensor) -> Tensor:
-        states, attention = self._layer.layer_norm1(states), self._attention
-        parts = [project(states) for project in (attention.q_proj, attention.k_proj, attention.v_proj)]
-        return import_torch().cat(parts, dim=1)
+    def finish(states: Tensor, mixed: Tensor) -> Tensor:
+        states = states + attention.out_proj(mixed)
+        return states + layer.mlp(layer.layer_norm2(states))
 
-    def finish(self, states: Tensor, mixed: Tensor) -> Tensor:
-        states = states + self._attention.out_proj(mixed)
-        return states + self._layer.mlp(self._layer.layer_norm2(states))
+    return CausalLayer(attention.num_heads, project, finish)
 
 
 #: How far a vector of length one may move by influences that must not move it, and by others.

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tellapart.data.scores import ScoreKind
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
-from tellapart.data.validation import Problem
-from tellapart.errors import ModelError, first_line, nearest, quote
+from tellapart.data.validation import validate_table
+from tellapart.errors import DataError, ModelError, first_line, quote
+from tellapart.models.compact.config import Channels, open_tokenizer
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.onnx.file_format import external_tensors, weight_count
 from tellapart.models.onnx.runtime import import_onnxruntime
@@ -28,7 +29,7 @@ from tellapart.models.store.batches import available_cores
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Encoding
 
 
 CONFIG = "config.json"
@@ -67,8 +68,8 @@ class OnnxConfig(BaseModel):
     name: str = Field(min_length=1)
     image_size: int = Field(ge=1, le=4096)
     resize: Literal["stretch", "crop"]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: Channels
+    std: Channels
     context_length: int = Field(ge=1, le=65536)
     pad_token: str = Field(min_length=1)
     dimensions: int = Field(ge=1)
@@ -133,21 +134,10 @@ def _read_file(folder: Path, name: str) -> bytes:
 
 
 def _parse_config(path: Path, data: bytes) -> OnnxConfig:
-    text = decode_text(data, path, error=ModelError)
-    parse_json(text, path, error=ModelError)  # pydantic's reader takes a key twice, and names no line
     try:
-        return OnnxConfig.model_validate_json(text)
-    except ValidationError as error:
-        raise ModelError(f"{path}: {_explain_problem(error)}") from error
-
-
-def _explain_problem(error: ValidationError) -> str:
-    first = Problem.first(error)
-    if first.kind != "extra_forbidden":
-        return str(first)
-    fields = OnnxConfig.model_fields
-    hint = nearest(first.field, fields) or f"; known are {', '.join(fields)}"
-    return f"unknown field {quote(first.field)}{hint}"
+        return validate_table(OnnxConfig, parse_json(decode_text(data, path), path), str(path))
+    except DataError as error:
+        raise ModelError(str(error)) from error
 
 
 def _refuse_external_data(path: Path, data: bytes) -> None:
@@ -206,7 +196,9 @@ class OnnxDualEncoder:
         self.truncated = 0
         self.traits = {"context": f"{self.config.context_length} tokens", "dtype": "float32"}
         self._threads = threads or available_cores()
-        self._control = ControlTokens(_load_tokenizer(folder))
+        content, length = folder.files["tokenizer.json"], self.config.context_length
+        tokenizer = open_tokenizer(folder.path / "tokenizer.json", content, length, self.config.pad_token)
+        self._control = ControlTokens(tokenizer)
         if self._control.facts:  # else no text can hold one
             self.fingerprint += f" {self._control.facts}"
         self._image = _Graph(folder, "image.onnx", device)
@@ -361,19 +353,3 @@ class _Graph:
                 f"for n = 1 it gave {output.dtype} {output.shape}"
             )
         return np.asarray(output)
-
-
-def _load_tokenizer(folder: ModelFolder) -> Tokenizer:
-    from tokenizers import Tokenizer
-
-    path, config = folder.path / "tokenizer.json", folder.config
-    try:
-        tokenizer = Tokenizer.from_str(folder.files["tokenizer.json"].decode())
-    except Exception as error:  # the library raises bare Exception
-        raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
-    pad = tokenizer.token_to_id(config.pad_token)
-    if pad is None:
-        raise ModelError(f"{path} has no token {config.pad_token!r}, which config.json names as pad_token")
-    tokenizer.enable_truncation(config.context_length)
-    tokenizer.enable_padding(length=config.context_length, pad_id=pad, pad_token=config.pad_token)
-    return tokenizer

@@ -23,10 +23,9 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, forward, import_torch, move, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import Inputs, LocalFeatures, TorchDual, Towers
-from tellapart.models.torch.shared_beginnings import HIDDEN, CausalTower, are_untouched, encode_packs
+from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from tellapart.models.torch.network import Network
@@ -53,7 +52,7 @@ class SharedTexts:
     def __init__(self, model: Network, tower: TextTower) -> None:
         self._model, self._tower = model, tower
         self._text = getattr(model, "text", model)
-        #: The token that CoCa appends to every text, and reads its answer off.
+        #: CoCa's embedding of a token that is appended to every text, and that the answer is read off.
         self._last = getattr(self._text, "cls_emb", None)
 
     @property
@@ -69,82 +68,50 @@ class SharedTexts:
 
     def encode(self, inputs: Inputs, size: int) -> Tensor:
         """Return the features, `(n, dimensions)`, of `input_ids`, `(n, length)`."""
-        ids = inputs["input_ids"]
-        return self._encode_ended(ids, size) if self._last is None else self._encode_appended(ids, size)
-
-    def _encode_ended(self, ids: Tensor, size: int) -> Tensor:
-        torch, length = import_torch(), ids.shape[1]
-        end_positions = self._tower.pooling_positions(ids)
-        tokens = torch.where(torch.arange(length) <= end_positions[:, None], ids, HIDDEN)
-        mask = self._text.attn_mask[:length, :length].to(self._dtype)
+        torch, ids, text = import_torch(), inputs["input_ids"], self._text
+        (count, length), dtype = ids.shape, text.transformer.get_cast_dtype()
+        marker = text.token_embedding.num_embeddings  # stands for the token that CoCa appends
+        if self._last is None:
+            ends, keys = self._tower.pooling_positions(ids), None
+            tokens = torch.where(torch.arange(length) <= ends[:, None], ids, HIDDEN)
+        else:
+            ends, shown, appended = torch.full((count,), length), ids != text.pad_id, ids.new_ones(count, 1).bool()
+            # In CoCa's released weights the mask is one place off, which open_clip keeps for them.
+            keys = torch.cat([shown, appended] if text.correct_cls_mask else [appended, shown], dim=1)
+            tokens = torch.cat([torch.where(keys[:, :-1], ids, HIDDEN), ids.new_full((count, 1), marker)], dim=1)
+        causal = text.attn_mask[: tokens.shape[1], : tokens.shape[1]].to(dtype)
 
         def embed(tokens: Tensor, depths: Tensor) -> Tensor:
-            return self._embed_places(self._text.token_embedding(tokens), depths)
+            words = text.token_embedding(tokens.clamp(max=marker - 1))
+            if self._last is not None:
+                words = torch.where((tokens == marker)[:, None], self._last, words)
+            return words.to(dtype) + text.positional_embedding[depths].to(dtype)
 
         def read(states: Tensor) -> Tensor:
-            return self._tower.project(self._tower.last_norm(states))
-
-        tower = CausalTower(embed, self._layers, read, lambda _: mask)
-        return encode_packs(tower, tokens.numpy(), end_positions.numpy(), size)
-
-    def _encode_appended(self, ids: Tensor, size: int) -> Tensor:
-        """Encode as CoCa: an appended token sees the tokens that its mask shows, and is read."""
-        torch, (count, length) = import_torch(), ids.shape
-        shown = ids != self._text.pad_id
-        appended = shown.new_ones(count, 1)
-        # In CoCa's released weights the mask is one place off, which open_clip keeps for them.
-        parts = [shown, appended] if self._text.correct_cls_mask else [appended, shown]
-        shown = torch.cat(parts, dim=1)  # (n, length + 1), as keys
-        marker = self._text.token_embedding.num_embeddings
-        tokens = torch.where(shown[:, :-1], ids, HIDDEN)
-        tokens = torch.cat([tokens, tokens.new_full((count, 1), marker)], dim=1)
-        causal = self._text.attn_mask[: length + 1, : length + 1].to(self._dtype)
-
-        def embed(tokens: Tensor, depths: Tensor) -> Tensor:
-            words = self._text.token_embedding(tokens.clamp(max=marker - 1))
-            return self._embed_places(torch.where((tokens == marker)[:, None], self._last, words), depths)
+            features = self._tower.project(self._tower.last_norm(states))
+            return features if self._last is None else torch.nn.functional.normalize(features, dim=-1)
 
         def mask(texts: Sequence[int]) -> Tensor:
-            return causal.masked_fill(~shown[texts][:, None, None], float("-inf"))  # (size, 1, length + 1, length + 1)
+            return causal if keys is None else causal.masked_fill(~keys[texts][:, None, None], float("-inf"))
 
-        def read(states: Tensor) -> Tensor:
-            return torch.nn.functional.normalize(self._tower.project(self._tower.last_norm(states)), dim=-1)
-
-        end_positions = torch.full((count,), length)
-        return encode_packs(CausalTower(embed, self._layers, read, mask), tokens.numpy(), end_positions.numpy(), size)
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        dtype: torch.dtype = self._text.transformer.get_cast_dtype()
-        return dtype
-
-    @property
-    def _layers(self) -> list[_Layer]:
-        return [_Layer(block) for block in self._text.transformer.resblocks]
-
-    def _embed_places(self, words: Tensor, depths: Tensor) -> Tensor:
-        return words.to(self._dtype) + self._text.positional_embedding[depths].to(self._dtype)
+        tower = CausalTower(embed, [_cut_layer(block) for block in text.transformer.resblocks], read, mask)
+        return encode_packs(tower, tokens.numpy(), ends.numpy(), size)
 
 
-class _Layer:
-    """A residual attention block of open_clip."""
+def _cut_layer(block: Network) -> CausalLayer:
+    """Cut a residual attention block of open_clip at its attention."""
+    attention = block.attn
 
-    def __init__(self, block: Network) -> None:
-        names = ("attn", "ln_1", "ln_2", "ls_1", "ls_2", "mlp")
-        self._attention, self._norm, self._last_norm, self._scale, self._last_scale, self._mlp = (
-            getattr(block, name) for name in names
-        )
-        self.heads: int = self._attention.num_heads
-
-    def project(self, states: Tensor) -> Tensor:
+    def project(states: Tensor) -> Tensor:
         # Product, then bias, as torch's attention computes it: one fused step may round otherwise.
-        product = self._norm(states) @ self._attention.in_proj_weight.T
-        bias = self._attention.in_proj_bias
-        return product if bias is None else product + bias
+        product = block.ln_1(states) @ attention.in_proj_weight.T
+        return product if attention.in_proj_bias is None else product + attention.in_proj_bias
 
-    def finish(self, states: Tensor, mixed: Tensor) -> Tensor:
-        states = states + self._scale(self._attention.out_proj(mixed))
-        return states + self._last_scale(self._mlp(self._last_norm(states)))
+    def finish(states: Tensor, mixed: Tensor) -> Tensor:
+        states = states + block.ls_1(attention.out_proj(mixed))
+        return states + block.ls_2(block.mlp(block.ln_2(states)))
+
+    return CausalLayer(attention.num_heads, project, finish)
 
 
 #: Names the way from pixels and texts to vectors; part of the fingerprint, changed when that way changes.

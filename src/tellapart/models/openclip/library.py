@@ -45,9 +45,8 @@ def import_open_clip() -> ModuleType:
     import_torch()
     with _lock:
         if "open_clip" not in sys.modules:
-            with _without_compiler():
+            with _hide_libraries():
                 require("torchvision", extra="models")
-            with _without_later():
                 _expect_version(require("open_clip", extra="models").__version__)
             for package, (module, name) in _LATER.items():
                 if getattr(importlib.import_module(f"open_clip.{module}"), package) is None:
@@ -80,9 +79,10 @@ def _fetch_later(module: str, name: str) -> None:
 
 
 @contextmanager
-def _without_later() -> Iterator[None]:
-    """Hide packages from this thread that are not imported yet."""
-    thread = get_ident()
+def _hide_libraries() -> Iterator[None]:
+    """Hide from this thread libraries that are not imported yet; a stand-in imports the compiler when it is called."""
+    thread, stand_in = get_ident(), ModuleType(_COMPILER)
+    stand_in.is_compile_supported = lambda *args: importlib.import_module(_COMPILER).is_compile_supported(*args)  # type: ignore[attr-defined]
 
     class Hiding(MetaPathFinder):
         def find_spec(self, fullname: str, *_: object) -> None:
@@ -90,28 +90,12 @@ def _without_later() -> Iterator[None]:
                 raise ModuleNotFoundError(f"{fullname} is imported later", name=fullname)
 
     sys.meta_path.insert(0, finder := Hiding())
+    if not {"torch._dynamo", "torchvision"} & sys.modules.keys():
+        sys.modules[_COMPILER] = stand_in
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
-
-
-@contextmanager
-def _without_compiler() -> Iterator[None]:
-    if "torch._dynamo" in sys.modules or "torchvision" in sys.modules:
-        yield
-        return
-
-    def call_later(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return lambda *args: getattr(importlib.import_module(_COMPILER), name)(*args)  # noqa: PLW0108 (not at once)
-
-    sys.modules[_COMPILER] = stand_in = ModuleType(_COMPILER)
-    stand_in.__getattr__ = call_later  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
         if sys.modules.get(_COMPILER) is stand_in:
             del sys.modules[_COMPILER]
 

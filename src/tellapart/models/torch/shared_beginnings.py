@@ -4,14 +4,14 @@ All that a layer computes token by token (norms, projections, the MLP) is comput
 has as many nodes as a batch of the plain pass has tokens. Attention is computed text by text, from the states of its
 nodes, in the shape of the plain pass. So every matrix product and every attention has the shapes that it would have
 without sharing, each row is computed as it would be there, and the vectors are the same, bit for bit on a CPU
-(docs/decisions/0023).
+(docs/decisions/0023). A pack is a tree of beginnings, cut to a fixed number of nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
     from tellapart.models.torch.network import Network
 
-
-# Texts that begin alike, packed into forward passes in which each shared beginning is computed once.
-#
-# In a causal text tower the state of a token depends on the tokens before it alone. So the tokens of many texts form a
-# tree: texts that begin with the same tokens share the nodes of that beginning. A pack is such a tree cut to a fixed
-# number of nodes.
 
 #: Stands at the places of a text that its vector does not depend on: its padding.
 HIDDEN = -1
@@ -114,16 +108,19 @@ TORCH_MODULES = frozenset(
 )
 
 
-class CausalLayer(Protocol):
-    """A layer of a causal tower, cut in two at its attention. Each row of the states is computed alone."""
+@dataclass(frozen=True, slots=True)
+class CausalLayer:
+    """A layer of a causal tower, cut in two at its attention. Each row of the states is computed alone.
+
+    Attributes:
+        heads: of the attention.
+        project: states `(nodes, width)` -> queries, keys and values, `(nodes, 3 * width)`.
+        finish: states and the attention's mixture of values, `(nodes, width)` each -> the next layer's states.
+    """
 
     heads: int
-
-    def project(self, states: Tensor) -> Tensor:
-        """Take states `(nodes, width)` to queries, keys and values, `(nodes, 3 * width)`."""
-
-    def finish(self, states: Tensor, mixed: Tensor) -> Tensor:
-        """Take states and the attention's mixture of values, `(nodes, width)` each, to the next layer's states."""
+    project: Callable[[Tensor], Tensor]
+    finish: Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)

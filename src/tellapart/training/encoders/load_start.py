@@ -17,7 +17,6 @@ from tellapart.errors import DataError, ModelError, require
 from tellapart.models.compact.config import is_compact, read_compact_config, read_tokenizer
 from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
 from tellapart.models.compact.dual_encoder import CompactParts
-from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import declared_prefix, find_model
 from tellapart.models.fusion.family import Contrast, Halves, Tensors, pad_tokens
 from tellapart.models.fusion.load import find_family, prepare_pixels
@@ -269,6 +268,8 @@ def write_new_model(folder: Path, target: Path, seed: int) -> str:
 
 
 def _draw_compact(folder: Path, draft: Path) -> None:
+    from tellapart.models.compact.towers import build_encoder
+
     config = read_compact_config(folder)
     tokenizer = read_tokenizer(folder, config)
     CompactParts(config, build_encoder(config, tokenizer.get_vocab_size()), tokenizer).save(draft)
