@@ -13,6 +13,8 @@ import pytest
 @pytest.fixture(scope="module")
 def open_clip(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """open_clip, with the tiny architectures among its own and without the hub."""
+    from tellapart.models.openclip.library import import_open_clip
+
     open_clip = import_open_clip()
     from open_clip import factory
     from tiny_openclip import ARCHITECTURES
