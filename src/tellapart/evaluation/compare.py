@@ -524,8 +524,7 @@ class GateResult(BaseModel, frozen=True):
     Attributes:
         base, new: the models; of `tellapart compare`, with their folders if both have one name.
         max_drop: the limit, in points; None if there is none.
-        margin: how many points new may be worse than base, if every headline is shown to be within that; None if not
-            asked.
+        margin: the points within which every headline of new is shown to be; None if that was not asked.
         by_chance: an upper bound on the probability that the limit stops a model as good as the base by a headline with
             a value per item; None without a limit.
         rows: every headline, in the base's order; then the benchmarks that cannot be judged.

@@ -72,13 +72,11 @@ def _read_tags(path: Path) -> dict[str, dict[str, str]]:
     """Read the further tags of items: `{"id": "7", "kind": "count"}` in each line."""
     tags: dict[str, dict[str, str]] = {}
     for line, row in read_jsonl(path):
-        place = f"{path}:{line}"
-        values = {str(tag): value for tag, value in row.items() if tag != "id"}
-        if not isinstance(row.get("id"), str) or not all(isinstance(value, str) for value in values.values()):
-            raise RunError(f"tags={place}: expected an id and tags, all of them texts; got {quote(row)}")
-        if row["id"] in tags:
-            raise RunError(f"tags={place}: id {quote(row['id'])} is there twice")
-        tags[row["id"]] = values
+        if "id" not in row or not all(isinstance(value, str) for value in row.values()):
+            raise RunError(f"tags={path}:{line}: expected an id and tags, all of them texts; got {quote(row)}")
+        if (name := row.pop("id")) in tags:
+            raise RunError(f"tags={path}:{line}: id {quote(name)} is there twice")
+        tags[name] = row
     return tags
 
 
@@ -169,9 +167,8 @@ def prepare(
 ) -> Prepared:
     """Load a benchmark's records. No image is opened yet: the first model that reads one decodes it.
 
-    `items` is a file of ids, one a line; `tags` one of objects with an id and further tags of it; `strict` refuses
-    other records than the published ones; `frames` are those of each video in an image's place, the set's number if
-    None.
+    `items` is a file of ids, one a line; `tags` one of objects, an id and its further tags; `strict` refuses other
+    records than the published ones; `frames` are those of each video in an image's place, the set's number if None.
     """
     task = find_task(benchmark.task, benchmark.name)
     everything = benchmark.records()

@@ -315,8 +315,7 @@ def _check_set(
         yield _judge(_SET, f"{moved} of {len(samples)} items are not as the set has them" if moved else "")
         pairs = zip(samples, records.items, strict=True)
         if further := sorted({tag for sample, item in pairs for tag in sample.tags.keys() - item.tags.keys()}):
-            why = f"the set has none of {join_names(further)}; they came from a file"
-            yield Check(fact="further tags", state="cannot be checked", why=why)
+            yield Check(fact=f"further tags: {join_names(further)}", state="cannot be checked", why="of a file")
     if ids_only:
         return
     try:
