@@ -623,10 +623,9 @@ def judge(
 
 def _hold_to(row: GateRow, margin: float) -> GateRow:
     """Return a row that stops the gate unless its fall is shown to be below the margin."""
-    if row.fails or row.metric is None or row.metric in _SIGNED:
+    within = row.low is not None and 100 * row.low > -margin
+    if row.fails or row.metric is None or row.metric in _SIGNED or within:
         return row
-    if row.low is not None and 100 * row.low > -margin:
-        return row.model_copy(update={"fails": False})
     why = row.no_interval or "no interval" if row.low is None else f"the interval begins at {100 * row.low:+.1f} points"
     reason = f"{why}; --margin {margin:g} takes one above {-margin:g}"
     return row.model_copy(update={"verdict": "not within the margin", "fails": True, "reason": reason})
