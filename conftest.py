@@ -34,7 +34,7 @@ NEEDS = [
     ("video", ("av", "cv2"), ["builders/video/*.py"]),
     ("captions", ("torch", "nltk"), ["builders/captions/*.py"]),
     ("diffusion", ("torch", "diffusers"), ["../tellapart_render/diffusion/*.py"]),
-    ("board", ("fastapi", "sqlmodel"), ["board/*.py", "board/views/*.py", "board/submissions/*.py"]),
+    ("board", ("fastapi",), ["board/*.py", "board/views/*.py", "board/submissions/*.py"]),
     ("hub", ("huggingface_hub",), ["report/interchange/push.py"]),
     ("plot", ("matplotlib",), ["report/plots/*.py"]),
 ]

@@ -5,8 +5,8 @@
     python bench/board_attack.py --clock                                          # two minutes, on an idle machine
 
 For five minutes 200 readers look at pages, a run is added every ten seconds, and 50 files are sent to a hidden
-benchmark and measured. Meanwhile another program locks the board's database for 20 seconds, then the submissions'; bad
-runs are dropped in; the process that measures is killed; and the server itself is killed (SIGKILL) and started again,
+benchmark and measured. Meanwhile another program locks the submissions' database for 20 seconds, three times; bad runs
+are dropped in; the process that measures is killed; and the server itself is killed (SIGKILL) and started again,
 as a supervisor does. The server is `tellapart serve` in a process of its own on the same machine as the readers.
 
 What is told: how long a run that was added was not on the first page (the page's age), what became of every file that
@@ -137,9 +137,10 @@ class Attack:
                 time.sleep(0.5)
             self.over.wait(every)
 
-    def lock(self, database: str, seconds: float) -> None:
-        """Hold a database locked, as another program's transaction does."""
-        with closing(sqlite3.connect(self.folder / database, timeout=60, isolation_level=None)) as other:
+    def lock(self, seconds: float) -> None:
+        """Hold the database locked, as another program's transaction does."""
+        database = self.folder / "state" / "submissions.sqlite"
+        with closing(sqlite3.connect(database, timeout=60, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             time.sleep(seconds)
             other.execute("ROLLBACK")
@@ -179,13 +180,13 @@ def act(attack: Attack, seconds: float, locked: float) -> None:
     """Do to the board what is done to it, over the whole time."""
     started = time.monotonic()
     steps: list[tuple[float, Callable[[], None]]] = [
-        (0.10, lambda: attack.lock("board.sqlite", locked)),
+        (0.10, lambda: attack.lock(locked)),
         (0.25, attack.kill_measuring),
         (0.35, attack.add_bad_runs),
-        (0.45, lambda: attack.lock("state/submissions.sqlite", locked)),
+        (0.45, lambda: attack.lock(locked)),
         (0.60, attack.kill_server),
         (0.70, attack.kill_measuring),
-        (0.80, lambda: attack.lock("board.sqlite", locked)),
+        (0.80, lambda: attack.lock(locked)),
     ]
     for share, step in steps:
         attack.over.wait(max(0.0, started + share * seconds - time.monotonic()))
