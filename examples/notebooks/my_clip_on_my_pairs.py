@@ -23,7 +23,6 @@
 # Installs tellapart where it is missing, as on Colab.
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 
@@ -36,7 +35,10 @@ if importlib.util.find_spec("tellapart") is None:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", f"tellapart{EXTRAS} @ {source}"], check=True)
     importlib.invalidate_caches()
 
+# %%
 # A new folder, so that all cells can be run again.
+import shutil
+
 shutil.rmtree("tellapart-notebook", ignore_errors=True)
 os.mkdir("tellapart-notebook")
 os.chdir("tellapart-notebook")

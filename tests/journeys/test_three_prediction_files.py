@@ -107,7 +107,7 @@ def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--scores", "wg.npz"), ("--scores wg.npz", "--scores BENCHMARK=wg.npz")),
+        (("--scores", "wg.npz"), ("--scores wg.npz", "BENCHMARK=FILE")),
         (("--scores", "winoground=wg.npz", "--scores", "winoground=wg.npz"), ("--scores winoground=", "twice")),
         (("--scores", "winoground=wg.npz", "--scores", "bivlc=bv.npz"), "--name"),
         (("winoground", "--scores", "wg.npz", "--scores", "bv.npz"), ("2", "--scores", "BENCHMARK=FILE")),

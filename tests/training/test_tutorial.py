@@ -28,7 +28,10 @@ def test_the_page_shows_the_configuration_that_it_names() -> None:
     assert comment.startswith("#") and values == shown
 
 
-def test_pairs_are_drawn_once_and_a_second_try_is_refused_in_one_line() -> None:
+def test_pairs_are_drawn_once_and_a_second_try_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples/tutorial/draw_pairs.py"), run_name="__main__")
     with pytest.raises(SystemExit, match=r"my_pairs is there already.*delete it") as refused:
         runpy.run_path(str(ROOT / "examples/tutorial/draw_pairs.py"), run_name="__main__")

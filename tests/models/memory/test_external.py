@@ -177,8 +177,8 @@ def test_a_score_that_is_not_finite_in_float32_is_refused(file: Path, score: str
         ("[" * 100_000, ("scores.jsonl:2", "JSON")),
         ("[1, 2]", ("scores.jsonl:2", "an object", "[1, 2]")),
         ('{"label": "0_c0_i0"}', ("scores.jsonl:2", '{"label": "ID_c0_i0", "score": 0.5}', '{"label": "0_c0_i0"}')),
-        ('{"label": "0_i0_c0", "score": 1}', ("scores.jsonl:2", "label", "ID_c0_i0", "0_i0_c0")),
-        ('{"label": 7, "score": 1}', ("scores.jsonl:2", "label", "ID_c0_i0", "7")),
+        ('{"label": "0_i0_c0", "score": 1}', ("scores.jsonl:2", "'label'", "ID_c0_i0", "'0_i0_c0'")),
+        ('{"label": 7, "score": 1}', ("scores.jsonl:2", "'label'", "ID_c0_i0", "7")),
         ('{"label": "0_c0_i0", "score": "high"}', ("scores.jsonl:2", "'score'", "number", "'high'")),
         ('{"label": "0_c0_i0", "score": true}', ("scores.jsonl:2", "'score'", "number", "True")),
         ('{"label": "0_c0_i0", "score": null}', ("scores.jsonl:2", "'score'", "number", "None")),
@@ -186,7 +186,7 @@ def test_a_score_that_is_not_finite_in_float32_is_refused(file: Path, score: str
         ('{"label": "0_c0_i0", "score": 1, "score": 2}', ("scores.jsonl:2", "'score'", "repeated")),
         ('{"label": "0_c0_i0", "score": "1_0"}', ("scores.jsonl:2", "'score'", "number", "'1_0'")),
         ('{"label": "0_c0_i0", "score": "\uff11"}', ("scores.jsonl:2", "'score'", "number", "'\uff11'")),
-        ('{"label": "' + "a" * 300_000 + '", "score": 1}', ("scores.jsonl:2", "label", "ID_c0_i0")),
+        ('{"label": "' + "a" * 300_000 + '", "score": 1}', ("scores.jsonl:2", "'label'", "'" + "a" * 59)),
     ],
 )
 def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, message: str | tuple[str, ...]) -> None:

@@ -156,10 +156,11 @@ def _list_rows(path: Path, suffix: str, pairs: int) -> Iterator[tuple[int, Mappi
     """Yield the rows of a table, each with its line."""
     if suffix == ".jsonl":
         for line, record in read_jsonl(path):
-            label = _LABEL.fullmatch(str(record.get("label")))
-            if label is None or "score" not in record:
+            if not {"label", "score"} <= record.keys():
                 got = quote(json.dumps(record))
                 raise ScoreError(f'{path}:{line}: expected {{"label": "ID_c0_i0", "score": 0.5}}; got {got}')
+            if (label := _LABEL.fullmatch(str(record["label"]))) is None:
+                raise ScoreError(f"{path}:{line}: field 'label': expected ID_c0_i0; got {quote(record['label'])}")
             yield line, {**label.groupdict(), "score": record["score"]}
         return
     if suffix == ".parquet":
