@@ -208,7 +208,7 @@ TASKS = _list_targets(
     """
     pairs retrieval:distinct-retrieval,retrieval choice:choice,pairing ratings:ranking statements:nlvr2
     questions:vqa,vqa2 yes_no pairs:true-texts,ordered-texts boxes:grounding captions moments classification labels
-    ratings
+    ratings preference open_answers:open
     """,
 )
 

@@ -54,6 +54,7 @@ ASKED: dict[str, tuple[Any, tuple[str, str]]] = {
         ("True", "true."),
     ),
     "vqa": (QuestionSet("v", tuple(Question(k, "What?", f"{k}.png", ("cup",)) for k in "01")), ("cup", "a cup")),
+    "open": (QuestionSet("o", tuple(Question(k, "What?", f"{k}.png", ("cup",)) for k in "01")), ("cup", "{cup}")),
     "vqa2": (
         QuestionSet("v", tuple(Question(k, "What?", f"{k}.png", ("cup", "mug", "cup")) for k in "01")),
         ("cup", "mug"),

@@ -6,6 +6,7 @@ Images are references, relative to the folder they are read from; none is opened
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -69,6 +70,11 @@ def _group_rows(keys: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     for row, key in enumerate(keys):
         rows[key].append(row)
     return tuple(map(tuple, rows.values()))
+
+
+def _several(groups: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    rows = _group_rows([group or f"\0{row}" for row, group in enumerate(groups)])
+    return tuple(members for members in rows if len(members) > 1)
 
 
 @dataclass(frozen=True)
@@ -222,12 +228,22 @@ class StatementSet(RecordSet):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about an image, with one gold answer or the answers of several people."""
+    """A question about an image, with one gold answer or the answers of several people.
+
+    Attributes:
+        biased: a wrong answer that a model gives which does not look; empty if none is known.
+        group: records of one group are right if all of them are.
+        cluster: the unit of resampling; the image if it is empty.
+    """
 
     id: str
     question: str
     image: str
     answers: tuple[str, ...]
+    biased: str = ""
+    group: str = ""
+    cluster: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -235,6 +251,7 @@ class QuestionSet(RecordSet):
     """Questions to answer in words."""
 
     ROWS = "questions"
+    OPTIONAL = ("biased", "group", "cluster", "tags")
 
     questions: tuple[Question, ...]
 
@@ -242,6 +259,10 @@ class QuestionSet(RecordSet):
         super().__post_init__()
         if bare := [question.id for question in self.questions if not question.answers]:
             raise DataError(f"{self.name}: {len(bare)} questions have no answer: {join_names(bare)}")
+
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Return the rows of each group of two or more."""
+        return _several([row.group for row in self.rows])
 
     @cached_property
     def gold(self) -> tuple[str, ...]:
@@ -673,6 +694,63 @@ class RatingSet(RecordSet):
     def labels(self) -> bool:
         """Whether the ratings are labels: 0 and 1, one an image."""
         return all(len(rating.ratings) == 1 for rating in self.rated) and bool(np.isin(self.people, (0, 1)).all())
+
+
+def read_choice(ranking: str) -> int:
+    """Return 1 if a ranking puts the first of two images before the second, -1 if behind it, 0 if they are equal.
+
+    The images are named by two letters, the first by the earlier one. What follows a tie is not read.
+
+    >>> [read_choice(ranking) for ranking in ("A>B", "C>A", "A<B", "A=B", "A=B=Good")]
+    [1, -1, -1, 0, 0]
+    """
+    found = re.match(r"\s*([A-Z])\s*([<>=])\s*([A-Z])(?=\s*$|=)", ranking)
+    if found is None or found[1] == found[3] or (found[2] != "=" and found.end() < len(ranking.rstrip())):
+        raise ValueError(f"expected a ranking such as A>B, B>A or A=B; got {quote(ranking)}")
+    ahead = 1 if found[1] < found[3] else -1
+    return {">": ahead, "<": -ahead, "=": 0}[found[2]]
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Two images of one text, and which of them people prefer.
+
+    Attributes:
+        choice: 1 for the first image, -1 for the second, 0 if people find them equal.
+        group: records of one group rank the images of one text, and are right if all of them are.
+        cluster: the unit of resampling; if it is empty, the group, or the text.
+    """
+
+    id: str
+    text: str
+    images: tuple[str, ...]
+    choice: int
+    group: str = ""
+    cluster: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PreferenceSet(RecordSet):
+    """Choices of people between two images of one text."""
+
+    ROWS = "preferences"
+
+    preferences: tuple[Preference, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not any(preference.choice for preference in self.preferences):
+            raise DataError(f"{self.name}: people prefer no image of {len(self.preferences)} pairs; give one choice")
+
+    @cached_property
+    def people(self) -> NDArray[np.float64]:
+        """The choice of each record, 1, 0 or -1: float64 `(pair,)`."""
+        return np.array([preference.choice for preference in self.preferences], np.float64)
+
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Return the rows of each group of two or more."""
+        return _several([row.group for row in self.rows])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellapart.data.answer_text import plain_answer
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, quote
 
+_BRACES = re.compile(r"\{([^{}]*)\}")
 _LABELS = {"True": True, "False": False}
 
 
@@ -169,6 +171,38 @@ def clean_words(text: str) -> str:
     """
     words = (_NUMBERS.get(word, word) for word in text.lower().split())
     return " ".join(_APOSTROPHES.get(word, word) for word in words if word not in _ARTICLES)
+
+
+def read_stated(answer: str) -> str:
+    """Return the answer that is stated: what the last braces hold, or the only word, number, yes or no of a sentence.
+
+    Case, marks and articles do not count, and numbers up to ten are digits. If a sentence without braces has two
+    numbers, or both yes and no, it is taken as it is.
+
+    >>> [read_stated(answer) for answer in ("{4}", "It has four legs.", "\\\\boxed{B}", "(A)", "Yes, it is", "1 of 2")]
+    ['4', '4', 'b', 'a', 'yes', '1 of 2']
+    """
+    text = plain_answer(answer)
+    framed = _BRACES.findall(text)
+    stated = (framed or [text])[-1]
+    words = clean_words(clean_punctuation(stated)) or re.sub(r"\W+", "", stated).lower()  # A alone is no article
+    if framed:
+        return words
+    several = words.split()
+    for kind in ([word for word in several if word.isdecimal()], [word for word in several if word in ("yes", "no")]):
+        if len(set(kind)) == 1:
+            return kind[0]
+    return words
+
+
+def is_stated(answer: str, gold: str) -> bool:
+    """Return whether an answer states the gold answer, as `read_stated` reads it, or is nothing else.
+
+    >>> [is_stated(answer, "a 2 cup") for answer in ("{2 cup}", "A 2 cup.", "2", "")]
+    [True, True, False, False]
+    """
+    right = read_stated(f"{{{gold}}}")
+    return bool(right) and right in (read_stated(answer), read_stated(f"{{{answer}}}"))
 
 
 def soft_accuracy(

@@ -27,7 +27,7 @@ _BLOCK = 256
 
 
 class TieCalibrated(NamedTuple):
-    """Accuracy over pairs of images, the mean of `values` `(image,)`, and the difference of scores that is best for it.
+    """Accuracy over pairs of images, the mean of `values`, and the difference of scores that is best for it.
 
     Two scores that differ by `epsilon` or less count as equal; `tied` is the share of pairs that people rate the same.
     """
@@ -77,6 +77,26 @@ def pairwise_accuracy(scores: ArrayLike, ratings: ArrayLike) -> TieCalibrated:
         right[lower] += higher.sum(axis=0)
     share = right / (len(x) - 1)
     return TieCalibrated(2 * share - share.mean(), epsilon, (len(tied) / len(x) - 1) / (len(x) - 1))
+
+
+def preference_accuracy(differences: ArrayLike, people: ArrayLike) -> TieCalibrated:
+    """Return 1 for each pair of images whose difference of scores orders, or ties, them as people do, ties calibrated.
+
+    `people` prefer the first image (1), the second (-1) or neither (0). Epsilon is 0 or one of these differences: the
+    least of those at which the accuracy is highest.
+
+    Source: Deutsch, Foster and Freitag (2023), Ties Matter; EditReward (Wu et al. 2025), `calc_accuracy_with_ties`.
+
+    >>> preference_accuracy([0.5, -0.1, -0.4], [1, 0, -1])
+    TieCalibrated(values=array([1., 1., 1.]), epsilon=0.1, tied=0.3333333333333333)
+    """
+    above, choice = np.asarray(differences, np.float64), np.asarray(people, np.float64)
+    size, ordered, equal = np.abs(above), above * choice > 0, choice == 0
+    steps = np.unique(np.append(size, 0.0))
+    lost, gained = (np.searchsorted(np.sort(size[rows]), steps, "right") for rows in (ordered, equal))
+    epsilon = float(steps[(gained - lost).argmax()])
+    right = np.where(size <= epsilon, equal, ordered).astype(np.float64)
+    return TieCalibrated(right, epsilon, float(equal.mean()))
 
 
 def kendall_tau_b(scores: ArrayLike, ratings: ArrayLike) -> Floats:

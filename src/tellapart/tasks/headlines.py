@@ -39,6 +39,13 @@ HEADLINES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         ),
         "classification": (("top1_accuracy",),),
         "labels": (("label_ap",),),
+        "preference": (("preference_accuracy", "preference_group"), ("preference_accuracy",)),
+        "open": (
+            ("answer_match", "bias_rate"),
+            ("answer_match", "group_match", "same_answer"),
+            ("answer_match", "group_match"),
+            ("answer_match",),
+        ),
         "ratings": (("pairwise_accuracy", "kendall_tau_b", "spearman_rho"), ("roc_auc",)),
     }
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Generic, Literal, get_args
 
@@ -127,6 +127,19 @@ def unit_of(row: Any, **facts: Any) -> Unit:
     cluster = getattr(row, "cluster", "") or images[0]
     shared: dict[str, Any] = {"cluster": cluster, "tags": getattr(row, "tags", {}), "images": images}
     return Unit(id=row.id, **(shared | facts))
+
+
+def join_units(units: Sequence[Unit], group: Sequence[int]) -> Unit:
+    """Return the unit of several: the first one's cluster and tags, all images and texts, and a list of outputs."""
+    joined = [units[row] for row in group]
+    return replace(
+        joined[0],
+        id="+".join(unit.id for unit in joined),
+        images=tuple(dict.fromkeys(image for unit in joined for image in unit.images)),
+        texts=tuple(dict.fromkeys(text for unit in joined for text in unit.texts)),
+        output=[unit.output for unit in joined],
+        gold=", ".join(str(unit.gold) for unit in joined),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from tellapart.metrics.yes_no import (
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.predictions import text
-from tellapart.tasks.task import Hiding, Task, Unit, Units, to_fill, unit_of, value_of
+from tellapart.tasks.task import Hiding, Task, Unit, Units, join_units, to_fill, unit_of, value_of
 
 _SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
 _ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL = (
@@ -114,9 +114,9 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         measured.append(Units("answer", units, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
     for noun, field, metric in _GROUPED:
         if groups := records.groups_by(field):
-            measured.append(_make_units(records, answers, noun, groups, [(metric, right)]))
+            measured.append(_make_groups(units, noun, groups, [(metric, right)]))
     if groups := records.groups_by("group"):
-        measured.append(_make_units(records, answers, "group", groups, grouped))
+        measured.append(_make_groups(units, "group", groups, grouped))
     return tuple(measured)
 
 
@@ -133,29 +133,15 @@ def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") ->
     return shares["f1"], right, shares["precision"], shares["recall"], yes
 
 
-def _make_units(
-    records: BinaryQuestionSet,
-    answers: Sequence[str],
+def _make_groups(
+    units: Sequence[Unit],
     noun: str,
     groups: Sequence[Sequence[int]],
     right: Sequence[tuple[Metric, NDArray[np.float64]]],
 ) -> Units:
-    rows = records.questions
-    units = tuple(
-        Unit(
-            id="+".join(rows[row].id for row in group),
-            cluster=rows[group[0]].cluster,
-            tags=rows[group[0]].tags,
-            images=tuple(dict.fromkeys(image for row in group for image in rows[row].images)),
-            texts=tuple(dict.fromkeys(rows[row].question for row in group)),
-            output=[answers[row] for row in group],
-            gold=", ".join(rows[row].answer for row in group),
-        )
-        for group in groups
-    )
     chance = float(np.mean([0.5 ** len(group) for group in groups]))
     values = tuple(value_of(metric, group_accuracy(flags, groups), chance=chance) for metric, flags in right)
-    return Units(noun, units, values)
+    return Units(noun, tuple(join_units(units, group) for group in groups), values)
 
 
 def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:
