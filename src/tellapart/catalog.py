@@ -139,6 +139,8 @@ BENCHMARKS = _list_targets(
     vinoground-questions.toml camerabench.toml vitatecs.toml vilma.toml velociti.toml timeblind.toml
     hard-positives.toml tempcompass.toml marvl.toml mvp.toml bla.toml half-truths.toml ordering.toml crepe.toml
     vl-checklist.toml pope.toml hallusionbench.toml tifa.toml genai-bench.toml seetrue.toml
+    urban1k.toml docci.toml dci.toml imageinwords.toml fg-ovd.toml vlms-are-biased.toml visualflip.toml geneval2.toml
+    editreward-bench.toml
     minimal_pairs:sugarcrepe-choice
     vlue:coco-counterfactuals-retrieval,coco-counterfactuals-test,coco-retrieval,flickr30k-retrieval
     vlue:vlue-retrieval,vlue-nlvr2,nlvr2,nlvr2-dev,vlue-vqa,vqa2,vlue-grounding

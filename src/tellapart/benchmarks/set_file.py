@@ -1,8 +1,8 @@
 """Benchmarks declared in a TOML file: the files of their rows, and the templates that turn rows into records.
 
-A set of a known shape needs no code: its file names the files of the rows (JSON, JSONL, CSV, TSV or parquet), and each
-`[[item]]`, `[[question]]`, `[[statement]]` or `[[rating]]` is the template of one row, or of several that belong
-together. The sets that ship are such files, in `benchmarks/sets/`; a user's is named by its path, `-b my_set.toml`.
+A set of a known shape needs no code: its file names the files of the rows (JSON, JSONL, CSV, TSV, parquet or texts),
+and each `[[item]]`, or `[[question]]` and its like, is the template of one row, or of several that belong together. The
+sets that ship are such files, in `benchmarks/sets/`; a user's is named by its path, `-b my_set.toml`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -21,21 +22,27 @@ from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
 from tellapart.data.annotations import expect_count, make_item
-from tellapart.data.fields import Kinds, check_several, check_template, field_fault, fill, fill_all, read_list
+from tellapart.data.fields import Kinds, check_several, check_template, field_fault, fill, fill_all, read_box, read_list
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.data.rows import read_object, read_toml
 from tellapart.data.rows import read_rows as read_table
-from tellapart.data.rows import read_toml
-from tellapart.data.strict_json import plain_suffix
+from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
 from tellapart.data.task_records import (
     BinaryQuestion,
     BinaryQuestionSet,
+    Preference,
+    PreferenceSet,
+    Question,
+    QuestionSet,
     RatedImage,
     RatingSet,
+    RecordSet,
     RetrievalSet,
     Statement,
     StatementSet,
     linked_images,
+    read_choice,
     read_gold,
 )
 from tellapart.data.validation import validate_table
@@ -65,21 +72,23 @@ class _RowTable(_Table):
 class ItemTable(_RowTable):
     """One item of a row: templates of its fields; `under` is the folder that its images are named in.
 
-    `true` is the place of the true text or image, or a template of that place or of the true text.
+    `true` is the place of the true text or image, or a template of that place or of the true text. `crop` is the field
+    with the box of its images that is shown alone: x, y, width and height in pixels.
     """
 
     images: Templates
     texts: Templates
     under: str = ""
     true: Template | list[int] | int | None = None
+    crop: str | None = None
 
     def make(self, row: _Filler) -> Item:
         """Return the item of a row."""
-        texts = row.all(self.texts)
+        texts, part = row.all(self.texts), row.part(self.crop)
         return make_item(
             row.place,
             id=row.text(self.id),
-            images=row.images(self.images, self.under),
+            images=[image + part for image in row.images(self.images, self.under)],
             texts=texts,
             true=self._true_places(texts, row),
             cluster="" if self.cluster == LINKED else row.text(self.cluster),
@@ -131,6 +140,48 @@ class QuestionTable(_RowTable):
             question_id=row.text(self.question_id),
             tags=row.tags(self.tags),
         )
+
+
+class OpenTable(_RowTable):
+    """One question of a row that is answered in words: templates of its fields; `biased` is a wrong answer to count."""
+
+    image: Template
+    question: Template
+    answer: Template
+    biased: Template | None = None
+    group: Template | None = None
+
+    def make(self, row: _Filler) -> Question:
+        """Return the question of a row."""
+        return Question(
+            row.text(self.id),
+            row.text(self.question),
+            row.images([self.image])[0],
+            (row.text(self.answer),),
+            biased=row.text(self.biased),
+            group=row.text(self.group),
+            cluster=row.text(self.cluster),
+            tags=row.tags(self.tags),
+        )
+
+
+class PreferenceTable(_RowTable):
+    """People's choice between two images of a row: templates of its fields; `ranking` is such as `A>B` or `A=B`."""
+
+    images: list[Template] = Field(min_length=2, max_length=2)
+    text: Template
+    ranking: Template
+    group: Template | None = None
+
+    def make(self, row: _Filler) -> Preference:
+        """Return the choice of a row."""
+        try:
+            choice = read_choice(row.text(self.ranking))
+        except ValueError as error:
+            raise DataError(f"{row.place}: field {self.ranking!r}: {error}") from error
+        group, cluster = row.text(self.group), row.text(self.cluster)
+        images = row.images(self.images)
+        return Preference(row.text(self.id), row.text(self.text), images, choice, group, cluster, row.tags(self.tags))
 
 
 class StatementTable(_Table):
@@ -191,14 +242,19 @@ class HubTable(_Table):
 
 
 class SetFile(_Table):
-    """A declared set; `item`, `question`, `statement`, `rating` or `gallery` are the templates of rows.
+    """A declared set; `item`, `question`, `open`, `statement`, `rating`, `preference` or `gallery` are for rows.
 
     Attributes:
         files: of the rows, as `Benchmark.files`; all files of each pattern are read.
-        format: of the rows, if a file's suffix does not give it.
+        format: of the rows, if a file's suffix does not give it. Of `object` a JSON file is one row, and of `text`, or
+            with the suffix .txt, a file is one row with the field `text`.
         each: the field that holds a list of objects; each of them, with the fields around it, is a row. Of an object
             of values that are none, each is a row, with its key as `each` and itself as `value`.
             `*` is every field, each of which holds such a list: its name is `each`, a row's number in it `place`.
+            A list in the list is an object whose keys are places.
+        beside: fields with lists as long as that of `each`; a row has its entry of them.
+        by_id: field of an id, or of a list of them -> the list of objects with such ids, and what stands for each:
+            `{ image_id = "images.file_name" }`.
         rows: so many rows in a row fill the tables below together, and are then `{0.field}`, `{1.field}`...
         joined: a folder beside that of each file, with a file of the same name and as many rows: `{joined.field}`.
         lists: fields whose text is a list as Python writes it, and is read as one.
@@ -223,8 +279,10 @@ class SetFile(_Table):
     licence: str = "not stated"
     citation: str = "not stated"
     files: list[str] = Field(min_length=1)
-    format: Literal["json", "jsonl", "csv", "parquet"] | None = None
+    format: Literal["json", "jsonl", "csv", "parquet", "object", "text"] | None = None
     each: str | None = None
+    beside: list[str] = Field(default_factory=list)
+    by_id: dict[str, str] = Field(default_factory=dict)
     rows: int = Field(1, ge=1)
     joined: str | None = None
     lists: list[str] = Field(default_factory=list)
@@ -253,19 +311,30 @@ class SetFile(_Table):
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
     item: list[ItemTable] = Field(default_factory=list)
     question: list[QuestionTable] = Field(default_factory=list)
+    open: list[OpenTable] = Field(default_factory=list)
     statement: list[StatementTable] = Field(default_factory=list)
     rating: list[RatingTable] = Field(default_factory=list)
+    preference: list[PreferenceTable] = Field(default_factory=list)
     gallery: GalleryTable | None = None
 
     @property
     def task(self) -> str:
         """The name of the task that its records are of."""
-        if self.statement:
-            return "nlvr2"
-        if self.rating:
-            return "ratings"
+        named = {"nlvr2": self.statement, "ratings": self.rating, "preference": self.preference, "open": self.open}
+        if found := [name for name, tables in named.items() if tables]:
+            return found[0]
         of_items = "ordered-texts" if self.ordered else "pairs"
         return "retrieval" if self.gallery else "yes-no" if self.question else of_items
+
+
+#: The kinds of tables that make records of rows.
+_KINDS = ("item", "question", "open", "statement", "rating", "preference")
+
+
+#: Of them, those whose records are a set's alone.
+_RECORD_SETS: Mapping[str, Callable[[str, tuple[Any, ...]], RecordSet]] = MappingProxyType(
+    {"statement": StatementSet, "rating": RatingSet, "open": QuestionSet, "preference": PreferenceSet}
+)
 
 
 def read_set_file(path: Path, variant: str = "") -> SetFile:
@@ -282,12 +351,10 @@ def read_set_file(path: Path, variant: str = "") -> SetFile:
             raise DataError(f"{path} declares {variant_names}; {quote(variant)} is none of them")
         content, place = content | variant_table, f"{path}: {variant}"
     declared = validate_table(SetFile, content, place)
-    kinds = (declared.item, declared.question, declared.statement, declared.rating, declared.gallery)
+    kinds = [getattr(declared, kind) for kind in (*_KINDS, "gallery")]
     if sum(map(bool, kinds)) != 1:
-        raise DataError(
-            f"{place}: declare [[item]], [[question]], [[statement]] or [[rating]] tables or a [gallery], one kind of "
-            "them"
-        )
+        tables = " or ".join(f"[[{kind}]]" for kind in _KINDS)
+        raise DataError(f"{place}: declare {tables} tables or a [gallery], one kind of them")
     return declared
 
 
@@ -315,8 +382,10 @@ def files_of(benchmark: str, patterns: list[str], place: Locations) -> list[Path
     return found
 
 
-def read_rows(path: Path, before: int = 0, form: str | None = None, each: str | None = None) -> Iterator[Row]:
-    """Yield the rows of a file, by its suffix: a JSON list or object of rows, JSONL, CSV, TSV or parquet.
+def read_rows(
+    path: Path, before: int = 0, form: str | None = None, each: str | None = None, beside: Sequence[str] = ()
+) -> Iterator[Row]:
+    """Yield the rows of a file, by its suffix: a JSON list or object of rows, JSONL, CSV, TSV, parquet or a text.
 
     Rows get more fields if they have none of these names: `file` (the file's name without its suffix), `folder`
     (that of the folder it is in), `row` (their number, from 0), `key` (of an object of rows), and the places of a list
@@ -337,10 +406,12 @@ def read_rows(path: Path, before: int = 0, form: str | None = None, each: str | 
             groups = [(name, row) for name in fields for row in _nested_rows(row_fields, name, place)]
             yield from (Row(place, row | {"each": name, "place": row["each"]}) for name, row in groups)
         else:
-            yield from (Row(place, row) for row in _nested_rows(row_fields, each, place))
+            yield from (Row(place, row) for row in _nested_rows(row_fields, each, place, beside))
 
 
-def _nested_rows(row: dict[str, Any], each: str | None, place: str) -> Iterator[dict[str, Any]]:
+def _nested_rows(
+    row: dict[str, Any], each: str | None, place: str, beside: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
     if each is None:
         yield row
         return
@@ -348,13 +419,23 @@ def _nested_rows(row: dict[str, Any], each: str | None, place: str) -> Iterator[
     if isinstance(inner, dict):
         yield from (row | {"each": key, "value": value} for key, value in inner.items())
         return
-    if not isinstance(inner, list) or not all(isinstance(element, dict) for element in inner):
+    if not isinstance(inner, list) or not all(isinstance(element, dict | list) for element in inner):
         raise field_fault(place, each, "expected a list of objects or an object", inner)
-    yield from (row | element | {"each": number} for number, element in enumerate(inner))
+    for name in beside:
+        if not isinstance(row.get(name), list) or len(row[name]) != len(inner):
+            raise field_fault(place, name, f"expected a list of {len(inner)} entries, as {each!r} has", row.get(name))
+    for number, element in enumerate(inner):
+        named = element if isinstance(element, dict) else {str(k): value for k, value in enumerate(element)}
+        yield row | {name: row[name][number] for name in beside} | named | {"each": number}
 
 
 def _read_file(path: Path, kind: str) -> Iterator[tuple[str, str, Any]]:
-    if (kind or plain_suffix(path)) == ".parquet":
+    suffix = kind or plain_suffix(path)
+    if suffix in (".text", ".txt"):
+        return iter([(str(path), "", {"text": decode_text(read_whole(path), path)})])
+    if suffix == ".object":
+        return iter([(str(path), "", read_object(path))])
+    if suffix == ".parquet":
         return ((place, "", row) for place, row in ParquetTable([path], images=image_columns(path)).rows())
     return read_table(path, (".json", ".jsonl", ".csv", ".tsv", ".parquet"), "rows", kind=kind)
 
@@ -408,16 +489,14 @@ def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
 
 
 def _list_tables(declared: SetFile) -> list[Any]:
-    return [*declared.item, *declared.question, *declared.statement, *declared.rating]
+    return [table for kind in _KINDS for table in getattr(declared, kind)]
 
 
 def _as_list(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
 
 
-def _load_records(
-    declared: SetFile, place: Locations
-) -> PairSet | BinaryQuestionSet | StatementSet | RatingSet | RetrievalSet:
+def _load_records(declared: SetFile, place: Locations) -> PairSet | RecordSet | RetrievalSet:
     if declared.gallery is not None:
         return _load_gallery(declared, declared.gallery, place)
     records: list[Any] = []
@@ -441,10 +520,9 @@ def _load_records(
         corrected = declared.corrected
         asked = (replace(asked, answer=corrected.get(asked.id, asked.answer)) for asked in records)
         return BinaryQuestionSet(declared.name, tuple(asked), declared.reader)
-    if declared.statement:
-        return StatementSet(declared.name, tuple(records))
-    if declared.rating:
-        return RatingSet(declared.name, tuple(records))
+    for kind, record_set in _RECORD_SETS.items():
+        if getattr(declared, kind):
+            return record_set(declared.name, tuple(records))
     if any(table.cluster == LINKED for table in declared.item):
         links = linked_images([(item.images[0], image) for item in records for image in item.images])
         records = [item.model_copy(update={"cluster": links[item.images[0]]}) for item in records]
@@ -476,8 +554,10 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
     for path in files_of(declared.name, declared.files, place):
         everything = [
             _unpack_lists(row, declared.lists, declared.lines)
-            for row in read_rows(path, before, declared.format, declared.each)
+            for row in read_rows(path, before, declared.format, declared.each, declared.beside)
         ]
+        if declared.by_id:
+            everything = _replace_ids(everything, declared.by_id)
         if declared.joined is not None:
             everything = _join_rows(everything, path, declared.joined, declared.format)
         before += len(everything)
@@ -505,6 +585,26 @@ def _join_rows(rows: Sequence[Row], path: Path, folder: str, form: str | None) -
     return [
         replace(row, fields={**row.fields, "joined": other.fields}) for row, other in zip(rows, others, strict=True)
     ]
+
+
+def _replace_ids(rows: Sequence[Row], by_id: Mapping[str, str]) -> list[Row]:
+    """Return rows of one file in whose fields of ids stands what the objects with these ids hold."""
+    found: dict[str, dict[Any, Any]] = {}
+    replaced = []
+    for row in rows:
+        fields = dict(row.fields)
+        for field, target in by_id.items():
+            listed, _, name = target.partition(".")
+            try:
+                if target not in found:
+                    found[target] = {entry["id"]: entry[name] for entry in row.fields[listed]}
+                ids = fields[field]
+                fields[field] = [found[target][id_] for id_ in ids] if isinstance(ids, list) else found[target][ids]
+            except (KeyError, TypeError) as error:
+                expected = f"expected ids of the objects in {listed!r}, each with an id and {name!r}"
+                raise field_fault(row.where, field, expected, fields.get(field)) from error
+        replaced.append(replace(row, fields=fields))
+    return replaced
 
 
 def _unpack_lists(row: Row, lists: Sequence[str], lines: Sequence[str]) -> Row:
@@ -543,6 +643,10 @@ class _Filler:
             else (f"{under}/{image}" if under else image)
             for image in self.all(templates)
         )
+
+    def part(self, box: str | None) -> str:
+        """Return what follows the reference of an image of which only the box in that field is shown."""
+        return "#" + ",".join(map(str, read_box(self.row, box, self.place))) if box else ""
 
     def tags(self, templates: Mapping[str, str]) -> dict[str, str]:
         tags = {tag: self.text(template) for tag, template in templates.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -15,6 +16,9 @@ Kinds = dict[str, type]
 
 _FIELD = re.compile(r"\{(?P<path>[^{}|:]+)(?:\|(?P<change>\w+))?(?::0(?P<width>\d{1,2}))?\}")
 _ALONE = re.compile(r"\{[^{}|:]+\}")
+
+#: No picture has as many pixels to a side.
+_FAR = 1_000_000
 
 _NAMES = {str: "text", int: "a whole number"}
 
@@ -29,11 +33,15 @@ _CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "start": lambda text: text.partition("_")[0],
         "after": lambda text: text.partition(": ")[2] or text,
         "truth": str,
+        "count": str,
     }
 )
 
 #: The change that takes JSON's true and false, as words; every other field refuses them.
 _TRUTH = "truth"
+
+#: The change that takes a list, to the number of its entries.
+_COUNT = "count"
 
 #: The suffix of a field that holds Python's writing of a list of texts, as pandas saves a column of lists in a CSV
 #: file.
@@ -82,7 +90,8 @@ def fill(template: str, row: object, place: str, kinds: Kinds | None = None) -> 
     `{caption}` is a key, `{options.2}` the third of a list, `{image_id:012}` a number of 12 digits, `{url|name}` the
     last part of a path (also `folder`, the first, `stem`, the last without its suffix, `lower`, and of a text with
     underscores `series`, the part before the last one, `end`, the part after it, and `start`, the part before the
-    first; `after` is the part after the first colon); `{label|truth}` is JSON's true or false.
+    first; `after` is the part after the first colon); `{label|truth}` is JSON's true or false; `{foils|count}` is the
+    number of a list's entries.
 
     >>> fill("a photo of {objects.0}", {"objects": ["a cup", "a cat"]}, "a.json: row 0")
     'a photo of a cup'
@@ -96,7 +105,7 @@ def fill_all(templates: str | list[str], row: object, place: str, kinds: Kinds |
     """Return one text for each template; a template that is a field alone may stand for a list.
 
     Alone, `{keys}` is a list if the row has one, or writes one as a text. `{negatives|list}`, alone or among others, is
-    a list that a table holds as a text, in Python's writing. It is read, never run.
+    a list, or one that a table holds as a text, in Python's writing. That is read, never run.
 
     >>> fill_all("{keys}", {"keys": ["a cup", "a cat"]}, "a.json: row 0")
     ('a cup', 'a cat')
@@ -131,9 +140,24 @@ def _fill_one(template: str, row: object, place: str, kinds: Kinds | None) -> tu
     if listed is None:
         return (fill(template, row, place, kinds),)
     path = listed["path"]
-    texts = read_list(_look_up(row, path, place), path, place)
+    value = _look_up(row, path, place)
+    texts = value if isinstance(value, list) and value else read_list(value, path, place)
     by_place = {str(k): text for k, text in enumerate(texts)}
     return tuple(fill(f"{{{k}}}", by_place, f"{place}: field {path!r}") for k in by_place)
+
+
+def read_box(row: object, path: str, place: str) -> tuple[int, int, int, int]:
+    """Return the whole pixels, x, y, width and height, that a row's box of these four numbers touches.
+
+    >>> read_box({"bbox": [1.5, 2, 3, 4.2]}, "bbox", "a.json: row 0")
+    (1, 2, 4, 5)
+    """
+    box = _look_up(row, path, place)
+    numbers = isinstance(box, list) and all(isinstance(n, int | float) and abs(n) < _FAR for n in box)
+    if not numbers or len(box) != 4 or min(box[2:]) <= 0:
+        raise field_fault(place, path, "expected a box, the numbers x, y, width and height", box)
+    left, top = math.floor(box[0]), math.floor(box[1])
+    return left, top, math.ceil(box[0] + box[2]) - left, math.ceil(box[1] + box[3]) - top
 
 
 def read_list(value: object, path: str, place: str) -> list[str]:
@@ -170,6 +194,8 @@ def _parse_list(value: object) -> list[str]:
 def _text_value(field: re.Match[str], row: object, place: str, kinds: Kinds | None) -> str:
     path = field["path"]
     value = _look_up(row, path, place)
+    if isinstance(value, list) and field["change"] == _COUNT:
+        value = len(value)
     if isinstance(value, bool) and field["change"] == _TRUTH:
         value = str(value).lower()
     if isinstance(value, float) and value.is_integer():
