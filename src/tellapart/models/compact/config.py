@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tellapart.data.rows import read_object
 from tellapart.data.strict_json import read_whole
 from tellapart.data.validation import validate_table
-from tellapart.errors import DataError, ModelError, first_line
+from tellapart.errors import DataError, ModelError
+from tellapart.models.tokenizer_file import Channels, open_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -23,8 +24,6 @@ PAD = "[PAD]"
 _MODEL_TYPE = "compact"
 
 _Whole = Annotated[int, Field(ge=1, le=4096)]
-#: A number for R, G and B.
-Channels = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON has lists
 
 
 class CompactConfig(BaseModel):
@@ -101,20 +100,4 @@ def read_tokenizer(folder: Path, config: CompactConfig) -> Tokenizer:
     tokenizer = open_tokenizer(path, read_whole(path, error=ModelError), config.context_length, PAD)
     if tokenizer.token_to_id(PAD) != 0:
         raise ModelError(f"{path}: its token 0 must be {PAD!r}, which pads short texts")
-    return tokenizer
-
-
-def open_tokenizer(path: Path, content: bytes, length: int, pad: str) -> Tokenizer:
-    """Open the content of a file of the tokenizers library, which cuts and pads every text to `length` tokens."""
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_str(content.decode())
-    except Exception as error:  # the library raises bare Exception
-        raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
-    number = tokenizer.token_to_id(pad)
-    if number is None:
-        raise ModelError(f"{path} has no token {pad!r} that pads short texts: the pad_token of an ONNX config.json")
-    tokenizer.enable_truncation(length)
-    tokenizer.enable_padding(length=length, pad_id=number, pad_token=pad)
     return tokenizer

@@ -18,7 +18,6 @@ from tellapart.data.scores import ScoreKind
 from tellapart.data.strict_json import decode_text, parse_json, read_whole
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, ModelError, first_line, quote
-from tellapart.models.compact.config import Channels, open_tokenizer
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.onnx.file_format import external_tensors, weight_count
 from tellapart.models.onnx.runtime import import_onnxruntime
@@ -26,6 +25,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.store.batches import available_cores
+from tellapart.models.tokenizer_file import Channels, open_tokenizer
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
