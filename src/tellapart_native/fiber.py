@@ -156,6 +156,10 @@ class FiberCosine(Fiber):
         """Return float `(batch, dimensions)`."""
         return (unit_vectors(self.text_vectors(*super().texts(ids, mask))),)
 
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Return the cosines of pairs, `(batch, 1)`."""
+        return (images[0] * texts[0]).sum(-1, keepdim=True)
+
 
 class FiberCaptioner(Writer, Fiber):
     """A captioner's file: the image tower runs alone, and RoBERTa reads it as a decoder.

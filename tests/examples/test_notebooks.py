@@ -102,8 +102,9 @@ def test_a_fresh_environment_installs_and_runs_a_whole_notebook(tmp_path: Path) 
     line = [str(python), str(tmp_path / "cell.py")]
     done = subprocess.run(line, cwd=tmp_path / "work", env=clean, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert str(tmp_path / "fresh") in (tmp_path / "work" / "found.txt").read_text()
-    assert (tmp_path / "work" / "runs" / "mine" / "results.json").is_file()
+    made = tmp_path / "work" / "tellapart-notebook"
+    assert str(tmp_path / "fresh") in (made / "found.txt").read_text()
+    assert (made / "runs" / "mine" / "results.json").is_file()
 
 
 def test_there_are_four_notebooks_and_the_page_on_python_links_to_each() -> None:

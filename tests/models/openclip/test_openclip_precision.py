@@ -67,7 +67,7 @@ def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
         "float32": replace(settings, dtype="float32", check=None),
     }
     with EmbeddingStore(None) as store:
-        folders = {key: run(each, tmp_path / key, store=store) for key, each in chosen.items()}
+        folders = {key: [*run(each, tmp_path / key, store=store)] for key, each in chosen.items()}
     results = {key: read_result(each[0]) for key, each in folders.items()}
     records = {key: next(iter(each.benchmarks.values())) for key, each in results.items()}
     taken, refused = (records[key].precision for key in ("taken", "refused"))
