@@ -19,7 +19,6 @@ from tellapart.diagnosis.item_analysis import (
     FamilyGiven,
     ItemAnalysis,
     ItemOutcomes,
-    ItemRow,
     analyse_items,
     list_families,
     list_score_files,
@@ -36,10 +35,11 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import find_runs, write_text_file
 from tellapart.records.zipped import run_folders, unpacked
 from tellapart.report.curves import curve_lines, curve_tables, draw_thresholds
-from tellapart.report.frame import Frame, Shown
+from tellapart.report.frame import Frame, Shown, columns_of
 from tellapart.report.image_sources import ImageSources
 from tellapart.report.item_page import analysis_lines, analysis_tables, make_item_page
 from tellapart.report.plots.style import write_picture
+from tellapart.report.printing import print_verifications
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.show import check_report
 from tellapart.report.terminal import print_lines, print_tables
@@ -143,26 +143,23 @@ class ItemsAnalysed(Shown, Frame):
     def __init__(self, record: ItemAnalysis, outcomes: ItemOutcomes) -> None:
         self.record, self.outcomes = record, outcomes
         tags = sorted({tag for row in record.items for tag in row.tags})
-        names = [name for name in ItemRow.model_fields if name != "tags"]
-        columns = {name: [getattr(row, name) for row in record.items] for name in names}
+        columns = columns_of(row.model_dump(exclude={"tags"}) for row in record.items)
         columns |= {f"tag:{tag}": [row.tags.get(tag, "") for row in record.items] for tag in tags}
         super().__init__(columns, shown=analysis_tables(record))
 
     def show(self) -> None:
         """Print it as `tellapart items` does."""
-        by_field: dict[str, list[str]] = {}
-        for system, field in self.outcomes.fields.items():
-            by_field.setdefault(field, []).append(system)
-        print_lines(*(plain(f"{join_names(names)}: read from field {field}") for field, names in by_field.items()))
+        fields = self.outcomes.fields
+        for read in dict.fromkeys(fields.values()):
+            systems = join_names([system for system, field in fields.items() if field == read])
+            print_lines(plain(f"{systems}: read from field {read}"))
         print_tables(*self.tables())
         print_lines(*analysis_lines(self.record))
 
     def to_csv(self) -> str:
         """Return a line for each item, under the columns' names."""
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(zip(*self.columns.values(), strict=True))
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *zip(*self.columns.values(), strict=True)])
         return text.getvalue()
 
 
@@ -289,8 +286,8 @@ class CurvesFitted(Shown, Frame):
 
     def __init__(self, record: Curves) -> None:
         self.record = record
-        columns = {name: [getattr(row, name) for row in record.curves] for name in _CURVE_COLUMNS}
-        super().__init__(columns, shown=curve_tables(record))
+        rows = ({name: getattr(row, name) for name in _CURVE_COLUMNS} for row in record.curves)
+        super().__init__(columns_of(rows), shown=curve_tables(record))
 
     def show(self) -> None:
         """Print it as `tellapart curve` does."""
@@ -361,13 +358,14 @@ class Explained(Frame):
 
     def __init__(self, record: Why, by: str | None = None) -> None:
         self.record, self._by = record, by
-        rows = [
-            (row.model, row.benchmark, name, value.value, most.value, value.low, most.high, value.n)
-            for row in record.rows
-            for name, value, most in row.bounds()
-        ]
-        names = ("model", "benchmark", "what", "value", "at_most", "low", "high", "n")
-        super().__init__({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
+        super().__init__(
+            columns_of(
+                {"model": row.model, "benchmark": row.benchmark, "what": name, "value": value.value}
+                | {"at_most": most.value, "low": value.low, "high": most.high, "n": value.n}
+                for row in record.rows
+                for name, value, most in row.bounds()
+            )
+        )
 
     def show(self) -> None:
         """Print it as `tellapart why` does."""
@@ -375,9 +373,6 @@ class Explained(Frame):
 
 
 _FACT_COLUMNS = ("benchmark", "fact", "state", "recorded", "measured", "why")
-
-#: Facts that are equal, named if they are so few; and lines of a run.
-_MOST_EQUAL, _MOST_LINES = 3, 40
 
 
 def verify(*runs: PathGiven, scores: PathGiven | Sequence[PathGiven] = ()) -> Verified:
@@ -435,9 +430,13 @@ class Verified(Shown, Frame):
 
     def __init__(self, runs: Sequence[Verification]) -> None:
         self.runs = tuple(runs)
-        rows = [(one.run, one.model, check) for one in self.runs for check in one.checks]
-        columns: dict[str, list[Any]] = {"run": [run for run, *_ in rows], "model": [model for _, model, _ in rows]}
-        super().__init__(columns | {name: [getattr(check, name) for *_, check in rows] for name in _FACT_COLUMNS})
+        super().__init__(
+            columns_of(
+                {"run": run.run, "model": run.model} | {name: getattr(check, name) for name in _FACT_COLUMNS}
+                for run in self.runs
+                for check in run.checks
+            )
+        )
 
     @property
     def passed(self) -> bool:
@@ -460,28 +459,4 @@ class Verified(Shown, Frame):
 
     def show(self) -> None:
         """Print it as `tellapart verify` does."""
-        for run in self.runs:
-            print_lines(*map(plain, _describe_run(run)))
-
-
-def _describe_run(run: Verification) -> list[str]:
-    """Return a line of counts, and below it everything that is not equal: what one reason is of, in one line."""
-    equal = [check.fact for check in run.checks if check.state == "equal"]
-    names = f" ({', '.join(equal)})" if 0 < len(equal) <= _MOST_EQUAL else ""
-    counts = f"{len(equal)} equal{names}, {run.count('different')} different"
-    by_reason: dict[tuple[str, str], list[str]] = {}
-    for check in run.checks:
-        if check.state == "different":
-            numbers = [f"{value:.12g}" if value is not None else "none" for value in (check.recorded, check.measured)]
-            both = f"recorded {numbers[0]}, measured {numbers[1]} in " if numbers != ["none", "none"] else ""
-            by_reason[check.benchmark, f"{check.fact}: different: {both}{check.why}"] = []
-        elif check.state != "equal":
-            by_reason.setdefault((check.benchmark, f"cannot be checked: {check.why}"), []).append(check.fact)
-    lines = [
-        ": ".join(filter(None, (benchmark, join_names(facts), reason)))
-        for (benchmark, reason), facts in by_reason.items()
-    ]
-    more = [f"  ... {len(lines):,} lines in all"] if len(lines) > _MOST_LINES else []
-    head = f"{run.run} ({run.model}): {counts}, {run.count('cannot be checked')} cannot be checked"
-    unknown = f"  not known: {'; '.join(run.unknown)}"
-    return [head, *(f"  {line}" for line in lines[:_MOST_LINES]), *more, unknown]
+        print_verifications(self.runs)

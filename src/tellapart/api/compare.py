@@ -18,7 +18,7 @@ from tellapart.evaluation.compare import (
 )
 from tellapart.evaluation.systems import choose_models
 from tellapart.records.zipped import run_folders
-from tellapart.report.frame import Frame, Shown
+from tellapart.report.frame import Frame, Shown, columns_of
 from tellapart.report.printing import print_comparison, print_models
 
 if TYPE_CHECKING:
@@ -118,11 +118,13 @@ class Compared(Shown, Frame):
 
     def __init__(self, record: ModelsComparison, left_out: Sequence[str] = ()) -> None:
         self.record, self.left_out = record, tuple(left_out)
-        rows = [
-            (pair.a, pair.b, *(getattr(row, key) for key in _COLUMNS)) for pair in record.pairs for row in pair.rows
-        ]
-        names = ("model_a", "model_b", *_COLUMNS)
-        super().__init__({name: [row[k] for row in rows] for k, name in enumerate(names)})
+        super().__init__(
+            columns_of(
+                {"model_a": pair.a, "model_b": pair.b} | {name: getattr(row, name) for name in _COLUMNS}
+                for pair in record.pairs
+                for row in pair.rows
+            )
+        )
 
     @property
     def models(self) -> list[str]:

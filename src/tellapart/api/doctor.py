@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -40,19 +40,6 @@ _NEED = re.compile(r"""([\w.-]+).*;.*\bextra == ['"]([\w-]+)['"].*""")
 
 
 @dataclass(frozen=True, slots=True)
-class Extra:
-    """An extra, what it adds, and its packages that are missing.
-
-    >>> Extra("ray", "runs on a Ray cluster", ("ray",)).missing
-    ('ray',)
-    """
-
-    name: str
-    adds: str
-    missing: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Installation:
     """What `doctor` sees; `show()` prints it on one screen.
 
@@ -65,7 +52,7 @@ class Installation:
         cache: the folder of vectors and scores that runs keep.
         cache_bytes: of its files.
         hub: the address of the Hugging Face hub, and whether it answers.
-        extras: all but those for work on tellapart itself.
+        extras: `name`, what it `adds`, and packages that are `missing`, of all but those for work on tellapart itself.
     """
 
     version: str
@@ -76,31 +63,24 @@ class Installation:
     cache: str
     cache_bytes: int
     hub: str
-    extras: tuple[Extra, ...]
+    extras: tuple[dict[str, Any], ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the attributes as JSON has them."""
         return asdict(self)
 
     def show(self) -> None:
-        """Print the facts, then each extra with what is missing."""
-        facts = [
-            ("tellapart", f"{self.version} in {self.folder}"),
-            ("Python", self.python),
-            ("system", self.system),
-            ("device", self.device),
-            ("cache", f"{self.cache}, {self.cache_bytes / 1e6:.1f} MB"),
-            ("hub", self.hub),
-        ]
-        rows = [(extra.name, extra.adds, _state(extra)) for extra in self.extras]
+        """Print it as `tellapart doctor` does."""
+        facts = [("tellapart", f"{self.version} in {self.folder}")]
+        facts += [(name, getattr(self, name.lower())) for name in ("Python", "system", "device", "hub")]
+        facts += [("cache", f"{self.cache}, {self.cache_bytes / 1e6:.1f} MB")]
+        rows = [(extra["name"], extra["adds"], _write_missing(**extra)) for extra in self.extras]
         print_tables(table("", "", rows=facts, folds=True), table("extra", "adds", "here", rows=rows, folds=True))
 
 
-def _state(extra: Extra) -> str:
-    if not extra.missing:
-        return "installed"
-    names, more = ", ".join(extra.missing[:3]), len(extra.missing) - 3
-    return f'missing: {names}{f" and {more} more" if more > 0 else ""}; pip install "tellapart[{extra.name}]"'
+def _write_missing(name: str, missing: Sequence[str], **_: str) -> str:
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return f'missing: {", ".join(missing[:3])}{more}; pip install "tellapart[{name}]"' if missing else "installed"
 
 
 def doctor(cache: PathGiven | None = None) -> Installation:
@@ -113,53 +93,47 @@ def doctor(cache: PathGiven | None = None) -> Installation:
         StoreError: the cache was written by a newer version, or cannot be read.
 
     >>> getfixture("monkeypatch").setenv("HF_HUB_OFFLINE", "1")
-    >>> doctor(getfixture("tmp_path")).extras[0].adds
+    >>> doctor(getfixture("tmp_path")).extras[0]["adds"]
     'models of open_clip and transformers'
     """
     package = importlib.metadata.distribution("tellapart")
-    listed = cache_ls(cache)
+    listed, needs = cache_ls(cache), package.requires or []
     return Installation(
         version=package.version,
         folder=str(Path(__file__).parents[1]),
         python=f"{platform.python_version()} in {sys.executable}",
         system=f"{platform.platform(terse=True)}, {platform.machine()}, {os.cpu_count()} cores",
-        device=_device(),
+        device=_ask("torch", "models", _describe_device),
         cache=listed["folder"],
         cache_bytes=sum(listed["bytes"].values()),
-        hub=_ask_hub(),
-        extras=tuple(_find_extras(package.requires or [])),
+        hub=_ask("huggingface_hub", "hub", _describe_hub),
+        extras=tuple({"name": name, "adds": EXTRAS[name], "missing": _find_missing(needs, name)} for name in EXTRAS),
     )
 
 
-def _find_extras(requirements: list[str]) -> list[Extra]:
-    needs: dict[str, list[str]] = {name: [] for name in EXTRAS}
-    for requirement in requirements:
-        if (parts := _NEED.fullmatch(requirement)) and parts[2] in needs:
-            needs[parts[2]].append(parts[1])
-    return [Extra(name, EXTRAS[name], tuple(filter(_is_missing, names))) for name, names in needs.items()]
+def _find_missing(needs: Iterable[str], extra: str) -> tuple[str, ...]:
+    packages = (parts[1] for parts in map(_NEED.fullmatch, needs) if parts and parts[2] == extra)
+    return tuple(package for package in packages if not _is_installed(package))
 
 
-def _is_missing(package: str) -> bool:
-    with suppress(importlib.metadata.PackageNotFoundError):
-        return not importlib.metadata.version(package)
-    return True
+def _is_installed(package: str) -> bool:
+    return next(iter(importlib.metadata.Distribution.discover(name=package)), None) is not None
 
 
-def _device() -> str:
+def _ask(package: str, extra: str, describe: Callable[[Any], str]) -> str:
     try:
-        torch: Any = require("torch", extra="models")
+        return describe(require(package, extra=extra))
     except MissingDependencyError:
-        return "torch is not installed; models that need it come with tellapart[models]"
+        return f"{package} is not installed; it comes with tellapart[{extra}]"
+
+
+def _describe_device(torch: Any) -> str:
     if torch.cuda.is_available():
         return f"cuda, {torch.cuda.get_device_name()}; torch {torch.__version__}"
     return f"{'mps' if torch.backends.mps.is_available() else 'cpu'}; torch {torch.__version__}"
 
 
-def _ask_hub() -> str:
-    try:
-        hub: Any = require("huggingface_hub", extra="hub")
-    except MissingDependencyError:
-        return "huggingface_hub is not installed; it comes with tellapart[hub]"
+def _describe_hub(hub: Any) -> str:
     token = "a token is set" if hub.get_token() else "no token"
     if hub.constants.HF_HUB_OFFLINE:
         return f"offline: HF_HUB_OFFLINE is set; {token}"

@@ -28,7 +28,7 @@ from tellapart.models.store.content_hash import text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore, decoded_as, filed_as
 from tellapart.records.machine import device_peak, resident_memory
 from tellapart.records.result import Result
-from tellapart.report.frame import Frame
+from tellapart.report.frame import Frame, columns_of
 from tellapart.report.terminal import console, print_lines
 from tellapart.training.dry_run import TRIED_ITEMS, Problems, fit_seconds, join_faults
 
@@ -125,11 +125,7 @@ def plan_run(
                     parts.append({"set": name, "model": names[row], "basis": basis, **news, "seconds": seconds})
     sets = [{"set": ready.benchmark.name, **_count(ready, hashes)} for ready, hashes in opened]
     peak = resident_memory(peak=True) if settings.device == "cpu" else device_peak(settings.device)
-    return RunPlan(str(out), tuple(problems.found), _frame(sets), _frame(parts), opening, peak)
-
-
-def _frame(rows: list[dict[str, Any]]) -> Frame:
-    return Frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {})
+    return RunPlan(str(out), tuple(problems.found), Frame(columns_of(sets)), Frame(columns_of(parts)), opening, peak)
 
 
 def _open_all(

@@ -43,12 +43,13 @@ def ls(
     if what not in _KINDS:
         hint = nearest(what, _KINDS) or ";"
         raise UnknownNameError(f"nothing to list under {what!r}{hint} use benchmarks, models, losses or builders")
-    given = {"task": task, "media": media, "year": year, "language": language}
-    wanted = {name: value for name, value in given.items() if value is not None}
-    if (wanted or data is not None) and what != "benchmarks":
-        typed = wanted if data is None else {"data": str(data), **wanted}
-        named = ", ".join(f"{name}={value!r}" for name, value in typed.items())
+    options = {"data": None if data is None else str(data), "task": task, "media": media}
+    options |= {"year": year, "language": language}
+    wanted = {name: value for name, value in options.items() if value is not None}
+    if wanted and what != "benchmarks":
+        named = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
         raise UnknownNameError(f"{named}: only benchmarks have these; list benchmarks, or leave {named} out")
+    wanted.pop("data", None)
     place = locations(data)
     found = [_describe(_KINDS[what], name, place) for name in names(_KINDS[what])]
     for name, value in wanted.items():
@@ -77,18 +78,17 @@ def _describe(kind: str, name: str, place: Locations) -> dict[str, Any]:
     if kind == "model":
         role = "default" if name == DEFAULT_MODEL else "reference" if name in REFERENCES else "installed"
         row |= {"role": role, "kind": None, "fingerprint": None}
-    elif kind == "benchmark":
-        row = dict.fromkeys((*_ABOUT, "files")) | row
     try:
         if kind == "benchmark":
             return _describe_benchmark(name, place)
-        described: Any = (
-            find_model(name) if kind == "model" else find_loss(name) if kind == "loss" else load(kind, name)
-        )
-        row |= {"kind": described.kind, "fingerprint": described.fingerprint} if kind == "model" else {}
-        documented = described.function if kind == "loss" else described
-        return row | {"about": (documented.__doc__ or "").strip().split("\n")[0]}
+        if kind == "model":
+            described: Any = find_model(name)
+            row |= {"kind": described.kind, "fingerprint": described.fingerprint}
+        else:
+            described = find_loss(name).function if kind == "loss" else load(kind, name)
+        return row | {"about": (described.__doc__ or "").strip().split("\n")[0]}
     except Exception as error:
+        row = dict.fromkeys((*_ABOUT, "files")) | row if kind == "benchmark" else row
         return row | {"title" if kind == "benchmark" else "about": f"cannot be loaded: {error}"}
 
 

@@ -26,7 +26,7 @@ from tellapart.records.run_folder import RESULTS, find_runs, write_text_file
 from tellapart.records.samples import read_samples
 from tellapart.records.zipped import archive_of, unpacked
 from tellapart.report.followed import followed_rows
-from tellapart.report.frame import Frame, Tabled
+from tellapart.report.frame import Frame, Tabled, columns_of
 from tellapart.report.image_sources import ImageSources, data_uri
 from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.show import WrittenReport, on_the_same_items, print_runs, write_run_report
@@ -178,7 +178,7 @@ class Run(Tabled):
             for measured in [system.result.benchmarks[name].metrics]
             for metric in (measured if every else headline(measured) or measured)
         ]
-        return Frame({key: [row[key] for row in rows] for key in rows[0]} if rows else {}, shown=self.tables())
+        return Frame(columns_of(rows), shown=self.tables())
 
     def to_pandas(self) -> Any:
         """Return every metric as a pandas data frame: `table(every=True).to_pandas()`.

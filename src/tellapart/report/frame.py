@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -129,6 +129,12 @@ class Frame(Tabled):
         ]
         rows += [[f"... {len(self):,} rows in all"]] if len(self) > _SHOWN else []
         return [table(*self.columns, numbers_from=first, title=self.title or None, rows=rows)]
+
+
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns of rows that have the same names."""
+    listed = list(rows)
+    return {name: [row[name] for row in listed] for name in (listed[0] if listed else ())}
 
 
 def text_of(tables: Sequence[Table]) -> str:

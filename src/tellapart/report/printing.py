@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from tellapart.data.scores import join_names
 from tellapart.errors import plain
 from tellapart.evaluation.compare import (
     ALPHA,
@@ -37,10 +38,14 @@ if TYPE_CHECKING:
     from tellapart.diagnosis.parity import Parity
     from tellapart.evaluation.check import Gate
     from tellapart.evaluation.gap import Gaps
+    from tellapart.evaluation.verify import Verification
 
 
 #: Names of the columns of every comparison, after those that name a row's subject.
 _COMPARED = ("a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable")
+
+#: Facts of a verified run that are equal, named if they are so few; and its lines.
+_MOST_EQUAL, _MOST_LINES = 3, 40
 
 #: Letters of a first heading beyond which a table is too wide for a terminal.
 _LONGEST_HEAD = 24
@@ -391,6 +396,35 @@ def print_parity(parity: Parity) -> None:
         print_lines("no step differs by more than rounding")
     else:
         print_lines(f"A and B part at the {first.step}{f': {plain(first.cause)}' if first.cause else ''}")
+
+
+def print_verifications(runs: Iterable[Verification]) -> None:
+    """Print what `verify` found."""
+    for run in runs:
+        print_lines(*map(plain, _describe_run(run)))
+
+
+def _describe_run(run: Verification) -> list[str]:
+    """Return a line of counts, and below it everything that is not equal: what one reason is of, in one line."""
+    equal = [check.fact for check in run.checks if check.state == "equal"]
+    names = f" ({', '.join(equal)})" if 0 < len(equal) <= _MOST_EQUAL else ""
+    counts = f"{len(equal)} equal{names}, {run.count('different')} different"
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for check in run.checks:
+        if check.state == "different":
+            numbers = [f"{value:.12g}" if value is not None else "none" for value in (check.recorded, check.measured)]
+            both = f"recorded {numbers[0]}, measured {numbers[1]} in " if numbers != ["none", "none"] else ""
+            by_reason[check.benchmark, f"{check.fact}: different: {both}{check.why}"] = []
+        elif check.state != "equal":
+            by_reason.setdefault((check.benchmark, f"cannot be checked: {check.why}"), []).append(check.fact)
+    lines = [
+        ": ".join(filter(None, (benchmark, join_names(facts), reason)))
+        for (benchmark, reason), facts in by_reason.items()
+    ]
+    more = [f"  ... {len(lines):,} lines in all"] if len(lines) > _MOST_LINES else []
+    head = f"{run.run} ({run.model}): {counts}, {run.count('cannot be checked')} cannot be checked"
+    unknown = f"  not known: {'; '.join(run.unknown)}"
+    return [head, *(f"  {line}" for line in lines[:_MOST_LINES]), *more, unknown]
 
 
 def print_gaps(gaps: Gaps) -> None:
