@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import ModelError
 
-__all__ = ["dot_products", "normalise"]
+__all__ = ["dot_products", "late_interaction", "normalise"]
 
 
 def normalise(vectors: NDArray[np.float32], model: str | None = None, dtype: str = "") -> NDArray[np.float32]:
@@ -52,3 +52,20 @@ def dot_products(images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDA
     products = images.astype(np.float64)[..., :, None, :] * texts.astype(np.float64)[..., None, :, :]
     sums: NDArray[np.float32] = products.sum(axis=-1).astype(np.float32)
     return sums
+
+
+def late_interaction(image: NDArray[np.float64], text: NDArray[np.float64], rule: str) -> float:
+    """Return the score of an image's token vectors `(n, dimensions)` and a text's `(m, dimensions)`, in float64.
+
+    `maxsim` finds the nearest of the image's vectors for each vector of the text, and sums their dot products (ColBERT,
+    2020, eq. 3); `meanmaxsim` takes the mean. `filip` takes the mean of both directions' means (FILIP, 2021, eq. 5).
+
+    >>> image, text = np.eye(3), np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.0]])
+    >>> [late_interaction(image, text, rule) for rule in ("maxsim", "meanmaxsim", "filip")]
+    [1.5, 0.75, 0.625]
+    """
+    products = text @ image.T
+    nearest = products.max(axis=1)
+    if rule == "filip":
+        return float(nearest.mean() + products.max(axis=0).mean()) / 2
+    return float(nearest.mean() if rule == "meanmaxsim" else nearest.sum())

@@ -45,6 +45,9 @@ GENERATIVE: Mapping[str, str] = MappingProxyType(
     )
 )
 
+#: Readings of models with a vector for each token, and their loader.
+_LATE = dict.fromkeys(("retrieval", "filip"), "tellapart.models.huggingface.late_interaction:load_late")
+
 #: Readings of CLIP-FlanT5; the first is VQAScore's number, as its authors' code computes it.
 _ANSWERS = ("vqa_end", "vqa", "yes_no", "likelihood", "mean_likelihood")
 
@@ -62,6 +65,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         for model_type in [*_DUAL_TYPES, *(name for name in FUSION if name not in _DUAL_TYPES)]
     }
     | {"clip_t5": {reading: GENERATIVE[reading] for reading in _ANSWERS}}
+    | dict.fromkeys(("colpali", "colqwen2", "colmodernvbert"), _LATE)
 )
 
 #: End of an architecture's name -> its default reading.

@@ -28,6 +28,7 @@ from tellapart.models.huggingface.files import (
     refuse_other_shards,
     tokenizer_facts,
 )
+from tellapart.models.huggingface.late_interaction import score_tokens
 from tellapart.models.huggingface.towers import pool_at_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
@@ -43,7 +44,7 @@ from tellapart.models.torch.backend import (
     runtime,
     weights_fingerprint,
 )
-from tellapart.models.torch.dual_encoder import TorchDual, Towers, batch_key
+from tellapart.models.torch.dual_encoder import TorchDual, Towers, batch_key, join_samples
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -116,7 +117,7 @@ class Library:
 
         def compute(batch: Sequence[Features]) -> Iterable[Any]:
             with forward(self.source, self.model):
-                return read(self.model(_collate_batch(batch, self.where), **options))
+                return read(self.model(join_samples(batch, self.where), **options))
 
         return run_grouped(samples, batch_key, self.size, compute)
 
@@ -130,17 +131,6 @@ class Library:
             facts = json.dumps(settings, sort_keys=True, default=str)
             self._identity = weights_fingerprint(self.model, type(self.model).__name__, self.where.dtype, facts)
         return f"tellapart:sentence-transformers:{reading}:1:{self._identity}"
-
-
-def _collate_batch(batch: Sequence[Features], place: Runtime) -> dict[str, Any]:
-    """Join samples, each a batch of one, on the device; constants are the same in all of them."""
-    torch = import_torch()
-    inputs = dict(batch[0])
-    for name, value in inputs.items():
-        if torch.is_tensor(value):
-            joined = torch.cat([features[name] for features in batch])
-            inputs[name] = joined.to(place.device, place.torch_dtype if joined.is_floating_point() else None)
-    return inputs
 
 
 def as_text(text: str) -> dict[str, Any]:
@@ -232,7 +222,7 @@ def make_dual(library: Library, reading: str = "encode") -> TorchDual:
         reader=_Texts(library, query),
         provenance=library.provenance,
         unit=model.similarity_fn_name == "cosine",
-        collate=_collate_batch,
+        collate=join_samples,
         sizes=_SIZES,
     )
     return TorchDual(towers, fingerprint=library.fingerprint(reading))
@@ -290,26 +280,26 @@ class CrossEncoderScorer:
 
 
 class MultiVectors:
-    """A `MultiVectorEncoder`: texts are queries, images documents, and the score is the model's similarity.
+    """A `MultiVectorEncoder`: texts are queries, images documents.
 
-    MaxSim finds the nearest of the image's vectors for each vector of the text, and sums their dot products; MeanMaxSim
-    takes the mean. Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer`
-    keeps them, encodes each image and each text once, and asks for the pairs' numbers.
+    The reading `retrieval` is the model's similarity, MaxSim or MeanMaxSim; `filip` is FILIP's (`late_interaction`).
+    Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer` keeps them, encodes
+    each image and each text once, and asks for the pairs' numbers.
     """
 
     kind: ScoreKind = "similarity"
 
     def __init__(self, library: Library, reading: str = "retrieval") -> None:
         model = library.model
-        if reading != "retrieval":
-            raise ModelError(f"{library.source}: it has no reading {reading!r}; it has retrieval")
+        if reading not in ("retrieval", "filip"):
+            raise ModelError(f"{library.source}: it has no reading {reading!r}; it has retrieval, filip")
         if model.similarity_fn_name not in ("maxsim", "meanmaxsim"):
             raise ModelError(
                 f"{library.source}: its similarity is {model.similarity_fn_name!r}; maxsim and meanmaxsim are read here"
             )
         self.name, self.fingerprint = library.source, library.fingerprint(reading)
         self.parameters = parameter_count(model)
-        self._mean = model.similarity_fn_name == "meanmaxsim"
+        self._rule = "filip" if reading == "filip" else model.similarity_fn_name
         self._library = library
         self._query, self._document = roles(model)
 
@@ -332,12 +322,7 @@ class MultiVectors:
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""
-        return np.array([self._score_pair(*pair) for pair in zip(images, texts, strict=True)], np.float32)
-
-    def _score_pair(self, image: TorchState, text: TorchState) -> float:
-        document, query = (state.tensors[0].double().cpu().numpy() for state in (image, text))
-        nearest = (query @ document.T).max(axis=1)
-        return float(nearest.mean() if self._mean else nearest.sum())
+        return score_tokens(images, texts, self._rule)
 
 
 def _kept_vectors(outputs: Mapping[str, Any]) -> list[Any]:

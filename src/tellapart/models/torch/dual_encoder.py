@@ -286,3 +286,14 @@ def batch_key(sample: Inputs) -> Hashable:
         else (name, str(value))
         for name, value in sorted(sample.items())
     )
+
+
+def join_samples(batch: Sequence[Inputs], place: Runtime) -> dict[str, Any]:
+    """Join samples, each a batch of one, on the device; constants are the same in all of them."""
+    torch = import_torch()
+    inputs = dict(batch[0])
+    for name, value in inputs.items():
+        if torch.is_tensor(value):
+            joined = torch.cat([features[name] for features in batch])
+            inputs[name] = joined.to(place.device, place.torch_dtype if joined.is_floating_point() else None)
+    return inputs
