@@ -34,7 +34,7 @@ _MARKUP = "<img src=x onerror=alert(1)>"
 #: A value of each option of models that is not its default.
 _GIVEN: dict[str, Any] = {
     "device": "cuda", "dtype": "bfloat16", "reading": "itn", "regions": Path("none.npz"), "texts": "library",
-    "image_size": 384, "tokenizer": Path("none"), "calls": 9, "insecure": True,
+    "image_size": 384, "tokenizer": Path("none"), "calls": 9, "insecure": True, "instruction": "Find it.",
 }  # fmt: skip
 
 

@@ -267,6 +267,14 @@ def families_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def forms_table() -> str:
+    """The forms in which servers are asked for vectors and scores."""
+    from tellapart.models.api.forms import forms
+
+    rows = ["| `--reading` | request | source |", "|---|---|---|"]
+    return "\n".join([*rows, *(f"| `{name}` | `{form.path}` | {form.source} |" for name, form in forms().items())]) + "\n"
+
+
 def speed_table() -> str:
     """The last recorded measurement of whole commands, beside other tools."""
     sys.path.insert(0, str(ROOT / "bench"))
@@ -366,6 +374,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "finding": finding_text,
     "model-names": names_table,
     "families": families_table,
+    "forms": forms_table,
     "speed": speed_table,
     "large": large_table,
     "real-captions": elsewhere("speed_tables", "real_captions_table"),

@@ -23,7 +23,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 #: A value of each option that is not its default.
 GIVEN: dict[str, Any] = {
     "device": "cuda", "dtype": "bfloat16", "reading": "itn", "regions": Path("none.npz"), "texts": "library",
-    "image_size": 384, "tokenizer": Path("none"), "calls": 9, "insecure": True,
+    "image_size": 384, "tokenizer": Path("none"), "calls": 9, "insecure": True, "instruction": "Find it.",
 }  # fmt: skip
 
 #: Options that act on every model, or that no caller gives.

@@ -134,6 +134,7 @@ def evaluate(
     tokenizer: PathGiven | None = None,
     calls: int = 8,
     insecure: bool = False,
+    instruction: str | None = None,
     frames: int | None = None,
     seed: int = 0,
     strict: bool = False,
@@ -190,6 +191,7 @@ def evaluate(
         tokenizer: the folder of their tokenizer, if not beside the file or on the hub.
         calls: requests in flight at once, to a server (`api:`).
         insecure: ask a server (`api:`) of another machine over plain http, too.
+        instruction: to an embedder or a reranker that reads one, in place of its default (`st:`, and forms of `api:`).
         frames: of each video, evenly spread; the set's number, or 8, if not given.
         seed: of the bootstrap, and of models that draw.
         strict: refuse files that hold another number of records than the benchmark as published.
@@ -229,7 +231,7 @@ def evaluate(
         batch_size=batch_size, device=device, dtype=dtype, check=check, flips=flips, reading=reading, texts=texts,
         regions=None if regions is None else as_path(regions, "regions"), image_size=image_size, calls=calls,
         tokenizer=None if tokenizer is None else as_path(tokenizer, "tokenizer"), insecure=insecure, frames=frames,
-        seed=seed, strict=strict, place=place,
+        instruction=instruction, seed=seed, strict=strict, place=place,
     )  # fmt: skip
     follower = _as_follower(follow, every, until, models, settings.names)
     if models is not None and follower is None:

@@ -103,6 +103,7 @@ class Settings:
     tokenizer: Path | None = None
     calls: int = 8
     insecure: bool = False
+    instruction: str | None = None
     frames: int | None = None
     seed: int = 0
     strict: bool = False

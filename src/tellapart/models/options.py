@@ -34,6 +34,7 @@ MEANT_FOR: Mapping[str, str] = MappingProxyType(
         "tokenizer": _AUTHORS,
         "calls": "models on a server (api:)",
         "insecure": "models on a server (api:)",
+        "instruction": "embedders and rerankers: st:, and request forms of servers (api:) with a place for one",
     }
 )
 
@@ -56,6 +57,7 @@ class ModelOptions:
         answers: the file of a server's answers; in memory if None.
         calls: requests in flight at once, to a server.
         insecure: ask a server of another machine over plain http, too.
+        instruction: to an embedder or a reranker, in place of its default.
         auto: the dtype was chosen by a run, and a model need not take it.
 
     Raises:
@@ -73,6 +75,7 @@ class ModelOptions:
     answers: Path | None = field(default=None, repr=False)  # no number depends on the place of the file
     calls: int = 8
     insecure: bool = False
+    instruction: str | None = None
     auto: bool = False
 
     def __post_init__(self) -> None:

@@ -12,19 +12,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny_generative
 from json_handler import JsonHandler
 from PIL import Image
 
 import tellapart
 from facts import raises
 from tellapart.data.pairset import PairSet
+from tellapart.diagnosis.parity import compare_doors
 from tellapart.errors import ModelError
 from tellapart.models.api import connection
-from tellapart.models.api.load import ServedEncoder
+from tellapart.models.api.forms import ServedEncoder, forms
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.models.torch.backend import import_torch
 
 
 class PoolingServer(ThreadingHTTPServer):
@@ -34,6 +37,8 @@ class PoolingServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.encoder, self.reranker = encoder, reranker
         self.asked: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[Any] = []
         self.left = 10**6  # requests that are answered before the server refuses all
         self.wrong: Any = None  # in place of an answer
         self.entry = {"id": "pooled"}
@@ -52,6 +57,7 @@ class _Handler(JsonHandler):
 
     def answer_post(self, body: dict[str, Any]) -> None:
         with self.server.lock:
+            self.server.headers.append(self.headers)
             self.server.asked.append(self.path)
             number = len(self.server.asked)
             self.server.left -= 1
@@ -60,26 +66,69 @@ class _Handler(JsonHandler):
         elif number % 3 == 0:
             self.reply(503, {"error": "busy"})
         else:
-            assert body["model"] == "pooled"
-            self.reply(200, self.server.wrong or {"/v1/embeddings": self.embed, "/score": self.score}[self.path](body))
-
-    def embed(self, body: dict[str, Any]) -> dict[str, Any]:
-        [message] = body["messages"]
-        [part] = message["content"]
-        encoder = self.server.encoder
-        rows = encoder.encode_texts([part["text"]]) if "text" in part else encoder.encode_images([decode_part(part)])
-        return {"data": [{"index": 0, "embedding": (3 * rows[0]).tolist()}]}
-
-    def score(self, body: dict[str, Any]) -> dict[str, Any]:
-        images = [decode_part(part) for part in body["text_2"]["content"]]
-        values = self.server.reranker.score_pairs(images, [body["text_1"]] * len(images))
-        return {"data": [{"index": k, "score": float(value)} for k, value in enumerate(values)][::-1]}
+            assert body["model"] in {"pooled", "models/pooled"}
+            answer, ask = ANSWERS[self.path]
+            self.reply(200, self.server.wrong or answer(ask(self.server, body)))
 
 
-def decode_part(part: dict[str, Any]) -> np.ndarray:
-    kind, _, data = part["image_url"]["url"].partition(",")
+def decode_picture(url: str) -> np.ndarray:
+    kind, _, data = url.partition(",")
     assert kind == "data:image/png;base64"
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
+
+
+def read_part(part: Any) -> str | np.ndarray:
+    """The text or the picture of a part, in whatever form."""
+    if isinstance(part, str):
+        return decode_picture(part) if part.startswith("data:") else part
+    if "text" in part:
+        return str(part["text"])
+    if "inline_data" in part:
+        assert part["inline_data"]["mime_type"] == "image/png"
+        return decode_picture("data:image/png;base64," + part["inline_data"]["data"])
+    url = part.get("image") or part.get("image_base64") or part["image_url"]["url"]
+    return decode_picture(url)
+
+
+def embed(server: PoolingServer, body: dict[str, Any]) -> list[float]:
+    """The vector of the only part of a request, of length three."""
+    server.bodies.append(body)
+    if "messages" in body:
+        [part] = next(message for message in body["messages"] if message["role"] == "user")["content"]
+    elif "content" in body:
+        [part] = body["content"]["parts"]
+    elif "inputs" in body:
+        [entry] = body["inputs"]
+        [part] = entry["content"]
+    else:
+        [part] = body["input"]
+    sample = read_part(part)
+    encoder, roles = server.encoder, {message["role"]: message["content"] for message in body.get("messages", ())}
+    encoder.prompt = roles["system"][0]["text"] if "system" in roles else None
+    rows = encoder.encode_texts([sample]) if isinstance(sample, str) else encoder.encode_images([sample])
+    return [float(number) for number in 3 * rows[0]]
+
+
+def rank(server: PoolingServer, body: dict[str, Any]) -> list[float]:
+    text = next(body[name] for name in ("text_1", "queries", "query") if name in body)
+    documents = body.get("text_2") or body["documents"]
+    images = [read_part(part) for part in (documents["content"] if isinstance(documents, dict) else documents)]
+    return [float(value) for value in server.reranker.score_pairs(images, [text] * len(images))]
+
+
+def listed(name: str, values: list[Any]) -> list[dict[str, Any]]:
+    """Entries with their index, the last first."""
+    return [{"index": k, name: value} for k, value in enumerate(values)][::-1]
+
+
+ANSWERS: dict[str, tuple[Any, Any]] = {
+    "/v1/embeddings": (lambda vector: {"data": listed("embedding", [vector])}, embed),
+    "/v1/multimodalembeddings": (lambda vector: {"data": listed("embedding", [vector])}, embed),
+    "/v1/embed": (lambda vector: {"embeddings": {"float": [vector]}}, embed),
+    "/v1/models/pooled:embedContent": (lambda vector: {"embedding": {"values": vector}}, embed),
+    "/score": (lambda scores: {"data": listed("score", scores)}, rank),
+    "/v1/rerank": (lambda scores: {"results": listed("relevance_score", scores)}, rank),
+}
 
 
 @pytest.fixture
@@ -95,18 +144,69 @@ def served(histogram: Any, fusion: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
         thread.join()
 
 
-def open_model(server: PoolingServer, reading: str | None) -> Any:
-    return find_model(f"api:{server.url}", ModelOptions(reading=reading, calls=3))
+def open_model(server: PoolingServer, reading: str | None, **options: Any) -> Any:
+    return find_model(f"api:{server.url}#pooled", ModelOptions(reading=reading, calls=3, **options))
 
 
-@pytest.mark.parametrize("reading", ["embeddings", "score"])
+PATHS = {
+    "embeddings": "/v1/embeddings",
+    "embeddings_qwen3_vl": "/v1/embeddings",
+    "embeddings_input": "/v1/embeddings",
+    "embeddings_jina": "/v1/embeddings",
+    "embeddings_voyage": "/v1/multimodalembeddings",
+    "embeddings_cohere": "/v1/embed",
+    "embeddings_gemini": "/v1/models/pooled:embedContent",
+    "score": "/score",
+    "score_queries": "/score",
+    "rerank": "/v1/rerank",
+}
+
+
+@pytest.mark.parametrize("reading", PATHS)
 def test_a_server_gets_the_scores_of_its_model_in_memory(served: PoolingServer, pairs: PairSet, reading: str) -> None:
-    local = {"embeddings": served.encoder, "score": served.reranker}[reading]
+    local = served.encoder if reading.startswith("embeddings") else served.reranker
     values = score(open_model(served, reading), pairs, store=EmbeddingStore(None), batch_size=5).scores.values
     expected = score(local, pairs, store=EmbeddingStore(None)).scores.values
     assert np.abs(values - expected).max() < 1e-6
-    assert set(served.asked) == {{"embeddings": "/v1/embeddings", "score": "/score"}[reading]}
-    assert len(served.asked) >= 24 * (reading == "embeddings")
+    assert set(served.asked) == {PATHS[reading]}
+    assert len(served.asked) >= 24 * reading.startswith("embeddings")
+
+
+def test_every_form_is_tried() -> None:
+    assert {*forms()} == {*PATHS}
+
+
+def test_an_instruction_is_sent_and_recorded(served: PoolingServer, pairs: PairSet) -> None:
+    default = open_model(served, "embeddings_qwen3_vl")
+    told = open_model(served, "embeddings_qwen3_vl", instruction="Find the caption.")
+    for model in (default, told):
+        model.encode_texts(["a cup"])
+    [first, second] = served.bodies[-2:]
+    assert first["messages"][0]["content"][0]["text"] == "Represent the user's input."
+    assert second["messages"][0] == {"role": "system", "content": [{"type": "text", "text": "Find the caption."}]}
+    assert first["continue_final_message"] is True and first["messages"][-1]["role"] == "assistant"
+    assert default.fingerprint != told.fingerprint
+    run = tellapart.evaluate(told, pairs, cache=False)
+    assert any("'Find the caption.'" in note for note in run.result().benchmarks["drawn"].notes)
+
+
+@pytest.mark.parametrize("reading", ["embeddings", "score", "vqa"])
+def test_an_instruction_without_a_place_is_refused(served: PoolingServer, reading: str) -> None:
+    with raises(ModelError, "instruction", "Find it"):
+        open_model(served, reading, instruction="Find it")
+
+
+def test_a_server_that_lists_no_models_needs_a_name(served: PoolingServer) -> None:
+    with raises(ModelError, "rerank", "#MODEL"):
+        find_model(f"api:{served.url}", ModelOptions(reading="rerank"))
+
+
+def test_geminis_key_has_its_header(served: PoolingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(connection.KEY, "secret")
+    open_model(served, "embeddings_gemini").encode_texts(["a cup"])
+    open_model(served, "embeddings").encode_texts(["a cup"])
+    keys = [(headers.get("x-goog-api-key"), headers.get("Authorization")) for headers in served.headers]
+    assert keys[0] == ("secret", None) and keys[-1] == (None, "Bearer secret")
 
 
 def test_a_caption_with_a_control_token_is_never_sent(served: PoolingServer, pairs: PairSet) -> None:
@@ -158,8 +258,8 @@ def test_the_reading_is_part_of_the_identity(served: PoolingServer) -> None:
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-VL-Embedding-2B", "gme-Qwen2-VL-2B-Instruct", "TIGER-Lab/VLM2Vec-Full"])
 def test_an_embedder_that_reads_an_instruction_is_refused(served: PoolingServer, name: str, field: str) -> None:
     served.entry = {"id": "pooled", field: name}
-    with raises(ModelError, ".776", ".277", "st:PATH", "vectors:DIR"):
-        open_model(served, "embeddings")
+    with raises(ModelError, ".776", ".277", "embeddings_qwen3_vl", "st:PATH", "vectors:DIR"):
+        find_model(f"api:{served.url}", ModelOptions(reading="embeddings"))
     assert served.asked == []
 
 
@@ -169,8 +269,9 @@ def test_a_served_model_is_no_chat_model_by_its_name_unless_a_reading_is_asked_f
 ) -> None:
     served.entry = {"id": name}
     with raises(ModelError, "reading=score", "reading=embeddings", "reading=vqa"):
-        open_model(served, None)
-    assert open_model(served, "vqa").name == open_model(served, "score").name == name
+        find_model(f"api:{served.url}", ModelOptions())
+    names = {find_model(f"api:{served.url}", ModelOptions(reading=reading)).name for reading in ("vqa", "score")}
+    assert names == {name}
 
 
 def test_a_reranker_without_its_template_gives_a_note(served: PoolingServer, pairs: PairSet) -> None:
@@ -187,3 +288,43 @@ def test_a_reranker_without_its_template_gives_a_note(served: PoolingServer, pai
     notes = [[note for note in run.result().benchmarks["drawn"].notes if "template" in note] for run in (varied, flat)]
     assert [len(found) for found in notes] == [0, 1]
     assert "24 scores" in notes[1][0]
+
+
+class Behind:
+    """A model of sentence-transformers as a server runs it: with the instruction that a request has, or with none."""
+
+    prompt: str | None = None
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def encode_texts(self, texts: list[str]) -> Any:
+        return self.model.encode([{"text": text} for text in texts], prompt=self.prompt or "")
+
+    def encode_images(self, images: list[np.ndarray]) -> Any:
+        return self.model.encode([{"image": Image.fromarray(image)} for image in images], prompt=self.prompt or "")
+
+
+@pytest.fixture(scope="module")
+def library() -> Any:
+    import_torch()
+    return pytest.importorskip("sentence_transformers")
+
+
+def test_parity_tells_a_server_without_the_instruction(
+    served: PoolingServer, pairs: PairSet, library: Any, tmp_path: Path
+) -> None:
+    """The local model has its default instruction; the server has it with one form of request and not with another."""
+    tiny_generative.save_qwen(tmp_path / "base")
+    parts = [library.base.modules.Transformer(str(tmp_path / "base"))]
+    parts.append(library.sentence_transformer.modules.Pooling(32, "lasttoken"))
+    prompts = {"hint": "Represent the user's input."}
+    model = library.SentenceTransformer(modules=parts, prompts=prompts, default_prompt_name="hint")
+    model.save(str(tmp_path / "model"), create_model_card=False)
+    served.encoder = Behind(library.SentenceTransformer(str(tmp_path / "model")))
+    local = find_model(f"st:{tmp_path / 'model'}", ModelOptions())
+    same, other = (
+        compare_doors(local, open_model(served, form), pairs) for form in ("embeddings_qwen3_vl", "embeddings")
+    )
+    assert same.first is None and same.flipped == 0
+    assert other.first is not None and other.first.step == "vectors"

@@ -318,3 +318,37 @@ def test_a_clip_reads_added_words_in_their_sentence(tmp_path: Path) -> None:
     assert np.abs(vectors[0][0] - vectors[0][1]).max() > 1e-3
     np.testing.assert_array_equal(*vectors)
     check_facts(loaded(tmp_path / "2").provenance, "eos_token_id 2")
+
+
+@pytest.mark.parametrize(("kind", "reading"), [("dual", "encode"), ("dual", "retrieval"), ("cross", "predict")])
+def test_an_instruction_is_the_prompt(saved: Callable[[str], Path], kind: str, reading: str) -> None:
+    from PIL import Image
+
+    folder, text, prompt = saved(kind), TEXTS[0], "find a picture of "
+    (image,) = pictures(1)
+    model = loaded(folder, reading=reading, instruction=prompt)
+    picture, caption = {"image": Image.fromarray(image)}, {"text": text}
+    if kind == "cross":
+        expected = float(library.CrossEncoder(str(folder)).predict([(caption, picture)], prompt=prompt)[0])
+    else:
+        theirs = library.SentenceTransformer(str(folder))
+        query = theirs.encode_query if reading == "retrieval" else theirs.encode
+        document = theirs.encode_document([picture]) if reading == "retrieval" else query([picture], prompt=prompt)
+        expected = theirs.similarity(document, query([caption], prompt=prompt)).item()
+    assert scores_of(model, [image], [text])[0, 0] == pytest.approx(expected, abs=1e-5)
+    assert model.fingerprint != loaded(folder, reading=reading).fingerprint
+
+
+def test_filip_is_a_rule_of_many_vectors(saved: Callable[[str], Path]) -> None:
+    from PIL import Image
+
+    folder, (image,) = saved("many_vectors"), pictures(1)
+    theirs = library.MultiVectorEncoder(str(folder))
+    [query], [document] = (
+        theirs.encode_query([{"text": TEXTS[0]}]),
+        theirs.encode_document([{"image": Image.fromarray(image)}]),
+    )
+    products = torch.as_tensor(query).double() @ torch.as_tensor(document).double().T
+    expected = (products.max(dim=1).values.mean() + products.max(dim=0).values.mean()) / 2
+    score_ = loaded(folder, reading="filip").score_pairs([image], [TEXTS[0]])[0]
+    assert score_ == pytest.approx(float(expected), abs=1e-5)

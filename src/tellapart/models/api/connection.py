@@ -49,14 +49,16 @@ class Connection:
     Several threads may use it at once.
     """
 
-    def __init__(self, base: str, model: str, *, timeout: float, tries: int, insecure: bool) -> None:
+    def __init__(
+        self, base: str, model: str, *, timeout: float, tries: int, insecure: bool, key_header: str = "Authorization"
+    ) -> None:
         self.base = base.rstrip("/")
         self.model, self._timeout, self._tries, self._refusal = model, timeout, tries, ""
         self._warned = False
         host = _read_host(self.base, insecure)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key := _key_for(host):
-            self._headers["Authorization"] = f"Bearer {key}"
+            self._headers[key_header] = f"Bearer {key}" if key_header == "Authorization" else key
         # A request to this machine goes through no proxy: that would be another machine, reached over plain http.
         proxies = [urllib.request.ProxyHandler({})] if _is_here(host) else []
         self._open = urllib.request.build_opener(_EveryStatus, *proxies).open
@@ -107,7 +109,7 @@ class Connection:
         return f"{self.base.removesuffix('/v1')}{path}" if path.startswith("/") else f"{self.base}/{path}"
 
     def _key_facts(self) -> str:
-        if "Authorization" in self._headers:
+        if len(self._headers) > 2:
             return f"that in {KEY} was sent"
         return f"that in {KEY} is kept for {os.environ[HOST].strip()}" if os.environ.get(KEY) else f"{KEY} is not set"
 

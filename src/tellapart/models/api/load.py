@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +18,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
 from tellapart.models.api.connection import Completion, Completions, Connection
+from tellapart.models.api.forms import ServedEncoder, ServedReranker, forms, picture_url
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
@@ -27,11 +26,10 @@ from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import CHAT_TASKS, Task
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
-from tellapart.models.protocols import Pixels, Vectors
+from tellapart.models.protocols import Pixels
 from tellapart.models.purpose import match_name, reads_instruction
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.store.row_file import RowFile
-from tellapart.models.vectors import dot_products, normalise
 
 _SPACE = "answers"
 
@@ -131,9 +129,11 @@ class Server:
         usage: since it was taken last.
     """
 
-    def __init__(self, connection: Connection, model: str, answers: Answers, calls: int) -> None:
+    def __init__(
+        self, connection: Connection, model: str, answers: Answers, calls: int, *, listed: bool = True
+    ) -> None:
         self._connection, self._answers, self._calls = connection, answers, calls
-        entry = _find_entry(connection, model)
+        entry = _find_entry(connection, model) if listed else {"id": model}
         self.model = connection.model = str(entry["id"])
         self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": connection.base}
         self.facts |= _ask_version(connection, str(entry.get("owned_by")))
@@ -162,9 +162,9 @@ class Server:
             self.usage.add_reply(reply, asked=True)
         return [replies[key] for key in keys]
 
-    def post(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
-        """Return the JSON of the answer to each body, with the model's name in it; several at once, none is kept."""
-        return list(self._run_calls(lambda body: self._connection.ask(path, {"model": self.model, **body}), bodies))
+    def post(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+        """Return the JSON of the answer to each request, a path and a body; several at once, none is kept."""
+        return list(self._run_calls(lambda request: self._connection.ask(*request), requests))
 
     def _run_calls(self, call: Callable[..., T], *given: Iterable[Any]) -> Iterator[T]:
         """Yield the results of calls in their order; `calls` of them run at once."""
@@ -175,7 +175,7 @@ class Server:
             pool.shutdown(cancel_futures=True)
 
     def _complete_question(self, key: bytes, question: Question) -> Completion:
-        content = [*map(image_part, question.pictures), {"type": "text", "text": question.prompt}]
+        content = [*map(_picture_part, question.pictures), {"type": "text", "text": question.prompt}]
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": content}],
@@ -193,14 +193,8 @@ class Server:
         return reply
 
 
-def image_part(pixels: Pixels) -> dict[str, Any]:
-    """Return a picture as a part of a message: a PNG in a URL, its very pixels."""
-    from PIL import Image
-
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "PNG", compress_level=1)
-    url = f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
-    return {"type": "image_url", "image_url": {"url": url}}
+def _picture_part(pixels: Pixels) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": picture_url(pixels)}}
 
 
 def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
@@ -233,92 +227,6 @@ def _ask_version(connection: Connection, owner: str) -> dict[str, str]:
 
 def _hash_facts(*facts: object) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-# Models on a server that write nothing: dual encoders behind `/v1/embeddings`, and rerankers behind `/score`.
-#
-# Source: vLLM's documentation, "Pooling models": an image is embedded as a conversation of one message.
-
-
-class ServedEncoder:
-    """A dual encoder: `/v1/embeddings` of a message with an image or a text alone, cosine similarity.
-
-    The server puts its chat template around both; images and texts are asked for one a request, several at once.
-    """
-
-    kind: ScoreKind = "similarity"
-    ranks_by_cosine = True
-
-    def __init__(self, server: Server) -> None:
-        self.name, self._server = server.model, server
-        self.fingerprint = _hash_facts(server.facts, "embeddings")
-
-    def encode_images(self, images: Sequence[Pixels]) -> Vectors:
-        """Encode RGB images, uint8 `(height, width, 3)`, to vectors of length one, float32 `(n, dimensions)`."""
-        return self._embed_parts([image_part(image) for image in images])
-
-    def encode_texts(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts to vectors of length one, float32 `(n, dimensions)`; errors as of `encode_images`."""
-        refuse_known_marks(self.name, texts)
-        return self._embed_parts([{"type": "text", "text": text} for text in texts])
-
-    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors of length one: the cosines, float32 `(images, texts)`."""
-        return dot_products(images, texts)
-
-    similarities = similarity
-
-    def _embed_parts(self, parts: Sequence[dict[str, Any]]) -> Vectors:
-        bodies = [{"messages": [{"role": "user", "content": [part]}], "encoding_format": "float"} for part in parts]
-        rows = [
-            _read_numbers(answer, "embedding", 1, self._server)[0] for answer in self._server.post("embeddings", bodies)
-        ]
-        if len({len(row) for row in rows}) > 1 or not all(len(row) for row in rows):
-            raise ModelError(f"{self._server.base} answers vectors of {sorted({len(row) for row in rows})} dimensions")
-        return normalise(np.array(rows, np.float32), self.name)
-
-
-class ServedReranker:
-    """A reranker: `/score` of a text, the query, with each of its images, the documents."""
-
-    kind: ScoreKind = "similarity"
-    is_reranker = True
-
-    def __init__(self, server: Server) -> None:
-        self.name, self._server = server.model, server
-        self.fingerprint = _hash_facts(server.facts, "score")
-
-    def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Score image `k` against text `k`: float32 `(n,)`. The images of one text go in one request."""
-        refuse_known_marks(self.name, texts)
-        rows_of: dict[str, list[int]] = {}
-        for row, text in enumerate(texts):
-            rows_of.setdefault(text, []).append(row)
-        bodies = [
-            {"text_1": text, "text_2": {"content": [image_part(images[row]) for row in rows]}}
-            for text, rows in rows_of.items()
-        ]
-        scores = np.empty(len(texts), np.float32)
-        for rows, answer in zip(rows_of.values(), self._server.post("/score", bodies), strict=True):
-            scores[rows] = [float(number) for number in _read_numbers(answer, "score", len(rows), self._server)]
-        return scores
-
-
-def _read_numbers(answer: Any, field: str, count: int, server: Server) -> list[NDArray[np.float64]]:
-    """Return a field of each of an answer's entries, in the order of their `index`: a number, or a vector."""
-    try:
-        entries = sorted(answer["data"], key=lambda entry: int(entry["index"]))
-        vectors = [np.asarray(entry[field], np.float64) for entry in entries]
-        dimensions = 1 if field == "embedding" else 0
-        in_order = [entry["index"] for entry in entries] == list(range(count))
-        if in_order and all(vector.ndim == dimensions and np.isfinite(vector).all() for vector in vectors):
-            return vectors
-    except (KeyError, TypeError, ValueError, OverflowError):
-        pass
-    raise ModelError(
-        f"{server.base} answers no {field} for each of {count}: {json.dumps(answer):.200}; "
-        f"does {server.model!r} run with `--runner pooling`?"
-    )
 
 
 class Served:
@@ -431,24 +339,31 @@ class ServedChoice(Served):
 _TIMEOUT = 300.0
 #: With pauses that double up to a minute: about five minutes for a server to come back.
 _TRIES = 12
-_READINGS = ("vqa", "yes_no", "choice", "embeddings", "score")
+_READINGS = ("vqa", "yes_no", "choice")
 
 
 def _load_served(name: str, options: ModelOptions) -> Served | ServedEncoder | ServedReranker:
     address, _, model = name.removeprefix("api:").partition("#")
     reading = options.reading or "vqa"
-    if reading not in _READINGS:
+    if reading not in {*_READINGS, *forms()}:
         raise ModelError(
             f"{name} cannot be read by {quote(reading)}: a server gives likeliest first tokens, vectors or scores; "
-            f"use one of {', '.join(_READINGS)}"
+            f"use one of {', '.join((*_READINGS, *forms()))}"
         )
-    connection = Connection(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure)
-    server = Server(connection, model, Answers(options.answers), options.calls)
+    form = forms().get(reading)
+    if form and not form.lists_models and not model:
+        raise ModelError(f"{name}: servers of the form {reading} do not list their models; name it: api:URL#MODEL")
+    header = form.key_header if form else "Authorization"
+    connection = Connection(
+        address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure, key_header=header
+    )
+    listed = form is None or form.lists_models
+    server = Server(connection, model, Answers(options.answers), options.calls, listed=listed)
     _expect_kind(name, (server.model, str(server.facts.get("root", ""))), options.reading)
-    if reading == "embeddings":
-        return ServedEncoder(server)
-    if reading == "score":
-        return ServedReranker(server)
+    if form is not None:
+        return (ServedReranker if form.scores else ServedEncoder)(server, reading, options.instruction)
+    if options.instruction is not None:
+        options.expect_effect(name, {"reading", "calls", "insecure"})
     return ServedChoice(server) if reading == "choice" else ServedYes(server, over_no=reading == "yes_no")
 
 
@@ -461,7 +376,8 @@ def _expect_kind(name: str, served: Sequence[str], reading: str | None) -> None:
         raise ModelError(
             f"{name} is an embedder that reads an instruction, and marks around image and text. A server gets one "
             "message of the user here, without them, and the vectors are others: a cosine of .776 becomes .277. "
-            "Write st:PATH or st:ORG/REPO with its files, or give its vectors: vectors:DIR"
+            "Write reading=embeddings_qwen3_vl, whose request has both, st:PATH or st:ORG/REPO with its files, or give "
+            "its vectors: vectors:DIR"
         )
     if reading is None and (part := next(filter(None, map(match_name, served)), "")):
         raise ModelError(
@@ -473,5 +389,5 @@ def _expect_kind(name: str, served: Sequence[str], reading: str | None) -> None:
 API = ModelPrefix(
     {"api:URL#MODEL": "a model on a server with OpenAI's chat completions (vLLM, SGLang, llama.cpp, a provider)"},
     _load_served,
-    takes=frozenset({"reading", "calls", "insecure"}),
+    takes=frozenset({"reading", "calls", "insecure", "instruction"}),
 )

@@ -46,7 +46,7 @@ GENERATIVE: Mapping[str, str] = MappingProxyType(
 )
 
 #: Readings of models with a vector for each token, and their loader.
-_LATE = dict.fromkeys(("retrieval", "filip"), "tellapart.models.huggingface.late_interaction:load_late")
+_LATE = dict.fromkeys(("retrieval", "filip"), "tellapart.models.fusion.late_interaction:load_late")
 
 #: Readings of CLIP-FlanT5; the first is VQAScore's number, as its authors' code computes it.
 _ANSWERS = ("vqa_end", "vqa", "yes_no", "likelihood", "mean_likelihood")

@@ -16,6 +16,7 @@ from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.fusion.late_interaction import score_tokens
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchState
 from tellapart.models.huggingface.files import (
@@ -28,7 +29,6 @@ from tellapart.models.huggingface.files import (
     refuse_other_shards,
     tokenizer_facts,
 )
-from tellapart.models.huggingface.late_interaction import score_tokens
 from tellapart.models.huggingface.towers import pool_at_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
@@ -74,9 +74,14 @@ class Library:
     """
 
     def __init__(
-        self, source: str, model: SentenceTransformer | CrossEncoder, place: Runtime, identity: str | None = None
+        self,
+        source: str,
+        model: SentenceTransformer | CrossEncoder,
+        place: Runtime,
+        identity: str | None = None,
+        instruction: str | None = None,
     ) -> None:
-        self.source, self.model, self.where = source, model, place
+        self.source, self.model, self.where, self.instruction = source, model, place, instruction
         self.size = pass_size(place.device, *_SIZES)
         self.truncated = 0
         held = identity is not None
@@ -130,7 +135,21 @@ class Library:
             settings["modules"] = [_module_facts(module) for module in self.model.modules()]
             facts = json.dumps(settings, sort_keys=True, default=str)
             self._identity = weights_fingerprint(self.model, type(self.model).__name__, self.where.dtype, facts)
-        return f"tellapart:sentence-transformers:{reading}:1:{self._identity}"
+        told = "" if self.instruction is None else f":{self.instruction}"
+        return f"tellapart:sentence-transformers:{reading}:1:{self._identity}{told}"
+
+    def role(self, name: str = "") -> dict[str, Any]:
+        """Return the prompt of what `encode` takes; or prompt and task of a `query` or a `document`, as in the library.
+
+        An instruction is the prompt in place of the default; of a query and a document it is the query's.
+        """
+        prompts = self.model.prompts
+        default = prompts.get(self.model.default_prompt_name)
+        names = {"query": ("query",), "document": ("document", "passage", "corpus"), "": ()}[name]
+        prompt = next((prompts[key] for key in names if key in prompts), default)
+        if self.instruction is not None and name != "document":
+            prompt = self.instruction
+        return {"prompt": prompt} | ({"task": name} if name else {})
 
 
 def as_text(text: str) -> dict[str, Any]:
@@ -167,14 +186,6 @@ def _module_facts(module: Network) -> object:
     return facts
 
 
-def roles(model: SentenceTransformer | CrossEncoder) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the prompt and the task of a query and of a document, as `encode_query` and `encode_document` set them."""
-    names = [name for name in ("document", "passage", "corpus") if name in model.prompts]
-    default = model.prompts.get(model.default_prompt_name)
-    query = {"prompt": model.prompts.get("query", default), "task": "query"}
-    return query, {"prompt": model.prompts[names[0]] if names else default, "task": "document"}
-
-
 class _Texts:
     """The texts of a library's model in a role: a query, or what `encode` takes."""
 
@@ -205,8 +216,7 @@ def make_dual(library: Library, reading: str = "encode") -> TorchDual:
             f"{library.source}: its similarity is {model.similarity_fn_name!r}; cosine and dot are read here: set "
             "similarity_fn_name in config_sentence_transformers.json to the one it was trained with"
         )
-    default = {"prompt": model.prompts.get(model.default_prompt_name)}
-    query, document = (default, default) if reading == "encode" else roles(model)
+    query, document = (library.role("" if reading == "encode" else name) for name in ("query", "document"))
 
     def encode(role: Mapping[str, Any]) -> Callable[[Features], Any]:
         options = {name: value for name, value in role.items() if name == "task"}
@@ -254,7 +264,7 @@ class CrossEncoderScorer:
         squashed = reading == "predict" and type(model.activation_fn).__name__ == "Sigmoid"
         self.kind: ScoreKind = "probability" if squashed else "logit"
         self._library, self._raw = library, reading == "logit"
-        self._prompt = model.prompts.get(model.default_prompt_name)
+        self._prompt = library.role()["prompt"]
 
     @property
     def truncated(self) -> int:
@@ -301,7 +311,7 @@ class MultiVectors:
         self.parameters = parameter_count(model)
         self._rule = "filip" if reading == "filip" else model.similarity_fn_name
         self._library = library
-        self._query, self._document = roles(model)
+        self._query, self._document = library.role("query"), library.role("document")
 
     def prepare_image(self, pixels: Pixels) -> Features:
         """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
@@ -364,7 +374,8 @@ def load(name: str, options: ModelOptions) -> Model:
             model_kwargs={"dtype": place.torch_dtype},
         )
     model.eval().requires_grad_(False)
-    return _open_library(Library(source, model, place), kind, options.reading)
+    library = Library(source, model, place, instruction=options.instruction)
+    return _open_library(library, kind, options.reading)
 
 
 def hold_library(
@@ -388,7 +399,8 @@ def _open_library(library: Library, kind: str, reading: str | None, *, tested: b
             "one that takes images and texts, such as st:sentence-transformers/clip-ViT-B-32"
         )
     if not tested:
-        _compare_scores(_make_scorer(kind, library, reading), library, kind, reading, library.where)
+        tested_reading = None if reading == "filip" else reading  # whose states are those of the library's similarity
+        _compare_scores(_make_scorer(kind, library, tested_reading), library, kind, tested_reading, library.where)
         library.truncated = 0
     return _make_scorer(kind, library, reading)  # one that has seen nothing yet
 
@@ -457,7 +469,7 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | Non
         ours = scorer.similarity(scorer.encode_images(pictures), scorer.encode_texts(texts))
     else:
         ours = scorer.score_pairs([picture for picture in pictures for _ in texts], texts * 2).reshape(2, 2)
-    theirs = _by_the_library(library.model, kind, reading, pictures, texts)
+    theirs = _by_the_library(library, kind, reading, pictures, texts)
     moved = float(np.abs(ours - theirs).max() / max(1.0, float(np.abs(theirs).max())))
     if not moved <= _NOISE[place.dtype]:
         raise ModelError(
@@ -468,23 +480,22 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | Non
 
 
 def _by_the_library(
-    model: SentenceTransformer | CrossEncoder,
-    kind: str,
-    reading: str | None,
-    pictures: Sequence[Pixels],
-    texts: Sequence[str],
+    library: Library, kind: str, reading: str | None, pictures: Sequence[Pixels], texts: Sequence[str]
 ) -> NDArray[np.float32]:
     """Score pictures against texts by the library's calls: `(images, texts)`."""
+    model: Any = library.model
     images, captions = [as_picture(picture) for picture in pictures], [as_text(text) for text in texts]
-    options = {"show_progress_bar": False}
+    options: dict[str, Any] = {"show_progress_bar": False}
+    told = {} if library.instruction is None else {"prompt": library.instruction}
     if kind == "CrossEncoder":
         if reading == "logit":
             options["activation_fn"] = import_torch().nn.Identity()
-        scores = model.predict([(caption, image) for image in images for caption in captions], **options)
+        scores = model.predict([(caption, image) for image in images for caption in captions], **options, **told)
         return np.asarray(scores, np.float32).reshape(len(images), len(texts))
     if kind == "SentenceTransformer" and reading != "retrieval":
-        return model.similarity(model.encode(images, **options), model.encode(captions, **options)).cpu().numpy()
-    documents, queries = model.encode_document(images, **options), model.encode_query(captions, **options)
+        vectors = (model.encode(side, **options, **told) for side in (images, captions))
+        return model.similarity(*vectors).cpu().numpy()
+    documents, queries = model.encode_document(images, **options), model.encode_query(captions, **options, **told)
     return model.similarity(queries, documents).T.float().cpu().numpy()
 
 
@@ -492,5 +503,5 @@ ST = ModelPrefix(
     {"st:PATH or ORG/REPO": "a model of sentence-transformers: a dual, cross or multi-vector encoder of images"},
     load,
     files=lambda name: files_below(name.removeprefix("st:")),
-    takes=frozenset({"device", "dtype", "reading"}),
+    takes=frozenset({"device", "dtype", "reading", "instruction"}),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tiny_generative import CLIP_SIZE, IMAGES, LANGUAGE, QWEN_MARKS, TEXTS, VISION, tokenizer
 
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.vectors import late_interaction
-
-sys.path.append(str(Path(__file__).parents[1] / "generative"))
-from tiny_generative import CLIP_SIZE, IMAGES, LANGUAGE, QWEN_MARKS, TEXTS, VISION, tokenizer
 
 torch, transformers = import_torch(), import_transformers()
 

@@ -100,7 +100,7 @@ class TokenVectors:
 def score_tokens(images: Sequence[TorchState], texts: Sequence[TorchState], rule: str) -> NDArray[np.float32]:
     """Score the token vectors of image `k` against those of text `k` by a rule: float32 `(n,)`."""
     arrays = ([state.tensors[0].double().cpu().numpy() for state in states] for states in (images, texts))
-    return np.array([late_interaction(*pair, rule) for pair in zip(*arrays, strict=True)], np.float32)
+    return np.array([late_interaction(image, text, rule) for image, text in zip(*arrays, strict=True)], np.float32)
 
 
 def load_late(source: str, options: ModelOptions) -> FusionScorer:
