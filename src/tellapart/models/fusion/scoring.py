@@ -117,7 +117,7 @@ class FusionScorer:
         self.images_encoded = self.texts_encoded = 0
         self._cache = StateCache(cache_bytes)
         self._truncated: set[str] = set()
-        for name in ("traits", "token_ids", "input_pixels"):  # of encoders that are `Transparent`
+        for name in ("traits", "token_ids", "input_pixels", "takes_frames"):  # of encoders that have them
             if hasattr(encoder, name):
                 setattr(self, name, getattr(encoder, name))
 

@@ -240,6 +240,6 @@ def _test_promises(dual: TorchDual, reader: TokenReader, pads_whole: bool) -> No
     for influence, difference in moved.items():
         if not (distance := float(np.abs(difference).max())) <= noise:
             raise ModelError(
-                f"{dual.name}: {influence} of {kind} by up to {distance:.2g}, so no number of it would be its own; a "
-                "model of another kind can be measured through tellapart.score"
+                f"{dual.name}: {influence} of {kind} by up to {distance:.2g}, so no number of it would be its own; "
+                "measure it in memory, tellapart.model(images=f, texts=g), or by its scores, tellapart.score"
             )

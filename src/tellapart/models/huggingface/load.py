@@ -48,6 +48,9 @@ GENERATIVE: Mapping[str, str] = MappingProxyType(
 #: Readings of models with a vector for each token, and their loader.
 _LATE = dict.fromkeys(("retrieval", "filip"), "tellapart.models.fusion.late_interaction:load_late")
 
+#: The reading of models with a video tower, and its loader.
+_VIDEO = {"itc": "tellapart.models.fusion.video_towers:load_video"}
+
 #: Readings of CLIP-FlanT5; the first is VQAScore's number, as its authors' code computes it.
 _ANSWERS = ("vqa_end", "vqa", "yes_no", "likelihood", "mean_likelihood")
 
@@ -66,6 +69,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
     | {"clip_t5": {reading: GENERATIVE[reading] for reading in _ANSWERS}}
     | dict.fromkeys(("colpali", "colqwen2", "colmodernvbert"), _LATE)
+    | dict.fromkeys(("xclip", "videoprism", "pe_video"), _VIDEO)
 )
 
 #: End of an architecture's name -> its default reading.
@@ -174,7 +178,8 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
         f"{source}: config.json names the model type {model_type!r}, which is read by no family here "
         f"({', '.join(FAMILIES)}, whatever has get_image_features and get_text_features, and what transformers calls "
         f"image-text-to-text); a model of another kind can be "
-        "measured through tellapart.score"
+        "measured in memory: tellapart.evaluate(tellapart.model(images=f, texts=g), ...), of two functions from lists "
+        "to vectors, or model(score=f); or by its scores: tellapart.score"
     )
 
 
