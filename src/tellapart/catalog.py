@@ -178,6 +178,7 @@ PREFIXES: Mapping[str, str] = MappingProxyType(
         "hf:": "tellapart.models.huggingface.load:HF",
         "api:": "tellapart.models.api.load:API",
         "st:": "tellapart.models.sentence_transformers.load:ST",
+        "sampled:": "tellapart.models.generative.sampling:SAMPLED",
         "vectors:": "tellapart.models.memory.vector_files:VECTORS",
     }
 )

@@ -32,6 +32,7 @@ from tellapart.evaluation.distributed import Rank, run_in_ranks
 from tellapart.evaluation.follow import Follower, follow_checkpoints, parse_seconds
 from tellapart.evaluation.run import Settings, run_scores
 from tellapart.evaluation.verified import read_result
+from tellapart.models.generative.sampling import with_samples
 from tellapart.models.memory.adapter import keep_random_state
 from tellapart.models.memory.external import write_scores
 from tellapart.models.memory.given import ModelGiven, as_model
@@ -135,6 +136,8 @@ def evaluate(
     calls: int = 8,
     insecure: bool = False,
     instruction: str | None = None,
+    samples: int | None = None,
+    temperature: float = 1.0,
     frames: int | None = None,
     seed: int = 0,
     strict: bool = False,
@@ -192,6 +195,8 @@ def evaluate(
         calls: requests in flight at once, to a server (`api:`).
         insecure: ask a server (`api:`) of another machine over plain http, too.
         instruction: to an embedder or a reranker that reads one, in place of its default (`st:`, and forms of `api:`).
+        samples: also draw so many answers of each model that writes, and count what all draws get and what changes.
+        temperature: of these draws.
         frames: of each video, evenly spread; the set's number, or 8, if not given.
         seed: of the bootstrap, and of models that draw.
         strict: refuse files that hold another number of records than the benchmark as published.
@@ -219,6 +224,12 @@ def evaluate(
             "evaluate: tokenizer= names the folder of a tokenizer, for models in their authors' files: write "
             "evaluate(ta.model(model, preprocess=preprocess, tokenizer=tokenizer), ...)"
         )
+    if samples is None:
+        expect_used("evaluate", "without samples=K", temperature=(temperature, 1.0))
+    elif models is None or follow is not None or as_names(names):
+        raise RunError(f"samples={samples}: name the models, and neither follow= nor names=")
+    else:
+        models = with_samples(as_tuple(models, "models"), samples, temperature)
     place = locations(data, images, outside_images, columns)
     sets = with_probes(as_tuple(benchmarks, "benchmarks"), as_names(probe))
     refuse_columns(columns, sets)

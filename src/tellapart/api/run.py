@@ -18,6 +18,7 @@ from tellapart.benchmarks.probes import PREFIXES
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.atomic import atomic_folder
 from tellapart.diagnosis.probes import probe_rows
+from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import RunError, TellapartError, UnknownNameError, nearest, plain, quote
 from tellapart.evaluation.systems import System, gather
 from tellapart.evaluation.verified import read_result
@@ -259,9 +260,11 @@ class Run(Tabled):
         followed, probes = followed_rows(self.folder), []
         if any(name.startswith(PREFIXES) for name in self.benchmarks):
             probes = [row.model_dump(mode="json") for row in probe_rows(self.systems)]
+        draws = [row.model_dump(mode="json") for row in samples_rows(self.systems)]
         return {
             "out": str(self.archive or self.folder), "report": path, "warnings": report.warnings, "answer": answer,
             "runs": runs, **({"checkpoints": followed} if followed else {}), **({"probes": probes} if probes else {}),
+            **({"samples": draws} if draws else {}),
         }  # fmt: skip
 
     def save(self, folder: PathGiven) -> Run:

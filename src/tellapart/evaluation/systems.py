@@ -99,8 +99,13 @@ def gather(
 
 
 def leave_references(systems: Sequence[System]) -> list[System]:
-    """Return systems without the reference models, which bound numbers and rank nothing; all if there are no others."""
-    return [system for system in systems if system.result.model.name not in REFERENCES] or list(systems)
+    """Return systems without reference models and draws of answers, which are not ranked; all if all are."""
+    return [system for system in systems if is_ranked(system.result.model.name)] or list(systems)
+
+
+def is_ranked(model: str) -> bool:
+    """Return whether a model is compared with others: no reference model, and no draw of another's answers."""
+    return model not in REFERENCES and not model.startswith("sampled:")
 
 
 def _join_run(systems: list[System], new: System) -> None:

@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.catalog import REFERENCES
 from tellapart.evaluation.compare import MetricComparison, compare_pairs, judge_leaders, judge_pair
-from tellapart.evaluation.systems import SharedBenchmark, System, is_testable, lay_out_outcomes
+from tellapart.evaluation.systems import SharedBenchmark, System, is_ranked, is_testable, lay_out_outcomes
 from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Value
 from tellapart.report.numbers import percent, thousands
@@ -77,7 +76,7 @@ class Rivals:
 
 def own_models(section: Section) -> tuple[ModelEntry, ...]:
     """Return the models without the reference models; all if all are reference models."""
-    entries = tuple(entry for entry in section.entries if entry.run.result.model.name not in REFERENCES)
+    entries = tuple(entry for entry in section.entries if is_ranked(entry.run.result.model.name))
     return entries or section.entries
 
 

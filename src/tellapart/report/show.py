@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,10 +14,12 @@ from tellapart.benchmarks.probes import PREFIXES
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
 from tellapart.diagnosis.probes import probe_rows
+from tellapart.diagnosis.samples import Share, samples_rows
 from tellapart.errors import DataError, TellapartError, plain
 from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.systems import gather, leave_references
 from tellapart.evaluation.verified import read_result
+from tellapart.models.generative.sampling import read_sampled
 from tellapart.records.machine import versions
 from tellapart.records.result import Result, is_imported
 from tellapart.records.run_folder import FOLLOWED, find_runs, read_stored, write_text_file
@@ -195,6 +197,8 @@ def print_runs(
             print_lines(plain(f"{name}: {'; '.join(read)}"))
     print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))), _probe_table(folder, groups))
     models = {result.model.name for _, members in groups for result in members}
+    if any(map(read_sampled, models)):
+        print_tables(*_samples_tables(folder))
     if references := [f"{name} {meaning}" for name, meaning in _REFERENCES.items() if name in models]:
         print_lines(f"references: {'; '.join(references)}", "")
     printed: set[str] = set()
@@ -238,6 +242,26 @@ def _probe_table(folder: Path, groups: Iterable[tuple[str, Sequence[Result]]]) -
     heads = ("model", "benchmark", "probe", "metric", "real", "left", "left - real", "chance")
     title = "what is left without a side of the items: percent, paired 95% intervals"
     return table(*heads, numbers_from=4, title=title, rows=cells, folds=True) if rows else None
+
+
+def _samples_tables(folder: Path) -> Iterator[Table]:
+    """Return what several draws of each writer's answers share: a table for each set and metric."""
+
+    def write(share: Share) -> str:
+        if share.low is None or share.high is None:
+            return percent(share.value)
+        return f"{percent(share.value)} [{percent(share.low, 1)}, {percent(share.high, 1)}]"
+
+    rows = samples_rows(gather([folder]))
+    for of in dict.fromkeys((row.benchmark, row.metric) for row in rows):
+        cells = (
+            (row.model, f"{row.draws} at {row.temperature:g}", "–" if row.greedy is None else percent(row.greedy),
+             *map(write, (row.expected, row.all_right, row.any_right, row.changed)))
+            for row in rows if (row.benchmark, row.metric) == of
+        )  # fmt: skip
+        title = f"{plain(of[0])}, {of[1]} of drawn answers: percent of items, 95% intervals"
+        heads = ("model", "draws", "greedy", "expected", "right in all", "in any", "answer changes")
+        yield table(*heads, numbers_from=2, title=title, rows=cells, folds=True)
 
 
 def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:

@@ -24,6 +24,7 @@ from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import CHAT_TASKS, Task
+from tellapart.models.generative.sampling import Sampling
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels
@@ -138,6 +139,7 @@ class Server:
         self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": connection.base}
         self.facts |= _ask_version(connection, str(entry.get("owned_by")))
         self.usage = Usage()
+        self.sampling: Sampling | None = None
         self._completions = Completions(connection)
 
     @property
@@ -151,6 +153,7 @@ class Server:
         for question in questions:
             pictures = [pixel_hash(picture) for picture in question.pictures]
             facts = [self.facts, pictures, question.prompt, question.tokens, question.listed and LISTED]
+            facts += [] if self.sampling is None else [*self.sampling]
             keys.append(bytes.fromhex(_hash_facts(*facts)))
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
         open_ = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
@@ -179,8 +182,8 @@ class Server:
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": content}],
-            "temperature": 0,
-            "seed": 0,
+            "temperature": 0 if self.sampling is None else self.sampling.temperature,
+            "seed": 0 if self.sampling is None else self.sampling.number,
             **({"logprobs": True, "top_logprobs": LISTED} if question.listed else {}),
         }
         reply = self._completions.ask(body, question.tokens)
@@ -246,10 +249,15 @@ class Served:
         self.name = server.model
         self.fingerprint = _hash_facts(server.facts, prompt.label, prompt.text, reading, LISTED)
 
+    def draw(self, sampling: Sampling) -> None:
+        """Ask for answers at a temperature from now on; the draw's number is the seed."""
+        self._server.sampling = sampling
+        self.fingerprint = _hash_facts(self.fingerprint, *sampling)
+
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
     ) -> list[str]:
-        """Answer prompt `k` about the images `k`, at temperature 0, without blanks at the ends."""
+        """Answer prompt `k` about the images `k`, at temperature 0 or as drawn, without blanks at the ends."""
         if len(images) != len(prompts):
             raise ModelError(
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
@@ -292,6 +300,8 @@ class ServedYes(Served):
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)` in [0, 1]."""
+        if self._server.sampling is not None:
+            raise ModelError(f"{self.name}: this set takes scores, and draws are of answers; leave samples= out")
         refuse_known_marks(self.name, texts)
         questions = [
             Question(list_frames(image), self.prompt.fill(text=text), 1, listed=True)

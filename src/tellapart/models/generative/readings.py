@@ -18,12 +18,14 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.generative.answers_grammar import Corners, parse_box
 from tellapart.models.generative.chat import BOXES, ChatModel
+from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
 from tellapart.models.generative.prompts import VQASCORE, Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task
+from tellapart.models.generative.sampling import Sampling
 from tellapart.models.huggingface.files import config_facts, processor_facts
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.scoring.frames import list_frames
-from tellapart.models.torch.backend import parameter_count, positions_by_key, weights_fingerprint
+from tellapart.models.torch.backend import import_torch, parameter_count, positions_by_key, weights_fingerprint
 
 if TYPE_CHECKING:
     from transformers import BaseImageProcessor
@@ -66,6 +68,16 @@ class Generative:
             dtype,
             *method,
         )
+        self._sampling: Sampling | None = None
+
+    def draw(self, sampling: Sampling) -> None:
+        """Draw answers from now on, in place of the likeliest: each by a seed of its own."""
+        if not isinstance(self._reader, ChatModel | EncoderDecoderModel):
+            raise ModelError(f"{self.name}, a model of type {self._family!r}, writes its likeliest answer alone")
+        self._sampling = sampling
+        settings = self._reader.model.generation_config
+        settings.do_sample, settings.temperature, settings.top_k, settings.top_p = True, sampling.temperature, 0, 1.0
+        self.fingerprint += f":draw {sampling.number} at {sampling.temperature:g}"
 
     @property
     def truncated(self) -> int:
@@ -83,9 +95,15 @@ class Generative:
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
             )
         pairs = zip([[frame for image in own for frame in list_frames(image)] for own in images], prompts, strict=True)
+        if self._sampling is not None:
+            return [self._draw_answer(self._sampling, pictures, prompt, max_new_tokens) for pictures, prompt in pairs]
         if isinstance(self._reader, ChatModel):
             return self._reader.generate_all(list(pairs), max_new_tokens)
         return [self._reader.generate(pictures, prompt, max_new_tokens) for pictures, prompt in pairs]
+
+    def _draw_answer(self, sampling: Sampling, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
+        import_torch().manual_seed(sampling.seed(prompt, pictures))
+        return self._reader.generate(pictures, prompt, max_new_tokens)
 
     def task_prompt(self, task: Task) -> Prompt:
         """Return this model's prompt for a task; `prompt.fill(...)` makes the text for `answer`."""
@@ -108,6 +126,8 @@ class Generative:
 
     def _read_answers(self, images: Sequence[Pixels], texts: Sequence[str], *asks: Ask) -> NDArray[np.float64]:
         """Return log P of the answer to each question about image and text `k`, and its tokens: `(n, asks, 2)`."""
+        if self._sampling is not None:
+            raise ModelError(f"{self.name}: this set takes scores, and draws are of answers; leave samples= out")
         values = np.zeros((len(texts), len(asks), 2), np.float64)
         for positions in positions_by_key(map(pixel_hash, images)).values():  # image by image: each is read once
             for column, ask in enumerate(asks):

@@ -1,0 +1,109 @@
+"""Several draws of a writer's answers beside its likeliest ones: expected accuracy, and items that change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from tellapart.evaluation.systems import System, is_testable, key_samples, lay_out_outcomes
+from tellapart.models.generative.sampling import read_sampled
+from tellapart.records.result import Sample
+from tellapart.records.samples import read_samples
+from tellapart.stats.clusters import is_binary
+from tellapart.stats.intervals import interval_for
+from tellapart.tasks.registry import headline
+
+
+class Share(BaseModel):
+    """A mean over items with its 95% interval over clusters, None for the `reason`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    value: float
+    low: float | None
+    high: float | None
+    reason: str = ""
+
+
+class SamplesRow(BaseModel):
+    """One metric of one model on a set, over the draws of a temperature.
+
+    Attributes:
+        greedy: of the model's likeliest answers.
+        expected: the mean over items of the mean over draws.
+        all_right, any_right: the shares of items that are right in all draws, and in at least one.
+        changed: the share of items whose answer is not the same in all draws.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    benchmark: str
+    metric: str
+    temperature: float
+    draws: int
+    n: int
+    greedy: float | None
+    expected: Share
+    all_right: Share
+    any_right: Share
+    changed: Share
+
+
+def samples_rows(systems: Sequence[System], *, seed: int = 0) -> list[SamplesRow]:
+    """Summarise the draws among the models of a run, by model, temperature and set; two draws are the fewest."""
+    groups: dict[tuple[str, float], list[System]] = {}
+    by_label = {system.label: system for system in systems}
+    for system in systems:
+        if (found := read_sampled(system.label)) is not None:
+            sampling, model = found
+            groups.setdefault((model, sampling.temperature), []).append(system)
+    return [
+        row
+        for (model, temperature), drawn in groups.items()
+        if len(drawn) > 1
+        for row in _rows_of(model, temperature, by_label.get(model), drawn, seed)
+    ]
+
+
+def _rows_of(
+    model: str, temperature: float, greedy: System | None, drawn: Sequence[System], seed: int
+) -> Iterator[SamplesRow]:
+    for name in drawn[0].result.benchmarks:
+        measured = [system for system in drawn if name in system.result.benchmarks]
+        keyed = [key_samples(read_samples(run.folders[name], name, run.record(name))) for run in measured]
+        shared = [key for key in keyed[0] if all(key in samples for samples in keyed)]
+        names = [*filter(is_testable, headline(measured[0].record(name).metrics))]
+        runs = [[samples[key] for key in shared] for samples in keyed]
+        clusters = [sample.cluster for sample in runs[0]]
+        outcomes = lay_out_outcomes(runs, names) if shared and len(measured) > 1 else {}
+
+        def share(values: NDArray[np.float64], clusters: Sequence[str] = clusters) -> Share:
+            bounds = interval_for(values, clusters, binary=is_binary(values), seed=seed)
+            return Share(value=float(values.mean()), low=bounds.low, high=bounds.high, reason=bounds.reason or "")
+
+        changed = np.array([len({_answer(run[k]) for run in runs}) > 1 for k in range(len(shared))], np.float64)
+        for metric, values in outcomes.items():
+            if not is_binary(values):  # a bias of the order, which no item has right
+                continue
+            record = greedy.result.benchmarks.get(name) if greedy is not None else None
+            yield SamplesRow(
+                model=model,
+                benchmark=name,
+                metric=metric,
+                temperature=temperature,
+                draws=len(measured),
+                n=len(shared),
+                greedy=record.metrics[metric].value if record and metric in record.metrics else None,
+                expected=share(values.mean(axis=1)),
+                all_right=share((values.min(axis=1) >= 1).astype(np.float64)),
+                any_right=share((values.max(axis=1) >= 1).astype(np.float64)),
+                changed=share(changed),
+            )
+
+
+def _answer(sample: Sample) -> str:
+    return repr(sample.outcomes if sample.output is None else sample.output)

@@ -1,0 +1,86 @@
+"""Answers drawn at a temperature: `sampled:3@0.7:NAME` is the third draw of all answers of a model that writes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tellapart.data.images import pixel_hash
+from tellapart.errors import ModelError, RunError, quote
+from tellapart.models.find import find_model, find_prefix
+from tellapart.models.options import MEANT_FOR, ModelOptions
+from tellapart.models.prefix import ModelPrefix
+from tellapart.models.protocols import Model, Pixels
+
+_NAME = re.compile(r"sampled:(?P<number>[1-9]\d{0,5})@(?P<temperature>\d{1,3}(\.\d{1,6})?):(?P<model>.+)", re.DOTALL)
+
+
+class Sampling(NamedTuple):
+    """The number of a draw, from 1, and its temperature."""
+
+    number: int
+    temperature: float
+
+    def seed(self, prompt: str, pictures: Sequence[Pixels]) -> int:
+        """Return the seed of one answer: of the draw, the prompt and the pictures alone, so neighbours change none."""
+        facts = "\0".join((str(self.number), prompt, *map(pixel_hash, pictures)))
+        return int.from_bytes(hashlib.sha256(facts.encode()).digest()[:7], "big")
+
+
+def read_sampled(name: str) -> tuple[Sampling, str] | None:
+    """Return the draw and the model of a name; None of a name without a draw.
+
+    >>> read_sampled("sampled:3@0.7:hf:llava"), read_sampled("hf:llava")
+    ((Sampling(number=3, temperature=0.7), 'hf:llava'), None)
+    """
+    parts = _NAME.fullmatch(name)
+    if parts is None:
+        return None
+    return Sampling(int(parts["number"]), float(parts["temperature"])), parts["model"]
+
+
+def with_samples(models: Sequence[Any], count: int, temperature: float) -> tuple[Any, ...]:
+    """Return models, each followed by so many draws of its answers.
+
+    Raises:
+        RunError: the count or the temperature is out of range, or a model has no name.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= 1_000:
+        raise RunError(f"samples={quote(count)}: give a number of draws from 2 to 1000")
+    if not isinstance(temperature, int | float) or not 0 < temperature <= 100:
+        raise RunError(f"temperature={quote(temperature)}: give a number above 0, for example 1 or 0.7")
+    if objects := [model for model in models if not isinstance(model, str)]:
+        raise RunError(f"samples={count}: {quote(objects[0])} has no name; draws are of models that are named")
+    drawn = [[f"sampled:{k}@{temperature:g}:{model}" for k in range(1, count + 1)] for model in models]
+    return tuple(name for model, names in zip(models, drawn, strict=True) for name in (model, *names))
+
+
+def _load(name: str, options: ModelOptions) -> Model:
+    found = read_sampled(name)
+    if found is None:
+        raise ModelError(f"{name}: write sampled:NUMBER@TEMPERATURE:MODEL, for example sampled:1@0.7:hf:PATH")
+    sampling, rest = found
+    model: Any = find_model(rest, options)
+    if not hasattr(model, "draw"):
+        raise ModelError(
+            f"{name}: draws are of answers, and {rest} writes none; name a chat model of transformers or on a server"
+        )
+    model.draw(sampling)
+    return model
+
+
+def _files(name: str) -> list[Path] | None:
+    found = read_sampled(name)
+    prefix = find_prefix(found[1]) if found else None
+    return prefix.files(found[1]) if found and prefix else None
+
+
+SAMPLED = ModelPrefix(
+    {"sampled:NUMBER@TEMPERATURE:MODEL": "one draw of a writer's answers; `run --samples K` makes K of them"},
+    _load,
+    files=_files,
+    takes=frozenset(MEANT_FOR),
+)

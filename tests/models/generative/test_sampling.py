@@ -1,0 +1,153 @@
+"""Answers drawn at a temperature: each by its seed, and what several draws share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from json_handler import JsonHandler
+from tiny_generative import IMAGES, TEXTS, asked, load
+
+import tellapart as ta
+from facts import raises
+from tellapart.diagnosis.samples import samples_rows
+from tellapart.errors import ModelError, RunError
+from tellapart.models.api import connection
+from tellapart.models.find import find_model
+from tellapart.models.generative.sampling import Sampling, with_samples
+from tellapart.models.options import ModelOptions
+from tellapart.models.torch.backend import import_torch
+from tellapart.records.samples import read_samples
+
+torch = import_torch()
+
+
+def drawn(folder: Path, number: int, temperature: float = 1.5) -> Any:
+    return find_model(f"sampled:{number}@{temperature}:hf:{folder}", ModelOptions())
+
+
+def test_a_draw_is_the_librarys_by_the_same_seed(folders: dict[str, Path]) -> None:
+    from PIL import Image
+
+    folder, prompt = folders["qwen2_vl"], "what is this?"
+    answers = drawn(folder, 2).answer([[IMAGES[0]]], [prompt], max_new_tokens=8)
+    model, processor = load(folder)
+    text = asked(processor, prompt)
+    inputs = processor(text=[text], images=[Image.fromarray(IMAGES[0])], return_tensors="pt")
+    torch.manual_seed(Sampling(2, 1.5).seed(prompt, [IMAGES[0]]))
+    out = model.generate(**inputs, max_new_tokens=8, do_sample=True, temperature=1.5, top_k=0, top_p=1.0)
+    expected = processor.tokenizer.decode(out[0][inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+    assert answers == [expected]
+
+
+def test_no_draw_depends_on_its_neighbours_and_draws_differ(folders: dict[str, Path]) -> None:
+    model = drawn(folders["qwen2_vl"], 1)
+    images, prompts = [[image] for image in IMAGES], list(TEXTS)
+    together = model.answer(images, prompts, max_new_tokens=6)
+    alone = [drawn(folders["qwen2_vl"], 1).answer([images[k]], [prompts[k]], max_new_tokens=6)[0] for k in (2, 1, 0)]
+    assert together == alone[::-1]
+    other = drawn(folders["qwen2_vl"], 2)
+    assert other.answer(images, prompts, max_new_tokens=6) != together
+    greedy = find_model(str(folders["qwen2_vl"]), ModelOptions())
+    assert len({model.fingerprint, other.fingerprint, greedy.fingerprint}) == 3
+
+
+def test_a_model_that_draws_nothing_is_refused(folders: dict[str, Path]) -> None:
+    with raises(ModelError, "blip", "likeliest answer"):
+        drawn(folders["blip_vqa"], 1)
+    with raises(ModelError, "demo-encoder", "writes none"):
+        find_model("sampled:1@1:demo-encoder", ModelOptions())
+    with raises(ModelError, "sampled:NUMBER@TEMPERATURE:MODEL"):
+        find_model("sampled:0@1:demo-encoder", ModelOptions())
+    with raises(ModelError, "scores", "samples="):
+        drawn(folders["qwen2_vl"], 1).score_pairs([IMAGES[0]], [TEXTS[0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        ({"samples": 1}, ("samples=1", "2 to 1000")),
+        ({"samples": 3, "temperature": 0}, ("temperature=0", "above 0")),
+        ({"temperature": 0.5}, ("temperature", "without samples=K")),
+        ({"samples": 3, "names": ["a"]}, ("samples=3", "names=")),
+    ],
+)
+def test_options_of_draws_are_checked(options: dict[str, Any], facts: tuple[str, ...]) -> None:
+    with raises(RunError, *facts):
+        ta.evaluate("api:http://localhost:1/v1#m", "choice:demo", **options)
+
+
+def test_objects_have_no_draws() -> None:
+    with raises(RunError, "no name"):
+        with_samples([lambda image, text: 0.0], 3, 1.0)
+
+
+class _Chat(JsonHandler):
+    """Answers A or B by the seed, the temperature and the question."""
+
+    def answer_get(self) -> None:
+        self.reply(200, {"data": [{"id": "coin"}]})
+
+    def answer_post(self, body: dict[str, Any]) -> None:
+        facts = json.dumps([body["temperature"], body["seed"], body["messages"]])
+        text = "AB"[hashlib.sha256(facts.encode()).digest()[0] % 2]
+        self.reply(200, {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
+
+
+@pytest.fixture
+def coin(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for name in (connection.KEY, connection.HOST):
+        monkeypatch.delenv(name, raising=False)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Chat) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"api:http://127.0.0.1:{server.server_port}/v1#coin"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def choice(tmp_path: Path) -> str:
+    """The name of a set of 30 choices between two captions."""
+    from PIL import Image
+
+    for k in range(30):
+        Image.new("RGB", (8, 8), (8 * k, 0, 0)).save(tmp_path / f"{k}.png")
+    rows = "".join(f"{k}.png,{k} cats,{k} dogs\n" for k in range(30))
+    (tmp_path / "pairs.csv").write_text("image,caption,foil\n" + rows)
+    return f"choice:table:{tmp_path / 'pairs.csv'}"
+
+
+def test_rows_are_made_of_the_draws_outcomes(coin: str, choice: str, tmp_path: Path) -> None:
+    run = ta.evaluate(coin, choice, samples=4, temperature=0.7, out=tmp_path / "run", cache=False)
+    [name] = run.benchmarks
+    assert run.models == [coin, *(f"sampled:{k}@0.7:{coin}" for k in range(1, 5))]
+    rows = samples_rows(run.systems)
+    assert rows and {(row.model, row.draws, row.temperature) for row in rows} == {(coin, 4, 0.7)}
+    draws = [read_samples(system.folders[name], name, system.record(name)) for system in run.systems]
+    for row in rows:
+        values = np.array([[sample.outcomes[row.metric] for sample in samples] for samples in draws[1:]])
+        assert row.greedy == pytest.approx(np.mean([sample.outcomes[row.metric] for sample in draws[0]]))
+        assert row.expected.value == pytest.approx(values.mean())
+        assert row.all_right.value == pytest.approx((values == 1).all(axis=0).mean())
+        assert row.any_right.value == pytest.approx((values == 1).any(axis=0).mean())
+        assert row.all_right.value <= row.expected.value <= row.any_right.value
+        assert row.expected.low is not None and row.expected.low < row.expected.value < row.expected.high  # type: ignore[operator]
+    outputs = [{str(samples[k].output) for samples in draws[1:]} for k in range(len(draws[0]))]
+    assert rows[0].changed.value == pytest.approx(np.mean([len(answers) > 1 for answers in outputs]))
+    assert 0 < rows[0].changed.value <= 1
+    assert len(run.to_json()["samples"]) == len(rows)
+
+
+def test_the_table_is_printed(coin: str, choice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ta.evaluate(coin, choice, limit=10, samples=2, cache=False).show()
+    out = " ".join(capsys.readouterr().out.split())
+    assert "of drawn answers" in out and "answer changes" in out and "2 at 1" in out
+    assert "is first of" not in out  # a draw is no further model
