@@ -318,3 +318,23 @@ def test_whatever_scores_lie_beneath_outcomes_and_answers_their_reason_is_within
     for (name, least, most), share in zip(row.bounds(), exact.mean(axis=1), strict=False):
         assert least.value <= share <= most.value, name
     assert row.reasons["right"].value == (yes == np.eye(2)).all(axis=(1, 2)).mean()  # g_acc
+
+
+def test_one_choice_for_both_is_a_prior_above_the_match(made_set: Make) -> None:
+    scores = drawn(60)
+    scores[0] = 0.5  # a tie is no choice
+    (row,) = ta.why(scored(made_set(n=60, clusters=30), scores)).record.rows
+    match, caption, picture = contrasts(scores.astype(np.float32)).T
+    assert row.collapse["same_caption"].value == pytest.approx(np.mean(np.abs(caption) > np.abs(match)))
+    assert row.collapse["same_picture"].value == pytest.approx(np.mean(np.abs(picture) > np.abs(match)))
+    bounds = interval_for(np.abs(caption) > np.abs(match), [f"scene-{k % 30}" for k in range(60)], binary=True)
+    assert (row.collapse["same_caption"].low, row.collapse["same_caption"].high) == pytest.approx(
+        (bounds.low, bounds.high)
+    )
+
+
+def test_the_same_answer_to_both_pictures_is_counted_by_question() -> None:
+    square = Sample(id="a", cluster="a", scores=((1.0, 0.0), (1.0, 1.0)), outcomes={})
+    record = BenchmarkResult.model_construct(kind=None)
+    row, _ = measure_reasons("mine", "fours", record, [square, replace(square, id="b", cluster="b")])
+    assert row.collapse["same_answer"].value == 0.5 and "same_caption" not in row.collapse

@@ -60,6 +60,13 @@ from tellapart.stats.paired import Difference, at_floor, enough_flips, paired, p
 #: The parts of the squares of scores, in the order of `sums_of_squares`.
 SHARES = ("match_share", "caption_share", "picture_share")
 
+#: One choice for all of an item -> its words: of scores the best caption or picture, of answers yes or no.
+COLLAPSE = {
+    "same_caption": "same caption for all pictures",
+    "same_picture": "same picture for all captions",
+    "same_answer": "same answer to both pictures",
+}
+
 _MATCH = MATCHING_METRICS[0]
 
 _LOST = frozenset({Reason.CAPTION, Reason.PICTURE, Reason.BOTH})
@@ -102,6 +109,8 @@ class Reasons(BaseModel, frozen=True):
         reasons: `Reason` -> the share of items, with its interval.
         shares: of the match, the captions and the pictures in the squares of scores; empty where all scores are equal.
         match_score: the items whose true pairs have the largest sum; a model without priors gets these right.
+        collapse: the share of items with one best caption for all pictures (`same_caption`), or one best picture for
+            all captions (`same_picture`); of answers, of questions with one answer to both pictures (`same_answer`).
         by: tag -> value -> the reasons and shares of these items.
         left_out: units that are no square items, as questions without a partner.
         changed_by_scale: items whose match differs between probabilities and their logits; None of other scores.
@@ -117,6 +126,7 @@ class Reasons(BaseModel, frozen=True):
     reasons: dict[str, Value]
     shares: dict[str, Value]
     match_score: Value
+    collapse: dict[str, Value]
     by: dict[str, dict[str, dict[str, Value]]]
     left_out: int = 0
     changed_by_scale: int | None = None
@@ -126,7 +136,8 @@ class Reasons(BaseModel, frozen=True):
     def bounds(self) -> list[tuple[str, Value, Value]]:
         """Return each number's name, and the number at least and at most; both are one of scores."""
         least, most = (
-            {**row.reasons, **row.shares, _MATCH.name: row.match_score} for row in (self, self.at_most or self)
+            {**row.reasons, **row.shares, _MATCH.name: row.match_score, **row.collapse}
+            for row in (self, self.at_most or self)
         )
         return [(name, value, most[name]) for name, value in least.items()]
 
@@ -242,7 +253,8 @@ def measure_reasons(
     if record.kind is None:  # yes or no: which of two is surer is known where the answers differ
         true = raw[:, [0, 1], [0, 1]]
         sides = np.hstack([true - raw[:, [0, 1], [1, 0]], true - raw[:, [1, 0], [0, 1]]])
-        return _measure_bounds(identity, squares, np.where(sides == 0, np.nan, sides > 0), seed), []
+        same = PerItem(name="same_answer", strict=(raw[:, 0] == raw[:, 1]).mean(axis=1, dtype=np.float64))
+        return _measure_bounds(identity, squares, np.where(sides == 0, np.nan, sides > 0), seed, same), []
     scores = _MATCH.scaled(raw, record.kind)
     outcome, squared = reasons(scores), sums_of_squares(scores)
     match = _MATCH.measure(scores)
@@ -260,7 +272,22 @@ def measure_reasons(
         changed = int((match.strict != _MATCH.per_item(raw)).sum())
         identity |= {"scale": "logit of the probability", "changed_by_scale": changed}
     in_reason = np.array([[one is reason for one in outcome] for reason in Reason])
-    return _tabulate(identity, squares, in_reason, [*shares, match], seed), outcome
+    collapse = [
+        PerItem(name="same_caption", strict=same_choice(scores).astype(float), binary=True),
+        PerItem(name="same_picture", strict=same_choice(scores.swapaxes(1, 2)).astype(float), binary=True),
+    ]
+    return _tabulate(identity, squares, in_reason, [*shares, match, *collapse], seed), outcome
+
+
+def same_choice(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return whether all rows of an item have one and the same largest column: bool `(item,)`; a tie is no choice.
+
+    >>> same_choice(np.array([[[0.9, 0.1], [0.8, 0.2]], [[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.5, 0.5]]])).tolist()
+    [True, False, False]
+    """
+    best = scores == scores.max(axis=2, keepdims=True)
+    chosen = scores.argmax(axis=2)
+    return np.asarray((best.sum(axis=2) == 1).all(axis=1) & (chosen == chosen[:, :1]).all(axis=1))
 
 
 def bound_outcomes(model: str, benchmark: str, samples: Sequence[Sample], seed: int = 0) -> list[Reasons]:
@@ -272,12 +299,12 @@ def bound_outcomes(model: str, benchmark: str, samples: Sequence[Sample], seed: 
 
 
 def _measure_bounds(
-    identity: Mapping[str, Any], samples: Sequence[Sample], right: NDArray[np.float64], seed: int
+    identity: Mapping[str, Any], samples: Sequence[Sample], right: NDArray[np.float64], seed: int, *others: PerItem
 ) -> Reasons:
     """Measure the least and the most that outcomes allow, float64 (item, 4), as of `match_bounds`."""
     in_reason, match, chance = reason_bounds(right), match_bounds(right).astype(float), _MATCH.chance((2, 2))
     columns = [PerItem(name=_MATCH.name, strict=row, chance=chance, binary=True) for row in match.T]
-    least, most = (_tabulate(identity, samples, in_reason[..., end], [columns[end]], seed) for end in (0, 1))
+    least, most = (_tabulate(identity, samples, in_reason[..., end], [columns[end], *others], seed) for end in (0, 1))
     return least.model_copy(update={"at_most": most})
 
 
@@ -301,6 +328,7 @@ def _tabulate(
         reasons={reason: numbers[reason] for reason in Reason},
         shares={name: numbers[name] for name in SHARES if name in numbers},
         match_score=numbers[_MATCH.name],
+        collapse={name: numbers[name] for name in COLLAPSE if name in numbers},
         by={
             tag: {value: _read_numbers(part.metrics) for value, part in parts.items()}
             for tag, parts in table.by.items()

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tellapart.catalog import REFERENCES
-from tellapart.diagnosis.why import SHARES, Debiased, Reasons, Why, bound_outcomes, measure_reasons, read_squares
+from tellapart.diagnosis.why import (
+    COLLAPSE,
+    SHARES,
+    Debiased,
+    Reasons,
+    Why,
+    bound_outcomes,
+    measure_reasons,
+    read_squares,
+)
 from tellapart.errors import plain
 from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
@@ -90,6 +99,7 @@ def reason_rows(rows: list[Reasons]) -> list[tuple[str, list[str]]]:
     heads = {reason: reason.label for reason in Reason} | {"match_score": "match score"}
     if any(row.at_most is None for row in rows):
         heads |= {name: f"squares of scores: {title}" for name, title in _SHARE_TITLES.items()}
+    heads |= {name: words for name, words in COLLAPSE.items() if any(name in cell for cell in cells)}
     return [(head, [cell.get(name, "") for cell in cells]) for name, head in heads.items()]
 
 
