@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from tellapart.data.images import decode, orientation, turn_upright
+from tellapart.data.images import decode, orientation
 
 Encode = Callable[..., bytes]
 Noise = Callable[..., np.ndarray]
@@ -63,10 +63,6 @@ def test_pictures_are_turned_as_pillow_turns_them(encoded: Encode, noise: Noise,
     expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
     assert expected.shape == ((6, 9, 3) if value < 5 else (9, 6, 3))
     np.testing.assert_array_equal(decode(data, "a"), expected)
-
-
-def test_a_turned_picture_is_one_block_of_memory(noise: Noise) -> None:
-    assert turn_upright(noise(), 8).flags.c_contiguous
 
 
 @pytest.mark.parametrize("suffix", ["png", "webp", "jpg"])

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.whole_pictures import AHEAD, expect_rows, find_tail, mark_rows, without_end
+from tellapart.data.npz import read_header
+from tellapart.data.whole_pictures import expect_rows, mark_rows, without_end
 from tellapart.errors import DataError, TellapartWarning, quote
 
 if TYPE_CHECKING:
@@ -32,10 +33,8 @@ __all__ = [
     "file_format",
     "find_inside",
     "leaves",
-    "orientation",
     "pixel_hash",
     "resolve",
-    "turn_upright",
 ]
 
 _ORDERS: dict[bytes, Literal["little", "big"]] = {b"II*\0": "little", b"MM\0*": "big"}
@@ -55,33 +54,16 @@ _OTHER_KINDS = {
     b"<html": "a page of HTML (an error of a download?)",
 }
 
-_ORIENTATION = 0x0112
-_SIZES = {3: 2, 4: 4}  # bytes of the types SHORT and LONG
-
-#: Orientation -> mirror along the diagonal first, then upside down, then left to right.
-_TURNS = {
-    2: (False, False, True),
-    3: (False, True, True),
-    4: (False, True, False),
-    5: (True, False, False),
-    6: (True, False, True),
-    7: (True, True, True),
-    8: (True, True, False),
-}
+#: The tag of the orientation, and the bytes of the types SHORT and LONG.
+_ORIENTATION, _SIZES = 0x0112, {3: 2, 4: 4}
 
 
 def orientation(exif: bytes) -> int:
-    """Return the orientation, 1 to 8, that an EXIF block gives; 1, upright, if it gives none.
+    """Return the orientation, 1 to 8, that an EXIF block gives; 1, upright, if it gives none or is damaged.
 
-    A damaged block counts as none: many a photograph of the benchmarks carries one around an intact picture. Pillow's
-    reader warns of such blocks, and a warning can only be silenced for the process with all its threads.
+    Pillow's reader warns of damaged blocks, and a warning can only be silenced for the process with all its threads.
 
     Source: EXIF 2.32, sections 4.5.2 (header), 4.6.2 (directory), 4.6.4 A (tag 274).
-
-    >>> orientation(b"MM\\0*\\0\\0\\0\\x08\\0\\x01" b"\\x01\\x12\\0\\x03\\0\\0\\0\\x01\\0\\x06\\0\\0")
-    6
-    >>> orientation(b"nothing of the kind")
-    1
     """
     tiff = exif.removeprefix(b"Exif\0\0")
     order = _ORDERS.get(tiff[:4])
@@ -93,24 +75,9 @@ def orientation(exif: bytes) -> int:
 
     start = number(4, 4) + 2
     end = min(start + 12 * number(start - 2, 2), len(tiff) - 11)
-    for entry in range(start, end, 12):
-        if number(entry, 2) == _ORIENTATION:
-            value = number(entry + 8, _SIZES.get(number(entry + 2, 2), 0))
-            return value if value in _TURNS else 1
-    return 1
-
-
-def turn_upright(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """Turn pixels `(height, width, 3)` upright, given their EXIF orientation; 5 to 8 swap height and width.
-
-    >>> turn_upright(np.zeros((2, 5, 3), np.uint8), 6).shape
-    (5, 2, 3)
-    """
-    if orientation not in _TURNS:
-        return pixels
-    diagonal, vertical, horizontal = _TURNS[orientation]
-    upright = pixels.transpose(1, 0, 2) if diagonal else pixels
-    return np.ascontiguousarray(upright[:: -1 if vertical else 1, :: -1 if horizontal else 1])
+    tags = (entry for entry in range(start, end, 12) if number(entry, 2) == _ORIENTATION)
+    value = next((number(entry + 8, _SIZES.get(number(entry + 2, 2), 0)) for entry in tags), 1)
+    return value if 1 <= value <= 8 else 1
 
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".npy"})
@@ -246,7 +213,7 @@ def pixel_hash(pixels: NDArray[np.uint8]) -> str:
 
 
 def _decode_picture(data: bytes, place: str) -> NDArray[np.uint8]:
-    from PIL import Image, ImageFile
+    from PIL import Image, ImageFile, ImageOps
 
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise DataError(
@@ -258,19 +225,19 @@ def _decode_picture(data: bytes, place: str) -> NDArray[np.uint8]:
         raise DataError(f"{place}: {_ANIMATED}")
     # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is not an image.
     try:
-        tail = find_tail(data)
-        picture = _open_picture(without_end(data) if tail is None else data, place)
+        picture = _open_picture(without_end(data), place)
         _check_size(picture.width, picture.height, place)
         if getattr(picture, "n_frames", 1) > 1:
             raise DataError(f"{place}: {_ANIMATED}")
         marked = mark_rows(picture, data)
-        if tail is not None:
-            picture.tail = tail  # type: ignore[attr-defined]
         pixels = _rgb_pixels(picture, place)
-        if tail is not None and not picture.asked:  # type: ignore[attr-defined]
-            pixels = _rgb_pixels(_open_picture(without_end(data), place), place)
         expect_rows(picture, data, marked)
-        return turn_upright(pixels, orientation(picture.info.get("exif", b"")))  # a PNG may hold it after the pixels
+        turn = orientation(picture.info.get("exif", b""))  # a PNG may hold it after the pixels
+        if turn == 1:
+            return pixels
+        turned = Image.fromarray(pixels)
+        turned.getexif()[_ORIENTATION] = turn
+        return np.array(ImageOps.exif_transpose(turned))
     except DataError:
         raise
     except Image.DecompressionBombError as error:  # of WebP, before Pillow knows the size
@@ -287,34 +254,16 @@ def _known_formats() -> dict[bytes, type[ImageFile.ImageFile]]:
     from PIL.WebPImagePlugin import WebPImageFile
 
     class PlainJpeg(JpegImageFile):
-        """A JPEG whose EXIF block Pillow does not look into, as it would warn of damaged ones; and that is complete."""
-
-        tail: int | None = None
-        asked = False
+        """A JPEG whose EXIF block Pillow does not look into, as it would warn of damaged ones."""
 
         def getexif(self) -> Image.Exif:
             return Image.Exif()
-
-        def load_read(self, read_bytes: int) -> bytes:
-            """Give the last bytes, without the end marker, to a decoder that asks for more than those before."""
-            if self.tail is None or self.fp is None:
-                return super().load_read(read_bytes)
-            left = self.tail - self.fp.tell()
-            if left > 0:
-                return self.fp.read(min(read_bytes, left))
-            last = b"" if self.asked else self.fp.read()[:-2] + AHEAD
-            self.asked = True
-            return last
 
     return {b"\x89PNG\r\n\x1a\n": PngImageFile, b"\xff\xd8\xff": PlainJpeg, b"RIFF": WebPImageFile}
 
 
 def file_format(data: bytes) -> str:
-    """Return the format of a picture's bytes: PNG, JPEG or WEBP, and `other` for a frame of numpy or a film.
-
-    >>> file_format(Path("docs/board.png").read_bytes()), file_format(b"")
-    ('PNG', 'other')
-    """
+    """Return the format of a picture's bytes: PNG, JPEG or WEBP, and `other` for a frame of numpy or a film."""
     return str(next((kind.format for start, kind in _known_formats().items() if data.startswith(start)), "other"))
 
 
@@ -370,9 +319,7 @@ def _warn_of_dark(place: str, bits: int) -> None:
 def _decode_npy(data: bytes, place: str) -> NDArray[np.uint8]:
     stream = io.BytesIO(data)
     try:
-        version = np.lib.format.read_magic(stream)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = header(stream)
+        shape, fortran, dtype = read_header(stream)
     except Exception as error:  # as for pictures: numpy parses the header as Python, with that parser's errors
         raise DataError(f"{place}: cannot be read as a numpy array ({error}); is it complete?") from error
     if dtype != np.uint8 or len(shape) != 3 or shape[2] != 3:

@@ -80,12 +80,17 @@ def read_array(path: Path) -> NDArray[Any]:
         raise ScoreError(f"{path} is not a .npy file of plain numbers: {first_line(error)}") from error
 
 
+def read_header(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return the shape, whether its order is Fortran's, and the type of the array in a `.npy` file."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream)
+
+
 def _plain_array(data: bytes, name: str) -> NDArray[Any]:
     stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
-        shape, _, dtype = header(stream)
+        shape, _, dtype = read_header(stream)
     except Exception as error:
         raise ValueError(f"the header of {name} is damaged ({first_line(error)})") from error
     if dtype.hasobject:
