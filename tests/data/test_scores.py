@@ -73,7 +73,7 @@ BAD_VALUES: dict[str, tuple[Any, str]] = {
     "one number": (0.5, ("(item, image, text)", "0")),
     "two dimensions": (PAIR, ("(item, image, text)", "2", "(2, 2)")),
     "four dimensions": ([[PAIR]], ("4", "(1, 1, 2, 2)")),
-    "no texts": (np.ones((1, 2, 0)), ("3", "(1, 2, 0)")),
+    "no texts": (np.ones((1, 2, 0)), ("(1, 2, 0)",)),
     "two rows": ([PAIR, PAIR], ("1", "2", "id")),
     "nan": ([[[0.5, float("nan")]]], ("NaN", "1", "1", "a")),
     "infinite": ([[[0.5, float("-inf")]]], ("NaN", "1", "1", "a")),

@@ -24,9 +24,6 @@ _MAX_ARRAY_BYTES = 1 << 30
 #: U+D800 to U+DFFF without their last 11 bits: halves of characters.
 _HALVES = 0xD800 >> 11
 
-#: How numpy packs arrays.
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-
 
 def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     """Return those of the named arrays that the file holds, and unpack no others."""
@@ -64,7 +61,8 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any
         raise ValueError(
             f"{quote(entry.filename)} unpacks to {entry.file_size:,} bytes; at most {_MAX_ARRAY_BYTES:,} are read"
         )
-    if entry.compress_type not in _METHODS:  # others reserve the memory that the file asks for
+    # How numpy packs arrays; other methods reserve the memory that the file asks for.
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{quote(entry.filename)} is packed as numpy does not; write it with numpy.savez_compressed")
     return _plain_array(archive.read(entry), quote(entry.filename))
 
