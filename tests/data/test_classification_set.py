@@ -28,7 +28,7 @@ def test_every_class_is_put_into_every_template_and_braces_in_a_name_stay() -> N
         ({"templates": ("{}", "{}")}, ("s", "template", "repeated")),
         ({"pictures": ()}, ("s", "rows")),
         ({"pictures": (CATS[0], CATS[0])}, ("s", "'0'", "repeated")),
-        ({"pictures": (ClassifiedImage("7", "7.png", 2),)}, ("s", "'7'", "2", "2", "0")),
+        ({"pictures": (ClassifiedImage("7", "7.png", 2),)}, ("s", "7", "2", "2", "0")),
     ],
 )
 def test_a_set_that_cannot_be_measured_is_refused(
