@@ -96,7 +96,7 @@ def test_gold_answers_are_one_a_question() -> None:
     assert QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no"))).gold == ("yes", "no")
     with raises(DataError, "q", "1", "2"):
         _ = QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no", "yes"))).gold
-    with raises(DataError, "q", "1", "1"):
+    with raises(DataError, "q", "1", "()"):
         QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b")))
 
 

@@ -57,18 +57,15 @@ _WORDS: Mapping[str, str] = MappingProxyType(
 
 
 class Problem(NamedTuple):
-    """A problem of a validation.
+    """A problem of a validation."""
 
-    Attributes:
-        field: its place, such as `captions[1]` or `box.left`; empty for the table or object itself.
-        kind: pydantic's name of the problem.
-        message: the problem, as a clause.
-        value: ", got ..." with the value; empty if there is none.
-    """
-
+    #: Its place, such as `captions[1]` or `box.left`; empty for the table or object itself.
     field: str
+    #: Pydantic's name of the problem.
     kind: str
+    #: The problem, as a clause.
     message: str
+    #: ", got ..." with the value; empty if there is none.
     value: str
 
     @classmethod
@@ -110,8 +107,6 @@ def validate_table(model: type[Model], values: object, place: str) -> Model:
 
     >>> class Recipe(BaseModel):
     ...     builder: str
-    >>> validate_table(Recipe, {"builder": "scenes"}, "recipe.toml")
-    Recipe(builder='scenes')
     >>> validate_table(Recipe, {"bilder": "scenes"}, "recipe.toml")
     Traceback (most recent call last):
     tellapart.errors.DataError: recipe.toml: unknown key 'bilder'; did you mean 'builder'? the keys are builder
