@@ -93,7 +93,7 @@ def test_scores_that_float32_cannot_tell_apart_tie() -> None:
         (np.zeros((0, 2)), np.zeros(0, int), ("scores", "numbers")),
         ([[0.1, 0.2]], [2], ("0", "1", "2", "2")),
         ([[0.1, 0.2]], [0.0], ("labels", "integers")),
-        ([[0.1, np.nan]], [0], ("NaN", "1", "0", "0")),
+        ([[0.1, np.nan]], [0], ("NaN", "1 of 1", "pictures: 0")),
         ([[0.1, 1e300]], [0], ("scores", "finite")),
     ],
 )
@@ -104,7 +104,7 @@ def test_what_is_no_table_of_scores_is_refused(scores: object, labels: object, s
 
 def test_rows_that_are_not_finite_are_counted() -> None:
     scores = [[np.nan, 0.1], [0.2, 0.1], [np.inf, 0.1]]
-    with raises(ScoreError, "NaN", "2", "0", "2"):
+    with raises(ScoreError, "NaN", "2 of 3", "pictures: 0, 2"):
         rank_labels(scores, [0, 1, 0])
 
 

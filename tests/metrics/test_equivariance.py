@@ -124,7 +124,7 @@ def test_deviations_that_are_all_zero_lie_in_the_middle_of_a_histogram_of_some_w
 def test_what_cannot_be_summarised_or_binned_is_refused() -> None:
     with raises(MetricError, "(0,)", "0"):
         summary([])
-    with raises(MetricError, "(2,)", "1"):
+    with raises(MetricError, "histogram", "1 of 2", "items: 1"):
         histogram([0.0, np.nan])
     with raises(MetricError, "got 10", "number"):
         histogram([0.0], bins=10)

@@ -172,9 +172,9 @@ def test_scores_are_compared_in_float32() -> None:
         ([0.1], [1.0], ("two", "(1,)")),
         ([0.1, 0.2], [1.0], ("(2,)", "(1,)")),
         ([[0.1, 0.2]], [[1.0, 0.0]], ("(1, 2)",)),
-        ([0.1, np.nan], [1.0, 0.0], ("scores", "image 1", "nan")),
-        ([0.1, 1e39], [1.0, 0.0], ("scores", "image 1", "inf")),
-        ([0.1, 0.2], [np.inf, 0.0], ("ratings", "image 0", "inf")),
+        ([0.1, np.nan], [1.0, 0.0], ("scores", "images: 1")),
+        ([0.1, 1e39], [1.0, 0.0], ("scores", "images: 1")),
+        ([0.1, 0.2], [np.inf, 0.0], ("ratings", "images: 0")),
     ],
 )
 def test_numbers_that_fit_nothing_are_refused(call: Callable, scores: list, ratings: list, facts: tuple) -> None:

@@ -52,7 +52,7 @@ class Scores:
     kind: ScoreKind
 
     def __init__(self, ids: Sequence[str], values: object, kind: ScoreKind) -> None:
-        names, array = tuple(ids), as_float32(as_numbers(values, "scores", "(item, image, text)"))
+        names, array = tuple(ids), as_float32(as_numbers(values, "scores", "(item, image, text)"), copy=True)
         _check_scores(names, array, kind)
         array.setflags(write=False)
         object.__setattr__(self, "ids", names)
@@ -106,21 +106,30 @@ def note_spread(scores: Sequence[Scores], *, of_reranker: bool = False) -> tuple
 
 
 def as_numbers(
-    values: object, what: str, axes: str, *, kinds: str = "fiub", error: type[TellapartError] = ScoreError
+    values: object,
+    what: str,
+    axes: str,
+    *,
+    kinds: str = "fiub",
+    error: type[TellapartError] = ScoreError,
+    shape_error: type[TellapartError] | None = None,
 ) -> NDArray[Any]:
-    """Return values as an array of real numbers, of numpy's kinds, with as many axes as `axes` names."""
+    """Return values as an array of real numbers, of numpy's kinds, with the axes and sizes of `axes`: `(box, 4)`."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as failure:  # ragged lists; a tensor that numpy cannot look into
         raise error(f"{what} must be one rectangular array {axes} of numbers; got none ({failure})") from failure
     if array.dtype.kind not in kinds:
         raise error(f"{what} must be an array {axes} of real numbers; got an array of {array.dtype} {array.shape}")
-    if array.ndim != len(axes.strip("(,)").split(",")):
-        raise error(f"{what} must be an array {axes}; got {array.ndim} dimensions, shape {array.shape}")
+    names = [name.strip() for name in axes.strip("(,)").split(",")]
+    sizes = [str(size) if name.isdigit() else name for name, size in zip(names, array.shape, strict=False)]
+    if array.ndim != len(names) or sizes != names:
+        got = f"got an array of {array.dtype}, {array.ndim} dimensions, shape {array.shape}"
+        raise (shape_error or error)(f"{what} must be an array {axes}; {got}")
     return array
 
 
-def as_float32(array: NDArray[Any], *, copy: bool = True) -> NDArray[np.float32]:
+def as_float32(array: NDArray[Any], *, copy: bool = False) -> NDArray[np.float32]:
     """Return numbers as float32, which scores are compared in; numbers beyond it are infinite."""
     with np.errstate(over="ignore", under="ignore"):
         return array.astype(np.float32, copy=copy)
@@ -130,14 +139,16 @@ def expect_finite(
     array: NDArray[Any],
     what: str,
     noun: str = "items",
+    *,
     names: Sequence[str] | None = None,
+    first: int = 0,
     error: type[TellapartError] = ScoreError,
 ) -> None:
-    """Refuse an array that is not finite, with the names or the numbers of the rows that are not."""
+    """Refuse an array that is not finite, with the names of its rows that are not, or their numbers from `first` on."""
     if np.isfinite(array).all():
         return
     rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
-    bad = join_names([str(row) if names is None else names[row] for row in rows])
+    bad = join_names([str(first + row) if names is None else names[row] for row in rows])
     raise error(f"{what} must be finite; NaN or infinite in {len(rows)} of {len(array)} {noun}: {bad}; measure again")
 
 

@@ -19,6 +19,7 @@ from math import fsum, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellapart.data.scores import expect_finite
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric, read_scores
 
@@ -117,11 +118,9 @@ def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> 
 
 def _check_deviations(values: ArrayLike, name: str) -> NDArray[np.float64]:
     deviations = np.asarray(values, dtype=np.float64)
-    if deviations.ndim != 1 or len(deviations) == 0 or not np.isfinite(deviations).all():
-        raise MetricError(
-            f"{name} needs one finite deviation for each of at least one item; got shape {deviations.shape}, "
-            f"{int((~np.isfinite(deviations)).sum())} not finite"
-        )
+    if deviations.ndim != 1 or len(deviations) == 0:
+        raise MetricError(f"{name} needs a deviation of each of one item or more; got shape {deviations.shape}")
+    expect_finite(deviations, f"{name}: deviations", error=MetricError)
     return deviations
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import ScoreKind, join_names
+from tellapart.data.scores import ScoreKind, as_float32, as_numbers, expect_finite
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ties import tie_neutral_by_enumeration
@@ -53,8 +53,8 @@ def read_scores(
     Wider numbers are rounded to float32 first: two scores that differ only beyond float32 are tied. `shapes` are the
     patterns (see `fits`) that the metric is defined for; `ids` are for messages.
     """
-    values = _check_numbers(scores, name)
-    if values.ndim != 3 or not any(fits(pattern, values.shape[1:]) for pattern in shapes):
+    values = as_float32(as_numbers(scores, f"{name}: scores", "(item, image, text)", shape_error=MetricError))
+    if not any(fits(pattern, values.shape[1:]) for pattern in shapes):
         raise MetricError(
             f"{name} needs scores (item, image, text) of {' or '.join(shapes)} items; got shape "
             f"{values.shape}; tellapart.metrics.registry.defined_for((images, texts)) lists those that fit"
@@ -63,25 +63,8 @@ def read_scores(
         raise ScoreError(f"{name}: no items to measure; give the scores of at least one")
     if ids is not None and len(ids) != len(values):
         raise ScoreError(f"{name}: {len(ids)} ids for {len(values)} items of scores; give one id for each item")
-    if not np.isfinite(values).all():
-        rows = np.flatnonzero(~np.isfinite(values).all(axis=(1, 2))).tolist()
-        bad = [str(row) if ids is None else ids[row] for row in rows]
-        raise ScoreError(
-            f"{name}: scores must be finite; NaN or infinite in {len(bad)} of {len(values)} items: "
-            f"{join_names(bad)}; score these items again or leave them out of the pair set"
-        )
+    expect_finite(values, f"{name}: scores", names=ids)
     return values
-
-
-def _check_numbers(scores: ArrayLike, name: str) -> NDArray[np.float32]:
-    try:
-        raw: NDArray[Any] = np.asarray(scores)
-    except ValueError as ragged:
-        raise ScoreError(f"{name}: scores must be one rectangular array of numbers: {ragged}") from ragged
-    if raw.dtype.kind not in "fiub":
-        raise ScoreError(f"{name}: scores must be real numbers; got an array of {raw.dtype}")
-    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which the caller reports by item
-        return raw.astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True, slots=True)

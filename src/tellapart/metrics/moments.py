@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellapart.data.scores import expect_finite
 from tellapart.errors import MetricError, ScoreError
 
 TOLERANCES = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
@@ -228,8 +229,7 @@ def _check_query(
 def _check_finite(values: NDArray[np.float32]) -> NDArray[np.float32]:
     if values.size == 0:
         raise ScoreError("no candidate moments; a query needs at least one")
-    if len(bad := np.flatnonzero(~np.isfinite(values))):
-        raise ScoreError(f"{len(bad)} boundary scores are not finite, the first at candidate {bad[0]}; score it again")
+    expect_finite(values, "boundary scores", "candidates")
     return values
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import join_names
+from tellapart.data.scores import as_float32, as_numbers, join_names
 from tellapart.errors import MetricError, ScoreError
 
 _GRID = 2.0**26
@@ -241,7 +241,7 @@ def scores_both_ways(scores: ArrayLike, pairs: ArrayLike) -> Retrieval:
     >>> retrieval.image_to_text.rank, retrieval.text_to_image.rank
     (array([1, 3]), array([1, 2, 2]))
     """
-    values = _check_matrix("scores_both_ways", scores, "(image, caption)")
+    values = as_float32(as_numbers(scores, "scores_both_ways: scores", "(image, caption)"))
     links = _make_links(pairs, values.shape)
     rows = max(1, _BLOCK // values.shape[1])
     blocks = ((start, values[start : start + rows]) for start in range(0, len(values), rows))
@@ -261,9 +261,9 @@ def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLik
     >>> retrieval.text_to_image.rank
     array([2, 3, 1])
     """
-    left = grid_vectors(_check_matrix("embeddings_both_ways", images, "(image, dimension)"), "embeddings of images")
-    right = grid_vectors(
-        _check_matrix("embeddings_both_ways", captions, "(caption, dimension)"), "embeddings of captions"
+    left, right = (
+        grid_vectors(as_float32(as_numbers(vectors, f"embeddings of {noun}s", f"({noun}, dimension)")), f"{noun}s")
+        for noun, vectors in (("image", images), ("caption", captions))
     )
     if left.shape[1] != right.shape[1]:
         raise ScoreError(
@@ -370,17 +370,6 @@ def _count_blocks(
         Ranks(image_above, image_level - image_tied, image_tied, first),
         Ranks(caption_above, caption_level - caption_tied, caption_tied, caption_first),
     )
-
-
-def _check_matrix(call: str, values: ArrayLike, axes: str) -> NDArray[np.float32]:
-    try:
-        raw: NDArray[Any] = np.asarray(values)
-    except ValueError as ragged:
-        raise ScoreError(f"{call} needs one rectangular array {axes}: {ragged}") from ragged
-    if raw.ndim != 2 or raw.size == 0 or raw.dtype.kind not in "fiub":
-        raise ScoreError(f"{call} needs numbers {axes}; got an array of {raw.dtype}, shape {raw.shape}")
-    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, and is refused by name later
-        return raw.astype(np.float32, copy=False)
 
 
 def _check_depth(k: int) -> int:
