@@ -5,13 +5,10 @@ Whatever is wrong is one error that names the file, and the row and field where 
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.data.annotations import AnnotationRow, check_row, make_item, read_list, read_mapping, row_of, string
@@ -50,12 +47,6 @@ def test_a_file_that_is_no_object_raises(tmp_path: Path) -> None:
         read_mapping(tmp_path)
 
 
-def test_a_mark_at_the_start_is_no_matter(tmp_path: Path) -> None:
-    path = tmp_path / "rows.json"
-    path.write_bytes(b"\xef\xbb\xbf[1]")
-    assert read_list(path) == [1]
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -73,26 +64,13 @@ def test_a_row_that_is_not_as_expected_raises(row: Any, message: str | tuple[str
         check_row(Pair, row, "f: row 3")
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.binary(max_size=40))
-def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "rows.json"
-    path.write_bytes(content)
-    for read in (read_list, read_mapping):
-        try:
-            assert read(path)
-        except DataError as error:
-            assert re.search(r"rows\.json(:\d+)?: ", str(error))
-
-
 def test_a_row_that_is_no_object_is_shown() -> None:
     with raises(DataError, "a.json", "3", "object", "{...}", "[1, 2]"):
         row_of([1, 2], "a.json: row 3")
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
-    [({}, ("'caption'", "missing")), ({"caption": " "}, "text"), ({"caption": 7}, "got 7")],
+    ("row", "message"), [({}, ("'caption'", "missing")), ({"caption": " "}, "text"), ({"caption": 7}, "got 7")]
 )
 def test_a_field_that_is_no_text_is_named(row: dict[str, Any], message: str | tuple[str, ...]) -> None:
     with raises(DataError, "a.json", "3", message):

@@ -73,14 +73,6 @@ def test_a_file_cut_off_anywhere_is_an_error_or_still_the_whole_picture(
     assert refused > 100
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_half_a_file_is_refused_with_a_hint(encoded: Encode, noise: Noise, kind: str) -> None:
-    suffix, options = KINDS[kind]
-    data = encoded(noise(40, 40), suffix, **options)
-    with raises(DataError, "images/a.x", "complete"):
-        decode(data[: len(data) // 2], "images/a.x")
-
-
 def test_an_empty_file_is_refused() -> None:
     with raises(DataError, "images/a.png", "empty"):
         decode(b"", "images/a.png")

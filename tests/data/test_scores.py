@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import FrozenInstanceError
 from typing import Any
 
@@ -132,11 +131,3 @@ def test_selecting_items_without_scores_or_twice_is_refused() -> None:
         scores.select(["a", "c", "d"])
     with raises(ScoreError, "distinct", "a", "repeated"):
         scores.select(["a", "a"])
-
-
-def test_no_warning_is_given_on_the_way() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for values, _ in BAD_VALUES.values():
-            with pytest.raises(ScoreError):
-                Scores(("a",), values, "similarity")

@@ -67,11 +67,6 @@ def test_a_png_of_all_its_rows_is_read_even_if_they_are_black(kind: str, value: 
     assert decode(png(30, 40, 40, kind, value=value), "cup.png").shape == (40, 30, 3)
 
 
-def test_a_huge_png_of_ten_rows_is_refused() -> None:
-    with raises(DataError, "cup.png", "ends early"):
-        decode(png(8000, 7900, 10), "cup.png")
-
-
 def test_a_png_whose_last_row_is_cut_is_refused() -> None:
     data = zlib.compress((b"\0" + b"\7" * 90) * 40)
     short = zlib.compress(zlib.decompress(data)[:-1])
@@ -164,14 +159,6 @@ def test_a_webp_that_ends_early_is_refused(lossless: bool, share: float) -> None
     sized = cut[:4] + struct.pack("<I", len(cut) - 8) + cut[8:16] + struct.pack("<I", len(cut) - 20) + cut[20:]
     with raises(DataError, "cup.webp"):
         decode(sized, "cup.webp")
-
-
-@pytest.mark.parametrize("kind", ["TIFF", "BMP", "GIF"])
-def test_formats_whose_short_files_pillow_forgives_are_not_read_at_all(kind: str) -> None:
-    data = saved(noise(96, 64), kind)
-    for some in (data, data[: len(data) // 2]):
-        with raises(DataError, "cup.png", kind):
-            decode(some, "cup.png")
 
 
 def film(path: Path, codec: str, frames: int = 20, **options: str) -> bytes:

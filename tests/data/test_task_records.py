@@ -13,6 +13,8 @@ from tellapart.data.task_records import (
     Box,
     BoxSet,
     CaptionSet,
+    ClassificationSet,
+    ClassifiedImage,
     Moment,
     MomentSet,
     Question,
@@ -21,6 +23,7 @@ from tellapart.data.task_records import (
     Statement,
     StatementSet,
     align,
+    check_templates,
 )
 from tellapart.errors import DataError
 
@@ -153,3 +156,39 @@ def test_predictions_are_put_in_the_order_of_the_ids_or_refused() -> None:
         align(["a", "b"], {"a": 1, "x": 2, "y": 3}, "answers")
     with raises(DataError, "12", "12", "0, 1, 2, 3, 4, 5, 6, 7, 8, 9", "2"):
         align([str(k) for k in range(12)], {})
+
+
+CATS = (ClassifiedImage("0", "0.png", 0), ClassifiedImage("1", "1.png", 1))
+
+
+def test_every_class_is_put_into_every_template_and_braces_in_a_name_stay() -> None:
+    found = ClassificationSet("s", ("cat", "{0}"), ("a {}.", "{}!"), CATS)
+    assert found.prompts == (("a cat.", "a {0}."), ("cat!", "{0}!"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"classes": ("cat",)}, ("s", "1", "classes")),
+        ({"classes": ("cat", " ")}, ("s", "class 1", "name")),
+        ({"classes": ("cat", "cat")}, ("classes", "'cat'")),
+        ({"templates": ()}, ("s", "template", "a photo of a {}")),
+        ({"templates": ("a photo",)}, ("s", "template 1", "{}", "'a photo'")),
+        ({"templates": ("{}", "{} {}")}, ("s", "template 2", "{}")),
+        ({"templates": ("{}", "{}")}, ("s", "template", "repeated")),
+        ({"pictures": ()}, ("s", "rows")),
+        ({"pictures": (CATS[0], CATS[0])}, ("s", "'0'", "repeated")),
+        ({"pictures": (ClassifiedImage("7", "7.png", 2),)}, ("s", "7", "2", "2", "0")),
+    ],
+)
+def test_a_set_that_cannot_be_measured_is_refused(
+    changes: dict[str, tuple[object, ...]], said: str | tuple[str, ...]
+) -> None:
+    fields = {"classes": ("cat", "dog"), "templates": ("{}",), "pictures": CATS} | changes
+    with raises(DataError, said):
+        ClassificationSet("s", **fields)  # type: ignore[arg-type]
+
+
+def test_the_refusal_of_a_template_names_its_file() -> None:
+    with raises(DataError, "templates.txt", "1"):
+        check_templates(("{0}",), "templates.txt")

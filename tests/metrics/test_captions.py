@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.metrics.captions import (
-    BLEU_STATISTICS,
-    bleu,
-    bleu_statistics,
-    caption_scores,
-    cider,
-    rouge_l,
-)
+from tellapart.metrics.captions import BLEU_STATISTICS, bleu, bleu_statistics, caption_scores, cider, rouge_l
 
 GOLDEN = json.loads((Path(__file__).parent / "captions_golden.json").read_text(encoding="utf-8"))
 CAPTION = st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join)
@@ -125,44 +118,12 @@ def test_the_order_of_the_images_changes_no_bit_of_long_captions_either() -> Non
 
 
 @given(CORPUS)
-def test_every_value_is_within_its_bounds(corpus: list[tuple[str, list[str]]]) -> None:
-    hypotheses, references = split(corpus)
-    for values, top in (
-        (bleu(bleu_statistics(hypotheses, references)), 1.0),
-        (rouge_l(hypotheses, references), 1.0),
-        (cider(hypotheses, references), 10.0),
-    ):
-        assert np.isfinite(values).all()
-        assert (values >= 0).all()
-        assert (values <= top + 1e-6).all()
-
-
-@given(CORPUS)
 def test_a_reference_copied_is_as_good_as_it_gets(corpus: list[tuple[str, list[str]]]) -> None:
     _, references = split(corpus)
     copied = {image: captions[0] for image, captions in references.items()}
     np.testing.assert_allclose(rouge_l(copied, references), 1.0)
     statistics = bleu_statistics(copied, references)
     np.testing.assert_array_equal(statistics[:, 2:6], statistics[:, 6:])
-
-
-@given(CORPUS, st.permutations("abcde"))
-def test_the_names_of_the_words_do_not_matter(corpus: list[tuple[str, list[str]]], letters: list[str]) -> None:
-    table = str.maketrans("abcde", "".join(letters))
-    renamed = [(hypothesis.translate(table), [r.translate(table) for r in refs]) for hypothesis, refs in corpus]
-    np.testing.assert_array_equal(bleu_statistics(*split(renamed)), bleu_statistics(*split(corpus)))
-    np.testing.assert_array_equal(rouge_l(*split(renamed)), rouge_l(*split(corpus)))
-    np.testing.assert_allclose(cider(*split(renamed)), cider(*split(corpus)), rtol=0, atol=1e-12)
-
-
-@given(CORPUS, CAPTION)
-def test_one_more_reference_never_lowers_rouge_or_the_matches_of_bleu(
-    corpus: list[tuple[str, list[str]]], extra: str
-) -> None:
-    hypotheses, references = split(corpus)
-    more = {image: [*captions, extra] for image, captions in references.items()}
-    assert (rouge_l(hypotheses, more) >= rouge_l(hypotheses, references)).all()
-    assert (bleu_statistics(hypotheses, more)[:, 6:] >= bleu_statistics(hypotheses, references)[:, 6:]).all()
 
 
 @given(CAPTION, CAPTION)

@@ -121,12 +121,12 @@ def _sort_columns(row: tuple[str, ...]) -> _Sorted:
     numbers = {noun: _numbered_columns(row, noun) for noun in _LISTED}
     listed = {noun: [name] if name in row else [] for noun, name in _LISTED.items()}
     single = {noun: [name for name in names if name in row] for noun, names in _SINGLE.items()}
+    # Paths beside images are common; a text, and the image itself, are not there to be left unread.
+    alone = {"image": [name for name in single["image"] if name == "image"], "text": single["text"]}
+    if "text" in row and numbers["text"].get(min(numbers["text"], default=0)) in ("text_1", "text1"):
+        alone["text"] = ["text"]  # pandas and its like number the second of that name from 1
     for noun in _LISTED:
-        # Paths beside images are common; a text, and the image itself, are not there to be left unread.
-        alone = single["text"] if noun == "text" else [name for name in single["image"] if name == "image"]
-        if noun == "text" and "text" in row and numbers[noun].get(min(numbers[noun], default=0)) in ("text_1", "text1"):
-            alone = ["text"]  # pandas and its like number the second of that name from 1
-        kinds = [names[0] for names in (listed[noun], [*numbers[noun].values()], alone) if names]
+        kinds = [names[0] for names in (listed[noun], [*numbers[noun].values()], alone[noun]) if names]
         if len(kinds) > 1:
             raise DataError(f"columns {kinds[0]!r} and {kinds[1]!r} both hold {noun}s; keep one, or rename one")
     first = {noun: (min(held), held[min(held)]) for noun, held in numbers.items() if held and not listed[noun]}
@@ -137,13 +137,10 @@ def _sort_columns(row: tuple[str, ...]) -> _Sorted:
         raise DataError(f"columns {names} are the first of their kind: number images and texts from 0, or from 1{rest}")
     if single["text"] and "caption" not in single["text"]:
         raise DataError(f"column {single['text'][0]!r} holds a false text, and none a true one: name it 'caption'")
-    sides = {
-        noun: listed[noun] or [*numbers[noun].values()] or single[noun][: 1 if noun == "image" else None]
-        for noun in _LISTED
-    }
-    for noun, columns in sides.items():
-        if not columns:
-            raise DataError(_explain_lack(row, noun))
+    single["image"] = single["image"][:1]
+    sides = {noun: listed[noun] or [*numbers[noun].values()] or single[noun] for noun in _LISTED}
+    if lacking := [noun for noun, columns in sides.items() if not columns]:
+        raise DataError(_explain_lack(row, lacking[0]))
     tags = tuple(name for name in row if name.startswith(TAG))
     if tags and "tags" in row:
         raise DataError(f"columns 'tags' and {tags[0]!r} both hold tags; keep one, or rename one")

@@ -107,17 +107,17 @@ def check_reference(reference: str, *, outside: bool = False) -> None:
     problem = ""
     if "://" in reference:
         problem = "is an address; save the image in the pair set's folder and refer to the file"
+    elif not outside and leaves(reference) and Path(reference).is_absolute():
+        problem = "is absolute; write the image's path relative to the pair set's folder"
     elif not outside and leaves(reference):
-        absolute = Path(reference).is_absolute()
         problem = "leaves the pair set's folder; images must lie inside it"
-        problem = "is absolute; write the image's path relative to the pair set's folder" if absolute else problem
     elif "\\" in reference:
         problem = "holds a backslash; write paths with forward slashes, which every system reads"
     elif any(character < " " for character in reference):
         problem = "holds a control character, which file names cannot hold everywhere; rename the file"
     elif PurePosixPath(reference).suffix.lower() not in IMAGE_SUFFIXES | VIDEO_SUFFIXES:
-        suffix_text = f"{', '.join(sorted(IMAGE_SUFFIXES))}, or of a video {', '.join(sorted(VIDEO_SUFFIXES))}"
-        problem = f"is not an image this reads; use one of {suffix_text}"
+        images, videos = (", ".join(sorted(suffixes)) for suffixes in (IMAGE_SUFFIXES, VIDEO_SUFFIXES))
+        problem = f"is not an image this reads; use one of {images}, or of a video {videos}"
     if problem:
         raise DataError(f"{quote(reference, 200)} {problem}")
 
@@ -253,14 +253,12 @@ def _open_picture(data: bytes, place: str) -> ImageFile.ImageFile:
     `Image.open` would depend on limits that other code sets, warn of sizes below ours, and reach plug-ins that run
     other programs (EPS).
     """
-    for start, reader in _known_formats().items():
-        if data.startswith(start):
-            return reader(io.BytesIO(data))
+    reader = next((reader for start, reader in _known_formats().items() if data.startswith(start)), None)
+    if reader is not None:
+        return reader(io.BytesIO(data))
     start = data[:64].lstrip().lower()
-    kind = next((kind for begin, kind in _OTHER_KINDS.items() if start.startswith(begin)), "")
-    if b"ftyp" in start[4:8]:
-        kind = "AVIF, HEIC or a film"
-    if kind:
+    film = "AVIF, HEIC or a film" if b"ftyp" in start[4:8] else ""
+    if kind := next((kind for begin, kind in _OTHER_KINDS.items() if start.startswith(begin)), film):
         raise DataError(f"{place}: is {kind}, whatever its name says; save it as PNG, JPEG or WebP")
     raise ValueError("cannot identify image file")
 
@@ -285,15 +283,10 @@ def _rgb_pixels(picture: Image.Image, place: str) -> NDArray[np.uint8]:
 def _warn_of_dark(place: str, bits: int) -> None:
     """Warn of a picture of fewer bits than it has room for, once for each folder."""
     folder = posixpath.dirname(place)
-    if folder in _DARK_FOLDERS:
-        return
-    _DARK_FOLDERS.add(folder)
-    warnings.warn(
-        f"{place}: its numbers fill {bits} of 16 bits, and the upper 8 are read: it is nearly black; multiply them by "
-        f"{1 << 16 - bits}",
-        TellapartWarning,
-        stacklevel=2,
-    )
+    if folder not in _DARK_FOLDERS:
+        _DARK_FOLDERS.add(folder)
+        facts = f"its numbers fill {bits} of 16 bits, and the upper 8 are read: it is nearly black"
+        warnings.warn(f"{place}: {facts}; multiply them by {1 << 16 - bits}", TellapartWarning, stacklevel=2)
 
 
 def _decode_npy(data: bytes, place: str) -> NDArray[np.uint8]:
@@ -305,12 +298,10 @@ def _decode_npy(data: bytes, place: str) -> NDArray[np.uint8]:
     if dtype != np.uint8 or len(shape) != 3 or shape[2] != 3:
         raise DataError(f"{place}: expected a uint8 BGR array (height, width, 3); got {dtype} {shape}")
     _check_size(shape[1], shape[0], place)
-    size = len(data) - stream.tell()
-    if size != math.prod(shape):
-        raise DataError(
-            f"{place}: holds {size:,} bytes of pixels where its header {shape} says {math.prod(shape):,}; is it "
-            "complete?"
-        )
+    size, stated = len(data) - stream.tell(), math.prod(shape)
+    if size != stated:
+        fault = f"holds {size:,} bytes of pixels where its header {shape} says {stated:,}"
+        raise DataError(f"{place}: {fault}; is it complete?")
     flat = np.frombuffer(data, np.uint8, offset=stream.tell())
     return np.ascontiguousarray(flat.reshape(shape, order="F" if fortran else "C")[:, :, ::-1])
 

@@ -192,9 +192,7 @@ class RetrievalSet:
 class Statement:
     """A sentence about two images, and whether it is true of them (NLVR2).
 
-    Attributes:
-        group: of the rows that consistency is over: one sentence about one set of images. All rows of the sentence are
-            one group if it is empty.
+    Consistency is over the rows of one group: one sentence about one set of images; by the sentence if it is empty.
     """
 
     id: str
@@ -228,10 +226,7 @@ class StatementSet(RecordSet):
 class Question:
     """A question about an image, with one gold answer or the answers of several people.
 
-    Attributes:
-        biased: a wrong answer that a model gives which does not look; empty if none is known.
-        group: records of one group are right if all of them are.
-        cluster: the unit of resampling; the image if it is empty.
+    `biased` is a wrong answer of a model that does not look; records of one group are right if all of them are.
     """
 
     id: str
@@ -334,11 +329,7 @@ class CaptionSet:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An image and two captions, of which one is true.
-
-    Attributes:
-        cluster: the unit of resampling, if that is not the image.
-    """
+    """An image and two captions, of which one is true."""
 
     id: str
     image: str
@@ -372,11 +363,7 @@ class ChoiceSet(RecordSet):
 class Ranking:
     """A query, its candidates in people's order, and the query's minimal edit if there is one.
 
-    Attributes:
-        query: the caption.
-        edited: the caption with one thing changed ("right" to "left"); empty if there is none.
-        candidates: image references.
-        people: place of each candidate, 1 for the closest; means over people and ties are allowed.
+    `people` is the place of each candidate, 1 for the closest; means over people and ties are allowed.
     """
 
     id: str
@@ -420,14 +407,10 @@ def read_gold(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BinaryQuestion:
-    """A question about an image or two, and which of two answers is right.
+    """A question about an image or two, as it is asked, and which of two answers is right.
 
-    Attributes:
-        question: as it is asked, with the words that ask for the form of the answer.
-        answer: `yes` or `no`, `a` or `b`, `first` or `second`.
-        question_id: questions of one group with one id are one question in different words; by the words, if empty.
-        group: records of one group are a minimal pair or a quadruple, which is right if all of them are.
-        cluster: the unit of resampling; if it is empty, the group, or the first image.
+    Questions of one group with one `question_id` are one question in different words. Records of one group are a
+    minimal pair or a quadruple, which is right if all of them are. An empty cluster is the group or the first image.
     """
 
     id: str
@@ -446,11 +429,7 @@ class BinaryQuestion:
 
 @dataclass(frozen=True)
 class BinaryQuestionSet(RecordSet):
-    """Questions with two possible answers.
-
-    Attributes:
-        reader: how its authors read an answer, if they do it otherwise (`tellapart.metrics.yes_no.READERS`).
-    """
+    """Questions with two possible answers; `reader` is how its authors read an answer (`metrics.yes_no.READERS`)."""
 
     ROWS = "questions"
     OPTIONAL = ("question_id",)
@@ -515,9 +494,7 @@ class MomentSet(RecordSet):
     """Moments to find in videos; each is a query, and the moments of a video are resampled together.
 
     Several people marked the same videos, so two moments may have the same time, and one change several times (`gold`).
-
-    Attributes:
-        whole: the set that these are some moments of: their videos' lengths, and their other times, come from it.
+    Lengths of videos and other times of a change come from `whole`, the set that these are some moments of.
     """
 
     ROWS = "moments"
@@ -585,13 +562,7 @@ def check_templates(templates: tuple[str, ...], place: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ClassificationSet(RecordSet):
-    """Images of known classes.
-
-    Attributes:
-        classes: their names, as captions use them.
-        templates: sentences with `{}` for the name; several are averaged.
-        pictures: the images to classify; not every class needs one.
-    """
+    """Images of known classes, not one of each; templates hold `{}` for a class's name, and several are averaged."""
 
     ROWS = "pictures"
 
@@ -621,9 +592,8 @@ class ClassificationSet(RecordSet):
 class RatedImage:
     """An image, the text that it is to show, and people's ratings of how well it does; higher is better.
 
-    Attributes:
-        ratings: one a person; or a single label, 1 if it shows the text and 0 if not.
-        cluster: the unit of resampling; the text if it is empty.
+    A rating is one a person; or a single label, 1 if it shows the text and 0 if not. Texts are resampled if the cluster
+    is empty.
     """
 
     id: str
@@ -683,12 +653,9 @@ def read_choice(ranking: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Two images of one text, and which of them people prefer.
+    """Two images of one text, and which people prefer: 1 the first, -1 the second, 0 if they find them equal.
 
-    Attributes:
-        choice: 1 for the first image, -1 for the second, 0 if people find them equal.
-        group: records of one group rank the images of one text, and are right if all of them are.
-        cluster: the unit of resampling; if it is empty, the group, or the text.
+    Records of one group rank the images of one text, and are right if all of them are.
     """
 
     id: str
@@ -721,12 +688,7 @@ class PreferenceSet(RecordSet):
 
 @dataclass(frozen=True, slots=True)
 class ImageLabel:
-    """A label of some images of a set.
-
-    Attributes:
-        counted: positions, in the set, of the images that the label is judged on.
-        true: for each of them, whether the label is true of it.
-    """
+    """A label, the positions of the set's images that it is judged on, and for each of them whether it is true."""
 
     id: str
     text: str
