@@ -68,23 +68,6 @@ def test_a_blind_model_wins_no_complementary_pair() -> None:
         assert not group_accuracy(correct, [(0, 1), (2, 3)]).any()
 
 
-def test_bad_arguments_raise() -> None:
-    with raises(MetricError, "exact_match", "1", "2"):
-        exact_match(["a"], ["a", "b"])
-    with raises(MetricError, "label_accuracy", "0", "0"):
-        label_accuracy([], [])
-    with raises(MetricError, "5", "2", "rows"):
-        group_accuracy([1, 0], [[0, 5]])
-    with raises(MetricError, "-1", "2", "2"):
-        group_accuracy([1, 0], [[0, 2], [-1, 1]])
-    with raises(MetricError, "2", "groups", "row"):
-        group_accuracy([1, 0], [[0], []])
-    with raises(MetricError, "0", "1", "row"):
-        group_accuracy([0.5, 1], [[0]])
-    with raises(MetricError, "0", "1", "row"):
-        group_accuracy(["1"], [[0]])
-
-
 WORDS = st.sampled_from(["yes", "no", "2", "two", "The dog", "dont", "a-b", "3.5", "x, y"])
 
 
@@ -189,19 +172,6 @@ def test_the_two_scripts_differ_where_they_do(own: str, people: list[str], offic
 def test_values_come_one_a_question_in_order() -> None:
     values = soft_accuracy(["yes", "no"], [["yes"] * 10, ["yes"] * 9 + ["no"]])
     np.testing.assert_allclose(values, [1.0, 0.3], atol=1e-15)
-
-
-def test_people_that_are_no_ten_answers_raise() -> None:
-    with raises(MetricError, "1", "2", "questions"):
-        soft_accuracy(["yes"], [["yes"] * 10] * 2)
-    with raises(MetricError, "0", "0", "questions"):
-        soft_accuracy([], [])
-    with raises(MetricError, "0", "exact_match"):
-        soft_accuracy(["yes"], [["yes"]])
-    with raises(MetricError, "0", "'yes'"):
-        soft_accuracy(["yes"], ["yes"])
-    with raises(MetricError, "'blip'"):
-        soft_accuracy(["yes"], [["yes"] * 10], "blip")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("variant", ["official", "xvlm"])

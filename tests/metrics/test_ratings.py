@@ -261,14 +261,3 @@ def test_no_movement_is_larger_than_the_largest(pairs: list[tuple[int, int]]) ->
 
 def test_scores_that_differ_beyond_float32_are_tied() -> None:
     assert places([0.5, 0.5 + 1e-12]).tolist() == [1.5, 1.5]
-
-
-def test_bad_arguments_raise() -> None:
-    with raises(MetricError, "2", "3", "scores"):
-        agreement_with_people([0.1, 0.2], [1, 2, 3])
-    with raises(MetricError, "3", "2", "scores", "edit"):
-        movement([0.1, 0.2, 0.3], [0.1, 0.2])
-    with raises(MetricError, "candidates", "two"):
-        places([0.1])
-    with raises(MetricError, "candidates: 1"):
-        places([0.1, np.nan])
