@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.rows import read_json
-from tellapart.data.validation import Problem
+from tellapart.data.validation import make_model
 from tellapart.errors import DataError, quote
 
 
@@ -21,7 +21,6 @@ class AnnotationRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R", bound=AnnotationRow)
 
 
@@ -49,20 +48,12 @@ def check_row(row: type[R], content: object, place: str) -> R:
     if not isinstance(content, Mapping):
         fields = ", ".join(row.model_fields)
         raise DataError(f"{place}: expected an object with {fields}; got {_content_kind(content)}", path=place)
-    return _make(row, content, place)
+    return make_model(row, content, place)
 
 
 def make_item(place: str, **fields: Any) -> Item:
     """Return an item of these fields."""
-    return _make(Item, fields, place)
-
-
-def _make(model: type[M], fields: Mapping[str, Any], place: str) -> M:
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        problem = Problem.first(error)
-        raise DataError(f"{place}: {problem}", path=place, field=problem.field or None) from error
+    return make_model(Item, fields, place)
 
 
 def karpathy_images(

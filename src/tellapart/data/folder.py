@@ -9,8 +9,6 @@ from pathlib import Path
 from posixpath import normpath
 from typing import Any
 
-from pydantic import ValidationError
-
 from tellapart.data.arguments import as_path, suggest_beside
 from tellapart.data.atomic import atomic_folder
 from tellapart.data.columns import describe_columns, fields_of
@@ -19,7 +17,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.scores import join_names
-from tellapart.data.validation import Problem
+from tellapart.data.validation import make_model
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, nearest, quote
 
@@ -173,12 +171,7 @@ def write_pair_set(
 
 def make_item(find: Callable[[str], object], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
     """Make an item of fields, and check that its images exist; `sources` names the columns of the fields."""
-    try:
-        item = Item.model_validate(dict(row))
-    except ValidationError as error:
-        field, _, message, value = Problem.first(error)
-        column = sources.get(field, field)
-        raise DataError(f"field {quote(column, 200)}: {message}{value}", field=column) from error
+    item = make_model(Item, row, "", sources)
     for k, reference in enumerate(item.images):
         field = f"images[{k}]"
         try:

@@ -28,6 +28,9 @@ class Outline:
     """The parts of a pair set that measuring needs: no caption, no image. One entry an item, in the same order.
 
     `truths` are the places of the true texts or images in each item; empty if they are the first of all.
+
+    >>> Outline(("a", "b"), (2, 2), ("scene-1", "scene-1"), ({}, {})).shape
+    (2, 2)
     """
 
     ids: tuple[str, ...]

@@ -147,7 +147,7 @@ def expect_finite(
     """Refuse an array that is not finite, with the names of its rows that are not, or their numbers from `first` on."""
     if np.isfinite(array).all():
         return
-    rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
+    rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1)).tolist()
     bad = join_names([str(first + row) if names is None else names[row] for row in rows])
     raise error(f"{what} must be finite; NaN or infinite in {len(rows)} of {len(array)} {noun}: {bad}; measure again")
 

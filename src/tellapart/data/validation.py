@@ -42,6 +42,8 @@ def _show(value: object) -> str:
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_NOWHERE: Mapping[str, str] = MappingProxyType({})
+
 #: Words for problems that pydantic describes in terms of Python and not of the file.
 _WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -92,6 +94,19 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         return f"field {self.field!r}: {self.message}{self.value}" if self.field else self.message
+
+
+def make_model(
+    model: type[Model], fields: Mapping[str, Any], place: str, sources: Mapping[str, str] = _NOWHERE
+) -> Model:
+    """Return fields of a row as their model; `sources` names the columns that fields come from, for messages."""
+    try:
+        return model.model_validate(dict(fields))
+    except ValidationError as error:
+        problem = Problem.first(error)
+        problem = problem._replace(field=sources.get(problem.field, problem.field))
+        at = f"{place}: " if place else ""
+        raise DataError(f"{at}{problem}", path=place or None, field=problem.field or None) from error
 
 
 def first_problem(error: Exception) -> str:
