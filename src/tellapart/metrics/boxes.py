@@ -21,10 +21,8 @@ Rule = Literal["inclusive", "plain"]
 def intersection_over_union(predicted: ArrayLike, gold: ArrayLike, rule: Rule = "inclusive") -> NDArray[np.float64]:
     """Return the intersection over union of each predicted box with its gold box: float64 `(box,)`, in [0, 1].
 
-    A predicted box without area (a width or height that is 0 or negative) overlaps nothing and gets 0.
-
-    `predicted`: x, y, width, height, in pixels: `(box, 4)`; `gold`: the same; every gold box has an area; `rule`:
-    `inclusive` (X-VLM, VLUE) or `plain`.
+    Boxes are x, y, width, height in pixels, `(box, 4)`. A predicted box without area (a width or height that is 0 or
+    negative) overlaps nothing and gets 0; every gold box has an area.
 
     Source: VLUE `xvlm/refTools` (`computeIoU`).
 
@@ -68,9 +66,7 @@ def box_accuracy(
 
 
 def from_centres(boxes: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
-    """Convert boxes from centre x, centre y, width, height as shares of the image (DETR, X-VLM) to pixels.
-
-    `boxes`: `(box, 4)`; `sizes`: width and height of each image in pixels, `(box, 2)`.
+    """Convert boxes from centre x, centre y, width, height as shares of images of these sizes to pixels (DETR, X-VLM).
 
     >>> from_centres([[0.5, 0.5, 0.5, 1.0]], [[200, 100]])
     array([[ 50.,   0., 100., 100.]])

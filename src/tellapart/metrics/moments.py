@@ -71,14 +71,9 @@ def boundary_accuracy(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return whether the moment with the highest score is right, strict and tie-neutral: float64 `(tolerance,)` each.
 
-    Right is: nearer than the tolerance (strictly) to a gold moment. If moments tie at the top the strict value is 1
-    only if every one of them is right, the tie-neutral value is their share that is.
-
-    Args:
-        times: the candidates' moments in seconds: `(candidate,)`.
-        scores: their boundary scores: `(candidate,)`, compared in float32.
-        gold: the true moments of this query in seconds; more than one if the same change happens twice.
-        tolerances: seconds.
+    Moments, in seconds, and scores, compared in float32, are `(candidate,)`. Right is: nearer than the tolerance
+    (strictly) to a gold moment. If moments tie at the top the strict value is 1 only if every one of them is right, the
+    tie-neutral value is their share that is.
 
     Source: EqBen appendix A.6 and Table 12.
 
@@ -123,10 +118,9 @@ def boundary_f1(
     """Return GEB+'s F1 of the highest-scoring moments against the gold moments: float64 `(tolerance,)`.
 
     Gold moments, in order of time, each take the nearest free prediction, and it counts if it is nearer than the
-    tolerance. GEB+'s script draws the number of predictions once for all queries, so that its result differs from run
-    to run; here it is `predictions` or, by default, the exact expectation of that draw. If candidates tie at the cut
-    the value is that of the worst choice among them, so that a tie is never right. Arguments are as for
-    `boundary_accuracy`; of fewer candidates than `predictions` all are predicted.
+    tolerance. GEB+'s script draws the number of predictions once for all queries; here it is `predictions` or, by
+    default, the exact expectation of that draw. If candidates tie at the cut the value is that of the worst choice
+    among them, so that a tie is never right.
 
     Source: GEB+ `evaluation_utils.py` (`EvalGrd`).
 

@@ -52,9 +52,8 @@ class Separation(NamedTuple):
 def pairwise_accuracy(scores: ArrayLike, ratings: ArrayLike) -> TieCalibrated:
     """Return the share of pairs of images that scores order, or tie, as people do, ties calibrated.
 
-    Two scores are tied if they differ by epsilon or less. Epsilon is 0 or a difference of two of these scores: the
-    least of those at which the accuracy is highest. It is fitted to the images that it is measured on. A constant score
-    gets the share of pairs that people tie.
+    Epsilon is 0 or a difference of two of these scores: the least of those at which the accuracy is highest, fitted to
+    the images that it is measured on. A constant score gets the share of pairs that people tie.
 
     Source: Deutsch, Foster and Freitag (2023), Ties Matter, sections 5 and 6.
 
