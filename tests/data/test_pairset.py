@@ -46,14 +46,6 @@ contents = st.tuples(st.integers(1, 3), st.integers(1, 3)).flatmap(
 )
 
 
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None)
-@given(contents, contents)
-def test_two_sets_have_one_fingerprint_only_if_they_hold_the_same(one: list[Any], other: list[Any]) -> None:
-    same = sorted(one) == sorted(other)
-    assert (made(*one).fingerprint(hash_of) == made(*other).fingerprint(hash_of)) == same
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [
