@@ -13,6 +13,7 @@ from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.answers import exact_match, group_accuracy, label_accuracy, soft_accuracy
 from tellapart.metrics.boxes import box_accuracy, from_centres, intersection_over_union
 from tellapart.metrics.captions import bleu, bleu_statistics, caption_scores, cider, rouge_l
+from tellapart.metrics.choice import choice_score
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.equivariance import histogram, summary
 from tellapart.metrics.matching import contrasts, match_score
@@ -27,16 +28,40 @@ from tellapart.metrics.moments import (
 from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.per_item import mean
 from tellapart.metrics.ratings import agreement_with_people, movement, places
+from tellapart.metrics.registry import METRICS
 from tellapart.metrics.retrieval import Ranks, cosines, embeddings_both_ways, scores_both_ways, unavoidable_misses
+from tellapart.metrics.ties import tie_neutral_by_enumeration
 
 INF, NAN = float("inf"), float("nan")
 BOX, BOXES = [[0, 0, 1, 1]], "boxes"
+PAIR = [[[0.9, 0.1], [0.2, 0.8]]]
+TEXT, GROUP, CHOICE = (METRICS[name] for name in ("text_score", "group_score", "choice_score"))
 RANKS = Ranks(np.array([0]), np.array([0]), np.array([1]))
 TWO = [(0, 0), (1, 1)]
 TEN = ["yes"] * 10
 
 #: The function, its arguments, and the facts of the refusal.
 REFUSED: list[tuple[type[Exception], Callable[..., Any], tuple[Any, ...], tuple[str, ...]]] = [
+    (
+        MetricError,
+        TEXT.check,
+        (np.zeros((1, 1, 5)), "logit"),
+        ("text_score", "(item, image, text)", "2x2", "(1, 1, 5)"),
+    ),
+    (MetricError, CHOICE.per_item, (np.zeros((3, 2, 2)),), ("choice_score", "1xm", "nx1", "(3, 2, 2)", "defined_for")),
+    (MetricError, GROUP.tie_neutral, (PAIR[0],), ("(2, 2)", "shape")),
+    (MetricError, TEXT.check, (PAIR, "cosine"), ("'cosine'", "similarity")),
+    (ScoreError, TEXT.check, ([[[1e39, 0.1], [0.2, 0.8]]], "logit", ["big"]), ("1", "1", "big")),
+    (ScoreError, TEXT.check, (np.zeros((0, 2, 2)), "similarity"), ("text_score", "items")),
+    (ScoreError, TEXT.check, (PAIR, "similarity", ["a", "b"]), ("2", "1", "id")),
+    (ScoreError, CHOICE.per_item, ([[[0.9, 0.1]], [[0.9, 0.1, 0.2]]],), ("rectangular", "array")),
+    (ScoreError, CHOICE.per_item, ([[["high", "low"]]],), ("<U4", "array")),
+    (MetricError, GROUP.chance, ((1, 2),), ("group_score", "1x2", "2x2")),
+    (MetricError, GROUP.chance, ((1, 5),), ("group_score", "1x5 items:", "2x2")),
+    (MetricError, GROUP.chance, ((1, 5), 2), ("group_score", "1x5 items with 2 true texts:", "2x2")),
+    (MetricError, METRICS["itt"].chance, ((1, 3),), ("1x3", "1xm", "chance")),
+    (MetricError, CHOICE.chance, ((1, 3), 2), ("choice_score", "1x3", "2")),
+    (MetricError, tie_neutral_by_enumeration, (choice_score, np.zeros((1, 1, 7))), ("6", "1x7", "metric")),
     (MetricError, exact_match, (["a"], ["a", "b"]), ("exact_match", "1", "2")),
     (MetricError, label_accuracy, ([], []), ("label_accuracy", "0", "0")),
     (MetricError, group_accuracy, ([1, 0], [[0, 5]]), ("5", "2", "rows")),
