@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,14 +108,8 @@ def _shared_positions(
     yield from zip(positions(ours), positions(theirs), strict=True)
 
 
-@cache
-def _bit_counts() -> NDArray[np.uint8]:
-    return np.array([value.bit_count() for value in range(1 << 16)], np.uint8)
-
-
-def _count_bits(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Count the bits that are set, 16 at a time: numpy 1 has no `bitwise_count`."""
-    counts: NDArray[np.int64] = np.zeros(words.shape, np.int64)
-    for shift in (0, 16, 32, 48):
-        counts += _bit_counts()[((words >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.intp)]
+def _count_bits(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    if hasattr(np, "bitwise_count"):  # numpy 1 has none
+        return np.bitwise_count(words)
+    counts: NDArray[np.uint8] = np.unpackbits(words[..., None].view(np.uint8), axis=-1).sum(axis=-1, dtype=np.uint8)
     return counts
