@@ -46,16 +46,10 @@ def by_tag(tags: Sequence[Mapping[str, str]], most: int | None = None) -> dict[s
         for tag, value in carried.items():
             items_of.setdefault(tag, {}).setdefault(value, []).append(item)
     return {
-        tag: {value: _make_mask(values[value], len(tags)) for value in sorted(values)}
+        tag: {value: np.isin(np.arange(len(tags)), values[value]) for value in sorted(values)}
         for tag, values in sorted(items_of.items())
         if most is None or len(values) <= most
     }
-
-
-def _make_mask(items: Sequence[int], total: int) -> NDArray[np.bool_]:
-    mask = np.zeros(total, dtype=np.bool_)
-    mask[items] = True
-    return mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
