@@ -41,7 +41,6 @@ KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 #: What `decode` calls to check, and in its place nothing.
 _UNCHECKED: dict[str, Callable[..., Any]] = {
     "without_end": lambda data: data,
-    "find_tail": lambda _data: None,
     "mark_rows": lambda _picture, _data: False,
     "expect_rows": lambda _picture, _data, _marked: None,
 }

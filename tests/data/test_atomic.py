@@ -63,10 +63,7 @@ def test_a_folder_that_holds_something_is_refused_and_one_that_failed_is_gone(tm
     (tmp_path / "set/mine.txt").touch()
     (tmp_path / "file").touch()
     for taken in ("set", "file"):
-        with (
-            raises(DataError, taken, "folder"),
-            atomic_folder(tmp_path / taken),
-        ):
+        with raises(DataError, taken, "folder"), atomic_folder(tmp_path / taken):
             pytest.fail("it was given")
     with raises(DataError, "new", "the disk is full"), atomic_folder(tmp_path / "new") as draft:
         (draft / "a.txt").touch()

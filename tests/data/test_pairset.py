@@ -1,4 +1,4 @@
-"""A pair set holds one shape, names what is wrong by its line, and has a fingerprint of its content alone."""
+"""An item takes what the format says; a pair set holds one shape, names lines, and has a fingerprint of its content."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
@@ -43,14 +44,6 @@ contents = st.tuples(st.integers(1, 3), st.integers(1, 3)).flatmap(
         unique_by=lambda content: content[0],
     )
 )
-
-
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None)
-@given(contents, contents)
-def test_two_sets_have_one_fingerprint_only_if_they_hold_the_same(one: list[Any], other: list[Any]) -> None:
-    same = sorted(one) == sorted(other)
-    assert (made(*one).fingerprint(hash_of) == made(*other).fingerprint(hash_of)) == same
 
 
 @pytest.mark.parametrize(
@@ -174,3 +167,48 @@ def test_an_image_of_no_item_is_still_named() -> None:
 )
 def test_shapes_are_told_in_words(shape: tuple[int, int], words: str) -> None:
     assert describe(shape) == words
+
+
+GOOD: dict[str, Any] = {"id": "a", "images": ("0.png",), "texts": ("x", "y")}
+
+
+def test_an_item_keeps_its_texts_to_the_last_blank() -> None:
+    texts = (" They 'll  sit ", "``\u2028", "\u00e9", "e\u0301")
+    assert Item(id="a", images=("0.png",), texts=texts).texts == texts
+
+
+def test_lists_are_taken_for_tuples_and_the_item_cannot_be_changed() -> None:
+    item = Item.model_validate({"id": "a", "images": ["0.png"], "texts": ["x", "y"]})
+    assert (item.images, item.texts) == (("0.png",), ("x", "y"))
+    with pytest.raises(ValidationError, match="frozen"):
+        item.id = "b"
+
+
+def test_an_item_without_a_cluster_stands_for_itself() -> None:
+    assert Item(**GOOD).cluster == "a"
+    assert Item(**GOOD, cluster="video-7").cluster == "video-7"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"id": None}, "id"),
+        ({"images": "0.png"}, "images"),
+        ({"images": (0,)}, "images.0"),
+        ({"texts": ("a \ud800 cat",)}, "texts.0"),
+        ({"provenance": {"seed": object()}}, "provenance"),
+        ({"captions": ("x",)}, "captions"),
+    ],
+)
+def test_what_an_item_cannot_hold_is_refused_and_named(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Item(**{**GOOD, **changes})
+    places = [".".join(str(part) for part in problem["loc"]) for problem in caught.value.errors()]
+    assert any(place.startswith(field) for place in places), places
+
+
+def test_provenance_holds_any_json_and_comes_back_as_it_was() -> None:
+    provenance: dict[str, Any] = {"seed": 3, "score": 0.5, "none": None, "steps": [1, {"deep": [True]}]}
+    item = Item(**GOOD, provenance=provenance)
+    assert Item.model_validate_json(item.model_dump_json()) == item
+    assert item.provenance == provenance

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from tellapart.data.task_records import (
     Box,
     BoxSet,
     CaptionSet,
+    ClassificationSet,
+    ClassifiedImage,
     Moment,
     MomentSet,
     Question,
@@ -21,6 +25,7 @@ from tellapart.data.task_records import (
     Statement,
     StatementSet,
     align,
+    check_templates,
 )
 from tellapart.errors import DataError
 
@@ -48,29 +53,6 @@ def test_a_caption_of_several_images_is_resampled_with_the_first() -> None:
     assert gallery.caption_clusters == ("b.png", "b.png")
 
 
-@pytest.mark.parametrize(
-    ("images", "captions", "pairs", "message"),
-    [
-        (("a",), ("x",), (), ("g", "pairs", "image")),
-        (("a",), ("x",), ((0, 0), (0, 0)), ("(0, 0)", "pair")),
-        (("a",), ("x",), ((1, 0),), ("g", "1", "1", "pairs")),
-        (("a",), ("x",), ((0, -1),), ("g", "-1", "1")),
-        (("a", "b"), ("x",), ((0, 0),), ("g", "1", "1", "images")),
-        (("a",), ("x", "y"), ((0, 1),), ("g", "1", "0")),
-    ],
-)
-def test_what_is_no_gallery_raises(images: Any, captions: Any, pairs: Any, message: str | tuple[str, ...]) -> None:
-    with raises(DataError, message):
-        RetrievalSet("g", images, captions, pairs)
-
-
-def test_a_gallery_needs_captions_for_every_image() -> None:
-    with raises(DataError, "g", "2", "1"):
-        RetrievalSet.of("g", ["a", "b"], [["x"]])
-    with raises(DataError, "1", "1", "images"):
-        RetrievalSet.of("g", ["a", "b"], [["x"], []])
-
-
 def test_sentences_are_grouped_and_those_with_both_labels_told_apart() -> None:
     rows = [("A", True), ("B", True), ("A", False), ("C", True), ("C", True)]
     found = StatementSet("s", tuple(Statement(str(k), text, "l", "r", label) for k, (text, label) in enumerate(rows)))
@@ -96,7 +78,7 @@ def test_gold_answers_are_one_a_question() -> None:
     assert QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no"))).gold == ("yes", "no")
     with raises(DataError, "q", "1", "2"):
         _ = QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no", "yes"))).gold
-    with raises(DataError, "q", "1", "1"):
+    with raises(DataError, "q", "1", "()"):
         QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b")))
 
 
@@ -120,36 +102,70 @@ def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_
         found.duration("x")
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda ids: StatementSet("set", tuple(Statement(i, "A", "l", "r", True) for i in ids)),
-        lambda ids: QuestionSet("set", tuple(question(i, "?", "a", "yes") for i in ids)),
-        lambda ids: BoxSet("set", tuple(Box(i, "man", "a", (0.0, 0.0, 1.0, 1.0), (9, 9)) for i in ids)),
-        lambda ids: CaptionSet("set", tuple(ids), ("a",) * len(ids), (("x",),) * len(ids)),
-        lambda ids: MomentSet("set", tuple(moment(i, 1.0) for i in ids)),
-    ],
-)
-def test_every_set_refuses_to_be_empty_and_ids_that_repeat(make: Any) -> None:
-    assert make(["a", "b"]).name == "set"
-    with raises(DataError, "rows"):
-        make([])
-    with raises(DataError, "id", "'b'"):
-        make(["a", "b", "b"])
-
-
-def test_a_box_without_area_and_an_image_without_references_raise() -> None:
-    with raises(DataError, "b", "7", "box"):
-        BoxSet("b", (Box("7", "man", "a", (0.0, 0.0, 5.0, -1.0), (9, 9)),))
-    with raises(DataError, "c", "1", "1"):
-        CaptionSet("c", ("0", "1"), ("a", "b"), (("x",), ()))
-    with raises(DataError, "c", "2", "1", "2"):
-        CaptionSet("c", ("0", "1"), ("a",), (("x",), ("y",)))
-
-
 def test_predictions_are_put_in_the_order_of_the_ids_or_refused() -> None:
     assert align(["b", "a"], {"a": 1, "b": 2}) == [2, 1]
     with raises(DataError, "id", "1", "2", "b", "2"):
         align(["a", "b"], {"a": 1, "x": 2, "y": 3}, "answers")
     with raises(DataError, "12", "12", "0, 1, 2, 3, 4, 5, 6, 7, 8, 9", "2"):
         align([str(k) for k in range(12)], {})
+
+
+CATS = (ClassifiedImage("0", "0.png", 0), ClassifiedImage("1", "1.png", 1))
+
+
+def test_every_class_is_put_into_every_template_and_braces_in_a_name_stay() -> None:
+    found = ClassificationSet("s", ("cat", "{0}"), ("a {}.", "{}!"), CATS)
+    assert found.prompts == (("a cat.", "a {0}."), ("cat!", "{0}!"))
+
+
+def gallery(images: str, captions: str, *pairs: tuple[int, int]) -> RetrievalSet:
+    return RetrievalSet("s", tuple(images), tuple(captions), pairs)
+
+
+def classes(**changes: Any) -> ClassificationSet:
+    fields = {"classes": ("cat", "dog"), "templates": ("{}",), "pictures": CATS} | changes
+    return ClassificationSet("s", **fields)
+
+
+#: A set of records with these ids.
+MADE: dict[str, Callable[[Sequence[str]], Any]] = {
+    "statements": lambda ids: StatementSet("s", tuple(Statement(i, "A", "l", "r", True) for i in ids)),
+    "questions": lambda ids: QuestionSet("s", tuple(question(i, "?", "a", "yes") for i in ids)),
+    "boxes": lambda ids: BoxSet("s", tuple(Box(i, "man", "a", (0.0, 0.0, 1.0, 1.0), (9, 9)) for i in ids)),
+    "captions": lambda ids: CaptionSet("s", tuple(ids), ("a",) * len(ids), (("x",),) * len(ids)),
+    "moments": lambda ids: MomentSet("s", tuple(moment(i, 1.0) for i in ids)),
+    "classes": lambda ids: classes(pictures=tuple(ClassifiedImage(i, "0.png", 0) for i in ids)),
+}
+
+#: What makes no set, and the facts of its refusal.
+REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
+    *((partial(make, []), ("s", "rows")) for make in MADE.values()),
+    *((partial(make, ["a", "b", "b"]), ("s", "id", "'b'", "repeated")) for make in MADE.values()),
+    (lambda: gallery("a", "x"), ("s", "pairs", "image")),
+    (lambda: gallery("a", "x", (0, 0), (0, 0)), ("(0, 0)", "pair")),
+    (lambda: gallery("a", "x", (1, 0)), ("s", "1", "1", "pairs")),
+    (lambda: gallery("a", "x", (0, -1)), ("s", "-1", "1")),
+    (lambda: gallery("ab", "x", (0, 0)), ("s", "1", "1", "images")),
+    (lambda: gallery("a", "xy", (0, 1)), ("s", "1", "0")),
+    (lambda: RetrievalSet.of("s", ["a", "b"], [["x"]]), ("s", "2", "1")),
+    (lambda: RetrievalSet.of("s", ["a", "b"], [["x"], []]), ("1", "1", "images")),
+    (lambda: BoxSet("s", (Box("7", "man", "a", (0.0, 0.0, 5.0, -1.0), (9, 9)),)), ("s", "7", "box")),
+    (lambda: CaptionSet("s", ("0", "1"), ("a", "b"), (("x",), ())), ("s", "1", "1")),
+    (lambda: CaptionSet("s", ("0", "1"), ("a",), (("x",), ("y",))), ("s", "2", "1", "2")),
+    (lambda: classes(classes=("cat",)), ("s", "1", "classes")),
+    (lambda: classes(classes=("cat", " ")), ("s", "class 1", "name")),
+    (lambda: classes(classes=("cat", "cat")), ("classes", "'cat'")),
+    (lambda: classes(templates=()), ("s", "template", "a photo of a {}")),
+    (lambda: classes(templates=("a photo",)), ("s", "template 1", "{}", "'a photo'")),
+    (lambda: classes(templates=("{}", "{} {}")), ("s", "template 2", "{}")),
+    (lambda: classes(templates=("{}", "{}")), ("s", "template", "repeated")),
+    (lambda: classes(pictures=(ClassifiedImage("7", "7.png", 2),)), ("s", "7", "2", "2", "0")),
+    (lambda: check_templates(("{0}",), "templates.txt"), ("templates.txt", "1")),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_what_makes_no_set_is_refused(number: int) -> None:
+    make, facts = REFUSED[number]
+    with raises(DataError, *facts):
+        make()

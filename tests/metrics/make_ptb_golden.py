@@ -23,24 +23,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-WORDS = (
-    "a",
-    "a",
-    "a",
-    "the",
-    "the",
-    "dog",
-    "cat",
-    "man",
-    "two",
-    "red",
-    "on",
-    "of",
-    "runs",
-    "hill's",
-    "-lrb-",
-    "3\xa01/2",
-)
+WORDS = [*"a a a the the dog cat man two red on of runs hill's -lrb-".split(), "3\xa01/2"]  # noqa: SIM905
 #: Drawn captions: so many blocks of so many.
 BLOCKS, BLOCK = 40, 5_000
 PLAIN = (

@@ -11,16 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from facts import raises
-from tellapart.errors import MetricError
-from tellapart.metrics.captions import (
-    BLEU_STATISTICS,
-    bleu,
-    bleu_statistics,
-    caption_scores,
-    cider,
-    rouge_l,
-)
+from tellapart.metrics.captions import BLEU_STATISTICS, bleu, bleu_statistics, caption_scores, cider, rouge_l
 
 GOLDEN = json.loads((Path(__file__).parent / "captions_golden.json").read_text(encoding="utf-8"))
 CAPTION = st.lists(st.sampled_from("abcde"), max_size=9).map(" ".join)
@@ -125,44 +116,12 @@ def test_the_order_of_the_images_changes_no_bit_of_long_captions_either() -> Non
 
 
 @given(CORPUS)
-def test_every_value_is_within_its_bounds(corpus: list[tuple[str, list[str]]]) -> None:
-    hypotheses, references = split(corpus)
-    for values, top in (
-        (bleu(bleu_statistics(hypotheses, references)), 1.0),
-        (rouge_l(hypotheses, references), 1.0),
-        (cider(hypotheses, references), 10.0),
-    ):
-        assert np.isfinite(values).all()
-        assert (values >= 0).all()
-        assert (values <= top + 1e-6).all()
-
-
-@given(CORPUS)
 def test_a_reference_copied_is_as_good_as_it_gets(corpus: list[tuple[str, list[str]]]) -> None:
     _, references = split(corpus)
     copied = {image: captions[0] for image, captions in references.items()}
     np.testing.assert_allclose(rouge_l(copied, references), 1.0)
     statistics = bleu_statistics(copied, references)
     np.testing.assert_array_equal(statistics[:, 2:6], statistics[:, 6:])
-
-
-@given(CORPUS, st.permutations("abcde"))
-def test_the_names_of_the_words_do_not_matter(corpus: list[tuple[str, list[str]]], letters: list[str]) -> None:
-    table = str.maketrans("abcde", "".join(letters))
-    renamed = [(hypothesis.translate(table), [r.translate(table) for r in refs]) for hypothesis, refs in corpus]
-    np.testing.assert_array_equal(bleu_statistics(*split(renamed)), bleu_statistics(*split(corpus)))
-    np.testing.assert_array_equal(rouge_l(*split(renamed)), rouge_l(*split(corpus)))
-    np.testing.assert_allclose(cider(*split(renamed)), cider(*split(corpus)), rtol=0, atol=1e-12)
-
-
-@given(CORPUS, CAPTION)
-def test_one_more_reference_never_lowers_rouge_or_the_matches_of_bleu(
-    corpus: list[tuple[str, list[str]]], extra: str
-) -> None:
-    hypotheses, references = split(corpus)
-    more = {image: [*captions, extra] for image, captions in references.items()}
-    assert (rouge_l(hypotheses, more) >= rouge_l(hypotheses, references)).all()
-    assert (bleu_statistics(hypotheses, more)[:, 6:] >= bleu_statistics(hypotheses, references)[:, 6:]).all()
 
 
 @given(CAPTION, CAPTION)
@@ -180,37 +139,3 @@ def test_the_longest_common_subsequence_is_that_of_the_textbook(one: str, other:
 
 def test_captions_without_one_word_in_common_anywhere_are_zero() -> None:
     assert cider({"1": "", "2": ""}, {"1": [""], "2": [""]}).tolist() == [0.0, 0.0]
-
-
-def test_cider_of_one_image_is_refused_and_not_zero() -> None:
-    with raises(MetricError, "CIDEr", "0", "log(1)", "0"):
-        cider({"1": "a dog"}, {"1": ["a dog"]})
-
-
-@pytest.mark.parametrize("metric", [bleu_statistics, rouge_l, cider, caption_scores])
-def test_images_in_one_place_only_are_named(metric: Any) -> None:
-    with raises(MetricError, "1", "b", "images"):
-        metric({"a": "x", "b": "y"}, {"a": ["x"]})
-    with raises(MetricError, "11", "0", "1", "1"):
-        metric({"a": "x"}, {"a": ["x"], **{str(place): ["y"] for place in range(11)}})
-    with raises(MetricError, "1", "a", "images", "hypotheses"):
-        metric({}, {"a": ["x"]})
-    with raises(MetricError, "1", "a", "images", "references"):
-        metric({"a": "x"}, {})
-
-
-@pytest.mark.parametrize("bad", [[], "a dog"])
-def test_an_image_needs_a_list_of_references(bad: Any) -> None:
-    with raises(MetricError, "1", "b", "images", "caption"):
-        rouge_l({"a": "x", "b": "y"}, {"a": ["x"], "b": bad})
-
-
-def test_no_captions_are_an_error() -> None:
-    with raises(MetricError, "rouge_l", "captions"):
-        rouge_l({}, {})
-
-
-@pytest.mark.parametrize("shape", [(), (3,), (10, 4)])
-def test_bleu_needs_its_ten_statistics(shape: tuple[int, ...]) -> None:
-    with raises(MetricError, "10", "bleu_statistics"):
-        bleu(np.zeros(shape))

@@ -59,11 +59,6 @@ def test_a_probability_of_one_half_is_never_right_and_half_right_when_broken() -
         assert METRICS[name].measure(scores).ties[0]
 
 
-@given(arrays(np.float32, (6, 1, 2), elements=st.integers(0, 4).map(float)))
-def test_pairwise_is_the_choice_score_of_two(scores) -> None:
-    np.testing.assert_array_equal(pairwise(scores), choice_score(scores))
-
-
 def test_the_true_entry_is_the_first_among_texts_and_among_images() -> None:
     assert choice_score([[[0.9, 0.1, 0.3]], [[0.1, 0.9, 0.3]]]).tolist() == [1, 0]
     assert choice_score([[[0.9], [0.1]], [[0.1], [0.9]]]).tolist() == [1, 0]

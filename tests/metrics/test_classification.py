@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, top_k_accuracy_score
 
-from facts import raises
-from tellapart.errors import ScoreError
 from tellapart.metrics import classification
 from tellapart.metrics.classification import class_recall_table, rank_labels
 from tellapart.stats.combined import MeanOfGroups
@@ -83,36 +81,6 @@ def test_scores_that_float32_cannot_tell_apart_tie() -> None:
     found = rank_labels(np.array([[1.0, 1.0 + 1e-12]]), [1])
     assert found.first.tolist() == [-1]
     assert found.ranks.tie_neutral_recall(1).tolist() == [0.5]
-
-
-@pytest.mark.parametrize(
-    ("scores", "labels", "said"),
-    [
-        ([[0.1, 0.2]], [0, 1], ("(picture, class)", "2", "float64", "(1, 2)")),
-        ([["a", "b"]], [0], ("scores", "numbers")),
-        (np.zeros((0, 2)), np.zeros(0, int), ("scores", "numbers")),
-        ([[0.1, 0.2]], [2], ("0", "1", "2", "2")),
-        ([[0.1, 0.2]], [0.0], ("labels", "integers")),
-        ([[0.1, np.nan]], [0], ("NaN", "1", "0", "0")),
-        ([[0.1, 1e300]], [0], ("scores", "finite")),
-    ],
-)
-def test_what_is_no_table_of_scores_is_refused(scores: object, labels: object, said: str | tuple[str, ...]) -> None:
-    with raises(ScoreError, said):
-        rank_labels(scores, labels)  # type: ignore[arg-type]
-
-
-def test_rows_that_are_not_finite_are_counted() -> None:
-    scores = [[np.nan, 0.1], [0.2, 0.1], [np.inf, 0.1]]
-    with raises(ScoreError, "NaN", "2", "0", "2"):
-        rank_labels(scores, [0, 1, 0])
-
-
-def test_one_label_too_high_among_others_is_refused() -> None:
-    with raises(ScoreError, "0", "1", "0", "2"):
-        rank_labels([[0.1, 0.2], [0.1, 0.2]], [0, 2])
-    with raises(ScoreError, "-1", "1"):
-        rank_labels([[0.1, 0.2], [0.1, 0.2]], [-1, 1])
 
 
 def test_means_over_classes_are_taken_of_each_resample() -> None:

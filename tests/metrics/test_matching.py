@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logit
 
-from facts import raises
-from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.matching import (
     Reason,
     best_assignments,
@@ -157,17 +155,6 @@ def test_probabilities_of_zero_and_one_have_finite_logits() -> None:
     sure = MATCH.check([[[1.0, 0.0], [0.0, 1.0]]], "probability")
     assert np.isfinite(sure).all()
     assert MATCH.per_item(sure) == 1
-
-
-def test_items_that_are_not_square_or_too_large_are_refused() -> None:
-    with raises(MetricError, "match_score", "(1, 1, 2)", "2x2"):
-        match_score([[[0.9, 0.1]]])
-    with raises(MetricError, "match_score", "(1, 7, 7)", "6x6"):
-        match_score(np.zeros((1, 7, 7)))
-    with raises(MetricError, "contrasts", "(1, 3, 3)"):
-        contrasts(np.zeros((1, 3, 3)))
-    with raises(ScoreError, "match_score", "0"):
-        match_score([[[np.nan, 0.1], [0.1, 0.2]]])
 
 
 @settings(deadline=None)

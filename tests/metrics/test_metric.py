@@ -112,17 +112,6 @@ def test_checked_scores_are_float32() -> None:
     assert read_scores(np.array([[[3, 1]]]), "choice_score", ("1xm",)).dtype == np.float32
 
 
-def test_a_wrong_shape_is_refused_with_the_needed_and_the_got_shape() -> None:
-    with raises(MetricError, "text_score", "(item, image, text)", "2x2", "(1, 1, 5)", "defined_for"):
-        METRICS["text_score"].check(np.zeros((1, 1, 5)), "similarity")
-    with raises(MetricError, "choice_score", "1xm", "nx1", "(3, 2, 2)"):
-        METRICS["choice_score"].per_item(np.zeros((3, 2, 2)))
-    with raises(MetricError, "(2, 2)", "shape"):
-        METRICS["group_score"].tie_neutral(PAIR[0])
-    with raises(MetricError, "group_score", "1x2", "2x2"):
-        METRICS["group_score"].chance((1, 2))
-
-
 @pytest.mark.parametrize("name", ["acc", "p_c", "p_f", "min_pc_pf"])
 def test_a_metric_with_a_threshold_refuses_similarities_and_logits(name: str) -> None:
     with raises(MetricError, name, "probabilities", "similarities"):
@@ -131,11 +120,6 @@ def test_a_metric_with_a_threshold_refuses_similarities_and_logits(name: str) ->
         METRICS[name].check([[[0.9, 0.1]]], "logit")
     with raises(ScoreError, name, "[0, 1]", "1", "[31.0, 29.5]"):
         METRICS[name].per_item([[[0.9, 0.1]], [[31.0, 29.5]]])
-
-
-def test_an_unknown_kind_of_score_is_refused_with_the_known_ones() -> None:
-    with raises(MetricError, "'cosine'", "similarity"):
-        METRICS["text_score"].check(PAIR, "cosine")  # type: ignore[arg-type]
 
 
 def test_scores_that_are_not_finite_name_up_to_ten_items() -> None:
@@ -147,28 +131,6 @@ def test_scores_that_are_not_finite_name_up_to_ten_items() -> None:
         METRICS["text_score"].check(scores, "similarity", ids)
     with raises(ScoreError, "16", "30", "0, 1, 2, 4"):
         METRICS["text_score"].per_item(scores)
-
-
-def test_a_score_beyond_float32_is_infinite_and_named() -> None:
-    with raises(ScoreError, "1", "1", "big"):
-        METRICS["text_score"].check([[[1e39, 0.1], [0.2, 0.8]]], "logit", ["big"])
-
-
-def test_no_items_ids_of_another_number_and_things_that_are_no_numbers_are_refused() -> None:
-    with raises(ScoreError, "text_score", "items"):
-        METRICS["text_score"].check(np.zeros((0, 2, 2)), "similarity")
-    with raises(ScoreError, "2", "1", "id"):
-        METRICS["text_score"].check(PAIR, "similarity", ["a", "b"])
-    with raises(ScoreError, "rectangular", "array"):
-        METRICS["choice_score"].per_item([[[0.9, 0.1]], [[0.9, 0.1, 0.2]]])
-    with raises(ScoreError, "<U4", "array"):
-        METRICS["choice_score"].per_item([[["high", "low"]]])
-
-
-def test_a_shape_without_a_chance_level_is_named_with_the_texts_that_are_true() -> None:
-    for true, words in ((1, "1x5 items:"), (2, "1x5 items with 2 true texts:")):
-        with raises(MetricError, "group_score", words, "2x2"):
-            METRICS["group_score"].chance((1, 5), true=true)
 
 
 def test_bounds_are_finite_only_if_both_are() -> None:

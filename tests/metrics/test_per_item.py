@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.metrics.per_item import PerItem, by_tag, mean
 
 TAGS = st.lists(st.dictionaries(st.sampled_from(["type", "subset"]), st.sampled_from("abc")), max_size=12)
@@ -39,13 +37,6 @@ def test_a_mean_does_not_depend_on_the_order_of_items(values: list[float], rando
     assert float(mean(values)) == pytest.approx(np.mean(values), abs=1e-3)
     two = np.stack([values, values], axis=1)
     np.testing.assert_array_equal(mean(two), [mean(values), mean(values)])
-
-
-def test_an_average_of_nothing_is_refused() -> None:
-    with raises(MetricError, "(0,)", "shape"):
-        mean([])
-    with raises(MetricError, "(1, 1, 1)", "shape"):
-        mean([[[1.0]]])
 
 
 def test_ties_are_the_items_whose_neutral_value_differs() -> None:

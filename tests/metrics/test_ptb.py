@@ -8,8 +8,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tellapart.metrics.ptb import tokenize
 
@@ -111,50 +109,3 @@ def test_a_caption_does_not_depend_on_the_next_one() -> None:
     # The Java program reads on: "no." before "5 men" keeps its full stop there.
     assert (tokenize("is it day? no."), tokenize("5 men")) == ("is it day no", "5 men")
     assert tokenize("no. 5 men") == "no. 5 men"
-
-
-PIECES = st.sampled_from(
-    [
-        "dog",
-        "A",
-        "can't",
-        "U.S.",
-        "no.",
-        "5",
-        "1/2",
-        "(",
-        ")",
-        "<",
-        ">",
-        "'",
-        '"',
-        "’",
-        "-",
-        ".",
-        "@",
-        "#",
-        "&",
-        " ",
-        "é",
-    ]
-)
-
-
-@given(st.lists(PIECES, max_size=12).map("".join))
-def test_tokens_are_lower_case_and_joined_by_single_blanks(caption: str) -> None:
-    tokens = tokenize(caption)
-    assert tokens == tokens.lower()
-    assert tokens == " ".join(tokens.split(" "))
-    assert "" not in tokens.split(" ") or tokens == ""
-    assert not {".", ",", "'", "''", "``", "-", "--", "..."} & set(tokens.split(" "))
-
-
-@given(st.lists(PIECES, max_size=8).map("".join), st.integers(1, 3))
-def test_blanks_around_a_caption_change_nothing(caption: str, blanks: int) -> None:
-    assert tokenize(" " * blanks + caption + " " * blanks) == tokenize(caption)
-
-
-@given(st.lists(st.sampled_from(["two", "men", "ride", "brown", "horses"]), min_size=1, max_size=9))
-def test_plain_words_stay_as_they_are(words: list[str]) -> None:
-    caption = " ".join(words)
-    assert tokenize(caption.capitalize() + ".") == caption

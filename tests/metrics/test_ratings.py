@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
+from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
 from facts import raises
 from tellapart.errors import MetricError
-from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
+from tellapart.metrics.ratings import (
+    Agreement,
+    agreement_with_people,
+    kendall_tau_b,
+    movement,
+    pairwise_accuracy,
+    pearson_r,
+    places,
+    roc_auc,
+    spearman_rho,
+)
 
 # Imported when tests are collected: it changes the environment.
 metrics = pytest.importorskip("sklearn.metrics")
@@ -172,9 +183,9 @@ def test_scores_are_compared_in_float32() -> None:
         ([0.1], [1.0], ("two", "(1,)")),
         ([0.1, 0.2], [1.0], ("(2,)", "(1,)")),
         ([[0.1, 0.2]], [[1.0, 0.0]], ("(1, 2)",)),
-        ([0.1, np.nan], [1.0, 0.0], ("scores", "image 1", "nan")),
-        ([0.1, 1e39], [1.0, 0.0], ("scores", "image 1", "inf")),
-        ([0.1, 0.2], [np.inf, 0.0], ("ratings", "image 0", "inf")),
+        ([0.1, np.nan], [1.0, 0.0], ("scores", "images: 1")),
+        ([0.1, 1e39], [1.0, 0.0], ("scores", "images: 1")),
+        ([0.1, 0.2], [np.inf, 0.0], ("ratings", "images: 0")),
     ],
 )
 def test_numbers_that_fit_nothing_are_refused(call: Callable, scores: list, ratings: list, facts: tuple) -> None:
@@ -190,3 +201,63 @@ def test_labels_are_0_and_1_and_both(labels: list[float]) -> None:
 
 def test_an_image_that_wins_more_has_the_higher_value() -> None:
     assert roc_auc([0.9, 0.1, 0.5], [1, 1, 0]).strict.tolist() == [1.25, -0.25, 0.5]
+
+
+TIED = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=2, max_size=12)
+
+
+@settings(deadline=None)  # the first use imports scipy
+@given(TIED)
+def test_kendall_is_the_count_of_pairs_in_the_same_order(pairs: list[tuple[int, int]]) -> None:
+    scores, people = zip(*pairs, strict=True)
+    found = agreement_with_people(scores, people)
+    if len(set(scores)) == 1 or len(set(people)) == 1:
+        assert found == Agreement(None, None)
+        return
+    sign = [(np.sign(b - a), np.sign(d - c)) for (a, d), (b, c) in combinations(pairs, 2)]  # people count downwards
+    total = sum(s * p for s, p in sign)
+    expected = total / sqrt(sum(s != 0 for s, _ in sign) * sum(p != 0 for _, p in sign))
+    assert found.kendall == pytest.approx(expected, abs=1e-12)
+    centred = [ranks - np.mean(ranks) for ranks in (places(scores), places([-p for p in people]))]
+    rho = centred[0] @ centred[1] / sqrt((centred[0] @ centred[0]) * (centred[1] @ centred[1]))
+    assert found.spearman == pytest.approx(rho, abs=1e-12)
+
+
+def test_a_model_that_ranks_as_people_do_agrees_and_its_opposite_does_not() -> None:
+    people = np.arange(1, 26)
+    for sign in (1, -1):
+        found = agreement_with_people(-sign * people, people)
+        assert (found.kendall, found.spearman) == pytest.approx((sign, sign))
+
+
+def test_finding_the_best_image_is_not_agreeing() -> None:
+    # As in EqBen's Fig. 1: the first of 25 is found, the rest stands in the reverse of people's order.
+    scores = [100, *range(24)]
+    found = agreement_with_people(scores, range(1, 26))
+    assert places(scores)[0] == 1
+    assert found.kendall == pytest.approx((24 - 276) / 300)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=25, unique=True))
+def test_an_edit_that_is_ignored_moves_nothing_and_a_reversal_moves_the_most(scores: list[float]) -> None:
+    values = np.array(scores)
+    still, turned = movement(values, values * 2), movement(values, -values)
+    assert (still.mean_shift, still.share_of_largest) == (0, 0)
+    assert still.agreement.kendall == pytest.approx(1)
+    assert turned.share_of_largest == 1
+    assert turned.agreement.kendall == pytest.approx(-1)
+
+
+@settings(deadline=None)
+@given(TIED)
+def test_no_movement_is_larger_than_the_largest(pairs: list[tuple[int, int]]) -> None:
+    before, after = zip(*pairs, strict=True)
+    there, back = movement(before, after), movement(after, before)
+    assert 0 <= there.share_of_largest <= 1
+    assert there.mean_shift == back.mean_shift
+    assert places(before).sum() == len(before) * (len(before) + 1) / 2
+
+
+def test_scores_that_differ_beyond_float32_are_tied() -> None:
+    assert places([0.5, 0.5 + 1e-12]).tolist() == [1.5, 1.5]

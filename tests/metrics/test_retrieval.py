@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import permutations
 from typing import Any
 
@@ -12,17 +13,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import cosine_similarity
 
-from facts import raises
-from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics import retrieval
+from tellapart.metrics import retrieval as module
 from tellapart.metrics.retrieval import (
+    DEPTH,
     Ranks,
     Retrieval,
+    TopEntries,
     chance_recall,
+    cosines,
     embeddings_both_ways,
     grid_vectors,
+    merge_top_entries,
     scores_both_ways,
+    top_entries,
+    unavoidable_misses,
 )
 
 
@@ -193,58 +200,6 @@ def test_dot_products_on_the_grid_are_exact() -> None:
         assert (rows[a][::-1] @ rows[b][::-1]) * 2.0**52 == exact
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_scores_that_are_not_finite_raise_and_name_the_images(value: float) -> None:
-    scores = np.zeros((3, 3))
-    scores[2, 0] = value
-    with raises(ScoreError, "NaN", "1", "3", "2"):
-        scores_both_ways(scores, [(k, k) for k in range(3)])
-
-
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        ([(0, 0), (1, 2)], ("1", "2", "2")),
-        ([(0, 0), (-1, 1)], ("1", "-1", "pair")),
-        ([(0, 0), (0, 1)], ("1", "2", "1", "images")),
-        ([(0, 0), (1, 0)], ("1", "2", "1", "captions")),
-        ([(0, 0), (1, 1), (0, 0)], ("0", "0", "image")),
-        ([(0, 0), (0, 1), (0, 0), (1, 1)], ("0", "0", "image")),
-        ([], ("pairs", "true")),
-        ([(0.0, 0.0), (1.0, 1.0)], ("pairs", "true")),
-    ],
-)
-def test_pairs_that_make_no_gallery_raise(pairs: Any, message: str | tuple[str, ...]) -> None:
-    with raises(MetricError, message):
-        scores_both_ways(np.eye(2), pairs)
-
-
-def test_scores_that_are_no_matrix_raise() -> None:
-    with raises(ScoreError, "(image, caption)", "float64", "(2,)"):
-        scores_both_ways([0.1, 0.2], [(0, 0)])
-    with raises(ScoreError, "rectangular", "array"):
-        scores_both_ways([[0.1], [0.2, 0.3]], [(0, 0)])
-    with raises(ScoreError, "<U1", "array"):
-        scores_both_ways([["a"]], [(0, 0)])
-
-
-def test_embeddings_without_a_direction_raise() -> None:
-    with raises(ScoreError, "1", "1", "images"):
-        embeddings_both_ways([[1, 0], [0, 0]], np.eye(2), [(0, 0), (1, 1)])
-    with raises(ScoreError, "0", "captions", "finite"):
-        embeddings_both_ways(np.eye(2), [[np.nan, 0], [0, 1]], [(0, 0), (1, 1)])
-    with raises(ScoreError, "2", "3", "images"):
-        embeddings_both_ways(np.eye(2), np.eye(3), [(0, 0), (1, 1)])
-
-
-def test_a_depth_below_one_raises() -> None:
-    ranks = scores_both_ways(np.eye(2), [(0, 0), (1, 1)]).image_to_text
-    with raises(MetricError, "1", "0"):
-        ranks.recall(0)
-    with raises(MetricError, "1", "-2"):
-        ranks.tie_neutral_recall(-2)
-
-
 LARGE = """
 import tracemalloc, numpy as np
 tracemalloc.start()  # numpy's arrays count; what the parent of this process once held does not
@@ -262,3 +217,117 @@ print(tracemalloc.get_traced_memory()[1])
 def test_five_thousand_images_by_25000_captions_take_little_memory() -> None:
     done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
     assert 10e6 < int(done.stdout) < 250e6  # the matrix of scores alone would be 500 MB
+
+
+def sorted_first(scores: np.ndarray) -> list[list[int]]:
+    return np.argsort(-scores, axis=1, kind="stable")[:, :DEPTH].tolist()
+
+
+def tied_scores(seed: int, rows: int, columns: int) -> np.ndarray:
+    """Scores of four values only, so that most are tied."""
+    return np.random.default_rng(seed).integers(0, 4, (rows, columns)).astype(np.float32) / 3
+
+
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 12), st.integers(1, 12))
+def test_parts_put_together_are_what_a_stable_sort_of_the_whole_gives(
+    seed: int, rows: int, columns: int, width: int
+) -> None:
+    scores = tied_scores(seed, rows, columns)
+    found: TopEntries | None = None
+    for start in range(0, columns, width):
+        found = merge_top_entries(found, top_entries(scores[:, start : start + width], start=start))
+    assert found is not None
+    assert found.entry.tolist() == sorted_first(scores)
+    assert (found.score == np.take_along_axis(scores, found.entry, axis=1)).all()
+
+
+def by_scores(rows: int, columns: int) -> tuple[Retrieval, np.ndarray]:
+    scores = tied_scores(0, rows, columns)
+    return scores_both_ways(scores, [(k % rows, k) for k in range(columns)]), scores
+
+
+def by_embeddings(rows: int, columns: int) -> tuple[Retrieval, np.ndarray]:
+    axes = np.eye(4, dtype=np.float32)
+    images, captions = axes[np.arange(rows) % 3], axes[np.arange(columns) % 4]
+    return embeddings_both_ways(images, captions, [(k % rows, k) for k in range(columns)]), images @ captions.T
+
+
+@pytest.mark.parametrize("ranked", [by_scores, by_embeddings])
+@pytest.mark.parametrize("block", [1, 40, 1 << 22])
+def test_both_directions_keep_their_first_whatever_the_block(
+    ranked: Callable[[int, int], tuple[Retrieval, np.ndarray]], block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrieval, "_BLOCK", block)
+    found, scores = ranked(7, 16)
+    before = scores.copy()
+    for ranks, own in ((found.image_to_text, scores), (found.text_to_image, scores.T)):
+        assert ranks.first is not None
+        assert ranks.first.entry.tolist() == sorted_first(own)
+    assert (scores == before).all()
+
+
+def test_the_callers_scores_are_left_as_they_are() -> None:
+    scores = tied_scores(1, 3, 9)
+    before = scores.copy()
+    top_entries(scores), top_entries(scores.T), top_entries(scores[:1].T)
+    assert (scores == before).all()
+
+
+def test_as_many_are_kept_as_the_figure_of_coco_counterfactuals_shows() -> None:
+    assert top_entries(np.zeros((1, 9), np.float32)).entry.tolist() == [[0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("block", [1, 40, 1 << 22])
+def test_every_pair_has_the_bits_it_has_alone(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(37, 129)).astype(np.float32), rng.normal(size=(23, 129)).astype(np.float32)
+    left[20] = left[3] * 2  # the same direction
+    monkeypatch.setattr(module, "_HELD", block)
+    found = cosines(left, right)
+    alone = np.array([[cosines(a[None], b[None])[0, 0] for b in right] for a in left])
+    assert np.array_equal(found, alone)
+    assert np.array_equal(found[20], found[3])
+    assert np.array_equal(cosines(right, left).T, found)
+    assert found == pytest.approx(cosine_similarity(left.astype(np.float64), right), abs=1e-7)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_no_model_of_content_misses_less(data: Any) -> None:
+    owners = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=6))
+    present = sorted(set(owners))
+    pairs = [(present.index(owner), caption) for caption, owner in enumerate(owners)]
+    images = [data.draw(st.sampled_from("ab")) for _ in present]
+    captions = [data.draw(st.sampled_from("xyz")) for _ in owners]
+    k = data.draw(st.integers(1, 3))
+    level = {(i, c): data.draw(st.integers(0, 4)) for i in "ab" for c in "xyz"}
+    found = scores_both_ways([[level[i, c] for c in captions] for i in images], pairs)
+    to_text, to_image = unavoidable_misses(images, captions, pairs, k)
+    assert (found.image_to_text.recall(k) == 0).sum() >= to_text
+    assert (found.text_to_image.recall(k) == 0).sum() >= to_image
+
+
+@pytest.mark.parametrize(
+    ("images", "captions", "pairs", "k", "expected"),
+    [
+        (["a", "b"], ["x", "y"], [(0, 0), (1, 1)], 1, (0, 0)),
+        (["a", "a"], ["x", "y"], [(0, 0), (1, 1)], 1, (1, 2)),
+        (["a", "a"], ["x", "y"], [(0, 0), (1, 1)], 2, (0, 0)),
+        (["a", "b"], ["x", "x"], [(0, 0), (1, 1)], 1, (2, 1)),
+        (["a", "a", "a"], ["x", "y", "z"], [(0, 0), (1, 1), (2, 2)], 2, (1, 3)),
+        (["a", "a"], ["x", "y", "x"], [(0, 0), (0, 1), (1, 2)], 1, (1, 3)),
+        (["a", "a"], ["x", "y", "z"], [(0, 0), (0, 1), (1, 1), (1, 2)], 1, (0, 2)),  # y is true of both
+    ],
+)
+def test_small_galleries_have_the_bound_that_all_orders_attain(
+    images: list[str], captions: list[str], pairs: list[tuple[int, int]], k: int, expected: tuple[int, int]
+) -> None:
+    assert unavoidable_misses(images, captions, pairs, k) == expected
+    cells = [(i, c) for i in sorted(set(images)) for c in sorted(set(captions))]
+    fewest = [len(images) + 1, len(captions) + 1]
+    for order in permutations(range(len(cells))):
+        level = dict(zip(cells, order, strict=True))
+        found = scores_both_ways(np.array([[level[i, c] for c in captions] for i in images]), pairs)
+        for side, ranks in enumerate((found.image_to_text, found.text_to_image)):
+            fewest[side] = min(fewest[side], int((ranks.recall(k) == 0).sum()))
+    assert tuple(fewest) == expected

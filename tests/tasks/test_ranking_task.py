@@ -95,7 +95,7 @@ def test_scores_that_do_not_fit_are_refused(
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"people": [1]}, ("ranking", "4", "1")),
+        ({"people": [1]}, ("ranking", "4", "(1.0,)")),
         ({"people": [1, 2, 3, "x"]}, "'people[3]'"),
         ({"query": ""}, "'query'"),
     ],

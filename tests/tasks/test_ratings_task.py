@@ -192,7 +192,7 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path: Path
     ("rows", "facts"),
     [
         ([("0", (1.0,)), ("0", (2.0,))], ("'0'",)),
-        ([("0", (1.0,)), ("1", ())], ("1 images", "rating")),
+        ([("0", (1.0,)), ("1", ())], ("image 1", "rating")),
         ([("0", (1.0,)), ("1", (float("nan"),))], ("finite", "1")),
         ([("0", (3.0,)), ("1", (2.0, 4.0))], ("3", "differently")),
     ],

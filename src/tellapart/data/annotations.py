@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.rows import read_json
-from tellapart.data.validation import Problem
+from tellapart.data.validation import make_model
 from tellapart.errors import DataError, quote
 
 
@@ -26,31 +26,34 @@ R = TypeVar("R", bound=AnnotationRow)
 
 def read_list(path: Path) -> list[Any]:
     """Return the list that a JSON file holds; not empty."""
-    content = read_json(path)
-    if not isinstance(content, list) or not content:
-        raise DataError(f"{path}: expected a list of rows, got {_content_kind(content)}", path=path)
+    content: list[Any] = _read_content(path, list, "a list of rows")
     return content
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds; not empty."""
+    content: dict[str, Any] = _read_content(path, dict, "an object of rows by key")
+    return content
+
+
+def _read_content(path: Path, kind: type, expected: str) -> Any:
     content = read_json(path)
-    if not isinstance(content, dict) or not content:
-        raise DataError(f"{path}: expected an object of rows by key, got {_content_kind(content)}", path=path)
+    if not isinstance(content, kind) or not content:
+        raise DataError(f"{path}: expected {expected}, got {_content_kind(content)}", path=path)
     return content
 
 
 def check_row(row: type[R], content: object, place: str) -> R:
     """Return a row of a file as its model."""
     if not isinstance(content, Mapping):
-        raise DataError(
-            f"{place}: expected an object with {', '.join(row.model_fields)}; got {_content_kind(content)}", path=place
-        )
-    try:
-        return row.model_validate(content)
-    except ValidationError as error:
-        problem = Problem.first(error)
-        raise DataError(f"{place}: {problem}", path=place, field=problem.field or None) from error
+        fields = ", ".join(row.model_fields)
+        raise DataError(f"{place}: expected an object with {fields}; got {_content_kind(content)}", path=place)
+    return make_model(row, content, place)
+
+
+def make_item(place: str, **fields: Any) -> Item:
+    """Return an item of these fields."""
+    return make_model(Item, fields, place)
 
 
 def karpathy_images(
@@ -77,21 +80,9 @@ def string(row: Mapping[str, Any], field: str, place: str) -> str:
     """Return a row's field that is a string and not blank."""
     value = row.get(field)
     if not isinstance(value, str) or not value.strip():
-        raise (
-            field_fault(place, field, "expected text", value)
-            if field in row
-            else field_fault(place, field, "is missing")
-        )
+        fault = ("expected text", value) if field in row else ("is missing",)
+        raise field_fault(place, field, *fault)
     return value
-
-
-def make_item(place: str, **fields: Any) -> Item:
-    """Return an item of these fields."""
-    try:
-        return Item(**fields)
-    except ValidationError as error:
-        problem = Problem.first(error)
-        raise DataError(f"{place}: {problem}", path=place, field=problem.field or None) from error
 
 
 def expect_count(place: object, count: int, *published: int, what: str = "items") -> None:

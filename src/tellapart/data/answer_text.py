@@ -128,10 +128,6 @@ def plain_answer(answer: str) -> str:
 
 
 def read_label(answer: str) -> bool | None:
-    """Return the label that an answer is, in any case, marks around it aside; None if it is anything else.
-
-    >>> [read_label(one) for one in ("True", "**no**.", "1.", "0.0", '{"answer": false}', "-1", "0.5", "No cup")]
-    [True, False, True, False, False, None, None, None]
-    """
+    """Return the label that an answer is, in any case, marks around it aside; None if it is anything else."""
     label = _LABEL.fullmatch(plain_answer(answer))
     return (label[1] or label[2]).lower() in _TRUE if label else None

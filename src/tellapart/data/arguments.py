@@ -26,16 +26,13 @@ def expect_kind(kind: str, uses: Mapping[str, Collection[str]], given: Mapping[s
 
 
 def home_folder() -> Path | None:
-    """Return the user's home folder; None without one: `HOME` is empty or the root, or not set for an unknown user.
-
-    So it is in many containers.
-    """
+    """Return the user's home folder; None without one, as in many containers: `HOME` is empty, the root, or not set."""
     home = Path(os.path.expanduser("~"))  # noqa: PTH111  (pathlib's raises an error)
     return home if home.is_absolute() and home != home.parent else None
 
 
 def suggest_beside(path: Path) -> str:
-    """Return "; did you mean ...?" with the file of a missing path's folder that has nearly its name, or nothing."""
+    """Return "; did you mean ...?" with the file that has nearly a missing path's name beside it, or nothing."""
     try:  # of a folder that may hold millions
         return nearest(path.name, [entry.name for entry in islice(path.parent.iterdir(), 1_000)])
     except OSError:  # no folder, or one that may not be read
@@ -66,8 +63,8 @@ def as_paths(value: PathGiven | Sequence[PathGiven], what: str) -> list[Path]:
 
 def as_tuple(value: object, what: str) -> tuple[Any, ...]:
     """Return one thing, or several in a list or tuple, as a tuple; paths in it as texts."""
-    several = tuple(value) if isinstance(value, list | tuple) else (value,)
-    if several == ():
+    several = value if isinstance(value, list | tuple) else (value,)
+    if not several:
         raise RunError(f"{what}={quote(value)}: name at least one")
     return tuple(str(each) if isinstance(each, Path) else each for each in several)
 

@@ -28,15 +28,14 @@ def sync_folder(folder: Path, *, deep: bool = False) -> None:
     """Wait until the names in a folder are on the disk; `deep`: and all that is in it, at every level."""
     if deep:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(_sync_folder, folder.rglob("*")))
-    _sync_folder(folder)
+            list(pool.map(_sync, folder.rglob("*")))
+    _sync(folder)
 
 
-def _sync_folder(path: Path) -> None:
-    posix = os.name == "posix"
-    if not posix and path.is_dir():  # which cannot be opened there
+def _sync(path: Path) -> None:
+    if os.name != "posix" and path.is_dir():  # which cannot be opened there
         return
-    descriptor = os.open(path, os.O_RDONLY if posix else os.O_RDWR)
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
@@ -53,18 +52,12 @@ def atomic_file(path: Path, *, synced: bool = True) -> Iterator[Path]:
 
     Raises:
         OSError: the folder is missing, or the file cannot take the name.
-
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     with atomic_file(Path(scratch) / "a.txt") as draft:
-    ...         _ = draft.write_text("all of it")
-    ...     [path.name for path in Path(scratch).iterdir()]
-    ['a.txt']
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield draft
         if synced:
-            _sync_folder(draft)
+            _sync(draft)
         draft.replace(path)
         if synced:
             sync_folder(path.parent)
@@ -79,12 +72,6 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
     Raises:
         DataError: the folder holds something already, or cannot be written.
-
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     with atomic_folder(Path(scratch) / "set") as draft:
-    ...         (draft / "a.txt").touch()
-    ...     [path.name for path in Path(scratch, "set").iterdir()]
-    ['a.txt']
     """
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

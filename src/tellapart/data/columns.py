@@ -23,14 +23,8 @@ TAG = "tag:"
 _NUMBERED = re.compile(r"(image|caption|text)_?(\d{1,3})(_file_name)?")
 _SINGLE = {"image": ("file_name", "image", "image_path", "filepath"), "text": ("caption", "negative_caption", "foil")}
 _LISTED = {"image": "file_names", "text": "texts"}
-_WANTED = {
-    "image": "file_name, image, image_path, filepath, file_names, image_0...",
-    "text": "texts, caption_0..., caption and negative_caption or foil",
-}
-_EXAMPLE_COLUMNS = {
-    "image": "{'image_0': 'COLUMN', 'image_1': 'COLUMN'}",
-    "text": "{'caption': 'COLUMN', 'negative_caption': 'COLUMN'}",
-}
+_WANTED = {"image": "file_names, image_0...", "text": "texts, caption_0..."}
+_EXAMPLES = {"image": ("image_0", "image_1"), "text": ("caption", "negative_caption")}
 _NUMBERED_NAMES = {"image": ("image_0", "image_1"), "text": ("caption_0", "caption_1", "text_0", "text_1")}
 
 #: Names by their letters and digits alone, of which another spelling is a mistake: texts always, the others if the
@@ -52,16 +46,13 @@ class _Sorted:
 
 
 def fields_of(find: Callable[[str], object], row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Sort one row's columns into the fields of an item.
+    """Sort one row's columns into the fields of an item; for messages, also return the column of each field.
 
     Images are in `file_names` (a list), in `image_0`, `image_1`, ... (or `image_0_file_name`), or in `file_name`,
     `image`, `image_path` or `filepath`; texts in `texts` (a list), in `caption_0`, `caption_1`, ..., or in `caption`,
     `negative_caption`, `foil`. Numbers begin at 0 or 1, for images and texts alike. `id`, `cluster`, `tags` and
     `tag:NAME` keep their meaning; every other column becomes provenance. An image without a suffix is searched under
     `images/` and in the file's folder, as COCO-Counterfactuals names them.
-
-    Returns:
-        the fields, and for messages the column of each (`images[1]` -> `image_1`).
 
     >>> row = {"file_name": "a.png", "caption": "two clocks", "foil": "three clocks", "split": "val"}
     >>> fields_of(print, row)[0]
@@ -93,14 +84,10 @@ def describe_columns(row: Mapping[str, Any], shape: tuple[int, int], renamed: Ma
     columns, renamed = _sort_columns(tuple(row)), renamed or {}
     names = [f"{renamed[name]} as {name}" if name in renamed else name for name in (*columns.images, *columns.texts)]
     counts = [f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in zip(shape, ("image", "text"), strict=True)]
-    parts = [f"{' x '.join(counts)} from {join_names(names)}"]
-    if tags := len(columns.tags):
-        parts.append(f"tags: {tags} column{'' if tags == 1 else 's'}")
-    elif "tags" in row:
-        parts.append("tags: an object")
-    if unread := _list_unread(row, columns):
-        parts.append(f"only kept: {join_names(unread)}")
-    return "; ".join(parts)
+    tags, unread = len(columns.tags), _list_unread(row, columns)
+    tagged = f"tags: {tags} column{'' if tags == 1 else 's'}" if tags else "tags: an object" if "tags" in row else ""
+    kept = f"only kept: {join_names(unread)}" if unread else ""
+    return "; ".join(filter(None, (f"{' x '.join(counts)} from {join_names(names)}", tagged, kept)))
 
 
 def expect_distinct_columns(schema: Any, path: Path, *, error: type[TellapartError] = DataError) -> None:
@@ -134,12 +121,12 @@ def _sort_columns(row: tuple[str, ...]) -> _Sorted:
     numbers = {noun: _numbered_columns(row, noun) for noun in _LISTED}
     listed = {noun: [name] if name in row else [] for noun, name in _LISTED.items()}
     single = {noun: [name for name in names if name in row] for noun, names in _SINGLE.items()}
+    # Paths beside images are common; a text, and the image itself, are not there to be left unread.
+    alone = {"image": [name for name in single["image"] if name == "image"], "text": single["text"]}
+    if "text" in row and numbers["text"].get(min(numbers["text"], default=0)) in ("text_1", "text1"):
+        alone["text"] = ["text"]  # pandas and its like number the second of that name from 1
     for noun in _LISTED:
-        # Paths beside images are common; a text, and the image itself, are not there to be left unread.
-        alone = single["text"] if noun == "text" else [name for name in single["image"] if name == "image"]
-        if noun == "text" and "text" in row and numbers[noun].get(min(numbers[noun], default=0)) in ("text_1", "text1"):
-            alone = ["text"]  # pandas and its like number the second of that name from 1
-        kinds = [names[0] for names in (listed[noun], [*numbers[noun].values()], alone) if names]
+        kinds = [names[0] for names in (listed[noun], [*numbers[noun].values()], alone[noun]) if names]
         if len(kinds) > 1:
             raise DataError(f"columns {kinds[0]!r} and {kinds[1]!r} both hold {noun}s; keep one, or rename one")
     first = {noun: (min(held), held[min(held)]) for noun, held in numbers.items() if held and not listed[noun]}
@@ -150,13 +137,10 @@ def _sort_columns(row: tuple[str, ...]) -> _Sorted:
         raise DataError(f"columns {names} are the first of their kind: number images and texts from 0, or from 1{rest}")
     if single["text"] and "caption" not in single["text"]:
         raise DataError(f"column {single['text'][0]!r} holds a false text, and none a true one: name it 'caption'")
-    sides = {
-        noun: listed[noun] or [*numbers[noun].values()] or single[noun][: 1 if noun == "image" else None]
-        for noun in _LISTED
-    }
-    for noun, columns in sides.items():
-        if not columns:
-            raise DataError(_explain_lack(row, noun))
+    single["image"] = single["image"][:1]
+    sides = {noun: listed[noun] or [*numbers[noun].values()] or single[noun] for noun in _LISTED}
+    if lacking := [noun for noun, columns in sides.items() if not columns]:
+        raise DataError(_explain_lack(row, lacking[0]))
     tags = tuple(name for name in row if name.startswith(TAG))
     if tags and "tags" in row:
         raise DataError(f"columns 'tags' and {tags[0]!r} both hold tags; keep one, or rename one")
@@ -187,8 +171,8 @@ def _explain_lack(row: Iterable[str], noun: str) -> str:
     a_row = any(column.lower().endswith(tuple(IMAGE_SUFFIXES)) for column in row)
     header = "; if the first line is a row, write the names of its columns in a line above it" if a_row else ""
     return (
-        f"no column of {noun}s ({_WANTED[noun]}) among {', '.join(row)}{near}{header}; rename it, or name the columns "
-        f"of table:FILE with columns={_EXAMPLE_COLUMNS[noun]}"
+        f"no column of {noun}s ({', '.join(_SINGLE[noun])}, {_WANTED[noun]}) among {', '.join(row)}{near}{header}; "
+        f"rename it, or name the columns of table:FILE with columns={dict.fromkeys(_EXAMPLES[noun], 'COLUMN')}"
     )
 
 
@@ -210,7 +194,6 @@ def _guess(column: str, words: Collection[str]) -> str:
     """Return the name that a column nearly has; empty if it has one, or none nearly.
 
     Capitals, spaces, hyphens and a plural do not matter, and before a number one of `words` may have one mistake.
-    `caption_id`, `image_url`, `option_0` and their like are columns of another kind.
     """
     if _NUMBERED.fullmatch(column) or column in _SPELT.values() or column.startswith(TAG):
         return ""

@@ -37,14 +37,10 @@ _CHANGES: Mapping[str, Callable[[str], str]] = MappingProxyType(
     }
 )
 
-#: The change that takes JSON's true and false, as words; every other field refuses them.
-_TRUTH = "truth"
+#: The changes that take JSON's true and false, as words, and a list, to the number of its entries; no other field does.
+_TRUTH, _COUNT = "truth", "count"
 
-#: The change that takes a list, to the number of its entries.
-_COUNT = "count"
-
-#: The suffix of a field that holds Python's writing of a list of texts, as pandas saves a column of lists in a CSV
-#: file.
+#: The suffix of a field that holds Python's writing of a list of texts, as pandas saves a column of lists.
 LIST = "list"
 _LISTED = re.compile(r"\{(?P<path>[^{}|:]+)\|list\}")
 #: The escapes that Python itself writes.
@@ -93,8 +89,6 @@ def fill(template: str, row: object, place: str, kinds: Kinds | None = None) -> 
     first; `after` is the part after the first colon); `{label|truth}` is JSON's true or false; `{foils|count}` is the
     number of a list's entries.
 
-    >>> fill("a photo of {objects.0}", {"objects": ["a cup", "a cat"]}, "a.json: row 0")
-    'a photo of a cup'
     >>> fill("{0:06}.jpg|{1|name}", [42, "https://host/a/7.jpg"], "a.json: row 0")
     '000042.jpg|7.jpg'
     """
@@ -107,32 +101,25 @@ def fill_all(templates: str | list[str], row: object, place: str, kinds: Kinds |
     Alone, `{keys}` is a list if the row has one, or writes one as a text. `{negatives|list}`, alone or among others, is
     a list, or one that a table holds as a text, in Python's writing. That is read, never run.
 
-    >>> fill_all("{keys}", {"keys": ["a cup", "a cat"]}, "a.json: row 0")
-    ('a cup', 'a cat')
-    >>> fill_all(["{keys.1}", "no {keys.1}"], {"keys": ["a cup", "a cat"]}, "a.json: row 0")
-    ('a cat', 'no a cat')
     >>> fill_all(["{true}", "{false|list}"], {"true": "a cup", "false": "['a cat', 'no cat']"}, "a.csv:2")
     ('a cup', 'a cat', 'no cat')
     """
     if isinstance(templates, list):
         return tuple(text for template in templates for text in _fill_one(template, row, place, kinds))
-    if _LISTED.fullmatch(templates):
-        return _fill_one(templates, row, place, kinds)
     if _ALONE.fullmatch(templates):
         path = templates[1:-1]
         value = _look_up(row, path, place)
         written = isinstance(value, str) and _WRITTEN.fullmatch(value) is not None
-        is_list = isinstance(value, list) or written
-        kind = list if is_list else str
+        kind = list if written or isinstance(value, list) else str
         if kinds is not None and kinds.setdefault(f"{path} as a whole", kind) is not kind:
             raise field_fault(place, path, "lists and single values are mixed;", value)
         if written:
             return _fill_one(f"{{{path}|{LIST}}}", row, place, kinds)
-        if is_list and not value:
+        if value == []:
             raise field_fault(place, path, "is an empty list")
-        if is_list:
+        if isinstance(value, list):
             return tuple(fill(f"{{{path}.{k}}}", row, place, kinds) for k in range(len(value)))
-    return (fill(templates, row, place, kinds),)
+    return _fill_one(templates, row, place, kinds)
 
 
 def _fill_one(template: str, row: object, place: str, kinds: Kinds | None) -> tuple[str, ...]:

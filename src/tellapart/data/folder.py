@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from posixpath import normpath
 from typing import Any
-
-from pydantic import ValidationError
 
 from tellapart.data.arguments import as_path, suggest_beside
 from tellapart.data.atomic import atomic_folder
@@ -19,7 +17,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl, read_object
 from tellapart.data.scores import join_names
-from tellapart.data.validation import Problem
+from tellapart.data.validation import make_model
 from tellapart.data.video import DEFAULT_FRAMES
 from tellapart.errors import DataError, nearest, quote
 
@@ -67,8 +65,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     items: list[Item] = []
     lines: dict[str, str] = {}
     first: dict[str, Any] = {}
-    faults: dict[str, list[int]] = {}
-    first_fault: DataError | None = None
+    faults: list[tuple[int, DataError]] = []
     for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
         place = f"{listing}:{line}"
         try:
@@ -78,32 +75,39 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
             fields, sources = (row, {}) if is_native else fields_of(find_image, row)
             item = make_item(find_image, fields if is_native else {"id": f"row-{line}", **fields}, sources)
         except DataError as error:
-            first_fault = first_fault or error
-            faults.setdefault(str(error), []).append(line)
-            if sum(map(len, faults.values())) == _FAULTS:
+            faults.append((line, error))
+            if len(faults) == _FAULTS:
                 break
             continue
         if item.id in lines:
-            raise DataError(
-                f"{place}: field 'id': {quote(item.id, 200)} is in {lines[item.id]} already", path=place, field="id"
-            )
+            fault = f"field 'id': {quote(item.id, 200)} is in {lines[item.id]} already"
+            raise DataError(f"{place}: {fault}", path=place, field="id")
         items.append(item)
         lines[item.id] = place
         first = first or row
-    if first_fault is not None:
-        (first_line, *same), *_ = faults.values()
-        text = f"{listing}:{first_line}: {first_fault}"
-        text += f" (lines {join_names([str(number) for number in same], 5)}, too)" if same else ""
-        if others := [f"{numbers[0]}: {problem}" for problem, numbers in faults.items()][1:]:
-            text += f"; and in other lines: {join_names(others, _FAULTS)}"
-        if sum(map(len, faults.values())) == _FAULTS:
-            text += f"; lines after {line} were not read"
-        raise DataError(text, path=f"{listing}:{first_line}", field=first_fault.field, got=first_fault.got)
+    if faults:
+        raise _join_faults(listing, faults)
     if not items:
         raise DataError(f"{listing} lists no pairs")
     card, frames = read_card(folder)
     read_as = "" if is_native else describe_columns(first, items[0].shape)
     return PairSet(name or folder.resolve().name, tuple(items), folder, card, lines, frames=frames, read_as=read_as)
+
+
+def _join_faults(listing: Path, faults: Sequence[tuple[int, DataError]]) -> DataError:
+    """Return the error of the first line with a fault, with the other lines that have it, and with other faults."""
+    lines: dict[str, list[str]] = {}
+    for line, fault in faults:
+        lines.setdefault(str(fault), []).append(str(line))
+    (problem, (first_line, *same)), *others = lines.items()
+    text = f"{listing}:{first_line}: {problem}"
+    text += f" (lines {join_names(same, 5)}, too)" if same else ""
+    if others:
+        text += f"; and in other lines: {join_names([f'{of[0]}: {other}' for other, of in others], _FAULTS)}"
+    if len(faults) == _FAULTS:
+        text += f"; lines after {faults[-1][0]} were not read"
+    first = faults[0][1]
+    return DataError(text, path=f"{listing}:{first_line}", field=first.field, got=first.got)
 
 
 def read_card(folder: Path) -> tuple[dict[str, Any], int]:
@@ -129,8 +133,7 @@ def write_pair_set(
         folder: must not exist yet, or be empty.
         items: of one shape, with distinct ids.
         images: reference (as in the items, such as `images/a_0.png`) -> the file's bytes; exactly those of the items,
-            and of the masks in their provenance.
-            Each is looked up once, when its file is written, so a mapping may read them only then.
+            and of the masks in their provenance. Each is looked up once, when its file is written.
         card: title, licence, recipe and the like.
         progress: called with how many images are written, and of how many.
 
@@ -168,12 +171,7 @@ def write_pair_set(
 
 def make_item(find: Callable[[str], object], row: Mapping[str, Any], sources: Mapping[str, str]) -> Item:
     """Make an item of fields, and check that its images exist; `sources` names the columns of the fields."""
-    try:
-        item = Item.model_validate(dict(row))
-    except ValidationError as error:
-        field, _, message, value = Problem.first(error)
-        column = sources.get(field, field)
-        raise DataError(f"field {quote(column, 200)}: {message}{value}", field=column) from error
+    item = make_model(Item, row, "", sources)
     for k, reference in enumerate(item.images):
         field = f"images[{k}]"
         try:
@@ -213,15 +211,12 @@ def _check_images(items: Iterable[Item], images: Mapping[str, bytes]) -> None:
             raise DataError(f"image {quote(reference, 200)}: write the path as {quote(normpath(reference), 200)}")
     used: set[str] = set()
     for item in items:
-        for reference in item.masks:
+        named = [("the mask", reference) for reference in item.masks]
+        named += [(f"field 'images[{k}]':", reference) for k, reference in enumerate(item.images)]
+        for what, reference in named:
             if reference not in images:
-                raise DataError(f"item {quote(item.id, 200)}: no bytes are given for the mask {quote(reference, 200)}")
-            used.add(reference)
-        for k, reference in enumerate(item.images):
-            if reference not in images:
-                raise DataError(
-                    f"item {quote(item.id, 200)}: field 'images[{k}]': no bytes are given for {quote(reference, 200)}"
-                )
+                place = f"item {quote(item.id, 200)}: {what} {quote(reference, 200)}"
+                raise DataError(f"{place}: no bytes are given for it")
             used.add(reference)
     if unused := [reference for reference in images if reference not in used]:
         raise DataError(f"{len(unused)} images belong to no item: {', '.join(unused[:5])}")

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.whole_pictures import AHEAD, expect_rows, find_tail, mark_rows, without_end
+from tellapart.data.npz import read_header
+from tellapart.data.whole_pictures import expect_rows, mark_rows, without_end
 from tellapart.errors import DataError, TellapartWarning, quote
 
 if TYPE_CHECKING:
@@ -32,10 +33,8 @@ __all__ = [
     "file_format",
     "find_inside",
     "leaves",
-    "orientation",
     "pixel_hash",
     "resolve",
-    "turn_upright",
 ]
 
 _ORDERS: dict[bytes, Literal["little", "big"]] = {b"II*\0": "little", b"MM\0*": "big"}
@@ -55,33 +54,16 @@ _OTHER_KINDS = {
     b"<html": "a page of HTML (an error of a download?)",
 }
 
-_ORIENTATION = 0x0112
-_SIZES = {3: 2, 4: 4}  # bytes of the types SHORT and LONG
-
-#: Orientation -> mirror along the diagonal first, then upside down, then left to right.
-_TURNS = {
-    2: (False, False, True),
-    3: (False, True, True),
-    4: (False, True, False),
-    5: (True, False, False),
-    6: (True, False, True),
-    7: (True, True, True),
-    8: (True, True, False),
-}
+#: The tag of the orientation, and the bytes of the types SHORT and LONG.
+_ORIENTATION, _SIZES = 0x0112, {3: 2, 4: 4}
 
 
 def orientation(exif: bytes) -> int:
-    """Return the orientation, 1 to 8, that an EXIF block gives; 1, upright, if it gives none.
+    """Return the orientation, 1 to 8, that an EXIF block gives; 1, upright, if it gives none or is damaged.
 
-    A damaged block counts as none: many a photograph of the benchmarks carries one around an intact picture. Pillow's
-    reader warns of such blocks, and a warning can only be silenced for the process with all its threads.
+    Pillow's reader warns of damaged blocks, and a warning can only be silenced for the process with all its threads.
 
     Source: EXIF 2.32, sections 4.5.2 (header), 4.6.2 (directory), 4.6.4 A (tag 274).
-
-    >>> orientation(b"MM\\0*\\0\\0\\0\\x08\\0\\x01" b"\\x01\\x12\\0\\x03\\0\\0\\0\\x01\\0\\x06\\0\\0")
-    6
-    >>> orientation(b"nothing of the kind")
-    1
     """
     tiff = exif.removeprefix(b"Exif\0\0")
     order = _ORDERS.get(tiff[:4])
@@ -93,24 +75,9 @@ def orientation(exif: bytes) -> int:
 
     start = number(4, 4) + 2
     end = min(start + 12 * number(start - 2, 2), len(tiff) - 11)
-    for entry in range(start, end, 12):
-        if number(entry, 2) == _ORIENTATION:
-            value = number(entry + 8, _SIZES.get(number(entry + 2, 2), 0))
-            return value if value in _TURNS else 1
-    return 1
-
-
-def turn_upright(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """Turn pixels `(height, width, 3)` upright, given their EXIF orientation; 5 to 8 swap height and width.
-
-    >>> turn_upright(np.zeros((2, 5, 3), np.uint8), 6).shape
-    (5, 2, 3)
-    """
-    if orientation not in _TURNS:
-        return pixels
-    diagonal, vertical, horizontal = _TURNS[orientation]
-    upright = pixels.transpose(1, 0, 2) if diagonal else pixels
-    return np.ascontiguousarray(upright[:: -1 if vertical else 1, :: -1 if horizontal else 1])
+    tags = (entry for entry in range(start, end, 12) if number(entry, 2) == _ORIENTATION)
+    value = next((number(entry + 8, _SIZES.get(number(entry + 2, 2), 0)) for entry in tags), 1)
+    return value if 1 <= value <= 8 else 1
 
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".npy"})
@@ -125,11 +92,7 @@ _ANIMATED = "is animated; an item's image is one picture: save the frame that is
 
 
 def leaves(reference: str) -> bool:
-    """Return whether a reference leaves the folder that it is relative to: by an absolute path, a drive or `..`.
-
-    >>> leaves("../cat.png"), leaves("/photos/cat.png"), leaves("images/../cat.png")
-    (True, True, False)
-    """
+    """Return whether a reference leaves the folder that it is relative to: by an absolute path, a drive or `..`."""
     first = posixpath.normpath(reference).partition("/")[0]  # empty if the path is absolute
     return first in {"", ".."} or bool(PureWindowsPath(reference).drive)
 
@@ -137,8 +100,6 @@ def leaves(reference: str) -> bool:
 def check_reference(reference: str, *, outside: bool = False) -> None:
     """Check that a reference can name an image of a pair set on any system, without looking at the disk.
 
-    >>> check_reference("images/cat.png") is None
-    True
     >>> check_reference("../cat.png")
     Traceback (most recent call last):
     tellapart.errors.DataError: '../cat.png' leaves the pair set's folder; images must lie inside it
@@ -146,51 +107,41 @@ def check_reference(reference: str, *, outside: bool = False) -> None:
     problem = ""
     if "://" in reference:
         problem = "is an address; save the image in the pair set's folder and refer to the file"
+    elif not outside and leaves(reference) and Path(reference).is_absolute():
+        problem = "is absolute; write the image's path relative to the pair set's folder"
     elif not outside and leaves(reference):
-        absolute = Path(reference).is_absolute()
         problem = "leaves the pair set's folder; images must lie inside it"
-        problem = "is absolute; write the image's path relative to the pair set's folder" if absolute else problem
     elif "\\" in reference:
         problem = "holds a backslash; write paths with forward slashes, which every system reads"
     elif any(character < " " for character in reference):
         problem = "holds a control character, which file names cannot hold everywhere; rename the file"
     elif PurePosixPath(reference).suffix.lower() not in IMAGE_SUFFIXES | VIDEO_SUFFIXES:
-        suffix_text = f"{', '.join(sorted(IMAGE_SUFFIXES))}, or of a video {', '.join(sorted(VIDEO_SUFFIXES))}"
-        problem = f"is not an image this reads; use one of {suffix_text}"
+        images, videos = (", ".join(sorted(suffixes)) for suffixes in (IMAGE_SUFFIXES, VIDEO_SUFFIXES))
+        problem = f"is not an image this reads; use one of {images}, or of a video {videos}"
     if problem:
         raise DataError(f"{quote(reference, 200)} {problem}")
 
 
 def resolve(root: Path, reference: str, *, outside: bool = False) -> Path:
-    """Return the path of an image inside `root`.
-
-    Args:
-        root: the pair set's folder.
-        reference: a relative path, with forward slashes.
-        outside: the path, or a link, may leave the folder.
+    """Return the path of an image inside `root`; with `outside` it, or a link, may leave the folder.
 
     Raises:
         DataError: as `check_reference`; or the reference leaves the folder through a link, or names no file.
-
-    >>> resolve(Path("docs"), "board.png") == Path("docs/board.png").resolve()
-    True
     """
     check_reference(reference, outside=outside)
     try:
         home = root.resolve()
         path = (home / reference).resolve()
-        if not outside and not path.is_relative_to(home):
-            raise DataError(
-                f"{reference!r} leaves the pair set's folder through a link; images must lie inside it: copy the file"
-            )
-        if path.is_dir():
-            raise DataError(f"{reference!r} in {root} is a folder, not an image")
-        if not path.is_file():
-            raise DataError(f"no image {reference!r} in {root}")
+        is_inside, is_folder, is_file = path.is_relative_to(home), path.is_dir(), path.is_file()
     except (OSError, RuntimeError, ValueError) as error:  # no permission, too long a name, links in a circle...
+        fault = f"cannot be read ({type(error).__name__}: {error})"
+        raise DataError(f"{quote(reference, 200)} in {root} {fault}") from error
+    if not outside and not is_inside:
+        raise DataError(f"{reference!r} leaves the pair set's folder through a link; copy the file into it")
+    if not is_file:
         raise DataError(
-            f"{quote(reference, 200)} in {root} cannot be read ({type(error).__name__}: {error})"
-        ) from error
+            f"{reference!r} in {root} is a folder, not an image" if is_folder else f"no image {reference!r} in {root}"
+        )
     return path
 
 
@@ -235,18 +186,14 @@ def decode(data: bytes, place: str) -> NDArray[np.uint8]:
 
 
 def pixel_hash(pixels: NDArray[np.uint8]) -> str:
-    """Return the SHA-256 of decoded pixels and their shape: the same picture has the same hash in any file format.
-
-    >>> pixel_hash(np.zeros((2, 2, 3), np.uint8)) == pixel_hash(np.zeros((1, 4, 3), np.uint8))
-    False
-    """
+    """Return the SHA-256 of decoded pixels and their shape: the same picture has the same hash in any file format."""
     digest = hashlib.sha256(f"{pixels.shape}".encode())
     digest.update(np.ascontiguousarray(pixels).data)
     return digest.hexdigest()
 
 
 def _decode_picture(data: bytes, place: str) -> NDArray[np.uint8]:
-    from PIL import Image, ImageFile
+    from PIL import Image, ImageFile, ImageOps
 
     if ImageFile.LOAD_TRUNCATED_IMAGES:
         raise DataError(
@@ -258,19 +205,19 @@ def _decode_picture(data: bytes, place: str) -> NDArray[np.uint8]:
         raise DataError(f"{place}: {_ANIMATED}")
     # Pillow raises errors of a dozen types on damaged files, some undocumented: each means that this is not an image.
     try:
-        tail = find_tail(data)
-        picture = _open_picture(without_end(data) if tail is None else data, place)
+        picture = _open_picture(without_end(data), place)
         _check_size(picture.width, picture.height, place)
         if getattr(picture, "n_frames", 1) > 1:
             raise DataError(f"{place}: {_ANIMATED}")
         marked = mark_rows(picture, data)
-        if tail is not None:
-            picture.tail = tail  # type: ignore[attr-defined]
         pixels = _rgb_pixels(picture, place)
-        if tail is not None and not picture.asked:  # type: ignore[attr-defined]
-            pixels = _rgb_pixels(_open_picture(without_end(data), place), place)
         expect_rows(picture, data, marked)
-        return turn_upright(pixels, orientation(picture.info.get("exif", b"")))  # a PNG may hold it after the pixels
+        turn = orientation(picture.info.get("exif", b""))  # a PNG may hold it after the pixels
+        if turn == 1:
+            return pixels
+        turned = Image.fromarray(pixels)
+        turned.getexif()[_ORIENTATION] = turn
+        return np.array(ImageOps.exif_transpose(turned))
     except DataError:
         raise
     except Image.DecompressionBombError as error:  # of WebP, before Pillow knows the size
@@ -287,34 +234,16 @@ def _known_formats() -> dict[bytes, type[ImageFile.ImageFile]]:
     from PIL.WebPImagePlugin import WebPImageFile
 
     class PlainJpeg(JpegImageFile):
-        """A JPEG whose EXIF block Pillow does not look into, as it would warn of damaged ones; and that is complete."""
-
-        tail: int | None = None
-        asked = False
+        """A JPEG whose EXIF block Pillow does not look into, as it would warn of damaged ones."""
 
         def getexif(self) -> Image.Exif:
             return Image.Exif()
-
-        def load_read(self, read_bytes: int) -> bytes:
-            """Give the last bytes, without the end marker, to a decoder that asks for more than those before."""
-            if self.tail is None or self.fp is None:
-                return super().load_read(read_bytes)
-            left = self.tail - self.fp.tell()
-            if left > 0:
-                return self.fp.read(min(read_bytes, left))
-            last = b"" if self.asked else self.fp.read()[:-2] + AHEAD
-            self.asked = True
-            return last
 
     return {b"\x89PNG\r\n\x1a\n": PngImageFile, b"\xff\xd8\xff": PlainJpeg, b"RIFF": WebPImageFile}
 
 
 def file_format(data: bytes) -> str:
-    """Return the format of a picture's bytes: PNG, JPEG or WEBP, and `other` for a frame of numpy or a film.
-
-    >>> file_format(Path("docs/board.png").read_bytes()), file_format(b"")
-    ('PNG', 'other')
-    """
+    """Return the format of a picture's bytes: PNG, JPEG or WEBP, and `other` for a frame of numpy or a film."""
     return str(next((kind.format for start, kind in _known_formats().items() if data.startswith(start)), "other"))
 
 
@@ -324,14 +253,12 @@ def _open_picture(data: bytes, place: str) -> ImageFile.ImageFile:
     `Image.open` would depend on limits that other code sets, warn of sizes below ours, and reach plug-ins that run
     other programs (EPS).
     """
-    for start, reader in _known_formats().items():
-        if data.startswith(start):
-            return reader(io.BytesIO(data))
+    reader = next((reader for start, reader in _known_formats().items() if data.startswith(start)), None)
+    if reader is not None:
+        return reader(io.BytesIO(data))
     start = data[:64].lstrip().lower()
-    kind = next((kind for begin, kind in _OTHER_KINDS.items() if start.startswith(begin)), "")
-    if b"ftyp" in start[4:8]:
-        kind = "AVIF, HEIC or a film"
-    if kind:
+    film = "AVIF, HEIC or a film" if b"ftyp" in start[4:8] else ""
+    if kind := next((kind for begin, kind in _OTHER_KINDS.items() if start.startswith(begin)), film):
         raise DataError(f"{place}: is {kind}, whatever its name says; save it as PNG, JPEG or WebP")
     raise ValueError("cannot identify image file")
 
@@ -356,34 +283,25 @@ def _rgb_pixels(picture: Image.Image, place: str) -> NDArray[np.uint8]:
 def _warn_of_dark(place: str, bits: int) -> None:
     """Warn of a picture of fewer bits than it has room for, once for each folder."""
     folder = posixpath.dirname(place)
-    if folder in _DARK_FOLDERS:
-        return
-    _DARK_FOLDERS.add(folder)
-    warnings.warn(
-        f"{place}: its numbers fill {bits} of 16 bits, and the upper 8 are read: it is nearly black; multiply them by "
-        f"{1 << 16 - bits}",
-        TellapartWarning,
-        stacklevel=2,
-    )
+    if folder not in _DARK_FOLDERS:
+        _DARK_FOLDERS.add(folder)
+        facts = f"its numbers fill {bits} of 16 bits, and the upper 8 are read: it is nearly black"
+        warnings.warn(f"{place}: {facts}; multiply them by {1 << 16 - bits}", TellapartWarning, stacklevel=2)
 
 
 def _decode_npy(data: bytes, place: str) -> NDArray[np.uint8]:
     stream = io.BytesIO(data)
     try:
-        version = np.lib.format.read_magic(stream)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = header(stream)
+        shape, fortran, dtype = read_header(stream)
     except Exception as error:  # as for pictures: numpy parses the header as Python, with that parser's errors
         raise DataError(f"{place}: cannot be read as a numpy array ({error}); is it complete?") from error
     if dtype != np.uint8 or len(shape) != 3 or shape[2] != 3:
         raise DataError(f"{place}: expected a uint8 BGR array (height, width, 3); got {dtype} {shape}")
     _check_size(shape[1], shape[0], place)
-    size = len(data) - stream.tell()
-    if size != math.prod(shape):
-        raise DataError(
-            f"{place}: holds {size:,} bytes of pixels where its header {shape} says {math.prod(shape):,}; is it "
-            "complete?"
-        )
+    size, stated = len(data) - stream.tell(), math.prod(shape)
+    if size != stated:
+        fault = f"holds {size:,} bytes of pixels where its header {shape} says {stated:,}"
+        raise DataError(f"{place}: {fault}; is it complete?")
     flat = np.frombuffer(data, np.uint8, offset=stream.tell())
     return np.ascontiguousarray(flat.reshape(shape, order="F" if fortran else "C")[:, :, ::-1])
 

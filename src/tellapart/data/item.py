@@ -64,11 +64,7 @@ class Item(BaseModel):
 
     @property
     def masks(self) -> tuple[str, ...]:
-        """References of the masks that its provenance lists: of each image a list, a file for each thing in it.
-
-        >>> Item(id="a", images=("0.png",), texts=("a cup",), provenance={"masks": [["m_0.png", "m_1.png"]]}).masks
-        ('m_0.png', 'm_1.png')
-        """
+        """References of the masks in its provenance, `masks`: of each image a list, a file for each thing in it."""
         listed = self.provenance.get("masks")
         rows = [row for row in listed if isinstance(row, list)] if isinstance(listed, list) else []
         return tuple(reference for row in rows for reference in row if isinstance(reference, str))
@@ -98,12 +94,7 @@ class Item(BaseModel):
         return self.true or (0,)
 
     def truth_first(self) -> Item:
-        """Return the item with its true texts or image in the first places, and everything else in its order.
-
-        >>> item = Item(id="b", images=("0.png",), texts=("no clock", "two clocks"), true=(1,))
-        >>> item.truth_first().texts, item.truth_first().true
-        (('two clocks', 'no clock'), ())
-        """
+        """Return the item with its true texts or image in the first places, and everything else in its order."""
         if not self.true:
             return self
         places = [*self.true, *(k for k in range(max(self.shape)) if k not in self.true)]

@@ -1,8 +1,4 @@
-"""A pause of Python's garbage collector while many objects are made that hold no cycles.
-
-The collector looks through all objects again and again while their number grows. Of a quarter of a million items it
-takes half the time of reading them, and finds nothing.
-"""
+"""A pause of Python's collector: of a quarter of a million items it takes half the time of reading, for nothing."""
 
 from __future__ import annotations
 

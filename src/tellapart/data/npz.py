@@ -24,9 +24,6 @@ _MAX_ARRAY_BYTES = 1 << 30
 #: U+D800 to U+DFFF without their last 11 bits: halves of characters.
 _HALVES = 0xD800 >> 11
 
-#: How numpy packs arrays.
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-
 
 def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     """Return those of the named arrays that the file holds, and unpack no others."""
@@ -64,7 +61,8 @@ def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any
         raise ValueError(
             f"{quote(entry.filename)} unpacks to {entry.file_size:,} bytes; at most {_MAX_ARRAY_BYTES:,} are read"
         )
-    if entry.compress_type not in _METHODS:  # others reserve the memory that the file asks for
+    # How numpy packs arrays; other methods reserve the memory that the file asks for.
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{quote(entry.filename)} is packed as numpy does not; write it with numpy.savez_compressed")
     return _plain_array(archive.read(entry), quote(entry.filename))
 
@@ -80,12 +78,17 @@ def read_array(path: Path) -> NDArray[Any]:
         raise ScoreError(f"{path} is not a .npy file of plain numbers: {first_line(error)}") from error
 
 
+def read_header(stream: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return the shape, whether its order is Fortran's, and the type of the array in a `.npy` file."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream)
+
+
 def _plain_array(data: bytes, name: str) -> NDArray[Any]:
     stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
-        shape, _, dtype = header(stream)
+        shape, _, dtype = read_header(stream)
     except Exception as error:
         raise ValueError(f"the header of {name} is damaged ({first_line(error)})") from error
     if dtype.hasobject:

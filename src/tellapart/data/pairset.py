@@ -46,13 +46,9 @@ class Outline:
 
     def select(self, keep: Sequence[int]) -> Outline:
         """Return the outline of some items, by position."""
-        return Outline(
-            tuple(self.ids[k] for k in keep),
-            self.shape,
-            tuple(self.clusters[k] for k in keep),
-            tuple(self.tags[k] for k in keep),
-            tuple(self.truths[k] for k in keep) if self.truths else (),
-        )
+        ids, clusters, tags = (tuple(of[k] for k in keep) for of in (self.ids, self.clusters, self.tags))
+        truths = tuple(self.truths[k] for k in keep) if self.truths else ()
+        return replace(self, ids=ids, clusters=clusters, tags=tags, truths=truths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,6 @@ class PairSet:
     Raises:
         DataError: no items, ids that repeat, or an item whose shape differs from the first one's.
 
-    >>> from tellapart.data.item import Item
     >>> pairs = PairSet("clocks", (Item(id="a", images=("0.png",), texts=("two clocks", "three clocks")),), Path("."))
     >>> pairs.shape, len(pairs)
     ((1, 2), 1)
@@ -144,11 +139,7 @@ class PairSet:
         return replace(self, items=tuple(self.items[k] for k in keep), rows=None)
 
     def with_tags(self, tags: Mapping[str, Mapping[str, str]]) -> PairSet:
-        """Return the set with further tags of items, by their ids; a tag that an item has already is replaced.
-
-        Raises:
-            DataError: an id is none of the set's.
-        """
+        """Return the set with further tags of items, by their ids; a tag that an item has already is replaced."""
         if unknown := sorted(tags.keys() - {item.id for item in self.items}):
             some = f"{self.name} has no item {unknown[0]!r}" + (f" and {len(unknown) - 1} more" if unknown[1:] else "")
             raise DataError(f"tags: {some}; its ids are like {self.items[0].id!r}")
@@ -156,30 +147,22 @@ class PairSet:
         return replace(self, items=items)
 
     def one_truth(self) -> PairSet:
-        """Return the set with the true text or image of each item in the first place, and without its further true
-        texts.
+        """Return the set with the true text or image of each item first, and without its further true texts.
 
-        >>> from tellapart.data.item import Item
         >>> item = Item(id="a", images=("0.png",), texts=("no clock", "two clocks", "a pair of clocks"), true=(1, 2))
         >>> PairSet("clocks", (item,), Path(".")).one_truth().items[0].texts
         ('two clocks', 'no clock')
         """
         if not any(item.true for item in self.items):
             return self
-        first = [item.truth_first() for item in self.items]
-        items = tuple(
-            item.model_copy(update={"texts": (item.texts[0], *item.texts[self.true :]), "true": ()}) for item in first
-        )
-        return replace(self, items=items, rows=None)
+        items = []
+        for item in map(Item.truth_first, self.items):
+            texts = (item.texts[0], *item.texts[self.true :])
+            items.append(item.model_copy(update={"texts": texts, "true": ()}))
+        return replace(self, items=tuple(items), rows=None)
 
     def where(self, reference: str) -> str:
-        """Name an image for a message: the line and the field of the item that first refers to it.
-
-        >>> from tellapart.data.item import Item
-        >>> item = Item(id="a", images=("0.png",), texts=("x", "y"))
-        >>> PairSet("s", (item,), Path("sets"), lines={"a": "sets/pairs.jsonl:1"}).where("0.png")
-        "sets/pairs.jsonl:1: field 'images[0]'"
-        """
+        """Name an image for a message: the line and the field of the item that first refers to it."""
         if not self._users:
             users: dict[str, tuple[Item, int]] = {}
             for item in reversed(self.items):  # the first item's entry stays
@@ -191,11 +174,7 @@ class PairSet:
         return f"{self.lines.get(item.id, f'{self.name}: item {item.id}')}: field 'images[{index}]'"
 
     def read_bytes(self, reference: str) -> bytes:
-        """Return an image file's bytes.
-
-        Raises:
-            DataError: it is missing, leaves the folder, or cannot be read.
-        """
+        """Return an image file's bytes; a `DataError` says that it is missing, leaves the folder, or cannot be read."""
         try:
             return self.read(reference) if self.read else read_whole(resolve(self.root, reference))
         except (DataError, OSError) as error:
@@ -205,7 +184,7 @@ class PairSet:
         """Decode an image to RGB, uint8 `(height, width, 3)`, or a video to `(frames, height, width, 3)`.
 
         Raises:
-            DataError: as `read_bytes`, or the image is truncated, none, or a decompression bomb.
+            DataError: as `read_bytes`, or the image is truncated, none, or a decompression bomb; with the item's place.
         """
         data = self.read_bytes(reference)
         try:
@@ -214,11 +193,7 @@ class PairSet:
             raise DataError(f"{self.where(reference)}: {error}") from error
 
     def decode(self, reference: str, data: bytes) -> NDArray[np.uint8]:
-        """Decode a file's bytes as `pixels` does, the errors without the item.
-
-        Raises:
-            DataError: as `pixels`.
-        """
+        """Decode a file's bytes as `pixels` does, the errors without the item."""
         return order_frames(decode_slot(data, reference, self.frames), self.order)
 
     def content_key(self, reference: str, data: bytes) -> str:
@@ -232,11 +207,6 @@ class PairSet:
 
         Args:
             hash_of: the pixel hash of an image reference, if it is known already; decoded otherwise.
-
-        >>> from tellapart.data.item import Item
-        >>> one = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path("."))
-        >>> one.fingerprint(lambda reference: "0" * 64)[:8]
-        '9e5ae06a'
         """
         lookup = hash_of or (lambda reference: pixel_hash(self.pixels(reference)))
         digest = hashlib.sha256()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +29,7 @@ _CUTS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageHashes:
-    """Hashes and thumbnails of pictures, to find near-duplicates.
-
-    Attributes:
-        hashes: uint64 `(picture,)`.
-        thumbnails: uint8 `(picture, 192)`.
-    """
+    """Hashes, uint64 `(picture,)`, and thumbnails, uint8 `(picture, 192)`, to find near-duplicates."""
 
     hashes: NDArray[np.uint64]
     thumbnails: NDArray[np.uint8]
@@ -47,11 +41,11 @@ def perceptual_hash(pixels: NDArray[np.uint8]) -> int:
     Source: Zauner (2010), Implementation and Benchmarking of Perceptual Image Hash Functions, sec. 3.2.1.
     """
     from PIL import Image
+    from scipy.fft import dctn
 
     grey = Image.fromarray(pixels).convert("L").resize((_SIDE, _SIDE), Image.Resampling.LANCZOS)
-    cosines = _cosine_rows()
     # In float64, and rounded: a flat picture's frequencies are zero, not noise.
-    frequencies = np.round(cosines @ np.asarray(grey, np.float64) @ cosines.T, 6).ravel()
+    frequencies = np.round(dctn(np.asarray(grey, np.float64))[:_LOW, :_LOW], 6).ravel()
     bits = frequencies > np.median(frequencies)
     return int.from_bytes(np.packbits(bits).tobytes(), "big")
 
@@ -78,9 +72,9 @@ def near_duplicates(ours: ImageHashes, theirs: ImageHashes) -> Iterator[tuple[ND
     share a part are compared. Memory is bounded.
     """
     for start, width in _CUTS:
-        for position, other in _shared_positions(
-            _hash_part(ours.hashes, start, width), _hash_part(theirs.hashes, start, width)
-        ):
+        mask = np.uint64((1 << width) - 1)
+        parts = ((hashes >> np.uint64(start)) & mask for hashes in (ours.hashes, theirs.hashes))
+        for position, other in _shared_positions(*parts):
             rows = max(1, _BLOCK // len(other))
             for at in range(0, len(position), rows):
                 block = position[at : at + rows]
@@ -100,11 +94,6 @@ def _compare_thumbnails(
         yield a[apart <= LEVELS], b[apart <= LEVELS]
 
 
-def _hash_part(hashes: NDArray[np.uint64], start: int, width: int) -> NDArray[np.uint64]:
-    part: NDArray[np.uint64] = (hashes >> np.uint64(start)) & np.uint64((1 << width) - 1)
-    return part
-
-
 def _shared_positions(
     ours: NDArray[np.uint64], theirs: NDArray[np.uint64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -119,22 +108,8 @@ def _shared_positions(
     yield from zip(positions(ours), positions(theirs), strict=True)
 
 
-@cache
-def _cosine_rows() -> NDArray[np.float64]:
-    """The lowest 8 rows of the discrete cosine transform (type 2, not normalised) of 32 numbers."""
-    rows, columns = np.arange(_LOW)[:, None], np.arange(_SIDE)[None, :]
-    cosines: NDArray[np.float64] = 2 * np.cos(np.pi * rows * (2 * columns + 1) / (2 * _SIDE))
-    return cosines
-
-
-@cache
-def _bit_counts() -> NDArray[np.uint8]:
-    return np.array([value.bit_count() for value in range(1 << 16)], np.uint8)
-
-
-def _count_bits(words: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Count the bits that are set, 16 at a time: numpy 1 has no `bitwise_count`."""
-    counts: NDArray[np.int64] = np.zeros(words.shape, np.int64)
-    for shift in (0, 16, 32, 48):
-        counts += _bit_counts()[((words >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.intp)]
+def _count_bits(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    if hasattr(np, "bitwise_count"):  # numpy 1 has none
+        return np.bitwise_count(words)
+    counts: NDArray[np.uint8] = np.unpackbits(words[..., None].view(np.uint8), axis=-1).sum(axis=-1, dtype=np.uint8)
     return counts

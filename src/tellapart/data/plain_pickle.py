@@ -41,16 +41,16 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """Return the lists, tuples, dictionaries, texts, bytes and numbers that a pickle of any protocol up to 5 holds.
-
-    The file's instructions are listed before the first of them is followed; a pickle that names a class or a function,
-    the way in for foreign code, is refused at that name.
-    """
+    """Return the content of a pickle file, as `parse_plain_pickle`."""
     return parse_plain_pickle(read_whole(path), str(path))
 
 
 def parse_plain_pickle(data: bytes, source: str) -> Any:
-    """Return the content of a pickle, as `read_plain_pickle`; `source` names the place in errors."""
+    """Return the lists, tuples, dictionaries, texts, bytes and numbers that a pickle of any protocol up to 5 holds.
+
+    Its instructions are listed before the first of them is followed; a pickle that names a class or a function, the way
+    in for foreign code, is refused at that name. `source` names the place in errors.
+    """
     try:
         _check_instructions(source, data)
         content = _PlainUnpickler(io.BytesIO(data), encoding="latin-1").load()
@@ -98,7 +98,8 @@ def _check_size(content: object, most: int) -> None:
     waiting = [(content, False)]
     while waiting:
         value, seen = waiting.pop()
-        parts = _contained_values(value)
+        parts = [*value, *value.values()] if isinstance(value, dict) else value
+        parts = parts if isinstance(parts, list | tuple) else ()
         if seen:  # its parts are known by now
             sizes[id(value)] = 1 + sum(sizes.get(id(part), 1) for part in parts)
             levels[id(value)] = 1 + max((levels.get(id(part), 0) for part in parts), default=0)
@@ -110,9 +111,3 @@ def _check_size(content: object, most: int) -> None:
             sizes[id(value)] = _OPEN
             waiting.append((value, True))
             waiting += [(part, False) for part in parts if isinstance(part, dict | list | tuple)]
-
-
-def _contained_values(value: object) -> list[Any]:
-    if isinstance(value, dict):
-        return [*value, *value.values()]
-    return [*value] if isinstance(value, list | tuple) else []

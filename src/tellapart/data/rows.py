@@ -75,23 +75,12 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file.
-
-    Raises:
-        DataError: as `read_jsonl`.
-
-    >>> read_json(Path("examples/eqsim_ablation/smoke_scenes/card.json"))["name"]
-    'smoke-scenes'
-    """
+    """Return the content of a JSON file; it raises as `read_jsonl`."""
     return load_json(path)
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the object that a JSON file holds.
-
-    Raises:
-        DataError: as `read_jsonl`, or it holds something else.
-    """
+    """Return the object that a JSON file holds; it raises as `read_jsonl`."""
     return _parse_object(_read_text(path), str(path))
 
 
@@ -100,9 +89,6 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     Raises:
         DataError: it cannot be read, is not UTF-8 or not TOML, or a number is infinite or NaN.
-
-    >>> read_toml(Path("pyproject.toml"))["project"]["name"]
-    'tellapart'
     """
     text = _read_text(path, _MOST_TOML_BYTES)
     try:
@@ -114,11 +100,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         content = tomllib.loads(text)
         check_tree(content)
         _check_numbers(path, "", content)
-    except RecursionError as broken:
-        raise DataError(f"{path}: is not TOML: it nests too many levels", path=path) from broken
-    except ValueError as broken:  # a TOMLDecodeError, or a number of thousands of digits
-        fault, quotes = first_line(broken), "; a text stands in quotes"
-        advice = quotes if fault.startswith("Invalid value") else ""
+    except (ValueError, RecursionError) as broken:  # a TOMLDecodeError, or a number of thousands of digits
+        fault = "it nests too many levels" if isinstance(broken, RecursionError) else first_line(broken)
+        advice = "; a text stands in quotes" if fault.startswith("Invalid value") else ""
         raise DataError(f"{path}: is not TOML: {fault}{advice}", path=path) from broken
     return content
 
@@ -139,17 +123,13 @@ def read_csv(
     Raises:
         DataError: the file cannot be read or is not UTF-8; a column's name repeats; a row has not as many fields as the
             header, or is badly quoted.
-
-    >>> from tempfile import NamedTemporaryFile
-    >>> with NamedTemporaryFile("w") as file:
-    ...     print("image,caption\\na.png,a cat", file=file, flush=True)
-    ...     list(read_csv(Path(file.name)))
-    [(2, {'image': 'a.png', 'caption': 'a cat'})]
     """
     text = _read_text(path)
     separator = _SEPARATOR.match(text)
     text = text[separator.end() :] if separator else text
-    mark = separator["mark"] if separator else _guess_delimiter(text)
+    first = _LINE.match(text.lstrip("\r\n"))
+    unquoted = _QUOTED.sub("", first[0]) if first else ""
+    mark = separator["mark"] if separator else next((each for each in ",;\t" if each in unquoted), ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     header: list[str] = []
     before = 1 if separator else 0
@@ -202,16 +182,9 @@ def read_rows(
     content = read_json(path)
     if not isinstance(content, list | dict) or not content:
         raise error(f"{path}: expected a list of rows, got {quote(content)}", path=path)
-    if isinstance(content, dict):
-        yield from ((f"{path}: {quote(key, 40)}", key, row) for key, row in content.items())
-    else:
-        yield from ((f"{path}: row {number}", "", row) for number, row in enumerate(content))
-
-
-def _guess_delimiter(text: str) -> str:
-    line = _LINE.match(text.lstrip("\r\n"))
-    header = _QUOTED.sub("", line[0]) if line else ""
-    return next((mark for mark in ",;\t" if mark in header), ",")
+    keyed = content.items() if isinstance(content, dict) else ((None, row) for row in content)
+    for number, (key, row) in enumerate(keyed):
+        yield (f"{path}: row {number}", "", row) if key is None else (f"{path}: {quote(key, 40)}", key, row)
 
 
 def _read_text(path: Path, most: int = _MOST_BYTES) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.errors import ScoreError, quote, shorten
+from tellapart.errors import ScoreError, TellapartError, quote, shorten
 
 __all__ = ["ScoreKind", "Scores", "join_names", "note_spread"]
 
@@ -52,7 +52,7 @@ class Scores:
     kind: ScoreKind
 
     def __init__(self, ids: Sequence[str], values: object, kind: ScoreKind) -> None:
-        names, array = tuple(ids), _as_float32(values)
+        names, array = tuple(ids), as_float32(as_numbers(values, "scores", "(item, image, text)"), copy=True)
         _check_scores(names, array, kind)
         array.setflags(write=False)
         object.__setattr__(self, "ids", names)
@@ -84,9 +84,7 @@ class Scores:
 
 
 def note_spread(scores: Sequence[Scores], *, of_reranker: bool = False) -> tuple[str, ...]:
-    """Return a note on scores that hardly vary, with the likely cause; none of others.
-
-    A narrow range is noted of probabilities, and of a reranker's scores.
+    """Return a note on scores that hardly vary, or whose narrow range is odd for probabilities or a reranker.
 
     Source: vllm-project/vllm, issue 33885: without its chat template a reranker gives every pair about .5.
     """
@@ -107,39 +105,69 @@ def note_spread(scores: Sequence[Scores], *, of_reranker: bool = False) -> tuple
     )
 
 
-def _as_float32(values: object) -> NDArray[np.float32]:
+def as_numbers(
+    values: object,
+    what: str,
+    axes: str,
+    *,
+    kinds: str = "fiub",
+    error: type[TellapartError] = ScoreError,
+    shape_error: type[TellapartError] | None = None,
+) -> NDArray[Any]:
+    """Return values as an array of real numbers, of numpy's kinds, with the axes and sizes of `axes`: `(box, 4)`."""
     try:
         array = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; a tensor that numpy cannot look into
-        raise ScoreError(f"scores must be an array (item, image, text) of numbers; got none ({error})") from error
-    if array.dtype.kind not in "fiub":
-        raise ScoreError(f"scores must be real numbers; got an array of {array.dtype}")
-    with np.errstate(over="ignore", under="ignore"):  # beyond float32 becomes infinite, and is refused by name
-        return array.astype(np.float32)
+    except (TypeError, ValueError, RuntimeError) as failure:  # ragged lists; a tensor that numpy cannot look into
+        raise error(f"{what} must be one rectangular array {axes} of numbers; got none ({failure})") from failure
+    if array.dtype.kind not in kinds:
+        raise error(f"{what} must be an array {axes} of real numbers; got an array of {array.dtype} {array.shape}")
+    names = [name.strip() for name in axes.strip("(,)").split(",")]
+    sizes = [str(size) if name.isdigit() else name for name, size in zip(names, array.shape, strict=False)]
+    if array.ndim != len(names) or sizes != names:
+        got = f"got an array of {array.dtype}, {array.ndim} dimensions, shape {array.shape}"
+        raise (shape_error or error)(f"{what} must be an array {axes}; {got}")
+    return array
+
+
+def as_float32(array: NDArray[Any], *, copy: bool = False) -> NDArray[np.float32]:
+    """Return numbers as float32, which scores are compared in; numbers beyond it are infinite."""
+    with np.errstate(over="ignore", under="ignore"):
+        return array.astype(np.float32, copy=copy)
+
+
+def expect_finite(
+    array: NDArray[Any],
+    what: str,
+    noun: str = "items",
+    *,
+    names: Sequence[str] | None = None,
+    first: int = 0,
+    error: type[TellapartError] = ScoreError,
+) -> None:
+    """Refuse an array that is not finite, with the names of its rows that are not, or their numbers from `first` on."""
+    if np.isfinite(array).all():
+        return
+    rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1)).tolist()
+    bad = join_names([str(first + row) if names is None else names[row] for row in rows])
+    raise error(f"{what} must be finite; NaN or infinite in {len(rows)} of {len(array)} {noun}: {bad}; measure again")
 
 
 def _check_scores(ids: tuple[str, ...], values: NDArray[np.float32], kind: ScoreKind) -> None:
     if kind not in get_args(ScoreKind):
         raise ScoreError(f"score kind {quote(kind)} is unknown; use one of {', '.join(get_args(ScoreKind))}")
-    if values.ndim != 3 or 0 in values.shape[1:]:
-        raise ScoreError(
-            f"scores must be an array (item, image, text); got {values.ndim} dimensions, shape {values.shape}"
-        )
+    if 0 in values.shape[1:]:
+        raise ScoreError(f"scores must be of one image and one text or more; got an array of shape {values.shape}")
     if len(ids) != len(values):
         raise ScoreError(f"{len(ids)} ids for {len(values)} rows of scores; give one id for each item")
     if other := [item for item in ids if not isinstance(item, str)]:
         raise ScoreError(f"item ids must be strings; got {quote(other[0])}")
     if repeated := [item for item, count in Counter(ids).items() if count > 1]:
         raise ScoreError(f"item ids must be distinct; repeated: {join_names(repeated)}")
-    if bad := _failing_items(ids, np.isfinite(values)):
-        raise ScoreError(f"scores must be finite; NaN or infinite in {len(bad)} of {len(ids)} items: {join_names(bad)}")
-    if kind == "probability" and (bad := _failing_items(ids, (values >= 0) & (values <= 1))):
+    expect_finite(values, "scores", names=ids)
+    outside = np.flatnonzero(((values < 0) | (values > 1)).any(axis=(1, 2))) if kind == "probability" else ()
+    if len(outside):
         raise ScoreError(
-            f"probabilities must lie in [0, 1]; outside in {len(bad)} of {len(ids)} items: {join_names(bad)}; "
-            "if these are raw model outputs, name their kind: logit or similarity"
+            f"probabilities must lie in [0, 1]; outside in {len(outside)} of {len(ids)} items: "
+            f"{join_names([ids[k] for k in outside])}; if these are raw model outputs, name their kind: logit or "
+            "similarity"
         )
-
-
-def _failing_items(ids: tuple[str, ...], holds: NDArray[np.bool_]) -> list[str]:
-    """Name the items in which a condition on `(item, image, text)` does not hold everywhere."""
-    return [ids[k] for k in np.flatnonzero(~holds.all(axis=(1, 2)))]

@@ -40,11 +40,6 @@ def plain_suffix(path: Path) -> str:
     return Path(path.stem if path.suffix.lower() == _GZIP else path).suffix.lower()
 
 
-def is_gzip(data: bytes) -> bool:
-    """Return whether bytes begin as a gzip file does."""
-    return data.startswith(b"\x1f\x8b")
-
-
 def unpack_gzip(data: bytes, path: Path, most: int, *, error: type[TellapartError] = DataError) -> bytes:
     """Return the content of a file's bytes: unpacked, to at most `most` bytes, if its name ends in `.gz`."""
     if path.suffix.lower() != _GZIP:
@@ -52,8 +47,7 @@ def unpack_gzip(data: bytes, path: Path, most: int, *, error: type[TellapartErro
     try:
         if not data:  # which gzip reads as nothing
             raise EOFError("it is empty")
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            content = file.read(most + 1)
+        content = gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1)
     except (OSError, EOFError, zlib.error) as failure:
         raise error(f"{path}: is not complete gzip ({failure}); is it cut off?", path=path) from failure
     if len(content) > most:
@@ -89,9 +83,6 @@ def read_whole(path: Path, *, error: type[TellapartError] = DataError, most: int
 
     Raises:
         TellapartError: `error`: it cannot be read, holds more than `most` bytes, or is git-LFS's pointer to the file.
-
-    >>> read_whole(Path("pyproject.toml"))[:7]
-    b'[build-'
     """
     try:
         with path.open("rb") as file:
@@ -131,8 +122,6 @@ def decode_text(data: bytes, place: object, *, error: type[TellapartError] = Dat
     Raises:
         TellapartError: `error`: they are not UTF-8; the line is named.
 
-    >>> decode_text(b"a,b", "a.csv")
-    'a,b'
     >>> decode_text(bytes([97, 10, 233]), "a.csv")
     Traceback (most recent call last):
     tellapart.errors.DataError: a.csv:2: is not UTF-8 (byte 0xe9); save the file as UTF-8
@@ -140,7 +129,7 @@ def decode_text(data: bytes, place: object, *, error: type[TellapartError] = Dat
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as failure:
-        if is_gzip(data):
+        if data.startswith(b"\x1f\x8b"):
             raise error(f"{place}: is gzip; end its name in .gz, or unpack it", path=place) from failure
         # A mark at the start is cut off before decoding, and positions count from behind it.
         start = failure.start + len(data) - len(failure.object)
@@ -176,13 +165,12 @@ def parse_json(text: str, place: object, *, error: type[TellapartError] = DataEr
         check_tree(content)
         if _HALF.search(text):
             check_characters(content)
-    except json.JSONDecodeError as failure:
-        column = f"line {failure.lineno}, column {failure.colno}" if failure.lineno > 1 else f"column {failure.colno}"
-        raise error(f"{place}: is not valid JSON ({failure.msg} at {column})", path=place) from failure
-    except RecursionError as failure:
-        raise error(f"{place}: is not valid JSON ({_TOO_DEEP})", path=place) from failure
-    except ValueError as failure:
-        raise error(f"{place}: is not valid JSON ({failure})", path=place) from failure
+    except (ValueError, RecursionError) as failure:
+        fault = _TOO_DEEP if isinstance(failure, RecursionError) else str(failure)
+        if isinstance(failure, json.JSONDecodeError):
+            line = f"line {failure.lineno}, " if failure.lineno > 1 else ""
+            fault = f"{failure.msg} at {line}column {failure.colno}"
+        raise error(f"{place}: is not valid JSON ({fault})", path=place) from failure
     return content
 
 
@@ -190,7 +178,7 @@ def load_json(path: Path, *, error: type[TellapartError] = DataError, nan: bool 
     """Return the content of a JSON file; `error` and `nan` as of `parse_json`.
 
     Raises:
-        TellapartError: `error`: it cannot be read, is not UTF-8, or is not JSON as `parse_json` reads it.
+        TellapartError: it cannot be read, is not UTF-8, or is not JSON as `parse_json` reads it.
     """
     return parse_json(decode_text(read_whole(path, error=error), path, error=error), path, error=error, nan=nan)
 

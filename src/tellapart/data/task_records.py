@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
@@ -46,9 +46,6 @@ def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return a name for the group of each image: images that a pair joins, also by way of others, are of one group.
 
     A group bears the name of its first image in alphabetical order.
-
-    >>> linked_images([("b", "c"), ("d", "e"), ("a", "c")])
-    {'b': 'a', 'c': 'a', 'd': 'd', 'e': 'd', 'a': 'a'}
     """
     parent: dict[str, str] = {}
 
@@ -70,11 +67,6 @@ def _group_rows(keys: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     for row, key in enumerate(keys):
         rows[key].append(row)
     return tuple(map(tuple, rows.values()))
-
-
-def _several(groups: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    rows = _group_rows([group or f"\0{row}" for row, group in enumerate(groups)])
-    return tuple(members for members in rows if len(members) > 1)
 
 
 @dataclass(frozen=True)
@@ -104,6 +96,11 @@ class RecordSet:
         fields: dict[str, Any] = {self.ROWS: tuple(self.rows[place] for place in places)}
         return replace(self, **fields)
 
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Return the rows of each `group` of two records or more."""
+        groups = _group_rows([record.group or f"\0{row}" for row, record in enumerate(self.rows)])
+        return tuple(rows for rows in groups if len(rows) > 1)
+
     def content(self) -> dict[str, Any]:
         """Return the set as JSON holds it, for fingerprints."""
         content = asdict(self)
@@ -113,18 +110,20 @@ class RecordSet:
                     del row[key]
         return content
 
+    def refuse(self, noun: str, fault: str, rows: Iterable[Any], field: str) -> None:
+        """Refuse the set if there are such rows, with the value of the first one's field."""
+        if found := list(rows):
+            more = f"; and {len(found) - 1} more: {join_names([row.id for row in found[1:]])}" if found[1:] else ""
+            got = quote(getattr(found[0], field))
+            raise DataError(f"{self.name}: {noun} {found[0].id}: {fault}; got {got}{more}", field=field)
+
 
 @dataclass(frozen=True)
 class RetrievalSet:
-    """Images and captions of one gallery, and which belong together.
+    """Images and captions of one gallery, and the true pairs, image and caption, from 0.
 
-    Equal images and equal captions may occur several times; each is a gallery entry.
-
-    Attributes:
-        name: the name of the set in results.
-        images: a reference for each gallery image; equal ones are resampled together.
-        captions: each gallery caption.
-        pairs: the true pairs, image and caption, from 0.
+    Equal images and equal captions may occur several times; each is a gallery entry, and equal images are resampled
+    together.
     """
 
     name: str
@@ -162,8 +161,8 @@ class RetrievalSet:
         groups = _group_rows(self.captions)
         entry = {row: k for k, rows in enumerate(groups) for row in rows}
         pairs = dict.fromkeys((image, entry[caption]) for image, caption in self.pairs)
-        first = tuple(rows[0] for rows in groups)
-        return RetrievalSet(self.name, self.images, tuple(self.captions[row] for row in first), tuple(pairs)), first
+        distinct = replace(self, captions=tuple(dict.fromkeys(self.captions)), pairs=tuple(pairs))
+        return distinct, tuple(rows[0] for rows in groups)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -193,9 +192,7 @@ class RetrievalSet:
 class Statement:
     """A sentence about two images, and whether it is true of them (NLVR2).
 
-    Attributes:
-        group: of the rows that consistency is over: one sentence about one set of images. All rows of the sentence are
-            one group if it is empty.
+    Consistency is over the rows of one group: one sentence about one set of images; by the sentence if it is empty.
     """
 
     id: str
@@ -221,19 +218,15 @@ class StatementSet(RecordSet):
         Without sets they are the rows of each distinct sentence.
         """
         groups = _group_rows([statement.group or statement.sentence for statement in self.statements])
-        if not both_labels:
-            return groups
-        return tuple(group for group in groups if len({self.statements[row].label for row in group}) == 2)
+        labels = ({self.statements[row].label for row in group} for group in groups)
+        return tuple(group for group, both in zip(groups, labels, strict=True) if not both_labels or len(both) == 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question about an image, with one gold answer or the answers of several people.
 
-    Attributes:
-        biased: a wrong answer that a model gives which does not look; empty if none is known.
-        group: records of one group are right if all of them are.
-        cluster: the unit of resampling; the image if it is empty.
+    `biased` is a wrong answer of a model that does not look; records of one group are right if all of them are.
     """
 
     id: str
@@ -257,22 +250,15 @@ class QuestionSet(RecordSet):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if bare := [question.id for question in self.questions if not question.answers]:
-            raise DataError(f"{self.name}: {len(bare)} questions have no answer: {join_names(bare)}")
-
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each group of two or more."""
-        return _several([row.group for row in self.rows])
+        self.refuse("question", "has no answer", (row for row in self.questions if not row.answers), "answers")
 
     @cached_property
     def gold(self) -> tuple[str, ...]:
         """The one gold answer of each question."""
-        for question in self.questions:
-            if len(question.answers) != 1:
-                raise DataError(
-                    f"{self.name}: question {question.id} has {len(question.answers)} answers and not one gold answer; "
-                    "use soft_accuracy on them"
-                )
+        for row in self.questions:
+            if len(row.answers) != 1:
+                fault = f"has {len(row.answers)} answers and not one gold answer; use soft_accuracy on them"
+                self.refuse("question", fault, [row], "answers")
         return tuple(question.answers[0] for question in self.questions)
 
     def complementary_pairs(self) -> tuple[tuple[int, int], ...]:
@@ -311,9 +297,8 @@ class BoxSet(RecordSet):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for box in self.boxes:
-            if min(box.box[2:]) <= 0:
-                raise DataError(f"{self.name}: box {box.id} has no area: {box.box} is x, y, width, height")
+        flat = (box for box in self.boxes if min(box.box[2:]) <= 0)
+        self.refuse("box", "has no area; it is x, y, width, height", flat, "box")
 
 
 @dataclass(frozen=True)
@@ -328,10 +313,8 @@ class CaptionSet:
     def __post_init__(self) -> None:
         check_ids(self.name, self.ids)
         if not len(self.ids) == len(self.images) == len(self.references):
-            raise DataError(
-                f"{self.name} has {len(self.ids)} ids, {len(self.images)} images and references for "
-                f"{len(self.references)}"
-            )
+            counts = f"{len(self.ids)} ids, {len(self.images)} images and references for {len(self.references)}"
+            raise DataError(f"{self.name} has {counts}")
         if bare := [id_ for id_, texts in zip(self.ids, self.references, strict=True) if not texts]:
             raise DataError(f"{self.name}: {len(bare)} images have no reference caption: {join_names(bare)}")
 
@@ -346,11 +329,7 @@ class CaptionSet:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An image and two captions, of which one is true.
-
-    Attributes:
-        cluster: the unit of resampling, if that is not the image.
-    """
+    """An image and two captions, of which one is true."""
 
     id: str
     image: str
@@ -384,11 +363,7 @@ class ChoiceSet(RecordSet):
 class Ranking:
     """A query, its candidates in people's order, and the query's minimal edit if there is one.
 
-    Attributes:
-        query: the caption.
-        edited: the caption with one thing changed ("right" to "left"); empty if there is none.
-        candidates: image references.
-        people: place of each candidate, 1 for the closest; means over people and ties are allowed.
+    `people` is the place of each candidate, 1 for the closest; means over people and ties are allowed.
     """
 
     id: str
@@ -409,12 +384,9 @@ class RankingSet(RecordSet):
     def __post_init__(self) -> None:
         super().__post_init__()
         for ranking in self.rankings:
-            candidates, places = len(ranking.candidates), len(ranking.people)
-            if candidates != places or candidates < 2 or not all(map(math.isfinite, ranking.people)):
-                raise DataError(
-                    f"{self.name}: ranking {ranking.id} has {candidates} candidates and {places} places; a ranking has "
-                    "two or more, and a place for each"
-                )
+            if not len(ranking.candidates) == len(ranking.people) >= 2 or not all(map(math.isfinite, ranking.people)):
+                fault = f"has {len(ranking.candidates)} candidates; give two or more, and a finite place for each"
+                self.refuse("ranking", fault, [ranking], "people")
 
 
 _GOLD = {
@@ -435,14 +407,10 @@ def read_gold(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BinaryQuestion:
-    """A question about an image or two, and which of two answers is right.
+    """A question about an image or two, as it is asked, and which of two answers is right.
 
-    Attributes:
-        question: as it is asked, with the words that ask for the form of the answer.
-        answer: `yes` or `no`, `a` or `b`, `first` or `second`.
-        question_id: questions of one group with one id are one question in different words; by the words, if empty.
-        group: records of one group are a minimal pair or a quadruple, which is right if all of them are.
-        cluster: the unit of resampling; if it is empty, the group, or the first image.
+    Questions of one group with one `question_id` are one question in different words. Records of one group are a
+    minimal pair or a quadruple, which is right if all of them are. An empty cluster is the group or the first image.
     """
 
     id: str
@@ -461,11 +429,7 @@ class BinaryQuestion:
 
 @dataclass(frozen=True)
 class BinaryQuestionSet(RecordSet):
-    """Questions with two possible answers.
-
-    Attributes:
-        reader: how its authors read an answer, if they do it otherwise (`tellapart.metrics.yes_no.READERS`).
-    """
+    """Questions with two possible answers; `reader` is how its authors read an answer (`metrics.yes_no.READERS`)."""
 
     ROWS = "questions"
     OPTIONAL = ("question_id",)
@@ -479,14 +443,13 @@ class BinaryQuestionSet(RecordSet):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for one in self.questions:
-            if one.answer not in _GOLD.values():
-                raise DataError(f"{self.name}: question {one.id}: no such answer: {one.answer!r}")
+        unknown = (row for row in self.questions if row.answer not in _GOLD.values())
+        answers = ", ".join(dict.fromkeys(_GOLD.values()))
+        self.refuse("question", f"its answer must be one of {answers}", unknown, "answer")
 
     def groups_by(self, what: str) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each group, or of the same `images` or the same `question` of a group.
+        """Return the rows of each group, or of the same `images` or `question` (by its id, or words) of a group.
 
-        A question is known by its id, if it has one, else by its words.
         Questions of one image and questions of two are looked at apart. If each of them stands alone, such groups do
         not exist: a pair that asks one question of each image has no two questions of one image. Where some have
         several rows, those of one row count, too, as HallusionBench counts them.
@@ -531,9 +494,7 @@ class MomentSet(RecordSet):
     """Moments to find in videos; each is a query, and the moments of a video are resampled together.
 
     Several people marked the same videos, so two moments may have the same time, and one change several times (`gold`).
-
-    Attributes:
-        whole: the set that these are some moments of: their videos' lengths, and their other times, come from it.
+    Lengths of videos and other times of a change come from `whole`, the set that these are some moments of.
     """
 
     ROWS = "moments"
@@ -601,13 +562,7 @@ def check_templates(templates: tuple[str, ...], place: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ClassificationSet(RecordSet):
-    """Images of known classes.
-
-    Attributes:
-        classes: their names, as captions use them.
-        templates: sentences with `{}` for the name; several are averaged.
-        pictures: the images to classify; not every class needs one.
-    """
+    """Images of known classes, not one of each; templates hold `{}` for a class's name, and several are averaged."""
 
     ROWS = "pictures"
 
@@ -618,22 +573,14 @@ class ClassificationSet(RecordSet):
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
             raise DataError(f"{self.name} has {len(self.classes)} classes; it needs two or more")
-        if not all(name.strip() for name in self.classes):
-            raise DataError(f"{self.name}: class {[bool(c.strip()) for c in self.classes].index(False)} has no name")
-        if len(set(self.classes)) < len(self.classes):
-            twice = next(name for index, name in enumerate(self.classes) if name in self.classes[:index])
-            raise DataError(
-                f"{self.name}: two classes are called {twice!r}, so no model can distinguish them; name them in "
-                "classes.txt"
-            )
+        if unnamed := [str(number) for number, name in enumerate(self.classes) if not name.strip()]:
+            raise DataError(f"{self.name}: class {unnamed[0]} has no name")
+        if (twice := first_repeated(self.classes)) is not None:
+            raise DataError(f"{self.name}: two classes are called {twice!r}; give them two names in classes.txt")
         check_templates(self.templates, self.name)
         super().__post_init__()
-        for picture in self.pictures:
-            if not 0 <= picture.label < len(self.classes):
-                raise DataError(
-                    f"{self.name}: picture {picture.id!r} is of class {picture.label}; there are {len(self.classes)}, "
-                    "from 0"
-                )
+        beyond = (picture for picture in self.pictures if not 0 <= picture.label < len(self.classes))
+        self.refuse("picture", f"is of none of the {len(self.classes)} classes, counted from 0", beyond, "label")
 
     @property
     def prompts(self) -> tuple[tuple[str, ...], ...]:
@@ -645,9 +592,8 @@ class ClassificationSet(RecordSet):
 class RatedImage:
     """An image, the text that it is to show, and people's ratings of how well it does; higher is better.
 
-    Attributes:
-        ratings: one a person; or a single label, 1 if it shows the text and 0 if not.
-        cluster: the unit of resampling; the text if it is empty.
+    A rating is one a person; or a single label, 1 if it shows the text and 0 if not. Texts are resampled if the cluster
+    is empty.
     """
 
     id: str
@@ -673,17 +619,11 @@ class RatingSet(RecordSet):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if bad := [
-            rating.id for rating in self.rated if not rating.ratings or not all(map(math.isfinite, rating.ratings))
-        ]:
-            raise DataError(
-                f"{self.name}: {len(bad)} images have no rating, or one that is not finite: {join_names(bad)}"
-            )
+        bad = (row for row in self.rated if not row.ratings or not all(map(math.isfinite, row.ratings)))
+        self.refuse("image", "has no rating, or one that is not finite", bad, "ratings")
         if len(np.unique(self.people)) < 2:
-            raise DataError(
-                f"{self.name}: all {len(self.rated)} images are rated {self.people[0]:g}; agreement with people needs "
-                "two that are rated differently"
-            )
+            rated = f"all {len(self.rated)} images are rated {self.people[0]:g}"
+            raise DataError(f"{self.name}: {rated}; agreement with people needs two that are rated differently")
 
     @cached_property
     def people(self) -> NDArray[np.float64]:
@@ -713,12 +653,9 @@ def read_choice(ranking: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Two images of one text, and which of them people prefer.
+    """Two images of one text, and which people prefer: 1 the first, -1 the second, 0 if they find them equal.
 
-    Attributes:
-        choice: 1 for the first image, -1 for the second, 0 if people find them equal.
-        group: records of one group rank the images of one text, and are right if all of them are.
-        cluster: the unit of resampling; if it is empty, the group, or the text.
+    Records of one group rank the images of one text, and are right if all of them are.
     """
 
     id: str
@@ -748,19 +685,10 @@ class PreferenceSet(RecordSet):
         """The choice of each record, 1, 0 or -1: float64 `(pair,)`."""
         return np.array([preference.choice for preference in self.preferences], np.float64)
 
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Return the rows of each group of two or more."""
-        return _several([row.group for row in self.rows])
-
 
 @dataclass(frozen=True, slots=True)
 class ImageLabel:
-    """A label of some images of a set.
-
-    Attributes:
-        counted: positions, in the set, of the images that the label is judged on.
-        true: for each of them, whether the label is true of it.
-    """
+    """A label, the positions of the set's images that it is judged on, and for each of them whether it is true."""
 
     id: str
     text: str
@@ -779,17 +707,10 @@ class LabelSet(RecordSet):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for label in self.labels:
-            if len(label.counted) != len(label.true) or not any(label.true):
-                raise DataError(
-                    f"{self.name}: label {label.id} has {len(label.counted)} images, {len(label.true)} marks, "
-                    f"{sum(label.true)} of them true; give one mark for each image, at least one of them true"
-                )
-            if not all(0 <= place < len(self.images) for place in label.counted):
-                raise DataError(
-                    f"{self.name}: label {label.id} names an image beyond the set's {len(self.images)}; "
-                    "count images from 0"
-                )
+        unmarked = (row for row in self.labels if len(row.counted) != len(row.true) or not any(row.true))
+        self.refuse("label", "needs a mark for each image, one or more of them true", unmarked, "true")
+        beyond = (row for row in self.labels if not all(0 <= place < len(self.images) for place in row.counted))
+        self.refuse("label", f"names an image beyond the {len(self.images)}, counted from 0", beyond, "counted")
 
     def images_of(self, label: ImageLabel) -> tuple[str, ...]:
         """Return the references of the images that a label is judged on."""

@@ -42,6 +42,8 @@ def _show(value: object) -> str:
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_NOWHERE: Mapping[str, str] = MappingProxyType({})
+
 #: Words for problems that pydantic describes in terms of Python and not of the file.
 _WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -57,18 +59,15 @@ _WORDS: Mapping[str, str] = MappingProxyType(
 
 
 class Problem(NamedTuple):
-    """A problem of a validation.
+    """A problem of a validation."""
 
-    Attributes:
-        field: its place, such as `captions[1]` or `box.left`; empty for the table or object itself.
-        kind: pydantic's name of the problem.
-        message: the problem, as a clause.
-        value: ", got ..." with the value; empty if there is none.
-    """
-
+    #: Its place, such as `captions[1]` or `box.left`; empty for the table or object itself.
     field: str
+    #: Pydantic's name of the problem.
     kind: str
+    #: The problem, as a clause.
     message: str
+    #: ", got ..." with the value; empty if there is none.
     value: str
 
     @classmethod
@@ -97,6 +96,19 @@ class Problem(NamedTuple):
         return f"field {self.field!r}: {self.message}{self.value}" if self.field else self.message
 
 
+def make_model(
+    model: type[Model], fields: Mapping[str, Any], place: str, sources: Mapping[str, str] = _NOWHERE
+) -> Model:
+    """Return fields of a row as their model; `sources` names the columns that fields come from, for messages."""
+    try:
+        return model.model_validate(dict(fields))
+    except ValidationError as error:
+        problem = Problem.first(error)
+        problem = problem._replace(field=sources.get(problem.field, problem.field))
+        at = f"{place}: " if place else ""
+        raise DataError(f"{at}{problem}", path=place or None, field=problem.field or None) from error
+
+
 def first_problem(error: Exception) -> str:
     """Return the problem in one line: a validation's first problem, or another error's first line."""
     return str(Problem.first(error)) if isinstance(error, ValidationError) else first_line(error)
@@ -110,8 +122,6 @@ def validate_table(model: type[Model], values: object, place: str) -> Model:
 
     >>> class Recipe(BaseModel):
     ...     builder: str
-    >>> validate_table(Recipe, {"builder": "scenes"}, "recipe.toml")
-    Recipe(builder='scenes')
     >>> validate_table(Recipe, {"bilder": "scenes"}, "recipe.toml")
     Traceback (most recent call last):
     tellapart.errors.DataError: recipe.toml: unknown key 'bilder'; did you mean 'builder'? the keys are builder

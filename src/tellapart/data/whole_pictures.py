@@ -10,22 +10,21 @@ from __future__ import annotations
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["AHEAD", "expect_rows", "find_tail", "mark_rows", "without_end"]
+__all__ = ["expect_rows", "mark_rows", "without_end"]
 
 #: Bytes that libjpeg reads ahead of the last block.
-AHEAD = bytes(8)
+_AHEAD = bytes(8)
 
-#: Bytes at the end of a scan that no decoder can do without, and the end marker.
-_TAIL = 18
-
-#: JPEG's end marker, and the markers that end a scan: restart markers are within one. Searches by numpy are faster
-#: alone, but after a picture was decoded their code is in no cache.
+#: JPEG's end marker, and the markers that end a scan: restart markers are within one.
 _END, _AFTER_SCAN = re.compile(rb"\xff\xd9"), re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+
+_BASELINE, _SEQUENTIAL, _PROGRESSIVE, _END_OF_IMAGE, _SCAN, _PADDING = 0xC0, 0xC1, 0xC2, 0xD9, 0xDA, 0xFF
 
 #: Samples of a pixel, by PNG's colour type.
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -44,43 +43,36 @@ def without_end(data: bytes) -> bytes:
     """Return a JPEG of one scan without its end marker, so that Pillow refuses one that ends early; others as they are.
 
     At the marker libjpeg would fill the missing blocks with grey; at the end of the bytes it asks for more.
+
+    Raises:
+        ValueError: a JPEG of several scans lacks some.
     """
     if not data.startswith(b"\xff\xd8\xff"):
         return data
-    start, alone = _read_head(data)
-    if not alone:
-        _expect_scans(data)
-        return data
-    end = _END.search(data, start)  # within a scan, 0xff is followed by 0 or a restart marker
-    return data[: end.start()] + AHEAD if end else data
+    several, components = False, b""
+    for kind, body, start in _read_segments(data):
+        if kind in (_BASELINE, _SEQUENTIAL, _PROGRESSIVE):
+            several, components = kind == _PROGRESSIVE, body[5:6]
+        if kind == _SCAN:
+            if several or body[:1] != components:
+                _expect_scans(data)
+                return data
+            end = _END.search(data, start)  # within a scan, 0xff is followed by 0 or a restart marker
+            return data[: end.start()] + _AHEAD if end else data
+    return data
 
 
-def find_tail(data: bytes) -> int | None:
-    """Return the place near the end of a JPEG of one scan up to which a decoder must ask for more; None of others.
-
-    A decoder that is given the bytes before this place and is content with them met an end marker there, and filled the
-    rest with grey: `without_end` finds it. One that asks for the others, which hold the end marker alone, met none.
-    """
-    if not data.startswith(b"\xff\xd8\xff") or not data.endswith(b"\xff\xd9") or not _read_head(data)[1]:
-        return None
-    tail = max(2, len(data) - _TAIL)
-    return tail if data.find(b"\xff\xd9", tail - 1) == len(data) - 2 else None
-
-
-def _read_head(data: bytes) -> tuple[int, bool]:
-    """Return the place after the head of the first scan, and whether it is the only one."""
-    at, components, progressive = 2, 0, False
-    while at + 4 <= len(data) and data[at] == 0xFF:
-        kind, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
-        if kind == 0xFF:  # padding
+def _read_segments(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the kind, the content and the end of each segment of a JPEG; a scan's blocks stand behind its segment."""
+    at = 2
+    while at + 4 <= len(data) and data[at] == _PADDING and data[at + 1] != _END_OF_IMAGE:
+        kind, end = data[at + 1], at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+        if kind == _PADDING:
             at += 1
             continue
-        if kind in (0xC0, 0xC1, 0xC2):
-            progressive, components = kind == 0xC2, data[at + 9] if at + 9 < len(data) else 0
-        if kind == 0xDA:
-            return at + 2 + size, not progressive and at + 4 < len(data) and data[at + 4] == components
-        at += 2 + size
-    return len(data), True
+        yield kind, data[at + 4 : end], end
+        behind = _AFTER_SCAN.search(data, end) if kind == _SCAN else None
+        at = behind.start() if behind else len(data) if kind == _SCAN else end
 
 
 def _expect_scans(data: bytes) -> None:
@@ -88,32 +80,20 @@ def _expect_scans(data: bytes) -> None:
 
     Source: ITU-T T.81, B.2.3 (scan header) and G.1.2 (progressive).
     """
-    wanted: set[int] = set()
+    progressive = False
     lacking: dict[int, list[int]] = {}  # component -> bits that each of 64 coefficients still lacks
-    progressive, at = False, 2
-    while at + 4 <= len(data) and data[at] == 0xFF:
-        kind, size = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
-        body = data[at + 4 : at + 2 + size]
-        if kind == 0xD9:
-            break
-        if kind == 0xFF:
-            at += 1
-            continue
-        at += 2 + size
-        if kind in (0xC0, 0xC1, 0xC2) and len(body) > 5:
-            progressive, wanted = kind == 0xC2, set(body[6 : 6 + 3 * body[5] : 3])
-            lacking = {one: [99] * (64 if progressive else 1) for one in wanted}
-        if kind == 0xDA and body:
+    for kind, body, _ in _read_segments(data):
+        if kind in (_BASELINE, _SEQUENTIAL, _PROGRESSIVE) and len(body) > 5:
+            progressive = kind == _PROGRESSIVE
+            lacking = {one: [99] * (64 if progressive else 1) for one in body[6 : 6 + 3 * body[5] : 3]}
+        if kind == _SCAN and body:
             first, last, low = body[-3], body[-2], body[-1] & 15
             for component in body[1 : 1 + 2 * body[0] : 2]:
                 if component in lacking:
                     places = slice(first, min(last, 63) + 1) if progressive else slice(1)
                     lacking[component][places] = [low if progressive else 0] * len(lacking[component][places])
-            behind = _AFTER_SCAN.search(data, at)
-            at = behind.start() if behind else len(data)
-    short = [component for component, bits in lacking.items() if any(bits)]
-    if short:
-        raise ValueError(f"scans of {len(short)} of its {len(wanted)} components are missing: it ends early")
+    if short := [component for component, bits in lacking.items() if any(bits)]:
+        raise ValueError(f"scans of {len(short)} of its {len(lacking)} components are missing: it ends early")
 
 
 def mark_rows(picture: Image.Image, data: bytes) -> bool:

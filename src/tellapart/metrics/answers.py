@@ -21,10 +21,7 @@ _LABELS = {"True": True, "False": False}
 def exact_match(predictions: Sequence[str], answers: Sequence[str]) -> NDArray[np.float64]:
     """Return 1 if prediction and gold answer are the same string, blanks at the ends aside: float64 `(question,)`.
 
-    Nothing else is normalised: `Yes` is not `yes`, `two` is not `2`. That is how VLUE measures its out-of-domain
-    questions, whose gold answers are in lower case with numbers as digits.
-
-    Source: VLUE `xvlm/VQA.py` (`calculate_acc`).
+    Source: VLUE `xvlm/VQA.py` (`calculate_acc`), whose gold answers are in lower case with numbers as digits.
 
     >>> exact_match(["yes ", "Yes"], ["yes", "yes"])
     array([1., 0.])
@@ -39,8 +36,7 @@ def label_accuracy(predictions: Sequence[bool | str], labels: Sequence[bool | st
     """Return 1 if a statement is judged as labelled: float64 `(statement,)`. Chance 1/2.
 
     NLVR2's labels are the strings "True" and "False", both of which Python takes as true; here they are read, and
-    anything else but a bool is refused. For two scores a statement, measure `choice_score` on 1x2 items with the right
-    label's score first: it knows ties.
+    anything else but a bool is refused.
 
     Source: NLVR2 (Suhr et al. 2019); VLUE section 3.1.
 
@@ -53,12 +49,10 @@ def label_accuracy(predictions: Sequence[bool | str], labels: Sequence[bool | st
 
 
 def group_accuracy(correct: ArrayLike, groups: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-    """Return 1 for each group all of whose rows are right: float64 `(group,)`.
+    """Return 1 for each group all of whose rows are right, 0 or 1 a row: float64 `(group,)`.
 
     With the rows of one sentence it is NLVR2's consistency; with the two images of one question whose answers
     differ it is the group score of a pair, which a model that ignores the image cannot win.
-
-    `correct`: 0 or 1 a row.
 
     Source: NLVR2 (Suhr et al. 2019), section 4, consistency.
 
@@ -138,17 +132,15 @@ _AGREEING = 3  # people who must agree for full marks
 
 
 def clean_punctuation(text: str) -> str:
-    """Return `text` without the script's marks and full stops.
+    """Return `text` without the script's marks and full stops; apostrophes and colons stay.
 
     A mark becomes nothing if it is next to a space anywhere in the text, or if the text holds a comma between digits;
-    else a space. A full stop goes unless a digit follows, the first 32 only. Apostrophes and colons stay.
+    else a space. A full stop goes unless a digit follows, the first 32 only.
 
     Source: VQA 2.0 `vqaEval.py`, `processPunctuation`.
 
-    >>> clean_punctuation("red-white"), clean_punctuation("red-white - blue")
-    ('red white', 'redwhite  blue')
-    >>> clean_punctuation("1,000 - 2.5 m."), clean_punctuation("well-made 1,000")
-    ('1000  2.5 m', 'wellmade 1000')
+    >>> clean_punctuation("red-white"), clean_punctuation("red-white - blue"), clean_punctuation("1,000 - 2.5 m.")
+    ('red white', 'redwhite  blue', '1000  2.5 m')
     """
     glue = _DIGITS_AND_COMMA.search(text) is not None
     cleaned = text
@@ -160,14 +152,10 @@ def clean_punctuation(text: str) -> str:
 def clean_words(text: str) -> str:
     """Return `text` in lower case, numbers up to ten as digits, no articles, apostrophes put back, single spaces.
 
-    "none" counts as a number, 0.
+    Source: VQA 2.0 `vqaEval.py`, `processDigitArticle`; there "none" is the number 0, too.
 
-    Source: VQA 2.0 `vqaEval.py`, `processDigitArticle`.
-
-    >>> clean_words("The  two dogs dont")
-    "2 dogs don't"
-    >>> clean_words("None")
-    '0'
+    >>> clean_words("The  two dogs dont"), clean_words("None")
+    ("2 dogs don't", '0')
     """
     words = (_NUMBERS.get(word, word) for word in text.lower().split())
     return " ".join(_APOSTROPHES.get(word, word) for word in words if word not in _ARTICLES)
@@ -208,10 +196,9 @@ def is_stated(answer: str, gold: str) -> bool:
 def soft_accuracy(
     predictions: Sequence[str], answers: Sequence[Sequence[str]], variant: Variant = "official"
 ) -> NDArray[np.float64]:
-    """Return the VQA accuracy of each prediction: float64 `(question,)`, in [0, 1].
+    """Return the VQA accuracy of each prediction by the script of a variant: float64 `(question,)`, in [0, 1].
 
     A question has two people's answers or more, ten as a rule: then 1, 2, 3 and 4 who agree give 0.3, 0.6, 0.9 and 1.
-    `variant` is the script whose normalisation is taken (see the module).
 
     Source: VQA 2.0 `vqaEval.py`; VLUE section 3.1 (in-domain).
 

@@ -7,12 +7,12 @@ the box, and an overlap of a single row or column of pixels counts as none. In i
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import join_names
+from tellapart.data.scores import as_numbers, expect_finite, join_names
 from tellapart.errors import MetricError, ScoreError
 
 Rule = Literal["inclusive", "plain"]
@@ -21,10 +21,8 @@ Rule = Literal["inclusive", "plain"]
 def intersection_over_union(predicted: ArrayLike, gold: ArrayLike, rule: Rule = "inclusive") -> NDArray[np.float64]:
     """Return the intersection over union of each predicted box with its gold box: float64 `(box,)`, in [0, 1].
 
-    A predicted box without area (a width or height that is 0 or negative) overlaps nothing and gets 0.
-
-    `predicted`: x, y, width, height, in pixels: `(box, 4)`; `gold`: the same; every gold box has an area; `rule`:
-    `inclusive` (X-VLM, VLUE) or `plain`.
+    Boxes are x, y, width, height in pixels, `(box, 4)`. A predicted box without area (a width or height that is 0 or
+    negative) overlaps nothing and gets 0; every gold box has an area.
 
     Source: VLUE `xvlm/refTools` (`computeIoU`).
 
@@ -68,9 +66,7 @@ def box_accuracy(
 
 
 def from_centres(boxes: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
-    """Convert boxes from centre x, centre y, width, height as shares of the image (DETR, X-VLM) to pixels.
-
-    `boxes`: `(box, 4)`; `sizes`: width and height of each image in pixels, `(box, 2)`.
+    """Convert boxes from centre x, centre y, width, height as shares of images of these sizes to pixels (DETR, X-VLM).
 
     >>> from_centres([[0.5, 0.5, 0.5, 1.0]], [[200, 100]])
     array([[ 50.,   0., 100., 100.]])
@@ -85,15 +81,6 @@ def from_centres(boxes: ArrayLike, sizes: ArrayLike) -> NDArray[np.float64]:
 
 
 def _check_boxes(noun: str, values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        raw: NDArray[Any] = np.asarray(values)
-    except ValueError as ragged:
-        raise ScoreError(f"{noun} boxes must be one array (box, 4) of x, y, width, height: {ragged}") from ragged
-    if raw.ndim != 2 or raw.shape[1] != 4 or raw.dtype.kind not in "iuf":
-        raise ScoreError(
-            f"{noun} boxes must be numbers (box, 4): x, y, width, height; got an array of {raw.dtype} {raw.shape}"
-        )
-    boxes = raw.astype(np.float64)
-    if len(bad := np.flatnonzero(~np.isfinite(boxes).all(axis=1))):
-        raise ScoreError(f"{len(bad)} {noun} boxes are not finite: rows {join_names([str(row) for row in bad])}")
+    boxes = as_numbers(values, f"{noun} boxes", "(box, 4)", kinds="iuf").astype(np.float64)
+    expect_finite(boxes, f"{noun} boxes", "boxes")
     return boxes

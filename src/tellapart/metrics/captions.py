@@ -44,8 +44,6 @@ _BETA = 1.2
 def bleu_statistics(hypotheses: Hypotheses, references: References) -> NDArray[np.float64]:
     """Return the terms that BLEU sums: float64 (item, 10), columns `BLEU_STATISTICS`, items as in `hypotheses`.
 
-    A corpus's BLEU is `bleu` of the sums of these rows, also of the rows that a bootstrap drew.
-
     Source: Papineni et al. 2002, section 2; `pycocoevalcap/bleu/bleu_scorer.py` with option "closest".
 
     >>> bleu_statistics({"1": "a dog runs"}, {"1": ["a dog sits", "the dog runs fast"]})

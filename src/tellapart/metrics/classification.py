@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellapart.data.scores import as_float32, as_numbers, expect_finite
 from tellapart.errors import ScoreError
 from tellapart.metrics.retrieval import Ranks
 
@@ -30,8 +31,8 @@ def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
     >>> labels.ranks.recall(1), labels.ranks.tie_neutral_recall(1)
     (array([1., 0.]), array([1. , 0.5]))
     """
-    table, gold = np.asarray(scores), np.asarray(labels)
-    if table.dtype.kind not in "fiu" or table.ndim != 2 or gold.shape != table.shape[:1] or 0 in table.shape:
+    table, gold = as_numbers(scores, "scores", "(picture, class)", kinds="fiu"), np.asarray(labels)
+    if gold.shape != table.shape[:1] or 0 in table.shape:
         raise ScoreError(
             f"scores must be numbers (picture, class) for {gold.size} labels; got {table.dtype} {table.shape}"
         )
@@ -41,12 +42,8 @@ def rank_labels(scores: ArrayLike, labels: ArrayLike) -> LabelRanks:
     step = max(1, _BLOCK // table.shape[1])
     for start in range(0, len(gold), step):
         rows = slice(start, start + step)
-        with np.errstate(over="ignore"):
-            block = table[rows].astype(np.float32)
-        if bad := int((~np.isfinite(block)).any(axis=1).sum()):
-            raise ScoreError(
-                f"scores must be finite; NaN or infinite in {bad} of pictures {start} to {start + len(block) - 1}"
-            )
+        block = as_float32(table[rows])
+        expect_finite(block, "scores", "pictures", first=start)
         true = np.take_along_axis(block, gold[rows, None], axis=1)
         higher[rows] = (block > true).sum(axis=1)
         tied[rows] = (block == true).sum(axis=1) - 1

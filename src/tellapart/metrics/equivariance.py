@@ -19,6 +19,7 @@ from math import fsum, sqrt
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellapart.data.scores import expect_finite
 from tellapart.errors import MetricError
 from tellapart.metrics.metric import Metric, read_scores
 
@@ -62,10 +63,8 @@ def summary(values: ArrayLike) -> Summary:
 class Histogram:
     """A histogram whose bins mirror each other about zero; the middle bin holds the zeros.
 
-    Attributes:
-        edges: float64 (bins + 1,), edges[k] = -edges[bins - k], in the unit of the scores.
-        counts: int64 (bins,), items in each bin.
-        below, above: items outside the edges; `below + counts.sum() + above` is the number of items.
+    Edges are float64 `(bins + 1,)` in the unit of the scores, counts int64 `(bins,)`; `below` and `above` are the
+    items outside the edges.
     """
 
     edges: NDArray[np.float64]
@@ -81,13 +80,10 @@ class Histogram:
 
 
 def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> Histogram:
-    """Count deviations (item,) in `bins` equal bins from -limit to limit: the curve of the paper's Fig. 6.
+    """Count deviations (item,) in an odd number of equal bins from -limit to limit: the curve of the paper's Fig. 6.
 
     An edge belongs to the bin farther from zero (the outermost to its bin), so negated values give the
-    mirrored histogram. Items beyond the limit are counted in `below` and `above`. Give several models one limit.
-
-    `bins`: an odd number, so that zero lies inside the middle bin; `limit`: the outermost edge; the largest absolute
-    deviation when None (1 if all deviations are 0).
+    mirrored histogram. The limit is the largest absolute deviation when None (1 if all are 0); give several models one.
 
     >>> histogram([-1.0, 0.0, 0.1, 3.0], bins=3, limit=1.5).counts
     array([1, 2, 0])
@@ -117,11 +113,9 @@ def histogram(values: ArrayLike, bins: int = 41, limit: float | None = None) -> 
 
 def _check_deviations(values: ArrayLike, name: str) -> NDArray[np.float64]:
     deviations = np.asarray(values, dtype=np.float64)
-    if deviations.ndim != 1 or len(deviations) == 0 or not np.isfinite(deviations).all():
-        raise MetricError(
-            f"{name} needs one finite deviation for each of at least one item; got shape {deviations.shape}, "
-            f"{int((~np.isfinite(deviations)).sum())} not finite"
-        )
+    if deviations.ndim != 1 or len(deviations) == 0:
+        raise MetricError(f"{name} needs a deviation of each of one item or more; got shape {deviations.shape}")
+    expect_finite(deviations, f"{name}: deviations", error=MetricError)
     return deviations
 
 

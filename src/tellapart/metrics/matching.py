@@ -137,9 +137,8 @@ def right_sides(scores: ArrayLike) -> NDArray[np.bool_]:
 def match_bounds(right: ArrayLike) -> NDArray[np.bool_]:
     """Return whether 2x2 items surely match, and whether they may, by outcomes alone: bool (item, 2), in this order.
 
-    Args:
-        right: whether image 0, image 1, text 0 and text 1 prefer their own: 1, 0, or NaN if nobody knows: (item, 4).
-            Two right of a side mean `D > 0`, and none `D <= 0`; with one a prior outweighs.
+    `right`: whether image 0, image 1, text 0 and text 1 prefer their partners: 1, 0, or NaN if nobody knows: (item, 4).
+    Two right of a side mean `D > 0`, and none `D <= 0`; with one a prior outweighs.
 
     >>> match_bounds([[True, True, False, True], [True, False, False, True], [True, False, False, False]]).tolist()
     [[True, True], [False, True], [False, False]]
@@ -164,9 +163,8 @@ def reason_bounds(right: ArrayLike) -> NDArray[np.bool_]:
 def sums_of_squares(scores: ArrayLike) -> NDArray[np.float64]:
     """Return the sums of squares of the match, the captions and the pictures in each item: float64 (item, 3).
 
-    A score is its item's mean, plus the effects of its picture, its caption and their interaction (two-way analysis
-    of variance without replicates). Of 2x2 items the sums are D², T² and M², over 4. The share of each is its mean
-    over items, divided by the mean of all three (`share_of_squares`).
+    They are those of a two-way analysis of variance without replicates; of 2x2 items D², T² and M², over 4. The share
+    of each is its mean over items, divided by the mean of all three (`share_of_squares`).
 
     >>> sums_of_squares([[[0.75, 0.5], [0.25, 0.5]]])
     array([[0.0625, 0.    , 0.0625]])

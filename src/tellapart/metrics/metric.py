@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import ScoreKind, join_names
+from tellapart.data.scores import ScoreKind, as_float32, as_numbers, expect_finite
 from tellapart.errors import MetricError, ScoreError
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ties import tie_neutral_by_enumeration
@@ -53,8 +53,8 @@ def read_scores(
     Wider numbers are rounded to float32 first: two scores that differ only beyond float32 are tied. `shapes` are the
     patterns (see `fits`) that the metric is defined for; `ids` are for messages.
     """
-    values = _check_numbers(scores, name)
-    if values.ndim != 3 or not any(fits(pattern, values.shape[1:]) for pattern in shapes):
+    values = as_float32(as_numbers(scores, f"{name}: scores", "(item, image, text)", shape_error=MetricError))
+    if not any(fits(pattern, values.shape[1:]) for pattern in shapes):
         raise MetricError(
             f"{name} needs scores (item, image, text) of {' or '.join(shapes)} items; got shape "
             f"{values.shape}; tellapart.metrics.registry.defined_for((images, texts)) lists those that fit"
@@ -63,50 +63,13 @@ def read_scores(
         raise ScoreError(f"{name}: no items to measure; give the scores of at least one")
     if ids is not None and len(ids) != len(values):
         raise ScoreError(f"{name}: {len(ids)} ids for {len(values)} items of scores; give one id for each item")
-    if not np.isfinite(values).all():
-        rows = np.flatnonzero(~np.isfinite(values).all(axis=(1, 2))).tolist()
-        bad = [str(row) if ids is None else ids[row] for row in rows]
-        raise ScoreError(
-            f"{name}: scores must be finite; NaN or infinite in {len(bad)} of {len(values)} items: "
-            f"{join_names(bad)}; score these items again or leave them out of the pair set"
-        )
+    expect_finite(values, f"{name}: scores", names=ids)
     return values
-
-
-def _check_numbers(scores: ArrayLike, name: str) -> NDArray[np.float32]:
-    try:
-        raw: NDArray[Any] = np.asarray(scores)
-    except ValueError as ragged:
-        raise ScoreError(f"{name}: scores must be one rectangular array of numbers: {ragged}") from ragged
-    if raw.dtype.kind not in "fiub":
-        raise ScoreError(f"{name}: scores must be real numbers; got an array of {raw.dtype}")
-    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which the caller reports by item
-        return raw.astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A number that is measured, with the facts to read it.
-
-    Attributes:
-        name: the key in result files; of a metric of scores also the name of its function.
-        title: one line for people.
-        source: the paper's section or the file that defines it.
-        shapes: patterns of (images x texts) that scores may have; a letter means two or more. Empty for the metric of
-            another task, which has none of the functions below.
-        strict: the per-item function; a tie is never right.
-        chance_level: the value of a model without information, a number or a function of the shape; None if
-            right and wrong mean nothing, or where it differs from benchmark to benchmark.
-        neutral: the closed form of the tie-neutral value; None: by enumeration of the tied orders.
-        kinds: the kinds of score it accepts.
-        bounds: the least and greatest per-item value.
-        binary: every per-item value is 0 or 1, so an interval for a proportion may be used.
-        components: names of the columns of a per-item value (item, component); empty for one number per item.
-        same_as: the metric of which this is another name: equal on every item for which both are defined.
-        one_false: it is of items all of whose texts are true but the last one.
-        together: the value of an item depends on the others, so a part of the items is measured again.
-        additive: it compares sums of scores, so more than their order counts.
-        logits: it takes probabilities as their logits (`scaled`).
 
     >>> from tellapart.metrics.registry import METRICS
     >>> scores = [[[0.9, 0.1], [0.2, 0.8]], [[0.5, 0.5], [0.2, 0.8]]]
@@ -114,21 +77,33 @@ class Metric:
     (array([1., 0.]), array([1. , 0.5]))
     """
 
+    #: The key in result files; of a metric of scores also the name of its function.
     name: str
+    #: One line for people; and the paper's section or the file that defines it.
     title: str
     source: str
+    #: Patterns of (images x texts) of its items (`fits`); none of another task's metric, which has no functions below.
     shapes: tuple[str, ...] = ()
     _: KW_ONLY
+    #: The per-item function; a tie is never right.
     strict: PerItemFunction | None = None
+    #: The value of a model without information, or a function of the shape; None if it has none, or benchmarks differ.
     chance_level: float | Callable[[Shape], float] | None = None
+    #: The closed form of the tie-neutral value; None: by enumeration of the tied orders.
     neutral: PerItemFunction | None = None
     kinds: frozenset[ScoreKind] = ANY_KIND
     bounds: tuple[float, float] = (0.0, 1.0)
+    #: Every per-item value is 0 or 1, so an interval for a proportion may be used.
     binary: bool = True
+    #: Names of the columns of a per-item value (item, component); empty for one number per item.
     components: tuple[str, ...] = ()
+    #: The metric of which this is another name: equal on every item for which both are defined.
     same_as: str = ""
+    #: It is of items all of whose texts are true but the last one.
     one_false: bool = False
+    #: The value of an item depends on the others, so a part of the items is measured again.
     together: bool = False
+    #: It compares sums of scores, so more than their order counts; and it takes probabilities as their logits.
     additive: bool = False
     logits: bool = False
 
@@ -151,9 +126,6 @@ class Metric:
 
         It is the strict value expected of exchangeable, distinct scores, and exactly the tie-neutral value of
         a constant model (constant at 1/2 if the metric compares a probability with 1/2).
-
-        Raises:
-            MetricError: the metric is not defined for this shape.
 
         >>> from tellapart.metrics.registry import METRICS
         >>> METRICS["choice_score"].chance((1, 5))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellapart.data.scores import expect_finite
 from tellapart.errors import MetricError, ScoreError
 
 TOLERANCES = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
@@ -70,14 +71,9 @@ def boundary_accuracy(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return whether the moment with the highest score is right, strict and tie-neutral: float64 `(tolerance,)` each.
 
-    Right is: nearer than the tolerance (strictly) to a gold moment. If moments tie at the top the strict value is 1
-    only if every one of them is right, the tie-neutral value is their share that is.
-
-    Args:
-        times: the candidates' moments in seconds: `(candidate,)`.
-        scores: their boundary scores: `(candidate,)`, compared in float32.
-        gold: the true moments of this query in seconds; more than one if the same change happens twice.
-        tolerances: seconds.
+    Moments, in seconds, and scores, compared in float32, are `(candidate,)`. Right is: nearer than the tolerance
+    (strictly) to a gold moment. If moments tie at the top the strict value is 1 only if every one of them is right, the
+    tie-neutral value is their share that is.
 
     Source: EqBen appendix A.6 and Table 12.
 
@@ -122,10 +118,9 @@ def boundary_f1(
     """Return GEB+'s F1 of the highest-scoring moments against the gold moments: float64 `(tolerance,)`.
 
     Gold moments, in order of time, each take the nearest free prediction, and it counts if it is nearer than the
-    tolerance. GEB+'s script draws the number of predictions once for all queries, so that its result differs from run
-    to run; here it is `predictions` or, by default, the exact expectation of that draw. If candidates tie at the cut
-    the value is that of the worst choice among them, so that a tie is never right. Arguments are as for
-    `boundary_accuracy`; of fewer candidates than `predictions` all are predicted.
+    tolerance. GEB+'s script draws the number of predictions once for all queries; here it is `predictions` or, by
+    default, the exact expectation of that draw. If candidates tie at the cut the value is that of the worst choice
+    among them, so that a tie is never right.
 
     Source: GEB+ `evaluation_utils.py` (`EvalGrd`).
 
@@ -228,8 +223,7 @@ def _check_query(
 def _check_finite(values: NDArray[np.float32]) -> NDArray[np.float32]:
     if values.size == 0:
         raise ScoreError("no candidate moments; a query needs at least one")
-    if len(bad := np.flatnonzero(~np.isfinite(values))):
-        raise ScoreError(f"{len(bad)} boundary scores are not finite, the first at candidate {bad[0]}; score it again")
+    expect_finite(values, "boundary scores", "candidates")
     return values
 
 

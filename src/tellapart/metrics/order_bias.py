@@ -19,12 +19,8 @@ from tellapart.errors import MetricError
 class OrderBias:
     """Outcomes of the same items in both orders; each array is float64 `(item,)`.
 
-    Attributes:
-        true_first: 1 if the answer is right with the true caption first.
-        true_second: 1 if it is right with the true caption second.
-        both: 1 if it is right in both orders. Chance 1/4; 0 for a model that always takes one place.
-        chose_first: of the two answers the share that took the first place, with 1/2 for an answer that took
-            neither; 1/2 on average for a model without a preference.
+    1 if the answer is right with the true caption first, with it second, and in both orders: chance 1/4; and of the two
+    answers the share that took the first place, with 1/2 for an answer that took neither.
     """
 
     true_first: NDArray[np.float64]

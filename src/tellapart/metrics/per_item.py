@@ -18,8 +18,6 @@ def mean(values: ArrayLike) -> NDArray[np.float64]:
 
     The sum is exact, so neither the order nor the batching of items can change it.
 
-    >>> float(mean([1.0, 0.0, 1.0, 1.0]))
-    0.75
     >>> mean([[1.0, 0.0], [1.0, 1.0]])
     array([1. , 0.5])
     """
@@ -48,49 +46,36 @@ def by_tag(tags: Sequence[Mapping[str, str]], most: int | None = None) -> dict[s
         for tag, value in carried.items():
             items_of.setdefault(tag, {}).setdefault(value, []).append(item)
     return {
-        tag: {value: _make_mask(values[value], len(tags)) for value in sorted(values)}
+        tag: {value: np.isin(np.arange(len(tags)), values[value]) for value in sorted(values)}
         for tag, values in sorted(items_of.items())
         if most is None or len(values) <= most
     }
 
 
-def _make_mask(items: Sequence[int], total: int) -> NDArray[np.bool_]:
-    mask = np.zeros(total, dtype=np.bool_)
-    mask[items] = True
-    return mask
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerItem:
-    """The value of one metric for every item, with the facts to summarise it.
-
-    Attributes:
-        name: the metric's.
-        strict: float64 `(item,)`, or `(item, component)` with `reduce`; a tie is never right.
-        neutral: the same with ties broken at random, in expectation; None if nothing can tie.
-        chance: the value of a model without information; None if that is not defined.
-        binary: every value is 0 or 1.
-        reduce: takes means of components `(..., component)` to the metric `(...)`.
-        bounds: the least and greatest value of an item and of the metric; None where they are not known.
-        deviation: 0 is best and the spread matters (equivariance); not a score that should be high.
-        official: the values as the benchmark's authors count ties; None if they count them as wrong, too.
-        groups: the group of each item, if the number is the unweighted mean over groups; None: over items.
-        touched: items that a tie touched, bool `(item,)`; None if these are the ones whose value it changes.
-        among: takes a mask of items to the metric measured among those alone, or to None where it is not defined; None
-            if the value of an item does not depend on the others.
-    """
+    """The value of one metric for every item, with the facts to summarise it."""
 
     name: str
+    #: Float64 `(item,)`, or `(item, component)` with `reduce`; a tie is never right.
     strict: NDArray[np.float64]
+    #: The same with ties broken at random, in expectation; None if nothing can tie.
     neutral: NDArray[np.float64] | None = None
+    #: The value of a model without information; None if that is not defined.
     chance: float | None = None
     binary: bool = False
+    #: It takes means of components `(..., component)` to the metric `(...)`.
     reduce: Reduce | None = None
     bounds: tuple[float, float] | None = None
+    #: 0 is best and the spread matters (equivariance); it is not a score that should be high.
     deviation: bool = False
+    #: The values as the benchmark's authors count ties; None if they count them as wrong, too.
     official: NDArray[np.float64] | None = None
+    #: The group of each item, if the number is the unweighted mean over groups; None: over items.
     groups: Sequence[str] | None = None
+    #: Items that a tie touched, bool `(item,)`; None if these are the ones whose value it changes.
     touched: NDArray[np.bool_] | None = None
+    #: It takes a mask of items to the metric among those alone, or to None; None if items do not depend on the others.
     among: Callable[[NDArray[np.bool_]], PerItem | None] | None = None
 
     @property

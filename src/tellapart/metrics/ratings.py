@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tellapart.data.scores import as_float32, as_numbers, expect_finite
 from tellapart.errors import MetricError
 from tellapart.stats.benchmark_agreement import mean_ranks
 
@@ -51,9 +52,8 @@ class Separation(NamedTuple):
 def pairwise_accuracy(scores: ArrayLike, ratings: ArrayLike) -> TieCalibrated:
     """Return the share of pairs of images that scores order, or tie, as people do, ties calibrated.
 
-    Two scores are tied if they differ by epsilon or less. Epsilon is 0 or a difference of two of these scores: the
-    least of those at which the accuracy is highest. It is fitted to the images that it is measured on. A constant score
-    gets the share of pairs that people tie.
+    Epsilon is 0 or a difference of two of these scores: the least of those at which the accuracy is highest, fitted to
+    the images that it is measured on. A constant score gets the share of pairs that people tie.
 
     Source: Deutsch, Foster and Freitag (2023), Ties Matter, sections 5 and 6.
 
@@ -182,16 +182,14 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> Separation:
 
 
 def _check(call: str, scores: ArrayLike, ratings: ArrayLike) -> tuple[Floats, Floats]:
-    with np.errstate(over="ignore"):
-        values = np.asarray(scores, dtype=np.float32).astype(np.float64)
+    values = as_float32(np.asarray(scores)).astype(np.float64)
     people = np.asarray(ratings, dtype=np.float64)
     if values.ndim != 1 or values.shape != people.shape or len(values) < 2:
         raise MetricError(
             f"{call} needs a score and a rating for each of two or more images; got {values.shape} and {people.shape}"
         )
-    for name, numbers in (("scores", values), ("ratings", people)):
-        if len(bad := np.flatnonzero(~np.isfinite(numbers))):
-            raise MetricError(f"{call}: {name} must be finite; image {bad[0]} has {numbers[bad[0]]}")
+    expect_finite(values, f"{call}: scores", "images", error=MetricError)
+    expect_finite(people, f"{call}: ratings", "images", error=MetricError)
     return values, people
 
 
@@ -312,9 +310,8 @@ def _measure_agreement(a: NDArray[np.float64], b: NDArray[np.float64]) -> Agreem
 
 
 def _check_ranking(call: str, values: ArrayLike) -> NDArray[Any]:
-    array: NDArray[Any] = np.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in "biuf" or len(array) < 2:
+    array = as_numbers(values, call, "(candidate,)", error=MetricError)
+    if len(array) < 2:
         raise MetricError(f"{call} needs a number for each of two or more candidates; got {array.dtype} {array.shape}")
-    if len(bad := np.flatnonzero(~np.isfinite(array))):
-        raise MetricError(f"{call}: candidate {bad[0]} has {array[bad[0]]}; every candidate needs a finite number")
+    expect_finite(array, call, "candidates", error=MetricError)
     return array

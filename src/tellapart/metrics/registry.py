@@ -35,17 +35,10 @@ METRICS: Mapping[str, Metric] = Late(lambda: _by_name(_ENTRIES), _by_name(BUILT_
 
 
 def defined_for(shape: Shape, kind: ScoreKind | None = None, true: int = 1) -> tuple[Metric, ...]:
-    """Return the metrics that exist for items of `shape` (images, texts) and, if given, for scores of `kind`.
+    """Return the metrics of items of a shape (images, texts) with so many true texts, and of scores of a kind if given.
 
-    Args:
-        shape: images and texts of an item.
-        kind: of the scores.
-        true: how many texts of one image are true.
-
-    >>> [metric.name for metric in defined_for((1, 2), "similarity")]
-    ['choice_score', 'pairwise']
-    >>> [metric.name for metric in defined_for((5, 1))]
-    ['choice_score']
+    >>> [metric.name for metric in defined_for((1, 2), "similarity")], [metric.name for metric in defined_for((5, 1))]
+    (['choice_score', 'pairwise'], ['choice_score'])
     >>> [metric.name for metric in defined_for((1, 3), true=2)]
     ['itt']
     """
@@ -61,8 +54,6 @@ def one_name_each(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
     >>> one_name_each(["text_score", "group_score", "i2t", "accuracy"])
     {'text_score': ('i2t',), 'group_score': (), 'accuracy': ()}
-    >>> one_name_each(["pairwise", "choice_score"])
-    {'pairwise': ('choice_score',)}
     """
     names_of: dict[str, list[str]] = {}
     for name in names:

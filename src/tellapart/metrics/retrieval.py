@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tellapart.data.scores import join_names
+from tellapart.data.scores import as_float32, as_numbers, join_names
 from tellapart.errors import MetricError, ScoreError
 
 _GRID = 2.0**26
@@ -86,11 +86,7 @@ def unavoidable_misses(
     This holds for models that depend on content alone and for the strict rule on ties. A query's true entry is
     tied with every false entry of the same content, which must fit above it. And queries of the same content get
     the same order of the gallery, so at most `k` different truths can be within its first `k`. The count is a lower
-    bound: an order that wins all the rest may not exist.
-
-    `pairs`: the true pairs, image and caption, from 0.
-
-    Source: VLUE `itr_vlue_test.json`.
+    bound: an order that wins all the rest may not exist. Source: VLUE `itr_vlue_test.json`.
 
     >>> unavoidable_misses(["a.png", "a.png"], ["a cat", "one cat"], [(0, 0), (1, 1)])
     (1, 2)
@@ -130,9 +126,8 @@ DEPTH = 5
 class TopEntries:
     """The entries that score most for each query, the best first; equal scores keep the gallery's order.
 
-    Attributes:
-        entry: positions in the gallery, int64 `(query, k)`; `k` is `DEPTH`, or less if the gallery is smaller.
-        score: their scores, float32 `(query, k)`.
+    Positions in the gallery, int64, and their scores, float32, are `(query, k)`; `k` is `DEPTH`, or less in a smaller
+    gallery.
     """
 
     entry: NDArray[np.int64]
@@ -176,11 +171,8 @@ _BLOCK = 1 << 22  # scores compared at once: 16 MiB of float32, 32 MiB of float6
 class Ranks:
     """The rank of the best true entry of each query, as three counts, int64 `(query,)`.
 
-    Attributes:
-        above: false entries that score more than the best true one.
-        tied: false entries that score the same.
-        true_tied: true entries that score the same, the best one among them (at least 1).
-        first: the entries that score most, for people to look at; None if they were not recorded.
+    They are of false entries that score more than the best true one, of those that score the same, and of true entries
+    that score the same, itself among them. `first` are the entries that score most, for people to look at.
     """
 
     above: NDArray[np.int64]
@@ -232,8 +224,8 @@ class Retrieval:
 def scores_both_ways(scores: ArrayLike, pairs: ArrayLike) -> Retrieval:
     """Rank every caption for each image, and every image for each caption.
 
-    `scores`: float32 `(image, caption)`, higher is closer; wider numbers are rounded to float32 first; `pairs`: the
-    true pairs, integers `(pair, 2)`: image and caption, from 0. Each image and caption is in at least one.
+    Scores are `(image, caption)`, compared in float32; true pairs are integers `(pair, 2)`, image and caption, from 0.
+    Each image and caption is in at least one.
 
     Source: VLUE section 3.1; COCO-Counterfactuals' retrieval over all images.
 
@@ -241,7 +233,7 @@ def scores_both_ways(scores: ArrayLike, pairs: ArrayLike) -> Retrieval:
     >>> retrieval.image_to_text.rank, retrieval.text_to_image.rank
     (array([1, 3]), array([1, 2, 2]))
     """
-    values = _check_matrix("scores_both_ways", scores, "(image, caption)")
+    values = as_float32(as_numbers(scores, "scores_both_ways: scores", "(image, caption)"))
     links = _make_links(pairs, values.shape)
     rows = max(1, _BLOCK // values.shape[1])
     blocks = ((start, values[start : start + rows]) for start in range(0, len(values), rows))
@@ -249,21 +241,18 @@ def scores_both_ways(scores: ArrayLike, pairs: ArrayLike) -> Retrieval:
 
 
 def embeddings_both_ways(images: ArrayLike, captions: ArrayLike, pairs: ArrayLike) -> Retrieval:
-    """Rank by the cosine of embeddings, without holding the full matrix of scores.
+    """Rank by the cosine of embeddings `(image or caption, dimension)`, without holding the full matrix of scores.
 
     Dot products of `grid_vectors` are exact in float64, so the cosine, rounded to float32 once, depends on its two
     vectors alone: equal images tie whatever the block, the threads and the order, and no BLAS can break the tie.
-
-    `images`: numbers `(image, dimension)`; `captions`: numbers `(caption, dimension)`; `pairs`: as for
-    `scores_both_ways`.
 
     >>> retrieval = embeddings_both_ways([[2, 0], [2, 0], [0, 1]], [[3, 0], [1, 1], [0, 5]], [(0, 0), (1, 1), (2, 2)])
     >>> retrieval.text_to_image.rank
     array([2, 3, 1])
     """
-    left = grid_vectors(_check_matrix("embeddings_both_ways", images, "(image, dimension)"), "embeddings of images")
-    right = grid_vectors(
-        _check_matrix("embeddings_both_ways", captions, "(caption, dimension)"), "embeddings of captions"
+    left, right = (
+        grid_vectors(as_float32(as_numbers(vectors, f"embeddings of {noun}s", f"({noun}, dimension)")), f"{noun}s")
+        for noun, vectors in (("image", images), ("caption", captions))
     )
     if left.shape[1] != right.shape[1]:
         raise ScoreError(
@@ -370,17 +359,6 @@ def _count_blocks(
         Ranks(image_above, image_level - image_tied, image_tied, first),
         Ranks(caption_above, caption_level - caption_tied, caption_tied, caption_first),
     )
-
-
-def _check_matrix(call: str, values: ArrayLike, axes: str) -> NDArray[np.float32]:
-    try:
-        raw: NDArray[Any] = np.asarray(values)
-    except ValueError as ragged:
-        raise ScoreError(f"{call} needs one rectangular array {axes}: {ragged}") from ragged
-    if raw.ndim != 2 or raw.size == 0 or raw.dtype.kind not in "fiub":
-        raise ScoreError(f"{call} needs numbers {axes}; got an array of {raw.dtype}, shape {raw.shape}")
-    with np.errstate(over="ignore"):  # beyond float32 becomes infinite, and is refused by name later
-        return raw.astype(np.float32, copy=False)
 
 
 def _check_depth(k: int) -> int:

@@ -27,13 +27,9 @@ MOST_VALUES = 64
 
 @dataclass(frozen=True, slots=True)
 class Tabulated:
-    """The numbers of one benchmark.
+    """The numbers of a benchmark: over all items, by tag and value, each metric's mean over a tag's values, and curves.
 
-    Attributes:
-        metrics: over all items.
-        by: tag -> value -> the metrics of the items with that value.
-        macro: tag -> each metric's mean over the tag's values, every value with the same weight.
-        curves: the histograms of equivariance deviations.
+    In the macro means every value has the same weight; the curves are the histograms of equivariance deviations.
     """
 
     metrics: dict[str, Value]

@@ -69,12 +69,8 @@ def break_ties(scores: ArrayLike, rule: TieRule, true: int = 1) -> NDArray[np.fl
     """Return numbers in the order of each item's scores, ties broken by a rule: float32 `(item, image, text)`.
 
     A metric of them equals that of the benchmark's code. Only for metrics that depend on the order of an item's
-    scores and not on their size; with the rule `wrong` ties stay.
-
-    Args:
-        scores: `(item, image, text)`; in the order of the file for `first` and `last`, the true ones first for `right`.
-        rule: which of tied entries of a row or a column comes first.
-        true: how many texts of one image are true.
+    scores and not on their size; with the rule `wrong` ties stay. Scores are in the order of the file for `first` and
+    `last`, and the true ones, of which several may be texts of one image, come first for `right`.
 
     >>> break_ties([[[0.5, 0.5]], [[0.2, 0.5]]], "right").tolist(), break_ties([[[0.5, 0.5]]], "last").tolist()
     ([[[1.0, 0.0]], [[1.0, 3.0]]], [[[0.0, 1.0]]])
@@ -96,12 +92,10 @@ def break_ties(scores: ArrayLike, rule: TieRule, true: int = 1) -> NDArray[np.fl
 
 
 def tied_comparisons(scores: ArrayLike, true: int = 1) -> NDArray[np.int64]:
-    """Return how many of each item's comparisons are ties: int64 (item,).
+    """Return how many of each item's comparisons are ties, in float32: int64 (item,).
 
     A comparison is between a true pair and another entry of its row or column: four in a 2x2 item, m - 1 in a
-    1xm item (true pairs have equal image and text index). Scores are compared in float32.
-
-    `scores`: (item, image, text).
+    1xm item (true pairs have equal image and text index).
 
     >>> tied_comparisons([[[0.5, 0.5], [0.2, 0.8]], [[1.0, 1.0], [1.0, 1.0]], [[0.9, 0.3], [0.3, 0.8]]])
     array([1, 4, 0])

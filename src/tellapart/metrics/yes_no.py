@@ -108,13 +108,9 @@ READERS: Mapping[str, Callable[[str], str | None]] = MappingProxyType(
 
 
 def yes_table(answers: Sequence[str], gold: Sequence[str]) -> NDArray[np.float64]:
-    """Return the parts of precision, recall and F1 of yes, 0 or 1, float64 `(question, 3)`.
-
-    The columns: yes was answered rightly; it was answered; it is the right answer.
+    """Return whether yes was answered rightly, was answered, and is the right answer: 0 or 1, float64 `(question, 3)`.
 
     >>> table = yes_table(["yes", "yes", "no"], ["yes", "no", "yes"])
-    >>> table.tolist()
-    [[1.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     >>> {name: float(share(table.mean(axis=0))) for name, share in YES_SHARES.items()}
     {'precision': 0.5, 'recall': 0.5, 'f1': 0.5}
     """
