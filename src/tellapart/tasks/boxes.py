@@ -13,30 +13,13 @@ from typing import Protocol, runtime_checkable
 
 from tellapart.data.task_records import BoxSet
 from tellapart.metrics.boxes import box_accuracy, intersection_over_union
-from tellapart.metrics.metric import Metric
 from tellapart.models.generative.answers_grammar import Corners
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.answering import ask, compute_batches
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import box, read_for
 from tellapart.tasks.task import Hiding, Session, Task, Units, to_fill, unit_of, value_of
-
-_ACCURACY = Metric(
-    name="box_accuracy",
-    title="intersection over union >= 0.5, the last pixel belonging to a box (RefCOCO's tools, X-VLM, VLUE)",
-    source="VLUE section 3.1; `xvlm/refTools` (`computeIoU`)",
-)
-_PLAIN = Metric(
-    name="box_accuracy_plain",
-    title="intersection over union >= 0.5 of boxes as regions of the plane",
-    source="here; an overlap of one row of pixels counts",
-)
-_MEAN_IOU = Metric(
-    name="mean_iou",
-    title="mean intersection over union, the last pixel belonging to a box",
-    source="`xvlm/refTools` (`computeIoU`)",
-    binary=False,
-)
 
 
 @runtime_checkable
@@ -80,9 +63,9 @@ def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units,
         for row, predicted in zip(records.boxes, predictions, strict=True)
     )
     values = (
-        value_of(_ACCURACY, box_accuracy(predictions, gold)),
-        value_of(_PLAIN, box_accuracy(predictions, gold, rule="plain")),
-        value_of(_MEAN_IOU, intersection_over_union(predictions, gold)),
+        value_of("box_accuracy", box_accuracy(predictions, gold)),
+        value_of("box_accuracy_plain", box_accuracy(predictions, gold, rule="plain")),
+        value_of("mean_iou", intersection_over_union(predictions, gold)),
     )
     return (Units("phrase", units, values),)
 
@@ -149,19 +132,12 @@ def _write_notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ..
 
 
 GROUNDING = Task(
-    name="grounding",
-    title="the box of what a phrase refers to",
-    output="box",
-    noun="phrase",
-    metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
+    **facts_of("grounding"),
     template=to_fill(lambda row: {"phrase": row.text, "image": row.image, "width": row.size[0], "height": row.size[1]}),
     read=lambda path, records: read_for(path, records.boxes, box, "phrase", lambda row, sides: sides == row.box),
     measure=measure_boxes,
     notes=_write_notes,
     runners=((BoxFinder, _find_by_head), (BoxAnswerer, _find_boxes)),
-    models="a model that finds boxes, or names them in words",
-    todo="fill in `prediction` with [x, y, width, height] in pixels",
-    accepts=("predictions",),
     hiding=Hiding(
         records=BoxSet,
         images=("image",),

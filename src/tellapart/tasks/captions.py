@@ -16,32 +16,11 @@ from numpy.typing import NDArray
 
 from tellapart.data.task_records import CaptionSet
 from tellapart.metrics.captions import bleu, caption_scores
-from tellapart.metrics.metric import Metric
 from tellapart.models.generative.readings import Answerer
 from tellapart.stats.interval import Reduce
 from tellapart.tasks.answering import ask, count_empty, read_answers
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.task import Session, Task, Unit, Units, value_of
-
-_SCORERS = "pycocoevalcap; VLUE section 3.1"
-_BLEU = tuple(
-    Metric(
-        name=f"bleu_{n}",
-        title=f"n-grams up to {n} that a reference holds, of the full set",
-        source=_SCORERS,
-        binary=False,
-    )
-    for n in range(1, 5)
-)
-_ROUGE_L = Metric(
-    name="rouge_l", title="longest common subsequence with a reference, beta 1.2", source=_SCORERS, binary=False
-)
-_CIDER = Metric(
-    name="cider",
-    title="CIDEr-D, 0 to 10: n-grams weighed by the measured images' references",
-    source=_SCORERS,
-    bounds=(0.0, 10.0),
-    binary=False,
-)
 
 
 def _write_captions(model: Answerer, records: CaptionSet, session: Session) -> list[str]:
@@ -58,9 +37,9 @@ def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[U
         for id_, image, caption, own in zip(records.ids, records.images, predictions, records.references, strict=True)
     )
     values = (
-        *(value_of(metric, scores.bleu_statistics, reduce=_bleu_of(n, len(units))) for n, metric in enumerate(_BLEU)),
-        value_of(_ROUGE_L, scores.rouge_l),
-        value_of(_CIDER, scores.cider),
+        *(value_of(f"bleu_{n + 1}", scores.bleu_statistics, reduce=_bleu_of(n, len(units))) for n in range(4)),
+        value_of("rouge_l", scores.rouge_l),
+        value_of("cider", scores.cider),
     )
     return (Units("image", units, values),)
 
@@ -82,11 +61,7 @@ def _write_notes(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str,
 
 
 CAPTIONS = Task(
-    name="captions",
-    title="a caption of an image",
-    output="text",
-    noun="image",
-    metrics=(*_BLEU, _ROUGE_L, _CIDER),
+    **facts_of("captions"),
     # No key `caption`: a template that is not filled in must not be read as one that is.
     template=lambda records: (
         {"id": id_, "prediction": None, "image": image} for id_, image in zip(records.ids, records.images, strict=True)
@@ -97,5 +72,4 @@ CAPTIONS = Task(
     measure=measure_captions,
     notes=_write_notes,
     runners=((Answerer, _write_captions),),
-    models="a model that answers in words",
 )

@@ -21,18 +21,11 @@ from tellapart.data.scores import join_names
 from tellapart.data.task_records import LabelSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.average_precision import average_precision
-from tellapart.metrics.metric import Metric
 from tellapart.models.protocols import Model
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import read_table
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 from tellapart.tasks.vectors import score_items
-
-_PRECISION = Metric(
-    name="label_ap",
-    title="average precision of a label over the images that count for it, averaged over labels",
-    source="COLA (Ray et al. 2023), ColaSingleObjAP of its scripts/eval.py",
-    binary=False,
-)
 
 LabelScores = Sequence[NDArray[np.float32]]
 """Scores of the images that count, one array a label."""
@@ -81,7 +74,7 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
     ]
     strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*precisions, strict=True))
     at_random = [average_precision(np.zeros(len(label.true)), label.true).neutral for label in records.labels]
-    value = value_of(_PRECISION, strict, neutral=neutral, official=official, chance=float(np.mean(at_random)))
+    value = value_of("label_ap", strict, neutral=neutral, official=official, chance=float(np.mean(at_random)))
     units = (
         Unit(
             id=label.id,
@@ -97,17 +90,9 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
 
 
 LABELS = Task(
-    name="labels",
-    title="which of the images that resemble each other is the label true of?",
-    output="scores",
-    noun="label",
-    metrics=(_PRECISION,),
+    **facts_of("labels"),
     template=_fill_template,
-    suffixes=(".npz",),
     read=read_label_scores,
     measure=measure_labels,
     runners=scored_by(_score_labels),
-    models="a model that scores images with texts",
-    todo="score the images of unit `image` with the labels of unit `label`, and write .npz arrays image_ids, "
-    "label_ids and scores",
 )

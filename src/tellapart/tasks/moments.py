@@ -35,6 +35,7 @@ from tellapart.metrics.moments import (
 )
 from tellapart.metrics.per_item import mean
 from tellapart.models.protocols import Model
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 from tellapart.tasks.vectors import score_items
@@ -252,17 +253,10 @@ def _write_notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tup
 
 
 MOMENTS = Task(
-    name="moments",
-    title="the moment of a video at which one caption begins to hold in place of another",
-    output="scores",
-    noun="moment",
-    metrics=(*_ACCURACY, *_F1),
+    **(facts_of("moments") | {"metrics": (*_ACCURACY, *_F1)}),
     template=_fill_template,
-    suffixes=(".jsonl",),
     read=read_frame_scores,
     measure=measure_moments,
     notes=_write_notes,
     runners=scored_by(_score_frames),
-    models="a model that scores images with texts",
-    todo="fill in `before` and `after` with the similarity of each frame, at 5 a second, to either caption",
 )

@@ -14,27 +14,10 @@ import numpy as np
 
 from tellapart.data.task_records import QuestionSet
 from tellapart.metrics.answers import group_accuracy, is_stated, read_stated
-from tellapart.metrics.metric import Metric
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, count_empty, read_answers
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.task import Task, Units, image_of, join_units, to_fill, unit_of, value_of
-
-_MATCH = Metric(
-    name="answer_match",
-    title="the answer in braces, or else the only number or word of a sentence, is the gold answer",
-    source="VLMs are Biased (Vo et al. 2025); VisualFLIP (Zhu et al. 2026)",
-)
-_BIAS = Metric(
-    name="bias_rate",
-    title="the answer is the one of a model that does not look; less is better",
-    source="VLMs are Biased (Vo et al. 2025)",
-)
-_GROUP = Metric(name="group_match", title="all questions of a group are answered rightly", source="VisualFLIP, Acc_p")
-_SAME = Metric(
-    name="same_answer",
-    title="one answer to a question about images that differ in it; less is better",
-    source="VisualFLIP, collapse rate",
-)
 
 #: A question may ask for the thought before the answer.
 _LONGEST = 1024
@@ -49,12 +32,14 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
         unit_of(row, texts=(row.question,), output=answer, gold=gold)
         for row, answer, gold in zip(rows, answers, records.gold, strict=True)
     ]
-    measured = [Units("question", tuple(units), (value_of(_MATCH, right),))]
+    measured = [Units("question", tuple(units), (value_of("answer_match", right),))]
     if biased := [row for row, question in enumerate(rows) if question.biased]:
         fell = np.array([is_stated(answers[row], rows[row].biased) for row in biased], np.float64)
-        measured.append(Units("question with a bias", tuple(units[row] for row in biased), (value_of(_BIAS, fell),)))
+        measured.append(
+            Units("question with a bias", tuple(units[row] for row in biased), (value_of("bias_rate", fell),))
+        )
     if groups := records.groups():
-        values = (value_of(_GROUP, group_accuracy(right, groups)),)
+        values = (value_of("group_match", group_accuracy(right, groups)),)
         measured.append(Units("group", tuple(join_units(units, group) for group in groups), values))
     if turned := [group for group in groups if _is_turned(records, group)]:
         same = [float(bool(read[group[0]]) and len({read[row] for row in group}) == 1) for group in turned]
@@ -62,7 +47,7 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
             Units(
                 "turned question",
                 tuple(join_units(units, group) for group in turned),
-                (value_of(_SAME, np.array(same)),),
+                (value_of("same_answer", np.array(same)),),
             )
         )
     return tuple(measured)
@@ -81,11 +66,7 @@ def _read_file(path: Path, records: QuestionSet) -> list[str]:
 
 
 OPEN = Task(
-    name="open",
-    title="questions answered in words, asked as they are written: each, groups, and a known bias",
-    output="text",
-    noun="question",
-    metrics=(_MATCH, _BIAS, _GROUP, _SAME),
+    **facts_of("open"),
     template=to_fill(lambda row: {"question": row.question, "image": row.image}),
     read=_read_file,
     measure=measure_open,
@@ -102,8 +83,5 @@ OPEN = Task(
             ),
         ),
     ),
-    models="a model that answers in words",
-    accepts=("predictions",),
-    todo="answer in `prediction`",
     images=lambda records: image_of(records.questions),
 )

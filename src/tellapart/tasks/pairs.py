@@ -31,6 +31,7 @@ from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of, value_of
 from tellapart.tasks.vectors import read_scored, score_pairs
 
@@ -135,17 +136,13 @@ def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
 
 
 TRUE_TEXTS = Task(
-    name="true-texts",
-    title="texts alone: two that are true of an image, and a false one",
-    **(OF_SCORES | {"models": "a dual encoder"}),
-    noun="item",
-    metrics=_METRICS,
+    **(facts_of("true-texts") | {"metrics": _METRICS}),
+    **OF_SCORES,
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
     template=_fill_template,
     read=lambda path, records, kind=None: read_scored(path, [item.id for item in records.items], (1, 3), kind),
     measure=_measure_items,
     runners=((DualEncoder, _run_model), (Deferred, _run_model)),
-    todo="fill in `score`: the similarity of the two texts",
     images=lambda _records: (),
 )
 
@@ -305,11 +302,8 @@ def _note_repeats(pairs: PairSet | ListedPairs, _scored: Scored) -> tuple[str, .
 
 
 PAIRS = Task(
-    name="pairs",
-    title="minimal pairs: each image with each text of its item",
+    **(facts_of("pairs") | {"metrics": tuple(METRICS.values())}),
     **OF_SCORES,
-    noun="pair",
-    metrics=tuple(METRICS.values()),
     # Ids and texts, which are the same in every order of the file and wherever the images lie.
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items or ()),
     fingerprint=_compute_fingerprint,
@@ -327,9 +321,7 @@ PAIRS = Task(
     part=own_part,
     refusal="it gives no scores; a model that answers in words is asked which caption belongs to which image by -b "
     "pairing:{name} (2x2 items), and which of two captions fits by -b choice:{name} (1x2 items)",
-    todo="fill in `score`",
     images=lambda pairs: (image for item in pairs.items for image in item.images),
-    accepts=("scores", "answers"),
 )
 
 
@@ -369,10 +361,7 @@ _ORDERING = Metric(
 
 ORDERED_TEXTS = replace(
     PAIRS,
-    name="ordered-texts",
-    title="an image with texts from the most to the least true of it",
-    metrics=(_ORDERING,),
-    headlines=(),
+    **(facts_of("ordered-texts") | {"metrics": (_ORDERING,)}),
     measure=partial(measure_pairs, metrics=(_ORDERING,)),
     accepts=(),
 )

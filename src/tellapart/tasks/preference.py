@@ -16,32 +16,13 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import PreferenceSet
 from tellapart.metrics.answers import group_accuracy
-from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import preference_accuracy
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.task import OF_SCORES, Session, Task, Units, join_units, scored_by, unit_of, value_of
 from tellapart.tasks.vectors import read_scored, score_pairs
-
-_SOURCE = "EditReward (Wu et al. 2025), eval_bench.py; Deutsch et al. 2023, Ties Matter"
-_PREFERRED = Metric(
-    name="preference_accuracy",
-    title="scores order two images, or tie, as people do, ties calibrated",
-    source=_SOURCE,
-    binary=False,
-)
-_UNTIED = Metric(
-    name="preference_accuracy_untied",
-    title="of pairs of which people prefer one, those whose scores order them so",
-    source=_SOURCE,
-    chance_level=1 / 2,
-)
-_GROUP = Metric(
-    name="preference_group",
-    title="all pairs of one text are ordered, or tied, as people do, ties calibrated",
-    source="EditReward-Bench, its evaluation",
-)
 
 
 def _score_images(model: Model, records: PreferenceSet, session: Session) -> Scored:
@@ -71,18 +52,22 @@ def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Un
     measured = [Units("pair of images", units, (_measure_pairs(above, people),))]
     chosen = np.flatnonzero(people)
     ordered = above[chosen] * people[chosen]
-    untied = value_of(_UNTIED, (ordered > 0).astype(np.float64), neutral=(np.sign(ordered) + 1) / 2)
+    untied = value_of(
+        "preference_accuracy_untied", (ordered > 0).astype(np.float64), neutral=(np.sign(ordered) + 1) / 2
+    )
     measured.append(Units("pair with a choice", tuple(units[row] for row in chosen), (untied,)))
     if groups := records.groups():
         right = group_accuracy(preference_accuracy(above, people).values, groups)
-        measured.append(Units("text", tuple(join_units(units, group) for group in groups), (value_of(_GROUP, right),)))
+        measured.append(
+            Units("text", tuple(join_units(units, group) for group in groups), (value_of("preference_group", right),))
+        )
     return tuple(measured)
 
 
 def _measure_pairs(above: NDArray[np.float64], people: NDArray[np.float64]) -> PerItem:
     found = preference_accuracy(above, people)
     # Scores without information may tie all pairs, or none.
-    value = value_of(_PREFERRED, found.values, chance=max(found.tied, (1 - found.tied) / 2))
+    value = value_of("preference_accuracy", found.values, chance=max(found.tied, (1 - found.tied) / 2))
     return replace(value, among=lambda mask: _measure_pairs(above[mask], people[mask]))
 
 
@@ -92,11 +77,8 @@ def _write_notes(records: PreferenceSet, predictions: Scored) -> tuple[str, ...]
 
 
 PREFERENCE = Task(
-    name="preference",
-    title="which of two images of one text people prefer",
+    **facts_of("preference"),
     **OF_SCORES,
-    noun="pair",
-    metrics=(_PREFERRED, _UNTIED, _GROUP),
     template=lambda records: (
         {"id": row.id, "image": k, "text": 0, "score": None, "image_path": image, "caption": row.text}
         for row in records.preferences
@@ -106,6 +88,5 @@ PREFERENCE = Task(
     measure=measure_preferences,
     notes=_write_notes,
     runners=scored_by(_score_images),
-    todo="fill in `score`: how well the image shows the text",
     images=lambda records: (image for row in records.preferences for image in row.images),
 )

@@ -9,40 +9,11 @@ from pathlib import Path
 
 from tellapart.data.task_records import Question, QuestionSet, linked_images
 from tellapart.metrics.answers import clean_punctuation, clean_words, exact_match, group_accuracy, soft_accuracy
-from tellapart.metrics.metric import Metric
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.tasks.answering import ask, compute_batches, count_empty, read_answers
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, image_of, to_fill, unit_of, value_of
-
-_EXACT = Metric(
-    name="exact_match",
-    title="the answer is the gold answer, letter by letter, blanks at the ends aside",
-    source="VLUE `xvlm/VQA.py` (`calculate_acc`)",
-)
-_CLEANED = Metric(
-    name="exact_match_cleaned",
-    title="the same after VQA 2.0's normaliser of both: for models that write `Yes.` or `two`",
-    source="VQA 2.0 `vqaEval.py`",
-)
-_PAIRS = Metric(
-    name="pair_accuracy",
-    title="right on both images of a question that they answer differently; a model that does not look gets 0",
-    source="VLUE section 3.2 (complementary questions)",
-    chance_level=0.0,
-)
-_SOFT = Metric(
-    name="soft_accuracy",
-    title="min(1, agreeing people / 3), over the ten ways of leaving one of them out",
-    source="VQA 2.0 `vqaEval.py`; VLUE section 3.1 (in domain)",
-    binary=False,
-)
-_SOFT_XVLM = Metric(
-    name="soft_accuracy_xvlm",
-    title="the same as ALBEF, X-VLM and VLUE compute it: the answer is always normalised",
-    source="X-VLM `vqaTools/vqaEval.py`",
-    binary=False,
-)
 
 
 def _read_file(path: Path, records: QuestionSet) -> list[str]:
@@ -75,7 +46,7 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     rows, gold = records.questions, records.gold
     right = exact_match(predictions, gold)
     cleaned = exact_match([_clean_answer(answer) for answer in predictions], [_clean_answer(answer) for answer in gold])
-    per_question = (value_of(_EXACT, right), value_of(_CLEANED, cleaned))
+    per_question = (value_of("exact_match", right), value_of("exact_match_cleaned", cleaned))
     questions = Units("question", _make_units(rows, predictions, gold), per_question)
     pairs = records.complementary_pairs()
     if not pairs:
@@ -92,15 +63,17 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
         )
         for a, b in pairs
     )
-    return questions, Units("pair of questions", units, (value_of(_PAIRS, group_accuracy(right, pairs)),))
+    return questions, Units("pair of questions", units, (value_of("pair_accuracy", group_accuracy(right, pairs)),))
 
 
 def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
     """Measure answers against several people's."""
     people = [row.answers for row in records.questions]
     units = _make_units(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
-    soft = value_of(_SOFT, soft_accuracy(predictions, people))
-    return (Units("question", units, (soft, value_of(_SOFT_XVLM, soft_accuracy(predictions, people, "xvlm")))),)
+    soft = value_of("soft_accuracy", soft_accuracy(predictions, people))
+    return (
+        Units("question", units, (soft, value_of("soft_accuracy_xvlm", soft_accuracy(predictions, people, "xvlm")))),
+    )
 
 
 def _make_units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequence[str]) -> tuple[Unit, ...]:
@@ -130,44 +103,29 @@ def _linked_images(rows: Sequence[Question]) -> list[str]:
 
 def _declare_task(
     name: str,
-    title: str,
-    metrics: tuple[Metric, ...],
     measure: Callable[[QuestionSet, list[str]], tuple[Units, ...]],
     clusters: Callable[[Sequence[Question]], list[str]],
 ) -> Task[QuestionSet, list[str]]:
     """Declare a task of questions; a board publishes the metrics of single ones."""
+    facts = facts_of(name)
     return Task(
-        name=name,
-        title=title,
-        output="text",
-        noun="question",
-        metrics=metrics,
+        **facts,
         template=to_fill(lambda row: {"question": row.question, "image": row.image}),
         read=_read_file,
         measure=measure,
         notes=lambda _records, answers: count_empty(answers, "answers"),
         runners=((AnswerChooser, _choose_answers), (Answerer, _answer_questions)),
-        models="a model that answers in words, or chooses from a list of answers",
-        accepts=("predictions",),
         hiding=Hiding(
             records=QuestionSet,
             images=("image",),
             bare=lambda row: replace(row, answers=("",)),
             clusters=clusters,
-            metrics=tuple(metric.name for metric in metrics[:2]),
+            metrics=tuple(metric.name for metric in facts["metrics"][:2]),
             send="`prediction` is the answer, in a word or a few.",
             nothing=lambda size: [""] * size,
         ),
     )
 
 
-VQA = _declare_task(
-    "vqa",
-    "a question about an image, with one gold answer",
-    (_EXACT, _CLEANED, _PAIRS),
-    measure_one_answer,
-    _linked_images,
-)
-VQA2 = _declare_task(
-    "vqa2", "a question about an image, with the answers of ten people", (_SOFT, _SOFT_XVLM), measure_people, image_of
-)
+VQA = _declare_task("vqa", measure_one_answer, _linked_images)
+VQA2 = _declare_task("vqa2", measure_people, image_of)

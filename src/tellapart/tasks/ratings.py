@@ -20,7 +20,6 @@ from tellapart.data.prediction_field import state_field
 from tellapart.data.rows import read_rows
 from tellapart.data.task_records import Ranking, RankingSet, RatingSet
 from tellapart.errors import ScoreError, quote
-from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import (
     agreement_with_people,
@@ -33,6 +32,7 @@ from tellapart.metrics.ratings import (
 )
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import align_file, finite_numbers, read_id
 from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, scored_by, unit_of, value_of
 from tellapart.tasks.vectors import read_scored, score_items, score_pairs
@@ -41,32 +41,6 @@ from tellapart.tasks.vectors import read_scored, score_items, score_pairs
 #
 # Scores made elsewhere come as `.jsonl`: `{"id": ..., "scores": [...], "edited": [...]}`, a score for each candidate in
 # the order of the set, and, if the query has an edit, for the edited caption.
-
-_SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
-_KENDALL, _SPEARMAN = (
-    Metric(
-        name=name,
-        title=f"{title} with people's order; all ties count 0",
-        source=_SOURCE,
-        chance_level=0.0,
-        bounds=(-1.0, 1.0),
-        binary=False,
-    )
-    for name, title in (("kendall", "Kendall's tau-b"), ("spearman", "Spearman's rho"))
-)
-_MOVED = Metric(
-    name="moved_by_edit",
-    title="how far the edit moves the ranking, as a share of a reversal",
-    source=_SOURCE,
-    binary=False,
-)
-_KEPT = Metric(
-    name="kendall_with_edit",
-    title="Kendall's tau-b of the rankings before and after the edit: 1 if it changed nothing",
-    source=_SOURCE,
-    bounds=(-1.0, 1.0),
-    binary=False,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +116,8 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
         "query",
         tuple(_make_unit(row, list(scored.scores)) for row, scored in zip(records.rankings, scores, strict=True)),
         (
-            value_of(_KENDALL, np.array([agreement.kendall or 0.0 for agreement in agreed])),
-            value_of(_SPEARMAN, np.array([agreement.spearman or 0.0 for agreement in agreed])),
+            value_of("kendall", np.array([agreement.kendall or 0.0 for agreement in agreed])),
+            value_of("spearman", np.array([agreement.spearman or 0.0 for agreement in agreed])),
         ),
     )
     edits = [(ranking, scored) for ranking, scored in zip(records.rankings, scores, strict=True) if ranking.edited]
@@ -157,8 +131,8 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
             "edited query",
             tuple(_make_unit(ranking, list(one.edited)) for ranking, one in edits),
             (
-                value_of(_MOVED, np.array([one.share_of_largest for one in moved])),
-                value_of(_KEPT, agreements),
+                value_of("moved_by_edit", np.array([one.share_of_largest for one in moved])),
+                value_of("kendall_with_edit", agreements),
             ),
         ),
     )
@@ -185,45 +159,15 @@ def _ranking_notes(records: RankingSet, scores: Sequence[CandidateScores]) -> tu
 
 
 RANKING = Task(
-    name="ranking",
-    title="rank candidates as people do; and does the ranking move when the caption is edited?",
-    output="scores",
-    noun="ranking",
-    metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
+    **facts_of("ranking"),
     template=_fill_template,
-    suffixes=(".jsonl",),
     read=read_candidate_scores,
     measure=measure_rankings,
     notes=_ranking_notes,
     runners=scored_by(_score_candidates),
-    models="a model that scores images with texts",
-    todo="fill in `scores` and `edited`, one number a candidate",
 )
 
 
-_PAIRWISE = Metric(
-    name="pairwise_accuracy",
-    title="pairs of images that scores order, or tie, as people do, ties calibrated",
-    source="Deutsch et al. 2023, Ties Matter; GenAI-Bench (Li et al. 2024)",
-    binary=False,
-    together=True,
-)
-_CORRELATIONS = tuple(
-    Metric(name=name, title=title, source=source, chance_level=0.0, bounds=(-1.0, 1.0), binary=False, together=True)
-    for name, title, source in (
-        ("kendall_tau_b", "Kendall's tau-b of scores and ratings", "Kendall (1945); GenAI-Bench (Li et al. 2024)"),
-        ("spearman_rho", "Spearman's correlation of scores' and ratings' ranks", "TIFA (Hu et al. 2023)"),
-        ("pearson_r", "Pearson's correlation of scores and ratings", "GenAI-Bench (Li et al. 2024)"),
-    )
-)
-_AUC = Metric(
-    name="roc_auc",
-    title="an image that shows its text has a higher score than one that does not",
-    source="SeeTRUE (Yarom et al. 2023), section 5",
-    chance_level=1 / 2,
-    binary=False,
-    together=True,
-)
 _FUNCTIONS = {"kendall_tau_b": kendall_tau_b, "spearman_rho": spearman_rho, "pearson_r": pearson_r}
 
 #: The tag of the model that an image comes from.
@@ -257,25 +201,25 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
         )
         for row, score in zip(records.rated, scores, strict=True)
     )
-    metrics = (_AUC,) if records.labels else (_PAIRWISE, *_CORRELATIONS)
+    metrics = ("roc_auc",) if records.labels else ("pairwise_accuracy", *_FUNCTIONS)
     values = (_measure_among(metric, scores, records.people) for metric in metrics)
     return (Units("image", units, tuple(value for value in values if value is not None)),)
 
 
-def _measure_among(metric: Metric, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem | None:
+def _measure_among(metric: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem | None:
     """Measure one metric of some images; None if people rate them all the same."""
     if len(np.unique(people)) < 2:
         return None
-    if metric is _PAIRWISE:
+    if metric == "pairwise_accuracy":
         pairs = pairwise_accuracy(scores, people)
         # Scores without information may tie all pairs, or none.
         value = value_of(metric, pairs.values, chance=max(pairs.tied, (1 - pairs.tied) / 2))
-    elif metric is _AUC:
+    elif metric == "roc_auc":
         curve = roc_auc(scores, people)
         neutral = curve.neutral
         value = value_of(metric, curve.strict, neutral=neutral, official=neutral, touched=curve.touched)
     else:
-        value = value_of(metric, _FUNCTIONS[metric.name](scores, people))
+        value = value_of(metric, _FUNCTIONS[metric](scores, people))
     return replace(value, among=lambda mask: _measure_among(metric, scores[mask], people[mask]))
 
 
@@ -295,11 +239,8 @@ def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
 
 
 RATINGS = Task(
-    name="ratings",
-    title="how well an image shows its text, as people rate it",
+    **facts_of("ratings"),
     **OF_SCORES,
-    noun="image",
-    metrics=(_PAIRWISE, *_CORRELATIONS, _AUC),
     template=lambda records: (
         {"id": row.id, "image": 0, "text": 0, "score": None, "image_path": row.image, "caption": row.text}
         for row in records.rated
@@ -314,6 +255,5 @@ RATINGS = Task(
     measure=measure_ratings,
     notes=_write_notes,
     runners=scored_by(_score_images),
-    todo="fill in `score`: how well the image shows the text",
     images=lambda records: (rating.image for rating in records.rated),
 )

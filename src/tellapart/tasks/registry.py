@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tellapart.catalog import Entries, Late
 from tellapart.errors import DataError
 from tellapart.metrics.registry import METRICS as SCORE_METRICS
-from tellapart.tasks.headlines import HEADLINES
+from tellapart.tasks.declared import HEADLINES
 
 if TYPE_CHECKING:
     from tellapart.metrics.metric import Metric

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import ScoreError
-from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import (
     Ranks,
@@ -27,6 +26,7 @@ from tellapart.metrics.retrieval import (
     unavoidable_misses,
 )
 from tellapart.models.protocols import DualEncoder
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import read_matrix
 from tellapart.tasks.task import Session, Task, Unit, Units, value_of
 from tellapart.tasks.vectors import encode, similarity_table
@@ -35,20 +35,6 @@ R = TypeVar("R")
 
 DEPTHS = (1, 5, 10)
 """The k of recall at k."""
-
-_SIDES = (("i2t", "a caption of the image"), ("t2i", "the image of the caption"))
-_METRICS = {
-    (side, k): Metric(
-        name=f"{side}_recall@{k}",
-        title=f"{title} is among the first {k} of the gallery" if k > 1 else f"{title} comes first of the gallery",
-        source="VLUE section 3.1; COCO-Counterfactuals Table 5",
-    )
-    for side, title in _SIDES
-    for k in DEPTHS
-}
-_MEAN = Metric(
-    name="mean_recall", title="mean of the six recalls (X-VLM's r_mean)", source="X-VLM `itm_eval`", binary=False
-)
 
 
 def _fill_template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
@@ -161,7 +147,7 @@ def _yield_outputs(ranks: Ranks, true: Set[tuple[int, int]]) -> Iterator[dict[st
 def _list_recalls(side: str, ranks: Ranks, true: NDArray[np.int64], gallery: int) -> list[PerItem]:
     return [
         value_of(
-            _METRICS[side, k],
+            f"{side}_recall@{k}",
             ranks.recall(k),
             neutral=ranks.tie_neutral_recall(k),
             chance=float(chance_recall(true, gallery, k).mean()),
@@ -184,7 +170,10 @@ def _mean_recall(records: RetrievalSet, ranked: Retrieval) -> PerItem:
     both = (ranked.image_to_text, ranked.text_to_image)
     neutral = table(*([ranks.tie_neutral_recall(k) for k in DEPTHS] for ranks in both))
     return value_of(
-        _MEAN, table(*([ranks.recall(k) for k in DEPTHS] for ranks in both)), neutral=neutral, reduce=mean_of_six
+        "mean_recall",
+        table(*([ranks.recall(k) for k in DEPTHS] for ranks in both)),
+        neutral=neutral,
+        reduce=mean_of_six,
     )
 
 
@@ -207,20 +196,12 @@ def _write_notes(records: RetrievalSet, _ranked: Retrieval) -> tuple[str, ...]:
 
 
 RETRIEVAL = Task(
-    name="retrieval",
-    title="find the captions of an image, and the image of a caption, in a whole gallery",
-    output="scores",
-    noun="gallery row",
-    metrics=(*_METRICS.values(), _MEAN),
+    **facts_of("retrieval"),
     template=_fill_template,
-    suffixes=(".npz",),
     read=read_gallery_scores,
     measure=measure_retrieval,
     notes=_write_notes,
     runners=((DualEncoder, lambda *run: score_gallery(*run).rank(run[1].pairs)),),
-    models="a dual encoder",
-    todo="score every image with every caption, and write .npz arrays image_ids, caption_ids and scores (or images "
-    "and captions)",
 )
 
 
@@ -229,20 +210,6 @@ RETRIEVAL = Task(
 # Their evaluation keys embeddings by the caption: a caption that stands in several rows is one entry of the gallery and
 # one query, and any image of these rows is right. Of the split's 10,446 captions 10,403 are distinct. Recall with an
 # entry a row, in which repeats tie and so lose, is listed, too, under the names that it has in every other gallery.
-
-_DISTINCT_SIDES = (
-    ("i2t", "a caption of the image {place} of the distinct captions"),
-    ("t2i", "an image of the distinct caption, of any row that has it, {place} of the gallery"),
-)
-_DISTINCT_METRICS = tuple(
-    Metric(
-        name=f"{direction}_distinct_recall@{depth}",
-        title=words.format(place=f"is among the first {depth}" if depth > 1 else "comes first"),
-        source="COCO-Counterfactuals `CLIP_evaluation.py`; its Table 5",
-    )
-    for direction, words in _DISTINCT_SIDES
-    for depth in DEPTHS
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,13 +261,11 @@ def _note_repeats(records: RetrievalSet, ranked: RankedTwice) -> tuple[str, ...]
     )
 
 
+_DISTINCT = facts_of("distinct-retrieval")
 _RANKED_OTHERWISE: Task[RetrievalSet, Any] = RETRIEVAL
 DISTINCT_RETRIEVAL: Task[RetrievalSet, RankedTwice] = replace(
     _RANKED_OTHERWISE,
-    name="distinct-retrieval",
-    title="find the captions of an image, and the images of a caption; equal captions are one entry",
-    metrics=(*_DISTINCT_METRICS, *RETRIEVAL.metrics),
-    headlines=(),
+    **(_DISTINCT | {"metrics": (*_DISTINCT["metrics"], *RETRIEVAL.metrics)}),
     read=lambda path, records: rank_file(path, records, lambda scores: RankedTwice.of(records, scores)),
     measure=measure_distinct,
     notes=_note_repeats,

@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 
 from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet, linked_images
 from tellapart.metrics.answers import group_accuracy
-from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.yes_no import (
     OPTIONS,
@@ -42,41 +41,11 @@ from tellapart.metrics.yes_no import (
 )
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread, read_answers
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import text
 from tellapart.tasks.task import Hiding, Task, Unit, Units, join_units, to_fill, unit_of, value_of
 
-_SOURCE = "NaturalBench (Li et al. 2024), section 3; MMVP (Tong et al. 2024)"
-_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL = (
-    Metric(name=name, title=title, source=_SOURCE, chance_level=chance)
-    for name, title, chance in (
-        ("a_acc", "the answer is right", 0.5),
-        ("a_acc_strict", "the answer is right, and nothing but the option", 0.5),
-        ("unreadable", "the answer names neither option, and counts as wrong", None),
-        ("q_acc", "a question is answered rightly on every image of its group", 0.25),
-        ("i_acc", "an image's questions are all answered rightly", 0.25),
-        ("g_acc", "every answer of a group is right", 0.0625),
-        ("g_acc_strict", "every answer of a group is right, and nothing but the option", 0.0625),
-        ("a_acc_official", "the answer is right as the benchmark's authors read it", 0.5),
-        ("g_acc_official", "every answer of a group is right as the benchmark's authors read it", 0.0625),
-    )
-)
-_POPE = {
-    f"{name}{official}": Metric(
-        name=f"pope_{name}{official}",
-        title=f"{title}, as POPE's script reads it" if official else title,
-        source="POPE (Li et al. 2023), its evaluate.py",
-        chance_level=chance,
-    )
-    for official in ("", "_official")
-    for name, title, chance in (
-        ("f1", "harmonic mean of precision and recall of yes; an answer without no or not is yes", None),
-        ("accuracy", "the answer is right; one without no or not is yes", 0.5),
-        ("precision", "of questions answered with yes, those where it is right", None),
-        ("recall", "of questions whose answer is yes, those answered so", None),
-        ("yes_rate", "the answer is yes, or anything without no or not", None),
-    )
-}
-_GROUPED = (("question of a group", "question", _Q), ("image of a group", "images", _I))
+_GROUPED = (("question of a group", "question", "q_acc"), ("image of a group", "images", "i_acc"))
 
 
 def _read_file(path: Path, records: BinaryQuestionSet) -> list[str]:
@@ -103,12 +72,12 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
         unit_of(row, texts=(row.question,), output=answer, gold=row.answer)
         for row, answer in zip(rows, answers, strict=True)
     )
-    values = [(_ACC, right), (_STRICT, right_strictly), (_UNREADABLE, unreadable)]
-    grouped = [(_G, right), (_G_STRICT, right_strictly)]
+    values = [("a_acc", right), ("a_acc_strict", right_strictly), ("unreadable", unreadable)]
+    grouped = [("g_acc", right), ("g_acc_strict", right_strictly)]
     if records.reader:
         officially = _is_equal([READERS[records.reader](answer) for answer in answers], gold)
-        values.append((_OFFICIAL, officially))
-        grouped.append((_G_OFFICIAL, officially))
+        values.append(("a_acc_official", officially))
+        grouped.append(("g_acc_official", officially))
     measured = [Units("answer", units, tuple(starmap(value_of, values)))]
     if _has_pope(records):
         measured.append(Units("answer", units, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
@@ -127,9 +96,9 @@ def _has_pope(records: BinaryQuestionSet) -> bool:
 def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") -> tuple[PerItem, ...]:
     read = [(read_as_pope if official else read_no)(answer) for answer in answers]
     table = yes_table(read, gold)
-    shares = {name: value_of(_POPE[f"{name}{official}"], table, reduce=share) for name, share in YES_SHARES.items()}
-    right = value_of(_POPE[f"accuracy{official}"], _is_equal(read, gold))
-    yes = value_of(_POPE[f"yes_rate{official}"], table[:, 1])
+    shares = {name: value_of(f"pope_{name}{official}", table, reduce=share) for name, share in YES_SHARES.items()}
+    right = value_of(f"pope_accuracy{official}", _is_equal(read, gold))
+    yes = value_of(f"pope_yes_rate{official}", table[:, 1])
     return shares["f1"], right, shares["precision"], shares["recall"], yes
 
 
@@ -137,7 +106,7 @@ def _make_groups(
     units: Sequence[Unit],
     noun: str,
     groups: Sequence[Sequence[int]],
-    right: Sequence[tuple[Metric, NDArray[np.float64]]],
+    right: Sequence[tuple[str, NDArray[np.float64]]],
 ) -> Units:
     chance = float(np.mean([0.5 ** len(group) for group in groups]))
     values = tuple(value_of(metric, group_accuracy(flags, groups), chance=chance) for metric, flags in right)
@@ -164,11 +133,7 @@ def _join_clusters(rows: Sequence[BinaryQuestion]) -> list[str]:
 
 
 YES_NO = Task(
-    name="yes-no",
-    title="questions with two possible answers: each alone, each question, each image, each group",
-    output="text",
-    noun="question",
-    metrics=(_ACC, _STRICT, _UNREADABLE, _Q, _I, _G, _G_STRICT, _OFFICIAL, _G_OFFICIAL, *_POPE.values()),
+    **facts_of("yes-no"),
     template=to_fill(
         lambda row: {**dict(zip(("image", "second_image"), row.images, strict=False)), "question": row.question}
     ),
@@ -184,8 +149,6 @@ YES_NO = Task(
             ),
         ),
     ),
-    models="a model that answers in words",
-    accepts=("predictions",),
     hiding=Hiding(
         records=BinaryQuestionSet,
         images=("images",),
@@ -193,10 +156,9 @@ YES_NO = Task(
         # The answer is the first of the two, whichever is right.
         bare=lambda row: replace(row, answer=OPTIONS[row.answer][0], tags={}),
         clusters=_join_clusters,
-        metrics=tuple(metric.name for metric in (_ACC, _STRICT, _Q, _I, _G, _G_STRICT)),
+        metrics=("a_acc", "a_acc_strict", "q_acc", "i_acc", "g_acc", "g_acc_strict"),
         send="`prediction` is the answer: one of the two that the question leaves open.",
         nothing=lambda size: [""] * size,
     ),
-    todo="answer in `prediction`",
     images=lambda records: (image for row in records.questions for image in row.images),
 )
