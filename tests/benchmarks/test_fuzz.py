@@ -23,7 +23,6 @@ from annotation_formats import (
     COUNTERFACTUALS,
     FORMATS,
     GROOVES,
-    TABLE,
     Content,
     Format,
     answers,
@@ -57,8 +56,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         "INSTRUMENTS": dict.fromkeys(minimal_pairs.INSTRUMENTS, (3, 2)),
         "SUBSETS": dict.fromkeys(minimal_pairs.SUBSETS, (3,)),
         "BLOCKS": tuple((*block[:2], 1) for block in minimal_pairs.BLOCKS),
-        "BIVLC": replace(minimal_pairs.BIVLC, items=len(TABLE)),
-        "COCO_COUNTERFACTUALS": replace(minimal_pairs.COCO_COUNTERFACTUALS, items=len(COUNTERFACTUALS)),
+        "COUNTERFACTUALS": len(COUNTERFACTUALS),
     }
     for name, value in made.items():
         monkeypatch.setattr(minimal_pairs, name, value)

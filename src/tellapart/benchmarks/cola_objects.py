@@ -10,14 +10,13 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tellapart.benchmarks.benchmark import Benchmark, one_file
 from tellapart.data.fields import field_fault
 from tellapart.data.rows import read_json
 from tellapart.data.task_records import ImageLabel, LabelSet
 from tellapart.errors import DataError, quote
 
 
-def read_image_labels(path: Path, name: str) -> LabelSet:
+def read_image_labels(path: Path, of: str) -> LabelSet:
     """Read one of the three files; images are named by the last part of their addresses."""
     content = read_json(path)
     # README.md names the two parts, scripts/eval.py counts them.
@@ -35,7 +34,7 @@ def read_image_labels(path: Path, name: str) -> LabelSet:
         true = tuple(bool(marks[place][0][column]) for place in counted)
         if any(true):
             labels.append(ImageLabel(str(column), text, counted, true))
-    return LabelSet(name, images, tuple(labels))
+    return LabelSet(of, images, tuple(labels))
 
 
 def _read_row(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[list[int], list[int]]]:
@@ -51,27 +50,3 @@ def _read_row(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[
         if not valid or len(values) != size:
             raise field_fault(place, field, f"expected {size} marks, each 0 or 1")
     return file, (label, hard)
-
-
-def _declare_benchmark(kind: str, images: str, *folders: str) -> Benchmark:
-    name, file = f"cola-objects-{kind.lower()}", f"COLA_singleobjects_benchmark_{kind}.json"
-    return one_file(
-        name,
-        file,
-        lambda path: read_image_labels(path, name),
-        title=f"COLA single objects, {kind}: which images show the object with these attributes",
-        items=0,
-        task="labels",
-        source="https://github.com/arijitray1993/COLA",
-        licence="MIT",
-        citation="Ray et al., COLA: A Benchmark for Compositional Text-to-image Retrieval, NeurIPS 2023",
-        images=images,
-        usual=(*folders, "images"),
-        cluster="the label",
-        ties="equal scores are one step of the curve",
-    )
-
-
-COLA_OBJECTS_GQA = _declare_benchmark("GQA", "Visual Genome's, by file name", "vg_gqa_images", "VG_100K")
-COLA_OBJECTS_CLEVR = _declare_benchmark("CLEVR", "CLEVR's, by file name", "CLEVR_v1.0/images")
-COLA_OBJECTS_PACO = _declare_benchmark("PACO", "COCO's, by file name", "val2017", "train2017")

@@ -98,7 +98,8 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
     return {**row, "Avg": paper_average(row)}
 
 
-def _load_pairs(place: Locations) -> PairSet:
+def load_pairs(place: Locations, _benchmark: Benchmark) -> PairSet:
+    """Load the quadruples of whichever layout the folder holds."""
     folder = place.folder("eqben") or Path()
     rows = None
     if files := find_files(folder, _FLAT):
@@ -113,10 +114,11 @@ def _load_pairs(place: Locations) -> PairSet:
                 f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one of them"
             )
         items = _read_mixed(files[0])
-    return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=_open_pictures(place), rows=rows)
+    return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=open_pictures(place), rows=rows)
 
 
-def _open_pictures(place: Locations) -> FolderImages:
+def open_pictures(place: Locations, _benchmark: Benchmark | None = None) -> FolderImages:
+    """Return the reader of the images."""
     suffixes = (".jpg", ".png", ".npy")
     return FolderImages(place.pictures("eqben", *_PICTURES), suffixes=suffixes, outside=place.outside)
 
@@ -235,21 +237,3 @@ def _own_folder(folder: str) -> str | None:
     """Return the folder of a video's frames, dataset/video/frame.png; None if they lie in the dataset's."""
     path = PurePosixPath(folder)
     return str(path) if len(path.parts) > 1 else None
-
-
-EQBEN = Benchmark(
-    name="eqben",
-    title="EqBen: minimal changes in videos, rendered scenes and edited pictures",
-    items=sum(count for _, count in SUBSETS.values()),
-    shape=(2, 2),
-    source="https://github.com/Wangt-CN/EqBen",
-    licence="Apache-2.0; images of Action Genome, GEBC and YouCook2 under their own terms",
-    citation="Wang et al., Equivariant Similarity for Vision-Language Foundation Models, ICCV 2023",
-    files=(f"{_FLAT}|eqben*.json|*.json",),
-    images="its own 100 GB (PNG) or 23 GB (JPEG), eqbenyoucook2 as .npy",
-    cluster="the video; a rendered or edited scene is its own",
-    load=_load_pairs,
-    usual=_PICTURES,
-    pictures=_open_pictures,
-    paper=("subset", paper_table),
-)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tellapart.benchmarks.benchmark import Benchmark, one_file
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.fields import field_fault
 from tellapart.data.task_records import Moment, MomentSet
@@ -63,29 +62,3 @@ def _make_moment(video: str, content: object, place: str) -> Moment:
         raise field_fault(place, "caption", f"{quote(row.caption)} is not made of subject, before and after")
     texts = (row.subject, row.status_before, row.status_after)
     return Moment(row.boundary_id, video, float(row.timestamp), *texts, row.label, float(row.next_timestamp))
-
-
-def _declare_benchmark(name: str, split: str, items: int, rows: str, file: str) -> Benchmark:
-    return one_file(
-        name,
-        file,
-        read_moments,
-        title=f"GEBC boundary grounding on GEB+'s {split} videos: when does the caption before give way "
-        "to the one after?",
-        items=items,
-        rows=rows,
-        task="moments",
-        media="videos",
-        source="https://github.com/showlab/GEB-Plus",
-        licence="not stated; videos of Kinetics-400",
-        citation="Wang et al., GEB+: A Benchmark for Generic Event Boundary Captioning, Grounding and Retrieval, "
-        "ECCV 2022",
-        images="frames at 5 a second, FRAMES/VIDEO/0.jpg, 1.jpg, ... (ffmpeg -i VIDEO.mp4 -vf fps=5 -start_number 0 "
-        "FRAMES/VIDEO/%d.jpg)",
-        cluster="the video",
-        usual=("frames", "images"),
-    )
-
-
-GEBC_VAL = _declare_benchmark("gebc-val", "validation", 7_279, "55d8dabd2a708051", "val.json")
-GEBC_TEST = _declare_benchmark("gebc-test", "test", 7_199, "c1dea7a2bf0ec770", "test.json")

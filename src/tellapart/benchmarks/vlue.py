@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from tellapart.benchmarks.benchmark import Benchmark, one_file
-from tellapart.benchmarks.locations import Locations, find_files, first_file
-from tellapart.benchmarks.minimal_pairs import COCO_COUNTERFACTUALS
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.locations import Locations, first_file
+from tellapart.benchmarks.minimal_pairs import load_counterfactuals
 from tellapart.data.annotations import (
     AnnotationRow,
     check_row,
@@ -41,10 +40,6 @@ from tellapart.data.task_records import (
     StatementSet,
 )
 from tellapart.errors import DataError
-
-# Retrieval over full galleries: COCO's and Flickr30K's Karpathy test splits, COCO-Counterfactuals.
-#
-# COCO's and Flickr30K's files are those that ALBEF and X-VLM ship: a list of `{"image": ..., "caption": [...]}`.
 
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -234,12 +229,12 @@ def _check_distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...
     return tuple(first_row)
 
 
-_SPLIT = "test-coco-cfs.csv"
 _SIDES = {"synthetic-images-for-original-captions": 0, "synthetic-images-for-counterfactual-captions": 1}
 
 
-def _load_split(place: Locations) -> RetrievalSet:
-    path = first_file(place, "coco-counterfactuals-test", _SPLIT)
+def load_counterfactuals_test(place: Locations, benchmark: Benchmark) -> RetrievalSet:
+    """Load COCO-Counterfactuals' test split."""
+    path = first_file(place, benchmark.name, benchmark.files[0])
     images, captions = [], []
     for line, row in read_csv(path):
         where = f"{path}:{line}"
@@ -253,180 +248,21 @@ def _load_split(place: Locations) -> RetrievalSet:
     return RetrievalSet.of("coco-counterfactuals-test", images, captions)
 
 
-COCO_RETRIEVAL = one_file(
-    "coco-retrieval",
-    "coco_test.json",
-    read_retrieval,
-    title="COCO retrieval, Karpathy's 5,000 test images and their captions, both ways",
-    items=5_000,
-    task="retrieval",
-    source="https://github.com/salesforce/ALBEF",
-    licence="CC BY 4.0 (annotations); images of COCO val2014",
-    citation="Karpathy and Fei-Fei, Deep Visual-Semantic Alignments for Generating Image Descriptions, CVPR 2015",
-    images="COCO val2014",
-    cluster="the image",
-    domain="in-domain",
-    rival="vlue-retrieval",
-)
-
-FLICKR30K_RETRIEVAL = one_file(
-    "flickr30k-retrieval",
-    "flickr30k_test.json",
-    read_retrieval,
-    title="Flickr30K retrieval, Karpathy's 1,000 test images and their captions, both ways",
-    items=1_000,
-    task="retrieval",
-    source="https://github.com/salesforce/ALBEF",
-    licence="images of Flickr30K, for research",
-    citation="Young et al., From image descriptions to visual denotations, TACL 2014",
-    images="Flickr30K's",
-    cluster="the image",
-    usual=("flickr30k-images", "images"),
-)
-
-
-def _load_all_counterfactuals(place: Locations) -> RetrievalSet:
-    items = COCO_COUNTERFACTUALS.load(place).items
+def load_counterfactuals_retrieval(place: Locations, benchmark: Benchmark) -> RetrievalSet:
+    """Load every image and every caption of COCO-Counterfactuals' pairs."""
+    items = load_counterfactuals(place, benchmark).items
     images = [image for item in items for image in item.images]
     return RetrievalSet.of("coco-counterfactuals", images, [[text] for item in items for text in item.texts])
 
 
-_RECORDS_OF_ANY_TYPE: Benchmark[Any] = COCO_COUNTERFACTUALS
-COCO_COUNTERFACTUALS_RETRIEVAL: Benchmark[RetrievalSet] = replace(
-    _RECORDS_OF_ANY_TYPE,
-    name="coco-counterfactuals-retrieval",
-    title="COCO-Counterfactuals retrieval: every image and every caption of all pairs, both ways",
-    items=34_820,
-    rows="3902890b96c7f0f2",
-    task="retrieval",
-    shape=None,
-    cluster="the image",
-    ties="a tie is wrong",
-    load=_load_all_counterfactuals,
-)
-
-COCO_COUNTERFACTUALS_TEST = replace(
-    COCO_COUNTERFACTUALS_RETRIEVAL,
-    name="coco-counterfactuals-test",
-    title="COCO-Counterfactuals retrieval on the authors' test split, which is by row: pairs are torn apart",
-    items=10_446,
-    rows="6aa5f580f47e8f0b",
-    task="distinct-retrieval",
-    source="https://github.com/IntelLabs/multimodal_cognitive_ai",
-    files=(_SPLIT,),
-    hub=None,
-    load=_load_split,
-)
-
-
-_VLUE: dict[str, Any] = {
-    "source": "https://github.com/MichaelZhouwang/VLUE",
-    "licence": "not stated; images as MaRVL has them",
-    "citation": "Zhou et al., VLUE: A Multi-Task Benchmark for Evaluating Vision-Language Models, ICML 2022",
-    "images": "MaRVL's",
-    "domain": "out-of-domain",
-}
-
-VLUE_RETRIEVAL = one_file(
-    "vlue-retrieval",
-    "itr_vlue_test.json",
-    read_retrieval,
-    title="VLUE retrieval, out of domain: images of MaRVL and their captions, both ways",
-    items=5_450,
-    rows="4a241adea883bcb1",
-    task="retrieval",
-    **_VLUE,
-    cluster="the image",
-    rival="coco-retrieval",
-)
-
-VLUE_NLVR2 = one_file(
-    "vlue-nlvr2",
-    "nlvr2_vlue_test.json",
-    read_statements,
-    title="VLUE NLVR2, out of domain: is a sentence true of two images?",
-    items=5_662,
-    rows="247bd5ab2d7560e5",
-    task="nlvr2",
-    **(_VLUE | {"licence": "CC BY 4.0 (annotations); images as MaRVL has them"}),
-    cluster="the sentence",
-    rival="nlvr2",
-)
-
-VLUE_VQA = one_file(
-    "vlue-vqa",
-    "vqa_vlue_test.json",
-    read_questions,
-    title="VLUE VQA, out of domain: questions on images of MaRVL, one gold answer each, 3,966 of them on two images",
-    items=11_942,
-    rows="712ee86d597671ef",
-    task="vqa",
-    **_VLUE,
-    cluster="the image; of a pair of questions, all images that such pairs link",
-    rival="vqa2",
-)
-
-VLUE_GROUNDING = one_file(
-    "vlue-grounding",
-    "refcoco+_vlue_test.json|refcoco+_bbox100_vlue_test.json",
-    read_boxes,
-    title="VLUE visual grounding, out of domain: the box of a phrase; announced, but the file is not in VLUE's "
-    "repository",
-    items=1_313,
-    task="grounding",
-    **(_VLUE | {"source": "the authors of https://github.com/MichaelZhouwang/VLUE (it is not in their repository)"}),
-    cluster="the image",
-    rival="refcoco+-test",
-)
-
-VLUE_CAPTIONS = one_file(
-    "vlue-captions",
-    "caption_vlue_test.json|itr_vlue_test.json",
-    read_captions,
-    title="VLUE captions, out of domain: images of MaRVL against the captions of its retrieval task",
-    items=5_450,
-    task="captions",
-    **_VLUE,
-    cluster="the image",
-    rival="coco-captions",
-)
-
-# VQA 2.0's validation questions are read as its site ships them, or in the form of ALBEF and X-VLM (`vqa_val.json`).
-_QUESTIONS = "v2_OpenEnded_mscoco_val2014_questions.json"
-_ANSWERS = "v2_mscoco_val2014_annotations.json"
-_JOINED = "vqa_val.json"
-
-
-def _load_vqa2(place: Locations) -> QuestionSet:
-    folder = place.folder("vqa2") or Path()
-    questions, answers = find_files(folder, _QUESTIONS), find_files(folder, _ANSWERS)
-    if questions and answers:
-        return read_vqa2(questions[0], answers[0])
-    return read_questions(first_file(place, "vqa2", _JOINED))
-
-
-VQA2 = Benchmark(
-    name="vqa2",
-    title="VQA 2.0 validation: questions on COCO images, with the answers of ten people",
-    items=214_354,
-    task="vqa2",
-    source="https://visualqa.org/download.html",
-    licence="CC BY 4.0 (annotations); images of COCO val2014",
-    citation="Goyal et al., Making the V in VQA Matter: Elevating the Role of Image Understanding, CVPR 2017",
-    files=(f"{_QUESTIONS}|{_JOINED}", f"{_ANSWERS}|{_JOINED}"),
-    images="COCO val2014",
-    cluster="the image",
-    domain="in-domain",
-    rival="vlue-vqa",
-    load=_load_vqa2,
-)
+def load_vqa2(place: Locations, benchmark: Benchmark) -> QuestionSet:
+    """Load VQA 2.0's two files, or the one file that ALBEF and X-VLM join them to."""
+    questions, answers = (first_file(place, benchmark.name, pattern) for pattern in benchmark.files)
+    return read_questions(questions) if questions == answers else read_vqa2(questions, answers)
 
 
 # COCO captions of Karpathy's test split, from one of X-VLM's two files: a list of images, or COCO's format.
-#
-# An image's id is its COCO number, at the end of its file name; result files in COCO's format use the same id.
 
-_LISTED = "coco_karpathy_test.json"
 _GOLD = "coco_karpathy_test_gt.json"
 _NUMBER = re.compile(r"(?:^|[/_])0*(\d+)\.jpg$", re.ASCII)
 
@@ -461,29 +297,10 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
     )
 
 
-COCO_CAPTIONS = one_file(
-    "coco-captions",
-    f"{_GOLD}|{_LISTED}",
-    lambda path: read_coco_captions(path) if path.name == _GOLD else read_karpathy_captions(path),
-    title="COCO captions, Karpathy's 5,000 test images against five people's captions of each",
-    items=5_000,
-    task="captions",
-    source="https://github.com/zengyan-97/X-VLM",
-    licence="CC BY 4.0 (annotations); images of COCO val2014",
-    citation="Chen et al., Microsoft COCO Captions: Data Collection and Evaluation Server, 2015",
-    images="COCO val2014",
-    cluster="the image",
-    domain="in-domain",
-    rival="vlue-captions",
-)
+def read_published_captions(path: Path) -> CaptionSet:
+    """Read either of X-VLM's two files."""
+    return read_coco_captions(path) if path.name == _GOLD else read_karpathy_captions(path)
 
-
-# NLVR2's published files: JSON lines with identifiers; or the lists that ALBEF and X-VLM make of them.
-#
-# An identifier is `SPLIT-SET-PAIR-SENTENCE` (`test1-0-1-0`): of a set of up to four pairs of images, which pair, and
-# which of the at most two sentences about the set. Consistency is over the rows of one sentence of one set, so a
-# sentence that was written about two sets counts twice: 1,995 groups on test-P, and 1,987 distinct sentences.
-# Source: https://github.com/lil-lab/nlvr, `nlvr2/README.md` and `nlvr2/eval/metrics.py`.
 
 #: The images are named after the identifier without its sentence: `test1-0-1-img0.png` is the left one.
 _IMAGE = re.compile(r"(?:.*/)?([^-/]+-\d+)-\d+-img[01]\.\w+")
@@ -532,37 +349,6 @@ def _in_its_set(row: Statement) -> Statement:
     """Put a statement into the group of its set's sentence, if the images' names contain the set."""
     sets = {match[1] for image in (row.left, row.right) if (match := _IMAGE.fullmatch(image))}
     return replace(row, group=f"{sets.pop()}: {row.sentence}") if len(sets) == 1 else row
-
-
-NLVR2, NLVR2_DEV = (
-    one_file(
-        name,
-        f"{split}.json|nlvr_{listed}.json|nlvr2_{listed}.json",
-        partial(read_nlvr2, items=items),
-        title=f"NLVR2 {title}: is a sentence true of two images?",
-        items=items,
-        task="nlvr2",
-        images=f"NLVR2's {images} images, {split}/{split}-0-0-img0.png",
-        rival=rival,
-        source="https://github.com/lil-lab/nlvr/tree/master/nlvr2/data",
-        licence="CC BY 4.0 (annotations)",
-        citation="Suhr et al., A Corpus for Reasoning about Natural Language Grounded in Photographs, ACL 2019",
-        cluster="the sentence",
-        domain="in-domain",
-    )
-    for name, title, items, split, listed, images, rival in (
-        ("nlvr2", "test-P", 6_967, "test1", "test", "test", "vlue-nlvr2"),
-        ("nlvr2-dev", "dev", 6_982, "dev", "dev", "development", ""),
-    )
-)
-
-
-# RefCOCO+ as its authors ship it: phrases with their splits in `refs(unc).p`, boxes and sizes in `instances.json`.
-#
-# X-VLM's `refcoco+_val.json` and `refcoco+_test.json` hold the same phrases without boxes, and measure with these two
-# files as well; its test file is both test splits together, which is VLUE's in-domain set.
-
-_REFS, _INSTANCES = "refs(unc).p", "instances.json"
 
 
 class _Sentence(_Loose):
@@ -619,28 +405,7 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         raise DataError(f"{refs}: {error}") from error
 
 
-def _declare_benchmark(name: str, what: str, items: int, *splits: str, rival: str = "") -> Benchmark:
-    return Benchmark(
-        name=name,
-        title=f"RefCOCO+ {what}: the box of a phrase that names no place",
-        items=items,
-        task="grounding",
-        source="https://github.com/lichengunc/refer",
-        licence="Apache-2.0 (its repository); images of COCO train2014",
-        citation="Yu et al., Modeling Context in Referring Expressions, ECCV 2016",
-        files=(_REFS, _INSTANCES),
-        images="COCO train2014",
-        cluster="the image",
-        usual=("train2014", "images"),
-        domain="in-domain",
-        rival=rival,
-        load=lambda place: read_refcoco(first_file(place, name, _REFS), first_file(place, name, _INSTANCES), *splits),
-    )
-
-
-REFCOCO_TEST = _declare_benchmark(
-    "refcoco+-test", "test A and test B together", 10_615, "testA", "testB", rival="vlue-grounding"
-)
-REFCOCO_TESTA = _declare_benchmark("refcoco+-testa", "test A, people", 5_726, "testA")
-REFCOCO_TESTB = _declare_benchmark("refcoco+-testb", "test B, other things", 4_889, "testB")
-REFCOCO_VAL = _declare_benchmark("refcoco+-val", "validation", 10_758, "val")
+def load_refcoco(place: Locations, benchmark: Benchmark, *, splits: list[str]) -> BoxSet:
+    """Load the phrases of some splits of RefCOCO+."""
+    refs, instances = (first_file(place, benchmark.name, file) for file in benchmark.files)
+    return read_refcoco(refs, instances, *splits)
