@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.benchmarks.minimal_pairs import same_words
-from tellapart.builders.builder import Candidate, Made, Rejected, Start
+from tellapart.builders.builder import Candidate, Made, Rejected, Start, about_set
 from tellapart.builders.caption_files import ImageFolder, file_digest, read_captions
 from tellapart.builders.negatives.lexicon import (
     ASYMMETRIC,
@@ -465,17 +465,7 @@ class Negatives(FalseCaptionBuilder[FalseCaptionOptions]):
 
     Options = FalseCaptionOptions
 
-    about: Mapping[str, JsonValue] = {
-        "title": "Captions and their hard negatives by rule",
-        "description": "1x2 items: text 0 is the caption that was given, text 1 differs in one swapped, replaced or "
-        "added object, attribute or relation. The rules read captions, not the picture: a replaced or added thing that "
-        "no caption of the image names may be there, too, and a blind model may prefer the more usual sentence; look "
-        "at them before you measure with them.",
-        "licence": "that of the captions and images",
-        "source": "made by tellapart's builder `negatives` from captions and images of the user",
-        "citation": "Kinds of change after Hsieh et al., SugarCrepe, NeurIPS 2023; rules and word lists are "
-        "tellapart's own",
-    }
+    about: Mapping[str, JsonValue] = about_set("negatives")
     models: Mapping[str, str] = {}
 
     @cached_property

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from tellapart.builders.builder import Start
+from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.annotations import read_mapping
 from tellapart.data.plain_pickle import read_plain_pickle
@@ -221,15 +221,7 @@ class ActionGenome(VideoPairs):
         skip: int = Field(default=1, ge=0)
         verb: Verb = "attention"
 
-    about: Mapping[str, JsonValue] = {
-        "title": "Pairs of frames between which a person's relation to an object changes",
-        "description": "2x2 items: two frames of one video with a sentence from their scene graphs. Boxes in the "
-        "provenance are left, top, right, bottom in pixels of the video's frame.",
-        "licence": "that of Action Genome's annotations and of Charades' videos",
-        "source": "made by tellapart's builder `action-genome` from Action Genome's annotations and videos of the user",
-        "citation": "Ji et al., Action Genome, CVPR 2020; construction after Wang et al., Equivariant Similarity, ICCV "
-        "2023 (EqBen)",
-    }
+    about: Mapping[str, JsonValue] = about_set("action-genome")
 
     def __init__(self, start: Start) -> None:
         self._options: ActionGenome.Options = start.options
