@@ -123,13 +123,7 @@ def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Unit
     neutral = tie_neutral_by_enumeration(rank_accuracy, scores)
     value = value_of("rank_acc", rank_accuracy(scores), neutral=neutral)
     ranked = tuple(
-        Unit(
-            id=id_,
-            cluster=members[0].cluster,
-            tags=members[0].tags,
-            images=members[0].images,
-            texts=members[0].texts + members[1].texts,
-        )
+        replace(members[0], id=id_, texts=members[0].texts + members[1].texts, scores=(), true=())
         for id_, members in pairs.items()
     )
     return (Units("image with four captions", ranked, (value,)),)

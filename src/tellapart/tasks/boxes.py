@@ -19,7 +19,7 @@ from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.answering import ask, compute_batches
 from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import box, read_for
-from tellapart.tasks.task import Hiding, Session, Task, Units, to_fill, unit_of, value_of
+from tellapart.tasks.task import Hiding, Session, Task, Units, to_fill, units_of, value_of
 
 
 @runtime_checkable
@@ -58,10 +58,8 @@ def _find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[S
 def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units, ...]:
     """Measure boxes by both rules; phrases of one image are resampled together."""
     gold = [row.box for row in records.boxes]
-    units = tuple(
-        unit_of(row, texts=(row.text,), output=list(predicted), gold=", ".join(f"{side:g}" for side in row.box))
-        for row, predicted in zip(records.boxes, predictions, strict=True)
-    )
+    gold_words = [", ".join(f"{side:g}" for side in box_) for box_ in gold]
+    units = units_of(records.boxes, [*map(list, predictions)], gold_words)
     values = (
         value_of("box_accuracy", box_accuracy(predictions, gold)),
         value_of("box_accuracy_plain", box_accuracy(predictions, gold, rule="plain")),

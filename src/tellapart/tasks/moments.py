@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import read_rows
-from tellapart.data.scores import join_names
 from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.metric import Metric
@@ -36,7 +34,7 @@ from tellapart.metrics.moments import (
 from tellapart.metrics.per_item import mean
 from tellapart.models.protocols import Model
 from tellapart.tasks.declared import facts_of
-from tellapart.tasks.predictions import align_file, finite_numbers, read_id
+from tellapart.tasks.predictions import finite_numbers, read_by_id
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 from tellapart.tasks.vectors import score_items
 
@@ -103,26 +101,15 @@ class FrameScores:
 
 def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     """Read the similarities of every moment's frames, in the order of the moments."""
-    length = {moment.id: len(frame_times(records.duration(moment.video), _RATE)) for moment in records.moments}
     state_field("before", "after")
-    by_moment: dict[str, FrameScores] = {}
-    nothing = FrameScores(*np.zeros((3, 0)))  # of an id that is unknown, or faulty: both are named below
-    twice: list[str] = []
-    wrong: dict[str, list[str]] = {}
-    for place, _, row in read_rows(path, (".jsonl",), "similarities of frames", error=ScoreError):
-        id_ = read_id(row, place, ("id", "boundary_id"))
-        if id_ in by_moment:
-            twice.append(id_)
-        by_moment[id_] = nothing
+
+    def read(moment: Moment, row: Mapping[str, Any], place: str) -> FrameScores:
         try:
-            by_moment[id_] = _frame_scores(row, length[id_]) if id_ in length else nothing
+            return _frame_scores(row, len(frame_times(records.duration(moment.video), _RATE)))
         except ValueError as error:
-            wrong.setdefault(str(error), []).append(id_)
-    if twice:
-        raise ScoreError(f"{path}: {len(twice)} moments are repeated: {join_names(twice)}; give one line for each")
-    for problem, ids in wrong.items():
-        raise ScoreError(f"{path}: {len(ids)} of {len(by_moment)} moments with {problem}: {join_names(ids)}")
-    return align_file(path, [moment.id for moment in records.moments], by_moment, "similarities of frames")
+            raise ScoreError(f"{place}: moment {moment.id}: {error}") from error
+
+    return read_by_id(path, records.moments, read, "similarities of frames", ("id", "boundary_id"))
 
 
 def _frame_scores(row: Mapping[str, Any], frames: int) -> FrameScores:

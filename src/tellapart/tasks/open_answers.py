@@ -17,7 +17,7 @@ from tellapart.metrics.answers import group_accuracy, is_stated, read_stated
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, count_empty, read_answers
 from tellapart.tasks.declared import facts_of
-from tellapart.tasks.task import Task, Units, image_of, join_units, to_fill, unit_of, value_of
+from tellapart.tasks.task import Task, Units, image_of, join_units, to_fill, units_of, value_of
 
 #: A question may ask for the thought before the answer.
 _LONGEST = 1024
@@ -28,11 +28,8 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
     rows = records.questions
     read = [read_stated(answer) for answer in answers]
     right = np.array([*map(is_stated, answers, records.gold)], np.float64)
-    units = [
-        unit_of(row, texts=(row.question,), output=answer, gold=gold)
-        for row, answer, gold in zip(rows, answers, records.gold, strict=True)
-    ]
-    measured = [Units("question", tuple(units), (value_of("answer_match", right),))]
+    units = units_of(rows, answers, records.gold)
+    measured = [Units("question", units, (value_of("answer_match", right),))]
     if biased := [row for row, question in enumerate(rows) if question.biased]:
         fell = np.array([is_stated(answers[row], rows[row].biased) for row in biased], np.float64)
         measured.append(

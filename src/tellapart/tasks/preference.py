@@ -7,27 +7,18 @@ that are measured. An edited picture is scored with its instruction alone: a mod
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import PreferenceSet
 from tellapart.metrics.answers import group_accuracy
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import preference_accuracy
-from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.declared import facts_of
-from tellapart.tasks.task import OF_SCORES, Session, Task, Units, join_units, scored_by, unit_of, value_of
-from tellapart.tasks.vectors import read_scored, score_pairs
-
-
-def _score_images(model: Model, records: PreferenceSet, session: Session) -> Scored:
-    items = tuple(Item(id=row.id, images=row.images, texts=(row.text,)) for row in records.preferences)
-    return score_pairs(model, PairSet(records.name, items, Path(), read=session.pictures), session)
+from tellapart.tasks.task import Task, Units, join_units, unit_of, value_of
+from tellapart.tasks.vectors import of_texts
 
 
 def _differences(records: PreferenceSet, predictions: Scored) -> NDArray[np.float64]:
@@ -43,7 +34,6 @@ def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Un
         unit_of(
             row,
             cluster=row.cluster or row.group or row.text,
-            texts=(row.text,),
             output=float(difference),
             gold={1: "the first image", -1: "the second image", 0: "equal"}[row.choice],
         )
@@ -78,15 +68,7 @@ def _write_notes(records: PreferenceSet, predictions: Scored) -> tuple[str, ...]
 
 PREFERENCE = Task(
     **facts_of("preference"),
-    **OF_SCORES,
-    template=lambda records: (
-        {"id": row.id, "image": k, "text": 0, "score": None, "image_path": image, "caption": row.text}
-        for row in records.preferences
-        for k, image in enumerate(row.images)
-    ),
-    read=lambda path, records, kind=None: read_scored(path, [row.id for row in records.preferences], (2, 1), kind),
+    **of_texts(2),
     measure=measure_preferences,
     notes=_write_notes,
-    runners=scored_by(_score_images),
-    images=lambda records: (image for row in records.preferences for image in row.images),
 )

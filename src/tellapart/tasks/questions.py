@@ -13,7 +13,7 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.tasks.answering import ask, compute_batches, count_empty, read_answers
 from tellapart.tasks.declared import facts_of
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, image_of, to_fill, unit_of, value_of
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, image_of, to_fill, units_of, value_of
 
 
 def _read_file(path: Path, records: QuestionSet) -> list[str]:
@@ -47,7 +47,7 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     right = exact_match(predictions, gold)
     cleaned = exact_match([_clean_answer(answer) for answer in predictions], [_clean_answer(answer) for answer in gold])
     per_question = (value_of("exact_match", right), value_of("exact_match_cleaned", cleaned))
-    questions = Units("question", _make_units(rows, predictions, gold), per_question)
+    questions = Units("question", units_of(rows, predictions, gold), per_question)
     pairs = records.complementary_pairs()
     if not pairs:
         return (questions,)
@@ -69,17 +69,10 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
 def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
     """Measure answers against several people's."""
     people = [row.answers for row in records.questions]
-    units = _make_units(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
+    units = units_of(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
     soft = value_of("soft_accuracy", soft_accuracy(predictions, people))
     return (
         Units("question", units, (soft, value_of("soft_accuracy_xvlm", soft_accuracy(predictions, people, "xvlm")))),
-    )
-
-
-def _make_units(rows: Sequence[Question], predictions: Sequence[str], gold: Sequence[str]) -> tuple[Unit, ...]:
-    return tuple(
-        unit_of(row, texts=(row.question,), output=predicted, gold=answer)
-        for row, predicted, answer in zip(rows, predictions, gold, strict=True)
     )
 
 

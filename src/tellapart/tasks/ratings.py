@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import read_rows
 from tellapart.data.task_records import Ranking, RankingSet, RatingSet
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.per_item import PerItem
@@ -33,9 +31,9 @@ from tellapart.metrics.ratings import (
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.declared import facts_of
-from tellapart.tasks.predictions import align_file, finite_numbers, read_id
-from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, scored_by, unit_of, value_of
-from tellapart.tasks.vectors import read_scored, score_items, score_pairs
+from tellapart.tasks.predictions import finite_numbers, read_by_id
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, unit_of, value_of
+from tellapart.tasks.vectors import of_texts, score_items
 
 # Ranking agreement: does a model rank images as people do, and does its ranking move when the caption is edited?
 #
@@ -59,27 +57,21 @@ def _fill_template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
 
 def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScores]:
     """Read a score for each candidate of each query, in the order of the set."""
-    of = {ranking.id: ranking for ranking in records.rankings}
     state_field("scores", *(["edited"] if any(ranking.edited for ranking in records.rankings) else []))
-    by_query: dict[str, CandidateScores] = {}
-    for place, _, row in read_rows(path, (".jsonl",), "scores of candidates", error=ScoreError):
-        id_ = read_id(row, place, ("id",))
-        if id_ in by_query:
-            raise ScoreError(f"{place}: a second row for id {id_}; give one for each")
-        size = len(of[id_].candidates) if id_ in of else None
-        scores = _read_numbers(row, "scores", size, place)
-        edited = _read_numbers(row, "edited", size, place) if id_ in of and of[id_].edited else ()
-        by_query[id_] = CandidateScores(scores, edited)
-    return align_file(path, [ranking.id for ranking in records.rankings], by_query, "scores")
+
+    def read(ranking: Ranking, row: Mapping[str, Any], place: str) -> CandidateScores:
+        size = len(ranking.candidates)
+        edited = _read_numbers(row, "edited", size, place) if ranking.edited else ()
+        return CandidateScores(_read_numbers(row, "scores", size, place), edited)
+
+    return read_by_id(path, records.rankings, read, "scores of candidates")
 
 
-def _read_numbers(row: Mapping[str, Any], key: str, size: int | None, place: str) -> tuple[float, ...]:
+def _read_numbers(row: Mapping[str, Any], key: str, size: int, place: str) -> tuple[float, ...]:
     numbers = finite_numbers(row.get(key))
-    if numbers is None or (size is not None and len(numbers) != size):
-        raise ScoreError(
-            f"{place}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; "
-            f"got {quote(row.get(key))}"
-        )
+    if numbers is None or len(numbers) != size:
+        fault = f"expected {size} finite numbers, one a candidate; got {quote(row.get(key))}"
+        raise ScoreError(f"{place}: field {key!r}: {fault}")
     return tuple(numbers)
 
 
@@ -174,13 +166,6 @@ _FUNCTIONS = {"kendall_tau_b": kendall_tau_b, "spearman_rho": spearman_rho, "pea
 _GENERATOR = "generator"
 
 
-def _score_images(model: Model, records: RatingSet, session: Session) -> Scored:
-    """Score every image with its text."""
-    items = tuple(Item(id=rating.id, images=(rating.image,), texts=(rating.text,)) for rating in records.rated)
-    pairs = PairSet(records.name, items, Path(), read=session.pictures)
-    return score_pairs(model, pairs, session)
-
-
 def _align_scores(records: RatingSet, predictions: Scored) -> NDArray[np.float32]:
     return predictions.scores.select([rating.id for rating in records.rated]).values[:, 0, 0]
 
@@ -192,13 +177,7 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
     """
     scores = _align_scores(records, predictions)
     units = tuple(
-        unit_of(
-            row,
-            cluster=row.cluster or row.text,
-            texts=(row.text,),
-            output=float(score),
-            gold=f"people: {row.rating:g}",
-        )
+        unit_of(row, cluster=row.cluster or row.text, output=float(score), gold=f"people: {row.rating:g}")
         for row, score in zip(records.rated, scores, strict=True)
     )
     metrics = ("roc_auc",) if records.labels else ("pairwise_accuracy", *_FUNCTIONS)
@@ -240,20 +219,13 @@ def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
 
 RATINGS = Task(
     **facts_of("ratings"),
-    **OF_SCORES,
-    template=lambda records: (
-        {"id": row.id, "image": 0, "text": 0, "score": None, "image_path": row.image, "caption": row.text}
-        for row in records.rated
-    ),
+    **of_texts(1),
     templates={
         ".jsonl": lambda records: (
             {"label": f"{row.id}_c0_i0", "score": None, "image": row.image, "caption": row.text}
             for row in records.rated
         )
     },
-    read=lambda path, records, kind=None: read_scored(path, [rating.id for rating in records.rated], (1, 1), kind),
     measure=measure_ratings,
     notes=_write_notes,
-    runners=scored_by(_score_images),
-    images=lambda records: (rating.image for rating in records.rated),
 )

@@ -19,7 +19,7 @@ from tellapart.models.protocols import Pixels, TwoImageClassifier
 from tellapart.tasks.answering import ask, compute_batches, describe_unread
 from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import label, read_for
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, to_fill, value_of
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, to_fill, unit_of, value_of
 
 #: NLVR2's ids among those that no statement has.
 _IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
@@ -50,11 +50,10 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | str |
     statements = Units(
         "statement",
         tuple(
-            Unit(
-                id=row.id,
+            unit_of(
+                row,
                 cluster=row.sentence,
                 images=(row.left, row.right),
-                texts=(row.sentence,),
                 output=predicted,
                 gold=str(row.label).lower(),
             )

@@ -119,12 +119,28 @@ class Unit:
     true: tuple[int, ...] = ()
 
 
+def images_of(row: Any) -> tuple[str, ...]:
+    """Return the references of a record's images."""
+    images: tuple[str, ...] = row.images if hasattr(row, "images") else (row.image,)
+    return images
+
+
 def unit_of(row: Any, **facts: Any) -> Unit:
-    """Return the unit of a record: its id, tags and images; the cluster is the record's, or else the first image."""
-    images = row.images if hasattr(row, "images") else (row.image,)
-    cluster = getattr(row, "cluster", "") or images[0]
-    shared: dict[str, Any] = {"cluster": cluster, "tags": getattr(row, "tags", {}), "images": images}
+    """Return the unit of a record: its id, tags, images and question or text.
+
+    The cluster is the record's, or else its first image.
+    """
+    shared: dict[str, Any] = {"tags": getattr(row, "tags", {})}
+    shared["images"] = facts["images"] if "images" in facts else images_of(row)
+    shared["cluster"] = getattr(row, "cluster", "") or next(iter(shared["images"]), "")
+    shared["texts"] = tuple(getattr(row, name) for name in ("question", "text", "sentence") if hasattr(row, name))
     return Unit(id=row.id, **(shared | facts))
+
+
+def units_of(rows: Sequence[Any], outputs: Sequence[Any], gold: Sequence[str]) -> tuple[Unit, ...]:
+    """Return the unit of each record, with the model's output and the right answer."""
+    together = zip(rows, outputs, gold, strict=True)
+    return tuple(unit_of(row, output=output, gold=answer) for row, output, answer in together)
 
 
 def join_units(units: Sequence[Unit], group: Sequence[int]) -> Unit:

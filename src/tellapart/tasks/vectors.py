@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind
+from tellapart.data.task_records import RecordSet
 from tellapart.metrics.metric import Shape
 from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
 from tellapart.models.protocols import DualEncoder, Model, Vectors
 from tellapart.models.scoring.score import Scored, embeddings, score
-from tellapart.tasks.task import Session
+from tellapart.tasks.task import OF_SCORES, Session, images_of, scored_by
 
 #: Images and texts whose similarity is computed at once.
 _IMAGES, _TEXTS = 64, 1024
@@ -47,6 +49,28 @@ def score_items(model: Model, name: str, items: Sequence[Item], session: Session
     done = score_pairs(model, PairSet(name, tuple(items), Path(), read=session.pictures), session)
     session.scores.append(done.scores)
     return done.scores.values
+
+
+def of_texts(images: int) -> dict[str, Any]:
+    """Return the fields of a task of scores whose records are so many images with one text."""
+
+    def score_records(model: Model, records: RecordSet, session: Session) -> Scored:
+        items = tuple(Item(id=row.id, images=images_of(row), texts=(row.text,)) for row in records.rows)
+        return score_pairs(model, PairSet(records.name, items, Path(), read=session.pictures), session)
+
+    def read(path: Path, records: RecordSet, kind: ScoreKind | None = None) -> Scored:
+        return read_scored(path, [row.id for row in records.rows], (images, 1), kind)
+
+    return OF_SCORES | {
+        "template": lambda records: (
+            {"id": row.id, "image": k, "text": 0, "score": None, "image_path": image, "caption": row.text}
+            for row in records.rows
+            for k, image in enumerate(images_of(row))
+        ),
+        "read": read,
+        "runners": scored_by(score_records),
+        "images": lambda records: (image for row in records.rows for image in images_of(row)),
+    }
 
 
 def encode(

@@ -43,7 +43,7 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import text
-from tellapart.tasks.task import Hiding, Task, Unit, Units, join_units, to_fill, unit_of, value_of
+from tellapart.tasks.task import Hiding, Task, Unit, Units, join_units, to_fill, units_of, value_of
 
 _GROUPED = (("question of a group", "question", "q_acc"), ("image of a group", "images", "i_acc"))
 
@@ -68,10 +68,7 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
     gold = [row.answer for row in rows]
     right, right_strictly = _is_equal(read, gold), _is_equal(strictly, gold)
     unreadable = np.array([one is None for one in read], np.float64)
-    units = tuple(
-        unit_of(row, texts=(row.question,), output=answer, gold=row.answer)
-        for row, answer in zip(rows, answers, strict=True)
-    )
+    units = units_of(rows, answers, gold)
     values = [("a_acc", right), ("a_acc_strict", right_strictly), ("unreadable", unreadable)]
     grouped = [("g_acc", right), ("g_acc_strict", right_strictly)]
     if records.reader:
