@@ -204,8 +204,8 @@ TASKS = _list_targets(
     "tellapart.tasks",
     """
     pairs retrieval:distinct-retrieval,retrieval choice:choice,pairing ratings:ranking statements:nlvr2
-    questions:vqa,vqa2 yes_no pairs:true-texts,ordered-texts boxes:grounding captions moments classification labels
-    ratings preference open_answers:open
+    words:vqa,vqa2,yes-no pairs:true-texts,ordered-texts boxes:grounding words:captions moments classification
+    retrieval:labels ratings:ratings,preference words:open
     """,
 )
 

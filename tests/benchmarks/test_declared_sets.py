@@ -35,7 +35,7 @@ from tellapart.records.result import ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.tasks.pairs import ORDERED_TEXTS
-from tellapart.tasks.yes_no import measure_yes_no
+from tellapart.tasks.words import measure_yes_no
 
 Published = Callable[[str], Path]
 At = Callable[..., Benchmark]

@@ -26,8 +26,8 @@ from tellapart.data.task_records import Preference, PreferenceSet, read_choice
 from tellapart.errors import DataError
 from tellapart.metrics.ratings import preference_accuracy
 from tellapart.models.scoring.score import Scored
-from tellapart.tasks.open_answers import OPEN, measure_open
-from tellapart.tasks.preference import measure_preferences
+from tellapart.tasks.ratings import measure_preferences
+from tellapart.tasks.words import OPEN, measure_open
 
 
 def shipped(name: str, place: Path) -> Benchmark:

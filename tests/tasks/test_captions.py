@@ -23,8 +23,8 @@ from tellapart.metrics.captions import caption_scores
 from tellapart.metrics.tabulate import tabulate
 from tellapart.models.generative.prompts import CAPTION
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.tasks.captions import CAPTIONS, measure_captions
 from tellapart.tasks.task import Session
+from tellapart.tasks.words import CAPTIONS, measure_captions
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 METRICS = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"]

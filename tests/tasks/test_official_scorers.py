@@ -23,7 +23,7 @@ from tellapart.models.scoring.score import Scored
 from tellapart.tasks.authors import add_authors_numbers
 from tellapart.tasks.pairs import measure_pairs
 from tellapart.tasks.statements import measure_statements
-from tellapart.tasks.yes_no import measure_yes_no
+from tellapart.tasks.words import measure_yes_no
 
 N = 500
 SPLITS = [f"split {k * k % 7}" for k in range(N)]

@@ -24,8 +24,8 @@ from tellapart.metrics.answers import soft_accuracy
 from tellapart.models.generative.prompts import SHORT_ANSWER
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.predictions import read_predictions, text
-from tellapart.tasks.questions import VQA, measure_one_answer, measure_people
 from tellapart.tasks.task import Units
+from tellapart.tasks.words import VQA, measure_one_answer, measure_people
 
 VLUE = Path(__file__).parents[2].parent / "shared" / "data" / "vlue" / "vqa_vlue_test.json"
 ROWS = [

@@ -25,7 +25,7 @@ from tellapart.models.find import find_model
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.pairs import TRUE_TEXTS, tot, tot_one_sided
 from tellapart.tasks.task import Session
-from tellapart.tasks.yes_no import YES_NO, measure_yes_no
+from tellapart.tasks.words import YES_NO, measure_yes_no
 
 GROUPS = 40
 

@@ -1,9 +1,4 @@
-"""COLA's single objects: labels of an object with its attributes, and the images in which each is hard.
-
-The files hold `labels`, a list of texts, and `data`, a row an image: its address, its objects, and for each label two
-marks: whether it is true of the image, and whether the image counts for it. A label without an image that counts, or
-that is true of none of those, is left out, as the authors leave it out.
-"""
+"""COLA's single objects: labels of an object with its attributes, and the images in which each is hard."""
 
 from __future__ import annotations
 

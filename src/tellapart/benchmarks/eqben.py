@@ -1,20 +1,4 @@
-"""EqBen: 251,048 quadruples of two images and two captions, from videos, rendered scenes and edited pictures.
-
-Three public layouts of annotations are read, whichever the folder holds:
-
-- flat: `ann_json_finegrained_random.json`, a list of 1,004,192 rows `{image, caption, private_info: {dataset, name,
-  sample_cnt}}` in random order, four (`c0i0`...) to a quadruple. They are put together by `(dataset, sample_cnt)`: a
-  folder of images holds many quadruples, and a quadruple's images may lie in two.
-- a file for each subset, named after it (`eqbenag.json`, `eqbensd.json`...): objects of videos (in `eqbenag` also of
-  subjects in them) that hold lists, or lists, of `{image0, image1, caption0, caption1}`. Any of the seven may be
-  missing. Of a list of captions the first counts, as in the official loader.
-- one list of such rows from any subsets (the 10 % sub-set, `all_select.json`); a path's first folder is the subset.
-
-Images are PNG, or JPEG in the "light" release, whose annotations still name `.png`; `eqbenyoucook2` has BGR `.npy`
-frames.
-
-Source: Wang et al. 2023; `src/eqben` and `evaluate_eqben_locally.py` of its repository.
-"""
+"""EqBen: 251,048 quadruples of two images and two captions, from videos, rendered scenes and edited pictures."""
 
 from __future__ import annotations
 

@@ -261,8 +261,6 @@ def load_vqa2(place: Locations, benchmark: Benchmark) -> QuestionSet:
     return read_questions(questions) if questions == answers else read_vqa2(questions, answers)
 
 
-# COCO captions of Karpathy's test split, from one of X-VLM's two files: a list of images, or COCO's format.
-
 _GOLD = "coco_karpathy_test_gt.json"
 _NUMBER = re.compile(r"(?:^|[/_])0*(\d+)\.jpg$", re.ASCII)
 

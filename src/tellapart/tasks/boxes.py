@@ -1,9 +1,4 @@
-"""Visual grounding: the box of a phrase, right if it overlaps the gold box by half of their union.
-
-A predicted box is x, y, width, height in pixels of the image as its file is, the corner with the smallest x and y
-first. Predictions made elsewhere by box heads that put out centre and size as shares of the image (DETR, X-VLM) go
-through `tellapart.metrics.boxes.from_centres`.
-"""
+"""Visual grounding: the box of a phrase, right if it overlaps the gold box by half of their union."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Forced choice in words: which of two captions fits the image, asked in both orders, with the bias of the order.
-
-A model that answers in words is asked SugarCrepe's prompt. Predictions made elsewhere are read as every task's are: two
-rows an item, `ID/1` with the true caption first and `ID/2` with it second. An answer names a place or a caption
-(`parse_choice`); any other chose neither, is wrong, and is counted. SugarCrepe's `gpt-4v-results` folder is read, too.
-"""
+"""Forced choice in words: which of two captions fits the image, asked in both orders, with the bias of the order."""
 
 from __future__ import annotations
 
@@ -34,11 +29,6 @@ from tellapart.tasks.answering import ask, describe_unread, read_answers
 from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
 from tellapart.tasks.task import Hiding, Session, Task, Units, unit_of, value_of
-
-# EqBen's protocol for models that answer in words, on any set of 2x2 pairs: which caption belongs to which image?
-#
-# Predictions are read as every task's are: two rows an item, `ID/1` with the captions in the item's order and `ID/2`
-# with them swapped; a prediction is the answer in the model's words, such as `1;2`.
 
 _LEANS = ("the order of the list", "the other order than the list's")
 

@@ -1,13 +1,4 @@
-"""Zero-shot classification: the class, put into words, that a picture is of.
-
-A model that ranks by the cosine of its vectors (CLIP) gets one vector a class: the mean of its prompts' unit vectors,
-made a unit vector again. Of every other model the scores of a class's prompts are averaged. Scores made elsewhere come
-as `.npz` with `image_ids` and `classes` (strings) and `scores`, `(image, class)`; or as predictions that name one class
-for each picture.
-
-A tie with the true class is never right; its tie-neutral value is the expectation of ties broken at random, which is
-chance for a model that scores every class alike.
-"""
+"""Zero-shot classification: the class, put into words, that a picture is of."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Boundary grounding: the moment of a video at which one caption begins to hold in place of another.
-
-A model puts out the similarity of frames to both captions. Frames are taken at 5 a second, from 0: `ffmpeg -i VIDEO.mp4
--vf fps=5 -start_number 0 FRAMES/VIDEO/%d.jpg`, so that `FRAMES/VIDEO/7.jpg` shows second 1.4. Similarities made
-elsewhere come as `.jsonl`, one moment a line: `id`, and under `before` and `after` the similarity of each frame to the
-caption of the state before and to that of the state after. With `times` (seconds, rising, one a frame) a line may be
-about any other frames; without, about those at 5 a second up to the `duration` that `tellapart export` writes.
-"""
+"""Boundary grounding: the moment of a video at which one caption begins to hold in place of another."""
 
 from __future__ import annotations
 

@@ -35,13 +35,6 @@ from tellapart.tasks.declared import facts_of
 from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of, value_of
 from tellapart.tasks.vectors import read_scored, score_pairs
 
-# Texts alone: are two captions that mean the same closer to each other than to the false one?
-#
-# Of a set whose items have two true texts and a false one. The rule of SugarCrepe++'s authors (`tot`, in 17 of their 19
-# scripts, and READ's) compares from both sides: the similarity of the two true texts beats that of the first with the
-# false one and that of the second with it. The words of their README (`tot_one_sided`) compare from the first alone. A
-# tie is never right.
-
 #: The texts of each score: the two true ones, then each of them with the false one.
 _PAIRS = ((0, 1), (0, 2), (1, 2))
 
@@ -324,9 +317,6 @@ PAIRS = Task(
     images=lambda pairs: (image for item in pairs.items for image in item.images),
 )
 
-
-# Texts in an order: does an image agree with each of its texts more than with the next one? Of a set whose items have
-# one image and texts from the most to the least true of it, as Half-Truths: all of it, a part, a part with a mistake.
 
 _SHAPES = ("1xm",)
 

@@ -161,7 +161,7 @@ def read_by_id(
     for place, _, row in read_rows(path, (".jsonl",), noun, error=ScoreError):
         id_ = read_id(row, place, names)
         if id_ in values:
-            raise ScoreError(f"{place}: a second line for id {id_}; give one for each")
+            raise ScoreError(f"{place}: a second row for id {id_}; give one for each")
         values[id_] = read(by_id[id_], row, place) if id_ in by_id else None
     return align_file(path, [*by_id], values, noun)
 

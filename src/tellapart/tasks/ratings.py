@@ -1,8 +1,4 @@
-"""Ratings: do a model's scores of images and texts agree with people's ratings of how well each image shows its text?
-
-Of sets whose images were generated from texts: GenAI-Bench, TIFA; and of sets with a label instead, 1 if the image
-shows the text and 0 if not: SeeTRUE. The tag `generator` names the model that an image comes from.
-"""
+"""People's judgements: rankings of candidates, ratings of images of texts, and preferences between two images."""
 
 from __future__ import annotations
 
@@ -16,8 +12,9 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
-from tellapart.data.task_records import Ranking, RankingSet, RatingSet
+from tellapart.data.task_records import PreferenceSet, Ranking, RankingSet, RatingSet
 from tellapart.errors import ScoreError, quote
+from tellapart.metrics.answers import group_accuracy
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import (
     agreement_with_people,
@@ -25,6 +22,7 @@ from tellapart.metrics.ratings import (
     movement,
     pairwise_accuracy,
     pearson_r,
+    preference_accuracy,
     roc_auc,
     spearman_rho,
 )
@@ -32,13 +30,8 @@ from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import finite_numbers, read_by_id
-from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, unit_of, value_of
+from tellapart.tasks.task import Session, Task, Unit, Units, join_units, scored_by, unit_of, value_of
 from tellapart.tasks.vectors import of_texts, score_items
-
-# Ranking agreement: does a model rank images as people do, and does its ranking move when the caption is edited?
-#
-# Scores made elsewhere come as `.jsonl`: `{"id": ..., "scores": [...], "edited": [...]}`, a score for each candidate in
-# the order of the set, and, if the query has an edit, for the edited caption.
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,4 +221,57 @@ RATINGS = Task(
     },
     measure=measure_ratings,
     notes=_write_notes,
+)
+
+
+def _differences(records: PreferenceSet, predictions: Scored) -> NDArray[np.float64]:
+    scores = predictions.scores.select([row.id for row in records.preferences]).values[:, :, 0].astype(np.float64)
+    return scores[:, 0] - scores[:, 1]
+
+
+def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Units, ...]:
+    """Measure pairs, pairs of which people prefer one, and groups of pairs of one text."""
+    rows, people = records.preferences, records.people
+    above = _differences(records, predictions)
+    units = tuple(
+        unit_of(
+            row,
+            cluster=row.cluster or row.group or row.text,
+            output=float(difference),
+            gold={1: "the first image", -1: "the second image", 0: "equal"}[row.choice],
+        )
+        for row, difference in zip(rows, above, strict=True)
+    )
+    measured = [Units("pair of images", units, (_measure_pairs(above, people),))]
+    chosen = np.flatnonzero(people)
+    ordered = above[chosen] * people[chosen]
+    untied = value_of(
+        "preference_accuracy_untied", (ordered > 0).astype(np.float64), neutral=(np.sign(ordered) + 1) / 2
+    )
+    measured.append(Units("pair with a choice", tuple(units[row] for row in chosen), (untied,)))
+    if groups := records.groups():
+        right = group_accuracy(preference_accuracy(above, people).values, groups)
+        measured.append(
+            Units("text", tuple(join_units(units, group) for group in groups), (value_of("preference_group", right),))
+        )
+    return tuple(measured)
+
+
+def _measure_pairs(above: NDArray[np.float64], people: NDArray[np.float64]) -> PerItem:
+    found = preference_accuracy(above, people)
+    # Scores without information may tie all pairs, or none.
+    value = value_of("preference_accuracy", found.values, chance=max(found.tied, (1 - found.tied) / 2))
+    return replace(value, among=lambda mask: _measure_pairs(above[mask], people[mask]))
+
+
+def _note_tolerance(records: PreferenceSet, predictions: Scored) -> tuple[str, ...]:
+    epsilon = preference_accuracy(_differences(records, predictions), records.people).epsilon
+    return (f"preference_accuracy: scores that differ by {epsilon:.4g} or less are tied, fitted to these pairs",)
+
+
+PREFERENCE = Task(
+    **facts_of("preference"),
+    **of_texts(2),
+    measure=measure_preferences,
+    notes=_note_tolerance,
 )

@@ -1,8 +1,4 @@
-"""Retrieval both ways over a full gallery: recall at 1, 5 and 10, a tie never in the model's favour.
-
-Scores made elsewhere come as `.npz`: `image_ids` and `caption_ids` (strings, as `tellapart export` lists them), and
-either `scores`, `(image, caption)`, or the embeddings `images` and `captions`, whose cosines are then the scores.
-"""
+"""Galleries: captions of images and images of captions, and the images that a label is true of."""
 
 from __future__ import annotations
 
@@ -14,8 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.task_records import RetrievalSet
+from tellapart.data.item import Item
+from tellapart.data.scores import join_names
+from tellapart.data.task_records import LabelSet, RetrievalSet
 from tellapart.errors import ScoreError
+from tellapart.metrics.average_precision import average_precision
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import (
     Ranks,
@@ -25,11 +24,11 @@ from tellapart.metrics.retrieval import (
     scores_both_ways,
     unavoidable_misses,
 )
-from tellapart.models.protocols import DualEncoder
+from tellapart.models.protocols import DualEncoder, Model
 from tellapart.tasks.declared import facts_of
-from tellapart.tasks.predictions import read_matrix
-from tellapart.tasks.task import Session, Task, Unit, Units, value_of
-from tellapart.tasks.vectors import encode, similarity_table
+from tellapart.tasks.predictions import read_matrix, read_table
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
+from tellapart.tasks.vectors import encode, score_items, similarity_table
 
 R = TypeVar("R")
 
@@ -205,13 +204,6 @@ RETRIEVAL = Task(
 )
 
 
-# Retrieval with equal captions as one entry: the measure of COCO-Counterfactuals' authors on their test split.
-#
-# Their evaluation keys embeddings by the caption: a caption that stands in several rows is one entry of the gallery and
-# one query, and any image of these rows is right. Of the split's 10,446 captions 10,403 are distinct. Recall with an
-# entry a row, in which repeats tie and so lose, is listed, too, under the names that it has in every other gallery.
-
-
 @dataclass(frozen=True, slots=True)
 class RankedTwice:
     """A gallery that was ranked with an entry for each row, and with one for each distinct caption."""
@@ -270,4 +262,75 @@ DISTINCT_RETRIEVAL: Task[RetrievalSet, RankedTwice] = replace(
     measure=measure_distinct,
     notes=_note_repeats,
     runners=((DualEncoder, lambda *run: RankedTwice.of(run[1], score_gallery(*run))),),
+)
+
+
+LabelScores = Sequence[NDArray[np.float32]]
+"""Scores of the images that count, one array a label."""
+
+
+def _list_labels(records: LabelSet) -> Iterator[Mapping[str, Any]]:
+    for label in records.labels:
+        yield {"unit": "label", "id": label.id, "text": label.text, "counted": [str(place) for place in label.counted]}
+    for place, image in enumerate(records.images):
+        yield {"unit": "image", "id": str(place), "image": image}
+
+
+def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]]:
+    """Read scores of images with labels, and keep those that count."""
+    ids = {
+        "image_ids": [str(place) for place in range(len(records.images))],
+        "label_ids": [label.id for label in records.labels],
+    }
+    with np.errstate(over="ignore"):
+        table = read_table(path, ids).astype(np.float32)
+    kept = [table[list(label.counted), column] for column, label in enumerate(records.labels)]
+    if bad := [label.id for label, row in zip(records.labels, kept, strict=True) if not np.isfinite(row).all()]:
+        raise ScoreError(f"{path}: scores must be finite; NaN or infinite for {len(bad)} labels: {join_names(bad)}")
+    return kept
+
+
+def _score_labels(model: Model, records: LabelSet, session: Session) -> list[NDArray[np.float32]]:
+    """Score every label with the images that count for it."""
+    items = [
+        Item(id=f"{label.id}/{place}", images=(records.images[place],), texts=(label.text,))
+        for label in records.labels
+        for place in label.counted
+    ]
+    flat = score_items(model, records.name, items, session)[:, 0, 0]
+    stops = np.cumsum([len(label.counted) for label in records.labels])
+    return list(np.split(flat, stops[:-1]))
+
+
+def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
+    """Measure average precision: strict, tie-neutral, and as COLA's authors count ties.
+
+    Chance is the mean over labels of the value expected of an order at random.
+    """
+    precisions = [
+        average_precision(label_scores, label.true) for label, label_scores in zip(records.labels, scores, strict=True)
+    ]
+    strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*precisions, strict=True))
+    at_random = [average_precision(np.zeros(len(label.true)), label.true).neutral for label in records.labels]
+    value = value_of("label_ap", strict, neutral=neutral, official=official, chance=float(np.mean(at_random)))
+    units = (
+        Unit(
+            id=label.id,
+            cluster=label.id,
+            images=records.images_of(label),
+            texts=(label.text,),
+            output=[float(score) for score in label_scores],
+            gold="true of " + ", ".join(str(k) for k, true in enumerate(label.true) if true),
+        )
+        for label, label_scores in zip(records.labels, scores, strict=True)
+    )
+    return (Units("label", tuple(units), (value,)),)
+
+
+LABELS = Task(
+    **facts_of("labels"),
+    template=_list_labels,
+    read=read_label_scores,
+    measure=measure_labels,
+    runners=scored_by(_score_labels),
 )

@@ -253,7 +253,7 @@ def test_a_worker_that_dies_is_named_with_its_caption(
 
     monkeypatch.setattr(Backwards, "perform", perform)
     monkeypatch.setattr(pairs_file, "ProcessExecutor", Backwards)
-    with raises(RunError, "'a_0'", "exit", "-9"):
+    with raises(RunError, "a_0", "exit", "-9"):
         write_caption_pairs(recipe(), tmp_path / "pairs.jsonl", workers=3)
 
 

@@ -197,44 +197,23 @@ class ChatOptions(BaseModel):
 NONE = "NONE"
 
 
-class Example(NamedTuple):
-    """A caption with the right answer; no change and no false caption if none can be made."""
-
-    caption: str
-    change: str = ""
-    false: str = ""
-
-    @property
-    def answer(self) -> str:
-        """The answer in the form that the rules ask for."""
-        return f"CHANGE: {self.change}\nCAPTION: {self.false}" if self.change else NONE
-
-
-class ChangeTask(NamedTuple):
-    """One kind of change: the task, how to note it, and examples."""
-
-    what: str
-    form: str
-    examples: tuple[Example, ...]
-
-
 _PROMPTS = read_toml(Path(__file__).with_name("language_negatives.toml"))
 
-TASKS: Mapping[str, ChangeTask] = MappingProxyType(
-    {
-        kind: ChangeTask(table["what"], table["form"], tuple(Example(*fields) for fields in table["examples"]))
-        for kind, table in _PROMPTS["kinds"].items()
-    }
-)
-"""The kinds of change by SugarCrepe's names."""
+#: The kinds of change by SugarCrepe's names.
+TASKS: Mapping[str, Mapping[str, Any]] = MappingProxyType(_PROMPTS["kinds"])
+
+
+def write_answer(change: str = "", false: str = "") -> str:
+    """Return an answer in the form that the rules ask for; without a change, that none can be made."""
+    return f"CHANGE: {change}\nCAPTION: {false}" if change else NONE
 
 
 def conversation(kind: str, caption: str) -> list[Message]:
     """Return the conversation for one true caption: the rules, the examples as turns, and the caption."""
     task = TASKS[kind]
-    messages = [Message("system", _PROMPTS["rules"].format(what=task.what, form=task.form))]
-    for example in task.examples:
-        messages += [Message("user", example.caption), Message("assistant", example.answer)]
+    messages = [Message("system", _PROMPTS["rules"].format(what=task["what"], form=task["form"]))]
+    for true, *changed in task["examples"]:
+        messages += [Message("user", true), Message("assistant", write_answer(*changed))]
     return [*messages, Message("user", " ".join(caption.split()))]
 
 
