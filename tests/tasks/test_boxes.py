@@ -77,63 +77,6 @@ def test_centres_and_shares_are_taken_to_the_same_boxes(box: Sides) -> None:
 ROW = {"text": "man", "image": "a.jpg", "bbox": [10, 10, 20, 20], "height": 80, "width": 100}
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
-def test_a_template_that_is_filled_in_is_measured(command: Callable[..., Any], tmp_path: Path, suffix: str) -> None:
-    import csv
-
-    rows = [ROW | {"ref_id": k, "bbox": [10 * k, 10, 20, 20]} for k in range(4)]
-    (tmp_path / "refcoco+_vlue_test.json").write_text(json.dumps(rows))
-    template, filled = tmp_path / f"t{suffix}", tmp_path / f"f{suffix}"
-    ran = command("export", "vlue-grounding", "--to", template, "--data", tmp_path)
-    assert "4 phrases in" in ran.out
-    assert "fill in `prediction` with [x, y, width, height] in pixels" in ran.out
-    said = [[0, 10, 20, 20], [15, 10, 20, 20], [35, 10, 20, 20], [0, 0, 0, 0]]
-    if suffix == ".jsonl":
-        lines = [json.loads(line) for line in template.read_text().splitlines()]
-        assert lines[0] == {
-            "id": "0",
-            "prediction": None,
-            "phrase": "man",
-            "image": "a.jpg",
-            "width": 100,
-            "height": 80,
-        }
-        filled.write_text(
-            "".join(json.dumps(row | {"prediction": box}) + "\n" for row, box in zip(lines, said, strict=True))
-        )
-    else:
-        with template.open(newline="") as source, filled.open("w", newline="") as sink:
-            reader = csv.DictReader(source)
-            writer = csv.DictWriter(sink, reader.fieldnames or [])
-            writer.writeheader()
-            writer.writerows(row | {"prediction": json.dumps(box)} for row, box in zip(reader, said, strict=True))
-    ran = command(
-        "score", "vlue-grounding", "--scores", filled, "--data", tmp_path, "--out", tmp_path / "run", "--json"
-    )
-    result = ran.json["runs"][0]["benchmarks"]["vlue-grounding"]
-    assert {name: (one["value"], one["n"], one["clusters"]) for name, one in result["metrics"].items()} == {
-        "box_accuracy": (0.5, 4, 1),
-        "box_accuracy_plain": (0.5, 4, 1),
-        "mean_iou": (pytest.approx((1 + 0.6 + 1 / 7) / 4), 4, 1),
-    }
-    assert result["notes"][1:] == ["1 of 4 boxes have no area, and are wrong"]
-
-
-def test_two_files_of_boxes_are_compared(command: Callable[..., Any], tmp_path: Path) -> None:
-    rows = [ROW | {"ref_id": k, "image": f"{k}.jpg"} for k in range(5)]
-    (tmp_path / "refcoco+_vlue_test.json").write_text(json.dumps(rows))
-    for name, right in (("a", 4), ("b", 1)):
-        path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps([{"id": k, "bbox": ROW["bbox"] if k < right else [80, 60, 5, 5]} for k in range(5)]))
-        assert (
-            command("score", "vlue-grounding", "--scores", path, "--data", tmp_path, "--out", tmp_path / name).code == 0
-        )
-    (row,) = command("compare", tmp_path / "a", tmp_path / "b", "--json").json["rows"]
-    assert (row["metric"], row["a"], row["b"], row["only_a"], row["only_b"]) == ("box_accuracy", 0.8, 0.2, 3, 0)
-    assert row["test"] == "exact McNemar"
-    assert row["p"] == pytest.approx(0.25)
-
-
 def test_what_looks_like_shares_of_the_image_is_said() -> None:
     records = made((10, 10, 20, 20), (10, 10, 20, 20))
     shares: list[Sides] = [(0.5, 0.5, 0.2, 0.2), (0.1, 0.1, 0.9, 0.9)]

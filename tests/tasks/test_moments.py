@@ -223,38 +223,6 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_template_that_is_filled_in_is_measured_and_compared(command: Callable[..., Any], data: Path) -> None:
-    template = data / "t.jsonl"
-    ran = command("export", "gebc-val", "--to", template, "--data", data)
-    assert "3 moments in" in ran.out
-    rows = [json.loads(line) for line in template.read_text().splitlines()]
-    assert rows[0] == {
-        "id": "v0123456789_0A",
-        "before": None,
-        "after": None,
-        "video": "v0123456789",
-        "before_caption": "a man stands 0",
-        "after_caption": "a man sits 0",
-        "duration": 4.0,
-        "frames": 20,
-    }
-    records = read_moments(data / "val.json")
-    for name, at in (("good", (1.1, 2.5, 0.7)), ("bad", (1.1, 0.1, 3.7))):
-        filled = [row | line for row, line in zip(rows, lines(records, scores_at(records, at)), strict=True)]
-        path = write(data / f"{name}.jsonl", filled[::-1])  # in any order
-        ran = command("score", "gebc-val", "--scores", path, "--data", data, "--out", data / name, "--json")
-        metrics = ran.json["runs"][0]["benchmarks"]["gebc-val"]["metrics"]
-        assert metrics["boundary_accuracy@0.5"]["value"] == pytest.approx(1 if name == "good" else 1 / 3)
-        assert (metrics["boundary_f1"]["n"], metrics["boundary_f1"]["clusters"]) == (3, 2)
-    compared = command("compare", data / "good", data / "bad", "--json").json["rows"]
-    assert [(row["metric"], row["only_a"], row["only_b"]) for row in compared] == [
-        ("boundary_accuracy", 2, 0),
-        ("boundary_f1", 2, 0),
-        ("boundary_accuracy_unmerged", 2, 0),
-        ("boundary_f1_unmerged", 2, 0),
-    ]
-
-
 def test_a_line_with_times_may_be_about_any_frames(tmp_path: Path) -> None:
     records = made(1.1)
     row = {"boundary_id": records.moments[0].id, "before": [1, 0, 0], "after": [0, 1, 0], "times": [0.5, 1.5, 3.5]}

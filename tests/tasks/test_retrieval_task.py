@@ -1,10 +1,13 @@
-"""Retrieval through the command line: galleries, matrices and embeddings, ties, and files that do not fit."""
+"""Galleries: ranks both ways, an entry a row and an entry a distinct caption, and files that do not fit."""
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +15,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError
 from tellapart.metrics.retrieval import chance_recall, scores_both_ways
 from tellapart.metrics.tabulate import tabulate
 from tellapart.records.samples import read_samples
-from tellapart.tasks.retrieval import DEPTHS, RETRIEVAL, measure_retrieval, read_gallery_scores
+from tellapart.tasks.registry import headline
+from tellapart.tasks.retrieval import (
+    DEPTHS,
+    DISTINCT_RETRIEVAL,
+    RETRIEVAL,
+    GalleryScores,
+    RankedTwice,
+    measure_distinct,
+    measure_retrieval,
+    read_gallery_scores,
+)
+
+# Retrieval through the command line: galleries, matrices and embeddings, ties, and files that do not fit.
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 GALLERY = [{"image": f"{k}.png", "caption": [f"caption {k} a", f"caption {k} b"]} for k in range(12)]
@@ -190,3 +207,194 @@ def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_ru
                     for entry in order
                 ],
             }
+
+
+# COCO-Counterfactuals' test split as its authors measure it, equal captions as one entry, beside an entry a row.
+
+COUNTERFACTUALS = Path(__file__).parents[3] / "shared" / "data" / "coco_counterfactuals"
+CAPTIONS = ("a cat", "a dog", "a cat", "a cup", "a dog", "a cat", "a bowl", "a hat")
+
+#: `coco-cfs-evaluation/evaluate_coco_cfs_{clip,BT,flava}.csv`: recall at 1, 5 and 10, text to image, image to text.
+PUBLISHED = {
+    "clip-baseline": (
+        (47.89003172161876, 77.18927232529079, 85.73488416802846),
+        (50.95730423128471, 79.33180164656328, 86.45414512732145),
+    ),
+    "CLIP-finetune-on-all-original-ms-coco-1": (
+        (55.44554455445545, 83.99500144189176, 90.69499182928),
+        (57.17020869232242, 84.23319931074096, 90.66628374497417),
+    ),
+    "CLIP-finetune-on-coco-cfs-1": (
+        (64.08728251465924, 89.5222531961934, 94.61693742189752),
+        (65.02967643116982, 90.2642159678346, 94.993298870381),
+    ),
+    "BT-baseline": (
+        (28.770546957608385, 56.627895799288666, 68.4610208593675),
+        (35.257514838215585, 65.31686770055524, 76.72793413746889),
+    ),
+    "BT-finetune-on-all-original-ms-coco-1": (
+        (44.6794193982505, 75.3821013169278, 84.47563202922234),
+        (41.77675665326441, 71.77867126172698, 81.8782309017806),
+    ),
+    "BT-finetune-on-coco-cfs-1": (
+        (56.627895799288666, 84.47563202922234, 91.35826203979622),
+        (54.37488033697109, 83.07486119088647, 90.5322611525943),
+    ),
+    "flava-baseline": (
+        (51.55243679707776, 80.64019994232433, 88.24377583389406),
+        (34.395941030059355, 66.62837449741528, 78.02029484970323),
+    ),
+    "Flava-finetune-on-all-original-ms-coco-1": (
+        (52.552148418725366, 81.08238008266846, 88.42641545707968),
+        (46.697300402067775, 76.3641585295807, 85.67872869998085),
+    ),
+    "Flava-finetune-on-coco-cfs-1": (
+        (57.97366144381429, 85.1100644044987, 91.37748726328944),
+        (54.38445337928394, 83.35247941795902, 90.27378901014742),
+    ),
+}
+
+
+def captioned(captions: tuple[str, ...] = CAPTIONS) -> RetrievalSet:
+    return RetrievalSet.of("g", [f"{k}.jpg" for k in range(len(captions))], [[caption] for caption in captions])
+
+
+def untied_noise(captions: tuple[str, ...], seed: int) -> np.ndarray:
+    """Scores without ties, but of equal captions, which have the same."""
+    drawn = np.random.default_rng(seed).normal(size=(len(captions), len(captions))).astype(np.float32)
+    return drawn[:, [captions.index(caption) for caption in captions]]
+
+
+def means(records: RetrievalSet, scores: np.ndarray) -> dict[str, float]:
+    measured = measure_distinct(records, RankedTwice.of(records, GalleryScores(scores)))
+    return {one.name: one.over(one.strict) for units in measured for one in units.values}
+
+
+def authors(captions: tuple[str, ...], scores: np.ndarray, k: int) -> tuple[float, float]:
+    """Their loops, image to text and text to image: captions as keys; a hit where a row of the table holds both."""
+    table = {(caption, row) for row, caption in enumerate(captions)}
+    column = {caption: scores[:, captions.index(caption)] for caption in dict.fromkeys(captions)}
+    images = [
+        any((caption, image) in table for caption in sorted(column, key=lambda text: -column[text][image])[:k])
+        for image in range(len(captions))
+    ]
+    texts = [
+        any((caption, image) in table for image in np.argsort(-own, kind="stable")[:k].tolist())
+        for caption, own in column.items()
+    ]
+    return float(np.mean(images)), float(np.mean(texts))
+
+
+@given(st.lists(st.sampled_from("abcde"), min_size=2, max_size=14), st.integers(0, 99))
+def test_the_recalls_are_those_of_the_authors_loops(letters: list[str], seed: int) -> None:
+    captions = tuple(letters)
+    scores = untied_noise(captions, seed)
+    found = means(captioned(captions), scores)
+    for k in (1, 5, 10):
+        both = found[f"i2t_distinct_recall@{k}"], found[f"t2i_distinct_recall@{k}"]
+        assert both == pytest.approx(authors(captions, scores, k))
+
+
+@given(st.lists(st.sampled_from("abcde"), min_size=2, max_size=14), st.integers(0, 99))
+def test_an_entry_a_row_keeps_its_numbers_and_is_never_above_the_authors(letters: list[str], seed: int) -> None:
+    records, scores = captioned(tuple(letters)), untied_noise(tuple(letters), seed)
+    found = means(records, scores)
+    rows = measure_retrieval(records, GalleryScores(scores).rank(records.pairs))
+    assert {one.name: one.over(one.strict) for units in rows for one in units.values}.items() <= found.items()
+    for k in (1, 5, 10):
+        assert found[f"i2t_recall@{k}"] <= found[f"i2t_distinct_recall@{k}"]
+    if len(set(letters)) == len(letters):
+        assert all(found[name] == found[name.replace("_distinct", "")] for name in found if "_distinct" in name)
+
+
+def test_the_first_look_is_the_authors_and_that_of_other_galleries_stays() -> None:
+    names = {metric.name for metric in DISTINCT_RETRIEVAL.metrics}
+    assert headline(names) == tuple(f"{side}_distinct_recall@{k}" for side in ("i2t", "t2i") for k in (1, 5, 10))
+    assert headline({metric.name for metric in RETRIEVAL.metrics})[0] == "i2t_recall@1"
+    assert find_benchmark("coco-counterfactuals-retrieval").task == "retrieval"
+
+
+def test_a_constant_model_gets_nothing_and_chance_with_ties_broken_at_random() -> None:
+    records = captioned()
+    for units in measure_distinct(records, RankedTwice.of(records, GalleryScores(np.zeros((8, 8))))):
+        for one in units.values:
+            if one.reduce is None and one.chance < 1:
+                assert one.over(one.strict) == 0
+                assert one.over(one.neutral) == pytest.approx(one.chance)
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Path:
+    """The split of eight rows, with its pictures."""
+    from PIL import Image
+
+    folder = tmp_path / "split"
+    (folder / "images").mkdir(parents=True)
+    with (folder / "test-coco-cfs.csv").open("w", newline="") as target:
+        rows = csv.writer(target)
+        rows.writerow(["image_path", "caption"])
+        for k, caption in enumerate(CAPTIONS):
+            rows.writerow([f"../synthetic-images-for-original-captions/{k}_0.jpg", caption])
+            Image.new("RGB", (16, 16), (20 * k, 100, 200 - 20 * k)).save(folder / "images" / f"{k}_0_img_0.jpg")
+    return folder
+
+
+@pytest.mark.parametrize("form", ["scores", "embeddings"])
+def test_a_file_of_scores_is_measured_by_both_rules_and_the_authors_stands_first(
+    command: Callable[..., Any], split: Path, form: str
+) -> None:
+    ids = {"image_ids": np.array([str(k) for k in range(8)]), "caption_ids": np.array([str(k) for k in range(8)])}
+    rng = np.random.default_rng(0)
+    images, captions = rng.normal(size=(8, 4)), rng.normal(size=(8, 4))
+    captions = captions[[CAPTIONS.index(caption) for caption in CAPTIONS]]
+    norms = np.linalg.norm(images, axis=1)[:, None] * np.linalg.norm(captions, axis=1)
+    scores = (images @ captions.T / norms).astype(np.float32)
+    np.savez("s.npz", **ids, **({"scores": scores} if form == "scores" else {"images": images, "captions": captions}))
+    name = "coco-counterfactuals-test"
+    ran = command("score", name, "--scores", "s.npz", "--data", split, "--out", "run")
+    assert ran.code == 0, ran.err
+    assert "i2t_distinct_recall@1" in ran.out
+    assert "i2t_recall@1" not in ran.out
+    assert "3 of 8 captions repeat another: one entry in *_distinct_recall" in " ".join(ran.out.split())
+    metrics = command("show", "run", "--json").json
+    found = {key: value for key, value in _metrics(metrics, name).items() if "recall@" in key}
+    assert {key: value["value"] for key, value in found.items()} == pytest.approx(
+        {key: value for key, value in means(captioned(), scores).items() if "@" in key}
+    )
+    assert (found["t2i_distinct_recall@1"]["n"], found["t2i_recall@1"]["n"]) == (5, 8)
+    table = command("table", "run", "--csv").out.splitlines()[0]
+    assert table == "model," + ",".join(
+        f"{side} retrieval (distinct captions) R@{k}" for side in ("Text", "Image") for k in (1, 5, 10)
+    )
+
+
+def _metrics(shown: Any, name: str) -> dict[str, Any]:
+    """The metrics of a benchmark, wherever the first record of the command's output has them."""
+    record = shown["runs"][0] if "runs" in shown else shown
+    return dict(record["benchmarks"][name]["metrics"])
+
+
+def test_a_dual_encoder_is_ranked_by_both_rules(command: Callable[..., Any], split: Path) -> None:
+    name = "coco-counterfactuals-test"
+    ran = command("run", "-b", name, "-m", "demo-encoder", "--data", split, "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    metrics = _metrics(ran.json, name)
+    assert (metrics["i2t_distinct_recall@1"]["n"], metrics["t2i_distinct_recall@1"]["n"]) == (8, 5)
+    assert metrics["i2t_distinct_recall@1"]["value"] >= metrics["i2t_recall@1"]["value"]
+
+
+def test_the_published_recalls_are_whole_hits_of_the_splits_distinct_captions_and_of_its_images() -> None:
+    if not COUNTERFACTUALS.is_dir():
+        pytest.skip("COCO-Counterfactuals' files are not beside this checkout")
+    records = find_benchmark("coco-counterfactuals-test", Locations(COUNTERFACTUALS)).records()
+    distinct, first = records.distinct_captions()
+    assert (len(records.images), len(set(records.images)), len(records.captions)) == (10_446, 10_446, 10_446)
+    assert (len(distinct.captions), len(first), len(distinct.pairs)) == (10_403, 10_403, 10_446)
+    for to_images, to_captions in PUBLISHED.values():
+        for recall, queries, other in (
+            *((recall, len(distinct.captions), len(records.captions)) for recall in to_images),
+            *((recall, len(records.images), len(distinct.captions)) for recall in to_captions),
+        ):
+            hits = recall * queries / 100
+            assert hits == pytest.approx(round(hits), abs=1e-8)
+            assert recall * other / 100 != pytest.approx(round(recall * other / 100), abs=1e-8)

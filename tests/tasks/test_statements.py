@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,61 +42,6 @@ def test_an_answer_that_is_no_verdict_is_shown_with_what_was_expected() -> None:
     check_facts(note, ("2 of 3", "'Perhaps, it is dark.'", "true or false"))
     assert values(records, answers)["accuracy"] == pytest.approx(1 / 3)
     assert TASKS["nlvr2"].notes(records, [True] * 3) == ()
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    rows = [
-        {"sentence": f"Sentence {k // 2}.", "images": [f"{k}a.jpg", f"{k}b.jpg"], "label": str(k % 2 == 0)}
-        for k in range(8)
-    ]
-    folder = tmp_path / "vlue"
-    folder.mkdir()
-    (folder / "nlvr2_vlue_test.json").write_text(json.dumps(rows))
-    return folder
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
-def test_a_template_that_is_filled_in_is_measured(
-    command: Callable[..., Any], data: Path, tmp_path: Path, suffix: str
-) -> None:
-    template, filled = tmp_path / f"template{suffix}", tmp_path / f"filled{suffix}"
-    assert command("export", "vlue-nlvr2", "--to", template, "--data", data, "--json").json["statements"] == 8
-    said = [True, False, True, True, False, False, True, False]
-    if suffix == ".jsonl":
-        rows = [json.loads(line) for line in template.read_text().splitlines()]
-        filled.write_text(
-            "".join(json.dumps(row | {"prediction": one}) + "\n" for row, one in zip(rows, said, strict=True))
-        )
-    else:
-        with template.open(newline="") as source, filled.open("w", newline="") as sink:
-            reader = csv.DictReader(source)
-            writer = csv.DictWriter(sink, reader.fieldnames or [])
-            writer.writeheader()
-            writer.writerows(row | {"prediction": one} for row, one in zip(reader, said, strict=True))
-    found = command("score", "vlue-nlvr2", "--scores", filled, "--data", data, "--out", tmp_path / "run", "--json")
-    metrics = found.json["runs"][0]["benchmarks"]["vlue-nlvr2"]["metrics"]
-    assert [(name, one["value"], one["n"], one["chance"]) for name, one in metrics.items()] == [
-        ("accuracy", 0.75, 8, 0.5),
-        ("consistency", 0.5, 4, 0.25),
-        ("consistency_both_labels", 0.5, 4, 0.25),
-    ]
-
-
-def test_two_files_of_labels_are_compared_by_both_metrics(
-    command: Callable[..., Any], data: Path, tmp_path: Path
-) -> None:
-    for name, wrong in (("good", {0}), ("bad", {0, 1, 2, 5})):
-        path = tmp_path / f"{name}.jsonl"
-        path.write_text(
-            "".join(json.dumps({"id": str(k), "label": (k % 2 == 0) != (k in wrong)}) + "\n" for k in range(8))
-        )
-        assert command("score", "vlue-nlvr2", "--scores", path, "--data", data, "--out", tmp_path / name).code == 0
-    rows = command("compare", tmp_path / "good", tmp_path / "bad", "--json").json["rows"]
-    assert [(row["metric"], row["a"], row["b"], row["only_a"], row["only_b"]) for row in rows] == [
-        ("accuracy", 0.875, 0.5, 3, 0),
-        ("consistency", 0.75, 0.25, 2, 0),
-    ]
 
 
 @pytest.mark.slow
