@@ -12,7 +12,7 @@ from tellapart.models.generative.answers_grammar import Corners
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
 from tellapart.tasks.answering import ask, compute_batches
-from tellapart.tasks.declared import facts_of
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import box, read_for
 from tellapart.tasks.task import Hiding, Session, Task, Units, to_fill, units_of, value_of
 
@@ -133,11 +133,8 @@ GROUNDING = Task(
     runners=((BoxFinder, _find_by_head), (BoxAnswerer, _find_boxes)),
     hiding=Hiding(
         records=BoxSet,
-        images=("image",),
         bare=lambda row: replace(row, box=(0.0, 0.0, 1.0, 1.0), candidates=()),
-        metrics=("box_accuracy", "box_accuracy_plain", "mean_iou"),
-        send="`prediction` is the box of what the phrase refers to: [x, y, width, height] in pixels, from the image's\n"
-        "upper left corner.",
+        **hiding_of("grounding"),
         nothing=lambda size: [(0.0, 0.0, 0.0, 0.0)] * size,
         size=lambda row: row.size,
     ),

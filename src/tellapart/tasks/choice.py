@@ -26,7 +26,7 @@ from tellapart.models.generative.answers_grammar import parse_pairing
 from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.answering import ask, describe_unread, read_answers
-from tellapart.tasks.declared import facts_of
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
 from tellapart.tasks.task import Hiding, Session, Task, Units, unit_of, value_of
 
@@ -335,13 +335,9 @@ CHOICE = Task(
     images=lambda records: (row.image for row in records.choices),
     hiding=Hiding(
         records=ChoiceSet,
-        images=("image",),
-        sources=("cluster",),
         bare=_bare_choice,
         clusters=lambda rows: [row.cluster or row.image for row in rows],
-        metrics=("both_orders", "true_first", "true_second"),
-        send="`prediction` is 1 or 2: the caption that fits the image. Every item is listed twice (ID/1 and ID/2), "
-        "with its\ncaptions in both orders; ask anew for each.",
+        **hiding_of("choice"),
         nothing=lambda size: Chosen((0,) * size, (0,) * size),
         restore=_restore_order,
     ),

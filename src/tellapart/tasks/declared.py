@@ -24,7 +24,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         for row in table.get("metrics", ())
     }
 )
-"""Name -> metric of a task, but those of minimal pairs and of moments."""
+"""Name -> metric of a task, but those of minimal pairs."""
 
 HEADLINES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {task: _as_tuples(table["headlines"]) for task, table in _TABLES.items() if "headlines" in table}
@@ -34,6 +34,11 @@ HEADLINES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
 
 def facts_of(task: str) -> dict[str, Any]:
     """Return the facts of a task that ships, as `Task` takes them."""
-    facts = {key: _as_tuples(value) for key, value in _TABLES[task].items()}
+    facts = {key: _as_tuples(value) for key, value in _TABLES[task].items() if key != "hiding"}
     metrics = tuple(METRICS[row["name"]] for row in facts.get("metrics", ()))
     return {"name": task, "output": "scores"} | facts | {"metrics": metrics}
+
+
+def hiding_of(task: str) -> dict[str, Any]:
+    """Return what a board says of a task's hidden records: images, sources, metrics, and the prediction to send."""
+    return {key: _as_tuples(value) for key, value in _TABLES[task]["hiding"].items()}

@@ -14,7 +14,6 @@ from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
 from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.metrics.metric import Metric
 from tellapart.metrics.moments import (
     TOLERANCES,
     boundary_accuracy,
@@ -41,35 +40,8 @@ _RATE = 5.0
 _VIDEOS = 64
 
 
-def _declare_metrics(name: str, source: str, mean_title: str, title: str) -> tuple[Metric, ...]:
-    """Declare the mean over tolerances and the metric at each, of all moments of a change and of the query's alone."""
-    return tuple(
-        Metric(
-            name=f"{name}{suffix}{at}",
-            title=f"{words}{remark}",
-            source=source,
-            binary=name == "boundary_accuracy" and at != "",
-        )
-        for suffix, remark in (
-            ("", ""),
-            ("_unmerged", "; of equal changes in a video, only the query's own moment is true"),
-        )
-        for at, words in [("", mean_title), *((f"@{limit:.1f}", title.format(limit)) for limit in TOLERANCES)]
-    )
-
-
-_ACCURACY = _declare_metrics(
-    "boundary_accuracy",
-    "EqBen appendix A.6 and Table 12",
-    "mean of the accuracies at the eight tolerances",
-    "the best-scoring moment is nearer than {:g} s to a true one",
-)
-_F1 = _declare_metrics(
-    "boundary_f1",
-    "GEB+ `evaluation_utils.py` (`EvalGrd`)",
-    "mean of the F1 at the eight tolerances",
-    "F1 of one to eight best-scoring moments within {:g} s, the expectation of GEB+'s draw",
-)
+#: Of all moments of a change, and of the query's alone; the mean over tolerances, and each.
+_OF, _AT = ("", "_unmerged"), ("", *(f"@{limit:.1f}" for limit in TOLERANCES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +170,8 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
     of_query = [(moment.time,) for moment in records.moments]
     merged, unmerged = (_measure_against(records, predictions, gold) for gold in (records.gold, of_query))
     facts = [*merged[0], *unmerged[0], *merged[1], *unmerged[1]]
-    values = tuple(value_of(metric, **of) for metric, of in zip((*_ACCURACY, *_F1), facts, strict=True))
+    names = (f"boundary_{what}{of}{at}" for what in ("accuracy", "f1") for of in _OF for at in _AT)
+    values = tuple(value_of(name, **of_metric) for name, of_metric in zip(names, facts, strict=True))
     return (Units("moment", units, values),)
 
 
@@ -233,7 +206,7 @@ def _write_notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tup
 
 
 MOMENTS = Task(
-    **(facts_of("moments") | {"metrics": (*_ACCURACY, *_F1)}),
+    **facts_of("moments"),
     template=_fill_template,
     read=read_frame_scores,
     measure=measure_moments,

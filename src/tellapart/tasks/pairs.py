@@ -43,13 +43,7 @@ def tot(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the two true texts are closer to each other than either to the false one: float64 (item,).
 
     Chance 1/3: of three scores the first must be the highest.
-
-    Args:
-        scores: `(item, 1, 3)`: both true texts, the first and the false one, the second and the false one.
-
-    Raises:
-        MetricError: the items are not 1x3.
-        ScoreError: no item, or a score that is not finite.
+    `scores`, `(item, 1, 3)`, are of both true texts, the first and the false one, the second and the false one.
 
     Source: SugarCrepe++ (Dumpala et al. 2024), `correct_text` of its VLMs/test_*.py; READ-CLIP (NeurIPS 2025) has it,
     too.
@@ -63,9 +57,6 @@ def tot(scores: ArrayLike) -> NDArray[np.float64]:
 
 def tot_one_sided(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the first true text is closer to the second than to the false one: float64 (item,). Chance 1/2.
-
-    Raises:
-        MetricError, ScoreError: as `tot`.
 
     Source: SugarCrepe++ (Dumpala et al. 2024), the words of its README.
 
@@ -322,14 +313,7 @@ _SHAPES = ("1xm",)
 
 
 def ordering_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 if every text outscores the next one: float64 (item,). A tie is never right; chance is 1/m!.
-
-    Args:
-        scores: `(item, 1, text)`, the most true text first.
-
-    Raises:
-        MetricError: the items are not 1xm.
-        ScoreError: no item, or a score that is not finite.
+    """Return 1 if every text outscores the next, less true one: float64 (item,). A tie is never right; chance is 1/m!.
 
     Source: Half-Truths (Kargi et al. 2026), correct ordering rate of its scripts/evaluate_half_truth.py.
 

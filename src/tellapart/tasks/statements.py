@@ -17,7 +17,7 @@ from tellapart.models.generative.answers_grammar import parse_verdict
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels, TwoImageClassifier
 from tellapart.tasks.answering import ask, compute_batches, describe_unread
-from tellapart.tasks.declared import facts_of
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import label, read_for
 from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, to_fill, unit_of, value_of
 
@@ -110,11 +110,9 @@ NLVR2: Task[StatementSet, Any] = Task(
     runners=((TwoImageClassifier, _judge_statements), (Answerer, _ask_statements)),
     hiding=Hiding(
         records=StatementSet,
-        images=("left", "right"),
         bare=lambda row: replace(row, label=False, group=""),
         clusters=lambda rows: [row.sentence for row in rows],
-        metrics=("accuracy", "consistency"),
-        send="`prediction` is true or false: whether the sentence is true of the left and the right image.",
+        **hiding_of("nlvr2"),
         nothing=lambda size: [None] * size,
     ),
 )

@@ -45,7 +45,7 @@ from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.stats.interval import Reduce
 from tellapart.tasks.answering import ask, compute_batches, count_empty, describe_unread, read_answers
-from tellapart.tasks.declared import facts_of
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import text
 from tellapart.tasks.task import (
     Hiding,
@@ -203,9 +203,8 @@ def _declare_task(
     clusters: Callable[[Sequence[Question]], list[str]],
 ) -> Task[QuestionSet, list[str]]:
     """Declare a task of questions; a board publishes the metrics of single ones."""
-    facts = facts_of(name)
     return Task(
-        **facts,
+        **facts_of(name),
         template=to_fill(lambda row: {"question": row.question, "image": row.image}),
         read=_read_file,
         measure=measure,
@@ -213,11 +212,9 @@ def _declare_task(
         runners=((AnswerChooser, _choose_answers), (Answerer, partial(_ask_questions, prompt="vqa"))),
         hiding=Hiding(
             records=QuestionSet,
-            images=("image",),
             bare=lambda row: replace(row, answers=("",)),
             clusters=clusters,
-            metrics=tuple(metric.name for metric in facts["metrics"][:2]),
-            send="`prediction` is the answer, in a word or a few.",
+            **hiding_of(name),
             nothing=lambda size: [""] * size,
         ),
     )
@@ -371,13 +368,10 @@ YES_NO = Task(
     runners=((Answerer, _ask_questions),),
     hiding=Hiding(
         records=BinaryQuestionSet,
-        images=("images",),
-        sources=("group", "cluster"),
         # The answer is the first of the two, whichever is right.
         bare=lambda row: replace(row, answer=OPTIONS[row.answer][0], tags={}),
         clusters=_join_clusters,
-        metrics=("a_acc", "a_acc_strict", "q_acc", "i_acc", "g_acc", "g_acc_strict"),
-        send="`prediction` is the answer: one of the two that the question leaves open.",
+        **hiding_of("yes-no"),
         nothing=lambda size: [""] * size,
     ),
     images=lambda records: (image for row in records.questions for image in row.images),

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from tellapart.data.rows import read_toml
 
-_WORDS = read_toml(Path(__file__).with_name("lexicon.toml"))
+_WORDS: dict[str, Any] = read_toml(Path(__file__).with_name("lexicon.toml"))
 
 #: British -> American.
 _BRITISH = dict(pair.split("/") for pair in _WORDS["spellings"].split())
@@ -155,7 +156,8 @@ def singular(word: str) -> str:
 @cache
 def _map_singulars() -> Mapping[str, str]:
     nouns = [noun for group in OBJECTS.values() for noun in group] + ["child", "person", "foot", "tooth"]
-    return {noun: noun for noun in nouns} | {plural(noun): noun for noun in nouns} | _WORDS["singulars"]
+    singulars: dict[str, str] = _WORDS["singulars"]
+    return {noun: noun for noun in nouns} | {plural(noun): noun for noun in nouns} | singulars
 
 
 def function_words() -> frozenset[str]:
