@@ -17,7 +17,7 @@ import numpy as np
 from reshape import FIELDS, ROWS
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.vlue import read_refcoco
+from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.builders.recipe_file import open_filters, open_selections, read_recipe_file
 from tellapart.catalog import load
 from tellapart.data.annotations import read_list

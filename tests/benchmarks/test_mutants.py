@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.vlue import read_refcoco
+from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.errors import DataError
 from tellapart.metrics import choice, pairs, registry

@@ -16,11 +16,11 @@ import pytest
 
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.vlue import (
+from tellapart.benchmarks.published_tasks import (
     read_boxes,
     read_captions,
+    read_moments,
     read_nlvr2,
     read_questions,
     read_retrieval,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.vlue import read_refcoco
+from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.task_records import Box, BoxSet
 from tellapart.errors import DataError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from facts import raises
-from tellapart.benchmarks.cola_objects import read_image_labels
+from tellapart.benchmarks.published_tasks import read_image_labels
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.average_precision import average_precision
 from tellapart.tasks.retrieval import read_label_scores

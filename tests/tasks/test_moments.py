@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.published_tasks import read_moments
 from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare

@@ -48,7 +48,7 @@ def test_an_answer_that_is_no_verdict_is_shown_with_what_was_expected() -> None:
 def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels() -> None:
     if not (FOLDER / "nlvr2_vlue_test.json").is_file():
         pytest.skip("VLUE's annotation files are not beside this checkout")
-    from tellapart.benchmarks.vlue import read_statements
+    from tellapart.benchmarks.published_tasks import read_statements
 
     records = read_statements(FOLDER / "nlvr2_vlue_test.json")
     units = {units.noun: units for units in measure_statements(records, [True] * 5662)}

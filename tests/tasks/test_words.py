@@ -21,7 +21,12 @@ from samples_again import remeasure
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.vlue import read_captions, read_coco_captions, read_karpathy_captions, read_questions
+from tellapart.benchmarks.published_tasks import (
+    read_captions,
+    read_coco_captions,
+    read_karpathy_captions,
+    read_questions,
+)
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import (

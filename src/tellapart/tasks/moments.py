@@ -25,10 +25,10 @@ from tellapart.metrics.moments import (
 )
 from tellapart.metrics.per_item import mean
 from tellapart.models.protocols import Model
-from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import finite_numbers, read_by_id
+from tellapart.tasks.registry import facts_of
+from tellapart.tasks.running import score_items
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
-from tellapart.tasks.vectors import score_items
 
 #: Two of these still add up within float32.
 _MOST = 1e38

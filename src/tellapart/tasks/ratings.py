@@ -28,10 +28,10 @@ from tellapart.metrics.ratings import (
 )
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
-from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import finite_numbers, read_by_id
+from tellapart.tasks.registry import facts_of
+from tellapart.tasks.running import of_texts, score_items
 from tellapart.tasks.task import Session, Task, Unit, Units, join_units, scored_by, unit_of, value_of
-from tellapart.tasks.vectors import of_texts, score_items
 
 
 @dataclass(frozen=True, slots=True)

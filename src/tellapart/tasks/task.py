@@ -26,7 +26,7 @@ from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, Pixels, TextScorer
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.tasks.declared import METRICS
+from tellapart.tasks.registry import DECLARED
 
 
 def image_of(rows: Sequence[Any]) -> list[str]:
@@ -213,7 +213,7 @@ def to_fill(fields: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any], Itera
 
 def value_of(metric: Metric | str, strict: NDArray[np.float64], **facts: Any) -> PerItem:
     """Return the value of a metric for every unit; its bounds, and its chance if no other is given, are as declared."""
-    metric = METRICS[metric] if isinstance(metric, str) else metric
+    metric = DECLARED[metric] if isinstance(metric, str) else metric
     declared: dict[str, Any] = {} if "chance" in facts else {"chance": metric.chance()}
     bounds = None if metric.together else metric.finite_bounds
     return PerItem(name=metric.name, strict=strict, binary=metric.binary, bounds=bounds, **declared, **facts)

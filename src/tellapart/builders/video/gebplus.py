@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from tellapart.benchmarks.gebplus import read_moments
+from tellapart.benchmarks.published_tasks import read_moments
 from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.task_records import Moment

@@ -1,8 +1,4 @@
-"""VLUE: retrieval, captions, NLVR2, questions and boxes, out of domain, and in domain, on the sets of the fine-tuning.
-
-VLUE's out-of-domain sets use images of MaRVL; its in-domain ones are COCO, NLVR2, VQA 2.0 and RefCOCO+. One function
-reads a file to the records of its task. Ids are strings; a row without an id is known by its number, from 0.
-"""
+"""Readers of published sets of other tasks than pairs: VLUE, NLVR2, VQA, RefCOCO+, COLA's labels, GEB+'s moments."""
 
 from __future__ import annotations
 
@@ -33,13 +29,22 @@ from tellapart.data.task_records import (
     Box,
     BoxSet,
     CaptionSet,
+    ImageLabel,
+    LabelSet,
+    Moment,
+    MomentSet,
     Question,
     QuestionSet,
     RetrievalSet,
     Statement,
     StatementSet,
 )
-from tellapart.errors import DataError
+from tellapart.errors import DataError, quote
+
+# VLUE: retrieval, captions, NLVR2, questions and boxes, out of domain, and in domain, on the sets of the fine-tuning.
+#
+# VLUE's out-of-domain sets use images of MaRVL; its in-domain ones are COCO, NLVR2, VQA 2.0 and RefCOCO+. One function
+# reads a file to the records of its task. Ids are strings; a row without an id is known by its number, from 0.
 
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -407,3 +412,96 @@ def load_refcoco(place: Locations, benchmark: Benchmark, *, splits: list[str]) -
     """Load the phrases of some splits of RefCOCO+."""
     refs, instances = (first_file(place, benchmark.name, file) for file in benchmark.files)
     return read_refcoco(refs, instances, *splits)
+
+
+# COLA's single objects: labels of an object with its attributes, and the images in which each is hard.
+
+
+def read_image_labels(path: Path, of: str) -> LabelSet:
+    """Read one of the three files; images are named by the last part of their addresses."""
+    content = read_json(path)
+    # README.md names the two parts, scripts/eval.py counts them.
+    parts = [content.get("labels"), content.get("data")] if isinstance(content, dict) else content
+    if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, list) and part for part in parts):
+        raise DataError(f"{path}: expected `labels` and `data`, two lists", path=path)
+    texts, rows = parts
+    for number, text in enumerate(texts):
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(f"{path}: label {number}: expected a text; got {quote(text)}", path=path, field="labels")
+    images, marks = zip(*(_read_marks(row, len(texts), path, number) for number, row in enumerate(rows)), strict=True)
+    labels = []
+    for column, text in enumerate(texts):
+        counted = tuple(place for place, (_, hard) in enumerate(marks) if hard[column])
+        true = tuple(bool(marks[place][0][column]) for place in counted)
+        if any(true):
+            labels.append(ImageLabel(str(column), text, counted, true))
+    return LabelSet(of, images, tuple(labels))
+
+
+def _read_marks(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[list[int], list[int]]]:
+    place = f"{path}: row {number}"
+    if not isinstance(row, list) or len(row) != 4:
+        raise DataError(f"{place}: expected an image, its objects, labels and hard marks; got {quote(row)}", path=path)
+    image, _, label, hard = row
+    file = PurePosixPath(image).name if isinstance(image, str) else ""
+    if not file:
+        raise field_fault(place, "image_file", "expected a path;", image)
+    for field, values in (("label", label), ("hard_list", hard)):
+        valid = isinstance(values, list) and all(type(value) is int and value in (0, 1) for value in values)
+        if not valid or len(values) != size:
+            raise field_fault(place, field, f"expected {size} marks, each 0 or 1")
+    return file, (label, hard)
+
+
+# GEB+'s annotation files: the moments of Kinetics videos at which something changes, captioned before and after.
+
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Boundary(AnnotationRow):
+    boundary_id: Filled
+    timestamp: Seconds
+    prev_timestamp: Seconds
+    next_timestamp: Seconds
+    label: Filled
+    subject: Filled
+    status_before: Filled
+    status_after: Filled
+    caption: Filled
+    action_of_cause: str | None
+
+
+def read_moments(path: Path) -> MomentSet:
+    """Read GEB+'s `val.json` or `test.json`: video -> its boundaries.
+
+    A boundary's id is its video's, a number and the annotator's letter. Boundaries that two annotators marked at the
+    same time stay two queries. `caption` must be made of the three parts in the same row.
+
+    Source: GEB+ (Wang et al. 2022), `datasets/annotations`, filtered version.
+    """
+    moments: dict[str, Moment] = {}
+    for video, rows in read_mapping(path).items():
+        if not isinstance(rows, list) or not rows:
+            raise DataError(f"{path}: video {video!r}: expected a list of boundaries")
+        for number, content in enumerate(rows):
+            moment = _make_moment(video, content, f"{path}: video {video!r}: row {number}")
+            if moment.id in moments:
+                raise DataError(f"{path}: video {video!r}: row {number}: field 'boundary_id': {moment.id} is repeated")
+            moments[moment.id] = moment
+    return MomentSet(path.stem, tuple(moments.values()))
+
+
+def _make_moment(video: str, content: object, place: str) -> Moment:
+    row = check_row(_Boundary, content, place)
+    if not row.boundary_id.startswith(f"{video}_"):
+        raise field_fault(place, "boundary_id", f"{row.boundary_id!r} is not of this video")
+    if not row.prev_timestamp <= row.timestamp <= row.next_timestamp:
+        between = f"{row.prev_timestamp} and {row.next_timestamp}"
+        fault = f"{row.timestamp} does not lie between the boundaries before and after it, {between}"
+        raise field_fault(place, "timestamp", fault)
+    parts = f"Subject: {row.subject} //Status_Before: {row.status_before} //Status_After: {row.status_after}"
+    if row.caption != parts:
+        raise field_fault(place, "caption", f"{quote(row.caption)} is not made of subject, before and after")
+    texts = (row.subject, row.status_before, row.status_after)
+    return Moment(row.boundary_id, video, float(row.timestamp), *texts, row.label, float(row.next_timestamp))
