@@ -19,17 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from annotation_formats import (
-    COUNTERFACTUALS,
-    FORMATS,
-    GROOVES,
-    Content,
-    Format,
-    answers,
-    encoded,
-    pairs,
-    retrieval,
-)
+from annotation_formats import COUNTERFACTUALS, FORMATS, GROOVES, Content, Format, answers, encoded, pairs, retrieval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -194,13 +194,7 @@ def test_editreward_bench_asks_which_edit_people_prefer(tmp_path: Path) -> None:
     }
     expected = {"preference_accuracy": (4, 1), "preference_accuracy_untied": (3, 1), "preference_group": (1, 1)}
     assert (
-        found == expected
-        and one.task == "preference"
-        and one.official
-        == (
-            "preference_accuracy",
-            "preference_group",
-        )
+        found == expected and one.task == "preference" and one.official == ("preference_accuracy", "preference_group")
     )
 
 

@@ -198,10 +198,7 @@ GIVEN = {
         (lambda q, a: a["annotations"][0].update(question_id=8), ("question_id", "8")),
         (lambda q, a: a["annotations"][0].update(image_id=7), ("question_id", "9", "'image_id'", "7", "42")),
         (lambda q, a: a["annotations"][0]["answers"].clear(), ("0", "'answers'")),
-        (
-            lambda q, a: q["questions"].append(q["questions"][0]),
-            ("1", "'question_id'", "9", "0"),
-        ),
+        (lambda q, a: q["questions"].append(q["questions"][0]), ("1", "'question_id'", "9", "0")),
     ],
 )
 def test_files_of_vqa2_that_do_not_fit_raise(
@@ -220,16 +217,8 @@ def test_files_of_vqa2_that_do_not_fit_raise(
         (read_retrieval, {**CAPTION, "captions": ["x"]}, ("1", "'captions'")),
         (read_captions, {**CAPTION, "image_id": "0"}, ("1", "'image_id'", "0", "0")),
         (read_captions, {**CAPTION, "image_id": True}, ("1", "'image_id'", "True")),
-        (
-            read_statements,
-            {**STATEMENT, "label": "true"},
-            ("1", "'label'", "input", "'True'", "'False'", "'true'"),
-        ),
-        (
-            read_statements,
-            {**STATEMENT, "images": ["a.jpg"]},
-            ("1", "'images'", "2"),
-        ),
+        (read_statements, {**STATEMENT, "label": "true"}, ("1", "'label'", "input", "'True'", "'False'", "'true'")),
+        (read_statements, {**STATEMENT, "images": ["a.jpg"]}, ("1", "'images'", "2")),
         (read_questions, QUESTION, ("1", "'question_id'", "5", "0")),
         (read_boxes, {**BOX, "bbox": [1, 2, 0, 4]}, ("1", "'bbox'")),
         (read_boxes, {**BOX, "width": 0}, ("1", "'width'", "input", "0")),
@@ -536,10 +525,7 @@ def test_a_perfect_model_is_held_back_only_by_the_frames() -> None:
     [
         ({"boundary_id": "xxxxxxxxxxx_0A"}, ("0", "'boundary_id'", "'xxxxxxxxxxx_0A'")),
         ({"timestamp": -1.0}, ("0", "'timestamp'", "input", "0")),
-        (
-            {"timestamp": 9.9},
-            ("'timestamp'", "9.9", "0.0", "9.5"),
-        ),
+        ({"timestamp": 9.9}, ("'timestamp'", "9.9", "0.0", "9.5")),
         ({"subject": "a woman"}, ("0", "'caption'")),
         ({"extra": 1}, ("0", "'extra'")),
     ],

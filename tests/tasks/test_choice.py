@@ -321,13 +321,7 @@ def test_every_item_is_asked_in_both_orders(questions: list[dict]) -> None:
     ids=["right", "repeats the list", "wrong", "cannot be read"],
 )
 def test_answers_come_to_what_they_must(
-    command,
-    questions: list[dict],
-    said: dict[str, str],
-    both: float,
-    bias: float,
-    followed: float,
-    unparseable: float,
+    command, questions: list[dict], said: dict[str, str], both: float, bias: float, followed: float, unparseable: float
 ) -> None:
     fill(questions, said)
     found = metrics(command)

@@ -156,20 +156,12 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
     neutral = np.where(scores == 0.5, 0.5, right)
     sides = ["accepted" if flag else "rejected" for flag in shows.tolist()]
     measured = [
-        Units(
-            "sentence with an image",
-            first_units,
-            (value_of("decision_acc", right, neutral=neutral, groups=sides),),
-        )
+        Units("sentence with an image", first_units, (value_of("decision_acc", right, neutral=neutral, groups=sides),))
     ]
     for metric, mask in (("accepted_images", shows), ("rejected_images", np.logical_not(shows))):
         subset = tuple(first_units[row] for row in np.flatnonzero(mask))
         measured.append(
-            Units(
-                metric.replace("_", " "),
-                subset,
-                (value_of(metric, right[mask], neutral=neutral[mask]),),
-            )
+            Units(metric.replace("_", " "), subset, (value_of(metric, right[mask], neutral=neutral[mask]),))
         )
     return tuple(measured)
 

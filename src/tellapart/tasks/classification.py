@@ -116,10 +116,7 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
     depths = [("top1_accuracy", 1), *([("top5_accuracy", 5)] if size > 5 and classified.scored else [])]
     per_picture = tuple(
         value_of(
-            metric,
-            ranks.recall(k),
-            neutral=ranks.tie_neutral_recall(k) if classified.scored else None,
-            chance=k / size,
+            metric, ranks.recall(k), neutral=ranks.tie_neutral_recall(k) if classified.scored else None, chance=k / size
         )
         for metric, k in depths
     )
@@ -146,10 +143,7 @@ def _make_units(records: ClassificationSet, classified: Classified) -> Iterator[
     for picture, first in zip(records.pictures, classified.placed.first.tolist(), strict=True):
         label = records.classes[picture.label]
         yield unit_of(
-            picture,
-            tags={"class": label},
-            output=records.classes[first] if first >= 0 else "(none alone)",
-            gold=label,
+            picture, tags={"class": label}, output=records.classes[first] if first >= 0 else "(none alone)", gold=label
         )
 
 

@@ -269,9 +269,4 @@ def _note_tolerance(records: PreferenceSet, predictions: Scored) -> tuple[str, .
     return (f"preference_accuracy: scores that differ by {epsilon:.4g} or less are tied, fitted to these pairs",)
 
 
-PREFERENCE = Task(
-    **facts_of("preference"),
-    **of_texts(2),
-    measure=measure_preferences,
-    notes=_note_tolerance,
-)
+PREFERENCE = Task(**facts_of("preference"), **of_texts(2), measure=measure_preferences, notes=_note_tolerance)

@@ -51,11 +51,7 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | str |
         "statement",
         tuple(
             unit_of(
-                row,
-                cluster=row.sentence,
-                images=(row.left, row.right),
-                output=predicted,
-                gold=str(row.label).lower(),
+                row, cluster=row.sentence, images=(row.left, row.right), output=predicted, gold=str(row.label).lower()
             )
             for row, predicted in zip(rows, predictions, strict=True)
         ),

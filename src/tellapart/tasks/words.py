@@ -327,10 +327,7 @@ def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") ->
 
 
 def _make_groups(
-    units: Sequence[Unit],
-    noun: str,
-    groups: Sequence[Sequence[int]],
-    right: Sequence[tuple[str, NDArray[np.float64]]],
+    units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], right: Sequence[tuple[str, NDArray[np.float64]]]
 ) -> Units:
     chance = float(np.mean([0.5 ** len(group) for group in groups]))
     values = tuple(value_of(metric, group_accuracy(flags, groups), chance=chance) for metric, flags in right)
