@@ -15,7 +15,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.benchmark import Benchmark, own_benchmark
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.locations import FolderImages, Locations, first_file
 from tellapart.data.images import IMAGE_SUFFIXES
@@ -101,15 +101,13 @@ def class_folder_benchmark(name: str, place: Locations | None = None) -> Benchma
     root = Path(name.removeprefix(CLASSES)).expanduser()
     name = f"{CLASSES}{root.resolve().name}"
     records = read_class_folders(root, name, {}, _TEMPLATES)
-    return Benchmark(
-        name=name,
-        own=root.resolve(),
-        title=f"folders of classes: {root.resolve().name}",
-        items=len(records.pictures),
+    return own_benchmark(
+        name,
+        root,
+        records,
         task="classification",
-        source=str(root),
+        title=f"folders of classes: {root.resolve().name}",
         cluster="the image",
-        load=lambda _place: records,
         pictures=lambda place: FolderImages(root, outside=place.outside),
         place=Locations(images=root, outside=place is not None and place.outside),
     )

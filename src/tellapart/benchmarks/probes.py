@@ -141,16 +141,4 @@ def probe_benchmark(pairs: Benchmark, probe: str) -> Benchmark:
     load = cache(lambda place: change(pairs.load(place)))
     # Only the blank picture lies in no file of the set's.
     pictures = (lambda _place: lambda _reference: _blank_picture()) if probe == "blank" else pairs.pictures
-    return replace(
-        pairs,
-        name=f"{probe}:{pairs.name}",
-        title=f"{pairs.title}; {words}",
-        rows="",
-        official=(),
-        tie_rule="wrong",
-        authors="",
-        load=load,
-        pictures=pictures,
-        known=None,
-        paper=None,
-    )
+    return pairs.derived(f"{probe}:", words, load=load, pictures=pictures)
