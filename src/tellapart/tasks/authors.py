@@ -23,7 +23,7 @@ from tellapart.metrics.metric import ANY_KIND
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.ties import TieRule, break_ties, tie_neutral_by_enumeration
-from tellapart.tasks.registry import facts_of
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.task import Unit, Units, value_of
 
 AUTHORS_METRICS = facts_of("authors")["metrics"]

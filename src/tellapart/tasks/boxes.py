@@ -11,8 +11,8 @@ from tellapart.metrics.boxes import box_accuracy, intersection_over_union
 from tellapart.models.generative.answers_grammar import Corners
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import box, read_for
-from tellapart.tasks.registry import facts_of, hiding_of
 from tellapart.tasks.running import ask, compute_batches
 from tellapart.tasks.task import Hiding, Session, Task, Units, to_fill, units_of, value_of
 

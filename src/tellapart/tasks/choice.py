@@ -25,8 +25,8 @@ from tellapart.metrics.order_bias import order_bias
 from tellapart.models.generative.answers_grammar import parse_pairing
 from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders
 from tellapart.models.generative.readings import Answerer
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
-from tellapart.tasks.registry import facts_of, hiding_of
 from tellapart.tasks.running import ask, describe_unread, read_answers
 from tellapart.tasks.task import Hiding, Session, Task, Units, unit_of, value_of
 

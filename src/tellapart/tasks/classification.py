@@ -20,8 +20,8 @@ from tellapart.metrics.retrieval import Ranks, cosines
 from tellapart.models.protocols import DualEncoder, KeyReader, Model, Vectors
 from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import number_names, read_predictions, read_table, text
-from tellapart.tasks.registry import facts_of
 from tellapart.tasks.running import describe_unread, encode, score_items, similarity_table
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, unit_of, value_of
 

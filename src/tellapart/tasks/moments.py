@@ -25,8 +25,8 @@ from tellapart.metrics.moments import (
 )
 from tellapart.metrics.per_item import mean
 from tellapart.models.protocols import Model
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import finite_numbers, read_by_id
-from tellapart.tasks.registry import facts_of
 from tellapart.tasks.running import score_items
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 

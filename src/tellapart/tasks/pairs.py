@@ -31,7 +31,7 @@ from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
-from tellapart.tasks.registry import facts_of
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.running import read_scored, score_pairs
 from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of, value_of
 

@@ -28,8 +28,8 @@ from tellapart.metrics.ratings import (
 )
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import finite_numbers, read_by_id
-from tellapart.tasks.registry import facts_of
 from tellapart.tasks.running import of_texts, score_items
 from tellapart.tasks.task import Session, Task, Unit, Units, join_units, scored_by, unit_of, value_of
 

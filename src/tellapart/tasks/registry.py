@@ -1,54 +1,19 @@
-"""All tasks by name, their facts, their metrics, and the headline metrics of a benchmark."""
+"""All tasks by name, their metrics, and the headline metrics of a benchmark."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tellapart.catalog import Entries, Late
 from tellapart.errors import DataError
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import METRICS as SCORE_METRICS
+from tellapart.tasks.declared import DECLARED, HEADLINES
 
 if TYPE_CHECKING:
     from tellapart.tasks.task import Hiding, Task
-
-
-def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
-
-
-_TABLES = tomllib.loads(Path(__file__).with_name("tasks.toml").read_text(encoding="utf-8"))
-
-DECLARED: Mapping[str, Metric] = MappingProxyType(
-    {
-        row["name"]: Metric(**{key: _as_tuples(value) for key, value in row.items()})
-        for table in _TABLES.values()
-        for row in table.get("metrics", ())
-    }
-)
-"""Name -> metric of a task, but those of minimal pairs."""
-
-HEADLINES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
-    {task: _as_tuples(table["headlines"]) for task, table in _TABLES.items() if "headlines" in table}
-)
-"""Task -> its rows of headline metrics, as `Task.headlines` has them."""
-
-
-def facts_of(task: str) -> dict[str, Any]:
-    """Return the facts of a task that ships, as `Task` takes them."""
-    facts = {key: _as_tuples(value) for key, value in _TABLES[task].items() if key != "hiding"}
-    metrics = tuple(DECLARED[row["name"]] for row in facts.get("metrics", ()))
-    return {"name": task, "output": "scores"} | facts | {"metrics": metrics}
-
-
-def hiding_of(task: str) -> dict[str, Any]:
-    """Return what a board says of a task's hidden records: images, sources, metrics, and the prediction to send."""
-    return {key: _as_tuples(value) for key, value in _TABLES[task]["hiding"].items()}
 
 
 def _read_task(name: str, declared: object) -> Task:

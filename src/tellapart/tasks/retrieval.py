@@ -25,8 +25,8 @@ from tellapart.metrics.retrieval import (
     unavoidable_misses,
 )
 from tellapart.models.protocols import DualEncoder, Model
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import read_matrix, read_table
-from tellapart.tasks.registry import facts_of
 from tellapart.tasks.running import encode, score_items, similarity_table
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 

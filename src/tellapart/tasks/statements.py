@@ -16,8 +16,8 @@ from tellapart.metrics.answers import group_accuracy, label_accuracy
 from tellapart.models.generative.answers_grammar import parse_verdict
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels, TwoImageClassifier
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import label, read_for
-from tellapart.tasks.registry import facts_of, hiding_of
 from tellapart.tasks.running import ask, compute_batches, describe_unread
 from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, to_fill, unit_of, value_of
 

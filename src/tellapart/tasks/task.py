@@ -26,7 +26,7 @@ from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, Pixels, TextScorer
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.tasks.registry import DECLARED
+from tellapart.tasks.declared import DECLARED
 
 
 def image_of(rows: Sequence[Any]) -> list[str]:

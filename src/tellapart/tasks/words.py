@@ -44,8 +44,8 @@ from tellapart.metrics.yes_no import (
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import AnswerChooser, Pixels
 from tellapart.stats.interval import Reduce
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import text
-from tellapart.tasks.registry import facts_of, hiding_of
 from tellapart.tasks.running import ask, compute_batches, count_empty, describe_unread, read_answers
 from tellapart.tasks.task import (
     Hiding,
