@@ -58,12 +58,7 @@ class Counterfactual:
 
 
 def replace_word(text: str, words: Sequence[Word], index: int, new: str, wording: Literal["kept", "rejoined"]) -> str:
-    """Return a caption with one of its words replaced; `wording` is as in `CaptionOptions`.
-
-    >>> words = [Word("They", "PRP", 0, 4), Word("'ll", "MD", 4, 7), Word("race", "NN", 8, 12), Word(".", ".", 12, 13)]
-    >>> [replace_word("They'll race.", words, 2, "run", wording) for wording in ("kept", "rejoined")]
-    ["They'll run.", "They 'll run."]
-    """
+    """Return a caption with one of its words replaced; `wording` is as in `CaptionOptions`."""
     if wording == "kept":
         word = words[index]
         # At a sentence's start the new word begins as the old one does; a model may know small letters only.

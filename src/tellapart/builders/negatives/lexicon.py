@@ -32,29 +32,17 @@ _AMERICAN = frozenset(_with_plurals({word: word for word in {*_BRITISH.values()}
 
 
 def to_lexical(word: str) -> str:
-    """Return a lower-case word in the one spelling that words are compared in; parts between hyphens are words.
-
-    >>> [to_lexical(word) for word in ("grey", "doughnuts", "grey-haired", "dog")]
-    ['gray', 'donuts', 'gray-haired', 'dog']
-    """
+    """Return a lower-case word in the one spelling that words are compared in; parts between hyphens are words."""
     return "-".join(_TO_LEXICAL.get(part, part) for part in word.split("-"))
 
 
 def to_british(word: str) -> str:
-    """Return a lower-case word of the lexicon in British spelling.
-
-    >>> to_british("gray"), to_british("airplanes"), to_british("dog")
-    ('grey', 'aeroplanes', 'dog')
-    """
+    """Return a lower-case word of the lexicon in British spelling."""
     return _TO_BRITISH.get(word, word)
 
 
 def prefers_british(words: Iterable[str]) -> bool | None:
-    """Return whether lower-case words have more British than American spellings; None if they have as many.
-
-    >>> prefers_british(["a", "grey", "cat"]), prefers_british(["gray"]), prefers_british(["a", "cat"])
-    (True, False, None)
-    """
+    """Return whether lower-case words have more British than American spellings; None if they have as many."""
     ours = theirs = 0
     for word in words:
         ours += word in _FROM_BRITISH
@@ -69,9 +57,6 @@ def words(text: str) -> list[str]:
     """Return a text's words in lower case, without signs; "an" is "a", for the word after it decides between them.
 
     The letters after an apostrophe are a word: the owner in "a man's hat" can then be compared with a man.
-
-    >>> words("An old man's well-worn hat, on a hook.")
-    ['a', 'old', 'man', "'s", 'well-worn', 'hat', 'on', 'a', 'hook']
     """
     return ["a" if word == "an" else word for word in _WORD.findall(text.lower())]
 
@@ -82,9 +67,6 @@ def uniform(text: str) -> str:
     A true caption written by many hands and a false one written by one machine differ in this; a blind model sees it.
 
     Source: BiVLC writes all captions in this form before they are compared.
-
-    >>> uniform(" two dogs  on a bed"), uniform("Is it a dog?")
-    ('Two dogs on a bed.', 'Is it a dog?')
     """
     plain = " ".join(text.split())
     ended = plain if plain.endswith((".", "!", "?")) else plain.rstrip(",;: ") + "."
@@ -129,20 +111,12 @@ _NO_VERBS = _words_under("no_verbs")
 
 
 def plural(noun: str) -> str:
-    """Return the plural of one of `OBJECTS`.
-
-    >>> [plural(noun) for noun in ("cat", "bus", "man", "bench")]
-    ['cats', 'buses', 'men', 'benches']
-    """
+    """Return the plural of one of `OBJECTS`."""
     return _WORDS["plurals"].get(noun) or noun + ("es" if noun.endswith(("s", "ch", "sh")) else "s")
 
 
 def singular(word: str) -> str:
-    """Return the singular of a noun in lower case; the endings decide on a word that this lexicon does not know.
-
-    >>> [singular(word) for word in ("cats", "buses", "men", "women", "berries", "grass", "dog")]
-    ['cat', 'bus', 'man', 'woman', 'berry', 'grass', 'dog']
-    """
+    """Return the singular of a noun in lower case; the endings decide on a word that this lexicon does not know."""
     singular_noun = _map_singulars().get(word)
     if singular_noun is not None:
         return singular_noun
@@ -161,20 +135,12 @@ def _map_singulars() -> Mapping[str, str]:
 
 
 def function_words() -> frozenset[str]:
-    """Return the words that name no thing and no property: articles, numbers, prepositions, pronouns and their like.
-
-    >>> {"the", "with", "and"} <= function_words(), "dog" in function_words()
-    (True, False)
-    """
+    """Return the words that name no thing and no property: articles, numbers, prepositions, pronouns and their like."""
     return _FUNCTION
 
 
 def article(word: str) -> str:
-    """Return the indefinite article before one of this lexicon's words.
-
-    >>> article("umbrella"), article("dog")
-    ('an', 'a')
-    """
+    """Return the indefinite article before one of this lexicon's words."""
     return "an" if word[0] in "aeiou" else "a"
 
 
@@ -182,9 +148,6 @@ def follows_noun(word: str | None, *, preposition: bool = False) -> bool:
     """Return whether a lower-case word after a noun shows that the noun phrase ends there; None is the caption's end.
 
     With `preposition`, only a preposition counts.
-
-    >>> follows_noun("on"), follows_noun("riding"), follows_noun("house"), follows_noun(None)
-    (True, True, False, True)
     """
     if preposition:
         return word in _PREPOSITIONS

@@ -335,24 +335,14 @@ _NEEDS: Mapping[str, str] = MappingProxyType(
 
 
 def rewrites(text: str, kind: str, *, british: bool = False) -> list[Rewrite]:
-    """Return every false caption that the rules of one kind make of a true one, in a fixed order, none twice.
-
-    >>> [each.text for each in rewrites("A dog sitting on a red couch.", "swap_obj")]
-    ['A couch sitting on a red dog.']
-    >>> [each.change for each in rewrites("A dog sitting on a red couch.", "replace_rel")]
-    ['sitting -> standing', 'sitting -> lying']
-    """
+    """Return every false caption that the rules of one kind make of a true one, in a fixed order, none twice."""
     steps = _RULES[kind](_read_caption(text, british=british))
     by_text = {step.text: step for step in steps if isinstance(step, Rewrite) and step.text != text}
     return list(by_text.values())
 
 
 def explain_none(text: str, kind: str) -> str:
-    """Return why `rewrites` is empty for a caption: the nearest case, and the need of the kind's rule.
-
-    >>> explain_none("A dog on a couch in the centre of a room", "add_obj")
-    "it ends in another word; needs a known object after 'a' or 'an' at the end (... on a bed)"
-    """
+    """Return why `rewrites` is empty for a caption: the nearest case, and the need of the kind's rule."""
     unmet = [step for step in _RULES[kind](_read_caption(text)) if isinstance(step, _Unmet)]
     return f"{max(unmet).what}; needs {_NEEDS[kind]}"
 

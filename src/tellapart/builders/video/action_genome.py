@@ -44,15 +44,6 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectIn
     """Return video -> object class -> the frames that show it with all three relations, by number.
 
     Objects with `visible: False`, whose relations are null, and objects that lack a relation are passed over.
-
-    >>> import json, tempfile
-    >>> row = {"class": "cup", "visible": True, "bbox": [1, 2, 10, 20], "attention_relationship": ["looking_at"]}
-    >>> row |= {"spatial_relationship": ["in_front_of"], "contacting_relationship": ["holding"]}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "graphs.json"
-    ...     _ = path.write_text(json.dumps({"50N4E.mp4/000682.png": [row]}))
-    ...     read_scene_graphs(path)["50N4E.mp4"]["cup"][0].box
-    (1.0, 2.0, 11.0, 22.0)
     """
     graphs: dict[str, dict[str, dict[int, ObjectInFrame]]] = defaultdict(lambda: defaultdict(dict))
     for name, objects in _read_frames(path).items():
@@ -162,11 +153,7 @@ class Sentence:
     labels: Mapping[str, str]
 
     def holds_for(self, relations: Relations) -> bool:
-        """Return whether every label of the sentence is annotated in another frame, given as its relations, too.
-
-        >>> Sentence("", {"spatial": "behind"}).holds_for({"spatial": ("behind", "above")})
-        True
-        """
+        """Return whether every label of the sentence is annotated in another frame, given as its relations, too."""
         return all(label in relations[kind] for kind, label in self.labels.items())
 
 
