@@ -191,7 +191,7 @@ def build(
     paths: Path | None = None,
 ) -> BuildResult:
     """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused."""
-    opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or _ignore_progress
+    opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or (lambda *_: None)
     candidates = _list_candidates(opened.builder, opened.recipe.builder)[:limit]
     if (out / "card.json").is_file():
         return _existing_set(out, opened, len(candidates))
@@ -379,7 +379,3 @@ def _existing_set(out: Path, opened: _OpenedRecipe, candidates: int) -> BuildRes
     if journal_of(out).exists():
         Journal(journal_of(out), opened.fingerprint).remove()
     return BuildResult(out, funnel, candidates)
-
-
-def _ignore_progress(_stage: str, _done: int, _total: int) -> None:
-    """Do nothing."""
