@@ -37,7 +37,9 @@ def __getattr__(name: str) -> Benchmark:
 def _read_by_code(table: dict[str, Any]) -> Benchmark:
     """Return the benchmark of a declaration that names functions."""
     code = {key: table.pop(key, None) for key in ("load", "read", "pictures", "known", "paper", "arguments", "hub")}
-    facts = {_RENAMED.get(key, key): tuple(fact) if isinstance(fact, list) else fact for key, fact in table.items()}
+    facts: dict[str, Any] = {
+        _RENAMED.get(key, key): tuple(fact) if isinstance(fact, list) else fact for key, fact in table.items()
+    }
     if hub := code["hub"]:
         facts["hub"] = Hub(**hub | {"files": tuple(hub["files"])})
     if code["known"]:

@@ -157,7 +157,8 @@ def read_by_id(
 
     `read` takes a record, its line and the line's place; ids stand under one of `names`.
     """
-    by_id, values = {record.id: record for record in records}, {}
+    by_id = {record.id: record for record in records}
+    values: dict[str, Any] = {}
     for place, _, row in read_rows(path, (".jsonl",), noun, error=ScoreError):
         id_ = read_id(row, place, names)
         if id_ in values:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import starmap
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +123,12 @@ def _read_file(path: Path, records: QuestionSet) -> list[str]:
 
 
 def _ask_questions(
-    model: Answerer, records: QuestionSet | BinaryQuestionSet, session: Session, *, prompt: str = "", longest: int = 32
+    model: Answerer,
+    records: QuestionSet | BinaryQuestionSet,
+    session: Session,
+    *,
+    prompt: Literal["vqa"] | None = None,
+    longest: int = 32,
 ) -> list[str]:
     """Ask every question by a prompt of this name, or as it is written."""
     rows = records.questions
