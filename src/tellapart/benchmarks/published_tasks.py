@@ -455,7 +455,6 @@ def _read_marks(row: Any, size: int, path: Path, number: int) -> tuple[str, tupl
 
 # GEB+'s annotation files: the moments of Kinetics videos at which something changes, captioned before and after.
 
-Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

@@ -211,9 +211,8 @@ class ActionGenome(VideoPairs):
     about: Mapping[str, JsonValue] = about_set("action-genome")
 
     def __init__(self, start: Start) -> None:
-        self._options: ActionGenome.Options = start.options
-        self._persons = [start.home / self._options.persons] if self._options.persons else []
-        super().__init__(start, start.home / self._options.annotations, *self._persons)
+        self._persons = [start.home / start.options.persons] if start.options.persons else []
+        super().__init__(start, *self._persons)
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from tellapart.benchmarks.published_tasks import read_moments
-from tellapart.builders.builder import Start, about_set
+from tellapart.builders.builder import about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.task_records import Moment
 
@@ -55,11 +55,10 @@ class GebPlus(VideoPairs):
 
     about: Mapping[str, JsonValue] = about_set("geb-plus")
 
-    def __init__(self, start: Start) -> None:
-        self._options: GebPlus.Options = start.options
+    @cached_property
+    def _motion(self) -> re.Pattern[str] | None:
         listed = "|".join(re.escape(word) for word in self._options.words)
-        self._motion = re.compile(rf"\b(?:{listed})\b", re.IGNORECASE) if listed else None
-        super().__init__(start, start.home / self._options.annotations)
+        return re.compile(rf"\b(?:{listed})\b", re.IGNORECASE) if listed else None
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from tellapart.builders.builder import Start, about_set
+from tellapart.builders.builder import about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs, differing_words
 from tellapart.data.images import check_reference
 from tellapart.data.rows import read_csv, read_jsonl
@@ -63,10 +63,7 @@ class TimestampedCaptions(VideoPairs):
 
     about: Mapping[str, JsonValue] = about_set("timestamped-captions")
 
-    def __init__(self, start: Start) -> None:
-        self._options: TimestampedCaptions.Options = start.options
-        self._seed = start.seed
-        super().__init__(start, start.home / self._options.captions)
+    file = "captions"
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:

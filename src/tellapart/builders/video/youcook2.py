@@ -49,9 +49,7 @@ class YouCook2(VideoPairs):
     about: Mapping[str, JsonValue] = about_set("youcook2")
 
     def __init__(self, start: Start) -> None:
-        self._options: YouCook2.Options = start.options
-        detector = face_detector(self._options, start.home)
-        super().__init__(start, start.home / self._options.annotations, detector=detector)
+        super().__init__(start, detector=face_detector(start.options, start.home))
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:
