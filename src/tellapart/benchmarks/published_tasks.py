@@ -262,8 +262,11 @@ def load_counterfactuals_retrieval(place: Locations, benchmark: Benchmark) -> Re
 
 def load_vqa2(place: Locations, benchmark: Benchmark) -> QuestionSet:
     """Load VQA 2.0's two files, or the one file that ALBEF and X-VLM join them to."""
+    joined = benchmark.files[0].rpartition("|")[2]
     questions, answers = (first_file(place, benchmark.name, pattern) for pattern in benchmark.files)
-    return read_questions(questions) if questions == answers else read_vqa2(questions, answers)
+    if joined in (questions.name, answers.name):
+        return read_questions(first_file(place, benchmark.name, joined))
+    return read_vqa2(questions, answers)
 
 
 _GOLD = "coco_karpathy_test_gt.json"
