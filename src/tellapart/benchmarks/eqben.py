@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, find_files
+from tellapart.benchmarks.minimal_pairs import PUBLISHED
 from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
@@ -22,15 +23,7 @@ from tellapart.errors import DataError, MetricError, quote
 from tellapart.metrics.per_item import mean
 
 #: Dataset, as annotations and paths name it -> the `subset` tag, and its number of quadruples.
-SUBSETS = {
-    "eqbenyoucook2": ("youcook2", 45_849),
-    "eqbengebc": ("gebc", 1_814),
-    "eqbenag": ("ag", 195_872),
-    "eqbenkubric_loc": ("kubric_location", 2_000),
-    "eqbenkubric_attr": ("kubric_attribute", 2_000),
-    "eqbenkubric_cnt": ("kubric_counting", 2_000),
-    "eqbensd": ("sd", 1_513),
-}
+SUBSETS: dict[str, tuple[str, int]] = {name: tuple(facts) for name, facts in PUBLISHED["eqben"]["subsets"].items()}
 
 #: Datasets whose frames come from videos: quadruples of one video are resampled together.
 _VIDEOS = {"eqbenyoucook2", "eqbengebc", "eqbenag"}
@@ -45,14 +38,6 @@ _CORNERS = {"c0i0": 0, "c1i0": 1, "c0i1": 2, "c1i1": 3}
 #: The rows of a quadruple, by their place in `[image][caption]`: number in the file, image and caption.
 _Corners = dict[int, tuple[int, Any, Any]]
 
-#: Column of Table 3 -> subsets that it averages.
-_COLUMNS = {
-    "Eq-YouCook2": ("youcook2",),
-    "Eq-GEBC": ("gebc",),
-    "Eq-AG": ("ag",),
-    "Eq-Kubric": ("kubric_location", "kubric_attribute", "kubric_counting"),
-    "Eq-SD": ("sd",),
-}
 _SCORES = {"text": "text_score", "image": "image_score", "group": "group_score"}
 
 
@@ -76,7 +61,7 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
         raise MetricError(f"EqBen's table needs all seven subsets; {', '.join(missing)} missing")
     row = {
         f"{column} {score}": 100 * float(mean([by_subset[subset][metric] for subset in subsets]))
-        for column, subsets in _COLUMNS.items()
+        for column, subsets in PUBLISHED["eqben"]["columns"].items()
         for score, metric in _SCORES.items()
     }
     return {**row, "Avg": paper_average(row)}

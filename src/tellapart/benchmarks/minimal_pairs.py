@@ -19,10 +19,13 @@ from tellapart.data.annotations import expect_count, make_item, read_list, read_
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
-from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.rows import read_csv, read_jsonl, read_toml
 from tellapart.data.task_records import ChoiceSet
 from tellapart.errors import DataError, quote
 from tellapart.metrics.per_item import mean
+
+#: The numbers of published files, and the columns of papers' tables.
+PUBLISHED = read_toml(Path(__file__).with_name("minimal_pairs.toml"))
 
 
 def _in_folder(name: str, items: Iterable[Item], place: Locations, *usual: str, **facts: Any) -> PairSet:
@@ -41,15 +44,7 @@ def _keyed_rows(path: Path, rows: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
 # SugarCrepe
 
 #: File -> its numbers of items: now and, if it differs, in older copies.
-SUBSETS = {
-    "add_att": (692,),
-    "add_obj": (2062,),
-    "replace_att": (788,),
-    "replace_obj": (1652,),
-    "replace_rel": (1406,),
-    "swap_att": (666,),
-    "swap_obj": (245, 246),
-}
+SUBSETS: dict[str, tuple[int, ...]] = {subset: tuple(counts) for subset, counts in PUBLISHED["subsets"].items()}
 
 
 def same_words(first: str, second: str) -> bool:
@@ -80,21 +75,9 @@ def _read_sugarcrepe(path: Path) -> Iterator[Item]:
         yield make_item(place, id=f"{path.stem}/{key}", images=(image,), texts=captions, tags=tags, cluster=image)
 
 
-#: Column of the paper's table -> subset.
-_COLUMNS = {
-    "REPLACE object": "replace_obj",
-    "REPLACE attribute": "replace_att",
-    "REPLACE relation": "replace_rel",
-    "SWAP object": "swap_obj",
-    "SWAP attribute": "swap_att",
-    "ADD object": "add_obj",
-    "ADD attribute": "add_att",
-}
-
-
 def sugarcrepe_table(by: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Return the seven accuracies; the authors' code averages nothing over them."""
-    return {column: 100 * by[subset]["choice_score"] for column, subset in _COLUMNS.items()}
+    return {column: 100 * by[subset]["choice_score"] for column, subset in PUBLISHED["columns"].items()}
 
 
 def load_sugarcrepe_choice(place: Locations, benchmark: Benchmark) -> ChoiceSet:
@@ -150,15 +133,7 @@ def outline_winoground() -> Outline:
 # BiVLC
 
 #: Type, subtype and number of items, in the published order.
-BLOCKS = (
-    ("add", "obj", 399),
-    ("add", "att", 76),
-    ("replace", "obj", 1200),
-    ("replace", "att", 437),
-    ("replace", "rel", 462),
-    ("swap", "obj", 81),
-    ("swap", "att", 278),
-)
+BLOCKS: tuple[tuple[str, str, int], ...] = tuple(map(tuple, PUBLISHED["blocks"]))  # type: ignore[arg-type]
 
 _TABLE = "BiVLC_*.csv"
 
@@ -229,19 +204,7 @@ def bivlc_table(by_type: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 # VALSE
 
 #: Instrument -> items in its file, and those that pass the annotators.
-INSTRUMENTS = {
-    "existence": (534, 505),
-    "plurals": (1000, 851),
-    "counting-hard": (1000, 868),
-    "counting-small-quant": (1000, 900),
-    "counting-adversarial": (756, 691),
-    "relations": (614, 535),
-    "action-replacement": (779, 648),
-    "actant-swap": (1042, 949),
-    "coreference-standard": (916, 708),
-    "coreference-hard": (141, 104),
-    "foil-it": (1000, 943),
-}
+INSTRUMENTS: dict[str, tuple[int, int]] = {name: tuple(counts) for name, counts in PUBLISHED["instruments"].items()}
 
 
 def load_valse(place: Locations, _benchmark: Benchmark) -> PairSet:
