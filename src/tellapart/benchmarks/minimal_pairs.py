@@ -133,7 +133,7 @@ def outline_winoground() -> Outline:
 # BiVLC
 
 #: Type, subtype and number of items, in the published order.
-BLOCKS: tuple[tuple[str, str, int], ...] = tuple(map(tuple, PUBLISHED["blocks"]))  # type: ignore[arg-type]
+BLOCKS: tuple[tuple[str, str, int], ...] = tuple(map(tuple, PUBLISHED["blocks"]))
 
 _TABLE = "BiVLC_*.csv"
 
