@@ -17,8 +17,8 @@ import numpy as np
 from reshape import FIELDS, ROWS
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.vlue import read_refcoco
-from tellapart.builders.recipe_file import open_filters, open_selections, read_recipe_file
+from tellapart.benchmarks.published_tasks import read_refcoco
+from tellapart.builders.recipe_file import open_tables, read_recipe_file
 from tellapart.catalog import load
 from tellapart.data.annotations import read_list
 from tellapart.data.images import pixel_hash
@@ -255,7 +255,8 @@ def _open_recipe(path: Path) -> Any:
     """Return a recipe with its builder's options, its filters and its selections, all with their defaults."""
     recipe, where = read_recipe_file(path), str(path)
     options = load("builder", recipe.builder).Options.model_validate(recipe.options)
-    return recipe.model_dump(exclude={"options"}), options, open_filters(recipe, where), open_selections(recipe, where)
+    tables = (("filter", recipe.filters), ("selection", recipe.selections))
+    return recipe.model_dump(exclude={"options"}), options, *(open_tables(kind, rows, where) for kind, rows in tables)
 
 
 def _records(folder: Path) -> dict[str, Door]:

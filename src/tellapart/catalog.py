@@ -131,22 +131,17 @@ def _list_targets(room: str, places: str, *, capitals: bool = True) -> Mapping[s
 BENCHMARKS = _list_targets(
     "tellapart.benchmarks",
     """
-    demo minimal_pairs:winoground eqben minimal_pairs:valse,sugarcrepe,bivlc,coco-counterfactuals aro.toml
-    sugarcrepe-pp.toml cola.toml
-    cola_objects:cola-objects-gqa,cola-objects-clevr,cola-objects-paco naturalbench.toml vsr.toml
-    minimal_pairs:whatsup-a,whatsup-b whatsup.toml mmvp-vlm.toml mmvp.toml naturalbench-retrieval.toml colorswap.toml
-    vismin.toml negbench.toml negbench-retrieval.toml spec.toml eqben-mini.toml svo-probes.toml vinoground.toml
+    demo winoground.toml eqben.toml valse.toml sugarcrepe.toml bivlc.toml coco-counterfactuals.toml aro.toml
+    sugarcrepe-pp.toml cola.toml cola-objects.toml naturalbench.toml vsr.toml whatsup-photographs.toml whatsup.toml
+    mmvp-vlm.toml mmvp.toml naturalbench-retrieval.toml colorswap.toml vismin.toml negbench.toml
+    negbench-retrieval.toml spec.toml eqben-mini.toml svo-probes.toml vinoground.toml
     vinoground-questions.toml camerabench.toml vitatecs.toml vilma.toml velociti.toml timeblind.toml
     hard-positives.toml tempcompass.toml marvl.toml mvp.toml bla.toml half-truths.toml ordering.toml crepe.toml
     vl-checklist.toml pope.toml hallusionbench.toml tifa.toml genai-bench.toml seetrue.toml
     urban1k.toml docci.toml dci.toml imageinwords.toml fg-ovd.toml vlms-are-biased.toml visualflip.toml geneval2.toml
-    editreward-bench.toml
-    minimal_pairs:sugarcrepe-choice
-    vlue:coco-counterfactuals-retrieval,coco-counterfactuals-test,coco-retrieval,flickr30k-retrieval
-    vlue:vlue-retrieval,vlue-nlvr2,nlvr2,nlvr2-dev,vlue-vqa,vqa2,vlue-grounding
-    vlue:refcoco+-test,refcoco+-testa,refcoco+-testb,refcoco+-val,vlue-captions,coco-captions
-    gebplus:gebc-val,gebc-test classification:demo-objects,cifar10,cifar100
-    classification:caltech101,food101,imagenet
+    editreward-bench.toml sugarcrepe-choice.toml coco-counterfactuals-retrieval.toml caption-retrieval.toml
+    vlue-retrieval.toml vlue-nlvr2.toml nlvr2.toml vlue-vqa.toml vqa2.toml vlue-grounding.toml refcoco.toml
+    vlue-captions.toml coco-captions.toml gebc.toml demo-objects.toml cifar.toml class-trees.toml
     """,
 )
 
@@ -210,8 +205,8 @@ TASKS = _list_targets(
     "tellapart.tasks",
     """
     pairs retrieval:distinct-retrieval,retrieval choice:choice,pairing ratings:ranking statements:nlvr2
-    questions:vqa,vqa2 yes_no pairs:true-texts,ordered-texts boxes:grounding captions moments classification labels
-    ratings preference open_answers:open
+    words:vqa,vqa2,yes-no pairs:true-texts,ordered-texts boxes:grounding words:captions moments classification
+    retrieval:labels ratings:ratings,preference words:open
     """,
 )
 

@@ -15,7 +15,13 @@ from facts import raises
 from tellapart.annotate.findings import human_rows
 from tellapart.annotate.study import read_answers, write_answers, write_rows
 from tellapart.annotate.surveys import Earlier, find_survey, usable
-from tellapart.benchmarks.vlue import read_boxes, read_captions, read_questions, read_retrieval, read_statements
+from tellapart.benchmarks.published_tasks import (
+    read_boxes,
+    read_captions,
+    read_questions,
+    read_retrieval,
+    read_statements,
+)
 from tellapart.errors import DataError
 
 CHOICES = [

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tellapart.benchmarks import eqben, minimal_pairs, vlue
+from tellapart.benchmarks import eqben, minimal_pairs, published_tasks
 from tellapart.benchmarks.find import find_benchmark, load_pairs
-from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.published_tasks import read_moments
 from tellapart.data.task_records import RetrievalSet
 from tellapart.tasks.choice import read_given_choices
 
@@ -143,7 +143,7 @@ def fields(one: Any) -> dict[str, Any]:
 
 
 def retrieval(path: Path) -> Content:
-    return _captioned(vlue.read_retrieval(path))
+    return _captioned(published_tasks.read_retrieval(path))
 
 
 def _captioned(found: RetrievalSet) -> Content:
@@ -154,12 +154,12 @@ def _captioned(found: RetrievalSet) -> Content:
 
 
 def captions(path: Path) -> Content:
-    found = vlue.read_captions(path)
+    found = published_tasks.read_captions(path)
     return Counter(zip(found.ids, found.images, found.references, strict=True))
 
 
 def vqa2(path: Path) -> Content:
-    return Counter(vlue.read_vqa2(path.with_name("q.json"), path.with_name("a.json")).questions)
+    return Counter(published_tasks.read_vqa2(path.with_name("q.json"), path.with_name("a.json")).questions)
 
 
 def answers(path: Path) -> Content:
@@ -322,15 +322,16 @@ FORMATS = {
     ),
     "vlue, statements": Format(
         "nlvr2.json", [{"sentence": f"It is {k}.", "images": [f"{k}a", f"{k}b"], "label": "False"} for k in range(3)],
-        lambda path: Counter(replace(one, id="") for one in vlue.read_statements(path).statements), counted=False,
+        lambda path: Counter(replace(one, id="") for one in published_tasks.read_statements(path).statements),
+        counted=False,
     ),
     "vlue, questions": Format(
         "vqa.json", [{"question_id": k, "question": "What?", "image": "a", "answer": "yes"} for k in range(3)],
-        lambda path: Counter(vlue.read_questions(path).questions), counted=False,
+        lambda path: Counter(published_tasks.read_questions(path).questions), counted=False,
     ),
     "vlue, boxes": Format(
         "boxes.json", [{**row, "height": 480, "width": 640, "dets": [[0, 0, 5, 5]]} for row in LOOKING],
-        lambda path: Counter(replace(one, id="") for one in vlue.read_boxes(path).boxes),
+        lambda path: Counter(replace(one, id="") for one in published_tasks.read_boxes(path).boxes),
         counted=False, optional=("dets",),
     ),
     "vqa 2.0, questions": Format(

@@ -1,17 +1,33 @@
-"""A benchmark by its name: built in, a folder of the user's own, or from another package."""
+"""Benchmarks: what a declaration says, where files are looked for, and probes."""
 
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import av
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from facts import raises
+import tellapart as ta
+from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark, load_pairs, set_name
+from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
+from tellapart.benchmarks.probes import PROBES, foreign, shuffle_words
 from tellapart.catalog import BENCHMARKS
-from tellapart.errors import DataError, UnknownNameError
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.diagnosis.probes import probe_rows
+from tellapart.errors import DataError, TellapartError, UnknownNameError
+from tellapart.records.samples import read_samples
+from tellapart.stats.paired import paired_difference
+
+# A benchmark by its name: built in, a folder of the user's own, or from another package.
 
 FIRST = [name for name in BENCHMARKS if find_benchmark(name).task == "pairs"]
 
@@ -97,3 +113,240 @@ def test_a_set_is_named_after_its_folder_however_that_is_written(tmp_path: Path,
     assert set_name("folder:.") == "folder:inner"
     assert set_name("pairing:folder:..") == "pairing:folder:mine"
     assert set_name("folder:inner#1f0c9a2e") == "folder:inner#1f0c9a2e"
+
+
+# Where files are found, whichever of the usual ways they are kept.
+
+
+def touch(*paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+
+
+def test_a_folder_of_the_benchmarks_name_comes_before_the_folder_itself(tmp_path: Path) -> None:
+    assert Locations(tmp_path).folder("valse") == tmp_path
+    (tmp_path / "valse").mkdir()
+    assert Locations(tmp_path).folder("valse") == tmp_path / "valse"
+    assert Locations(tmp_path).folder("eqben") == tmp_path
+
+
+@pytest.mark.parametrize("option", ["data", "images"])
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, option: str) -> None:
+    with raises(DataError, f"{option}", "folder"):
+        Locations(**{option: tmp_path / "gone"})
+
+
+def test_images_are_looked_for_where_they_are_said_to_be_else_beside_the_annotations(tmp_path: Path) -> None:
+    assert Locations(tmp_path).pictures("sugarcrepe", "val2017", "images") == tmp_path
+    touch(tmp_path / "images" / "1.jpg", tmp_path / "val2017" / "1.jpg", tmp_path / "other" / "sugarcrepe" / "1.jpg")
+    assert Locations(tmp_path).pictures("sugarcrepe", "val2017", "images") == tmp_path / "val2017"
+    assert Locations(tmp_path, tmp_path / "images").pictures("sugarcrepe", "val2017") == tmp_path / "images"
+    assert Locations(tmp_path, tmp_path / "other").pictures("sugarcrepe") == tmp_path / "other" / "sugarcrepe"
+
+
+def test_the_first_alternative_that_is_there_is_taken_in_order_of_names(tmp_path: Path) -> None:
+    touch(tmp_path / "data" / "b-1.json", tmp_path / "data" / "b-0.json", tmp_path / "c.json")
+    assert [path.name for path in find_files(tmp_path, "a.json|b-*.json|c.json")] == ["b-0.json", "b-1.json"]
+    assert find_files(tmp_path, "d.json") == []
+
+
+def test_what_is_missing_is_named_and_where_it_was_looked_for(tmp_path: Path) -> None:
+    touch(tmp_path / "add_att.json")
+    benchmark = find_benchmark("sugarcrepe", Locations(tmp_path))
+    assert "add_att.json" not in benchmark.missing()
+    with raises(DataError, "sugarcrepe", "add_obj.json", "https://github"):
+        benchmark.records()
+
+
+def test_an_image_is_found_one_folder_deeper_and_under_another_suffix(
+    tmp_path: Path, draw: Callable[..., bytes]
+) -> None:
+    touch(tmp_path / "coco" / "1.jpg", tmp_path / "2.png")
+    assert FolderImages(tmp_path)("1.jpg") == b"x"
+    assert FolderImages(tmp_path, suffixes=(".jpg",))("1.png") == b"x"
+    with raises(DataError, "'1.png'", "image"):
+        FolderImages(tmp_path)("1.png")
+
+
+@pytest.mark.parametrize("reference", ["../secret.png", "/etc/x.png", "https://a/b.png", "a.txt"])
+def test_a_hostile_reference_is_refused(tmp_path: Path, reference: str) -> None:
+    with pytest.raises(DataError):
+        FolderImages(tmp_path / "set")(reference)
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    touch(tmp_path / "secret.png")
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "a.png").symlink_to(tmp_path / "secret.png")
+    with raises(DataError, "pair", "folder"):
+        FolderImages(tmp_path / "set")("a.png")
+
+
+def test_an_archives_image_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "images.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", bytes(64_000_001))
+    with raises(DataError, "a.png", "images.zip", "64,000,000", "bytes"):
+        ZipImages(tmp_path / "images.zip")("a.png")
+
+
+@pytest.mark.parametrize("size", [(0, 5), (100_000, 100_000)])
+def test_a_crop_of_no_sensible_size_is_refused(draw: Callable[..., bytes], size: tuple[int, int]) -> None:
+    read = crop_images(lambda _reference: draw(0))
+    with raises(DataError, "a.png#0,0,", "pixels"):
+        read("a.png#0,0,{},{}".format(*size))
+
+
+def test_a_folder_that_is_none_is_one_error_of_every_command(command: Callable[..., Any]) -> None:
+    for arguments in (("ls", "benchmarks"), ("run", "-b", "valse"), ("export", "valse", "--to", "a.csv")):
+        ran = command(*arguments, "--data", "gone")
+        assert ran.code == 2
+        check_facts(ran.err, "error", "--data gone", "folder")
+
+
+def test_the_folder_may_be_named_by_the_environment(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path / "aro-relation" / "visual_genome_relation.json")
+    monkeypatch.setenv("TELLAPART_DATA", str(tmp_path))
+    rows = {row["name"]: row for row in command("ls", "benchmarks", "--json").json}
+    assert (rows["aro-relation"]["files"], rows["aro-attribution"]["files"]) == ("here", "with --data")
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "said"),
+    [
+        (["pairs.jsonl"], "mine", ("mine", "folder:mine")),
+        (["metadata.csv"], "mine", ("mine", "folder:mine")),
+        (["train/pairs.jsonl"], "mine", ("mine", "folder:mine/train")),
+        (["cat/1.png", "dog/2.JPG"], "mine", ("mine", "classes:mine")),
+        (["cat/1.png"], "mine", ("mine", "folder:PATH", "pairs.jsonl")),
+        (["cups.toml"], "mine", ("mine", "write mine/cups.toml")),
+        (["pairs.csv", "readme.txt"], "mine", ("mine", "write mine/pairs.csv")),
+        (["cups.csv", "cups.toml"], "mine", ("mine", "write mine/cups.toml")),
+        (["set.py"], "mine/set.py", ("mine/set.py", "mine/set.py:NAME")),
+        (["pairs.jsonl"], "pairing:mine", ("mine", "folder:mine", "after 'pairing:'")),
+        (["pairs.jsonl"], "mine/pairs.jsonl", ("mine/pairs.jsonl", "folder:mine")),
+        (["a.jsonl"], "mine/a.jsonl", ("mine/a.jsonl", "ranking:mine/a.jsonl")),
+        (["a.csv"], "mine/a.csv", ("mine/a.csv", "no pairs")),
+    ],
+)
+def test_a_path_without_its_prefix_is_answered_with_the_name_to_write(
+    command: Callable[..., Any], tmp_path: Path, files: list[str], name: str, said: tuple[str, ...]
+) -> None:
+    for file in files:
+        (tmp_path / "mine" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mine" / file).write_text('{"candidates": []}')
+    ran = command("run", "-m", "random", "-b", name)
+    assert (ran.code, ran.out) == (2, "")
+    check_facts(ran.err, "error", said)
+    assert ran.err.count("\n") == 1
+
+
+def test_a_name_of_the_catalogue_comes_before_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path / "demo" / "pairs.jsonl")
+    assert find_benchmark("demo").items == 400
+
+
+# Probes: a set without its pictures or its word order, and what is left of a score.
+
+
+@pytest.mark.parametrize("probe", ["blank", "foreign", "shuffled"])
+def test_a_probe_keeps_ids_clusters_and_tags(probe: str) -> None:
+    pairs, probed = (find_benchmark(name).records() for name in ("demo", f"{probe}:demo"))
+    for name in ("id", "cluster", "tags"):
+        assert [getattr(item, name) for item in pairs.items] == [getattr(item, name) for item in probed.items]
+    kept = {"blank": (False, True), "foreign": (False, True), "shuffled": (True, False)}[probe]
+    same = zip(pairs.items, probed.items, strict=True)
+    assert {(one.images == other.images, one.texts == other.texts) for one, other in same} == {kept}
+
+
+def test_blank_pictures_are_one_grey_picture() -> None:
+    probed = find_benchmark("blank:demo").records()
+    (reference,) = {image for item in probed.items for image in item.images}
+    assert np.unique(probed.pixels(reference).reshape(-1, 3), axis=0).tolist() == [[124, 116, 104]]
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=30).filter(lambda names: len({*names}) > 1))
+def test_foreign_pictures_are_of_another_cluster(clusters: list[int]) -> None:
+    items = tuple(
+        Item(id=str(k), images=(f"{k}.png",), texts=("a", "b"), cluster=str(name)) for k, name in enumerate(clusters)
+    )
+    of_image = {item.images[0]: item.cluster for item in items}
+    assert all(of_image[item.images[0]] != item.cluster for item in foreign(PairSet("s", items, Path())).items)
+
+
+@given(st.text())
+def test_shuffled_words_are_the_same_words(text: str) -> None:
+    assert sorted(shuffle_words(text).split()) == sorted(text.split())
+    assert shuffle_words(text) == shuffle_words(text)
+
+
+def test_what_is_left_is_paired_with_the_real_run(tmp_path: Path) -> None:
+    run = ta.evaluate("demo-encoder", ["demo", "shuffled:demo", "blank:demo"], limit=80, out=tmp_path)
+    rows = {(row.probe, row.metric): row for row in probe_rows(run.systems)}
+    real, left = (
+        [sample.outcomes["group_score"] for sample in read_samples(tmp_path, name)]
+        for name in ("demo", "shuffled:demo")
+    )
+    row = rows["shuffled", "group_score"]
+    expected = paired_difference(left, real, None, binary=True)
+    assert (row.n, row.real, row.left, row.difference) == (80, np.mean(real), np.mean(left), expected.value)
+    assert (row.low, row.high) == (expected.low, expected.high)
+    # One picture in the place of two ties.
+    assert row.difference < 0 and rows["blank", "image_score"].left == 0
+
+
+def _films(folder: Path) -> PairSet:
+    """Two items of a film each: frames that grow darker, with three seconds of time."""
+    for name in ("0.mp4", "1.mp4"):
+        with av.open(str(folder / name), "w") as container:
+            stream = container.add_stream("mpeg4", rate=10)
+            stream.width = stream.height = 32
+            for k in range(30):
+                picture = np.full((32, 32, 3), 240 - 8 * k, np.uint8)
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+            container.mux(stream.encode())
+    items = tuple(Item(id=str(k), images=(f"{k}.mp4",), texts=("brighter", "darker")) for k in range(2))
+    return PairSet("films", items, folder)
+
+
+def test_probes_of_videos_have_the_same_frames_in_another_order(tmp_path: Path) -> None:
+    films = _films(tmp_path)
+    orders = {probe: PROBES[probe][0](films) for probe in ("reversed", "jumbled", "still")}
+    shown = films.pixels("0.mp4").mean(axis=(1, 2, 3))
+    means = {probe: pairs.pixels("0.mp4").mean(axis=(1, 2, 3)) for probe, pairs in orders.items()}
+    assert (np.diff(shown) < 0).all()
+    assert means["reversed"].tolist() == shown[::-1].tolist()
+    assert sorted(means["jumbled"]) == sorted(shown) and means["jumbled"].tolist() != shown.tolist()
+    assert set(means["still"]) == {shown[0]}
+    # Vectors are stored by content, and frames in another order are other content.
+    assert len({pairs.content_key("0.mp4", b"") for pairs in (films, *orders.values())}) == 4
+    assert len({pairs.fingerprint() for pairs in (films, *orders.values())}) == 4
+
+
+def test_what_is_no_set_of_pairs_is_refused() -> None:
+    with raises(DataError, "blank:", "-b blank:demo"):
+        find_benchmark("blank:")
+    with raises(DataError, "blank:pope-random", "yes-no"):
+        find_benchmark("blank:pope-random")
+    with raises(TellapartError, "demos"):
+        find_benchmark("shuffled:demos")
+    with raises(DataError, "reversed:demo", "no videos"):
+        find_benchmark("reversed:demo").records()
+    alone = PairSet("s", (Item(id="a", images=("0.png",), texts=("a", "b"), cluster="c"),), Path())
+    with raises(DataError, "foreign:s", "one cluster"):
+        foreign(alone)
+
+
+def test_a_run_measures_probes_and_what_is_left(tmp_path: Path) -> None:
+    run = ta.evaluate("demo-encoder", "demo", limit=40, probe=["blank", "shuffled"], out=tmp_path)
+    assert run.benchmarks == ["demo", "blank:demo", "shuffled:demo"]
+    rows = run.to_json()["probes"]
+    assert {row["probe"] for row in rows} == {"blank", "shuffled"}
+    assert "what is left" in repr(run) or rows
+    with raises(TellapartError, "probe='blanc'", "'blank'"):
+        ta.evaluate("demo-encoder", "demo", probe="blanc")

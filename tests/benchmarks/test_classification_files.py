@@ -16,7 +16,7 @@ from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.classification import CifarFile, read_cifar, read_demo_objects
+from tellapart.benchmarks.classification import CifarFile, read_cifar
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
@@ -106,7 +106,7 @@ def test_own_names_and_prompts_lie_beside_the_file(tmp_path: Path) -> None:
     cifar(tmp_path / "test_batch.bin", [[0], [1]])
     (tmp_path / "classes.txt").write_text("b\ttwo words\na\tone\n")
     (tmp_path / "templates.txt").write_text("{}\n\nthe {}!\n")
-    records = read_cifar(tmp_path / "test_batch.bin", "mine", ("a", "b"))
+    records = read_cifar(tmp_path / "test_batch.bin", "mine", ("a", "b"), ("{}",))
     assert records.classes == ("one", "two words")
     assert records.templates == ("{}", "the {}!")
 
@@ -231,7 +231,7 @@ def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet:
 
 
 def test_the_embedded_classes_are_what_the_captions_count() -> None:
-    records = read_demo_objects()
+    records = bench("demo-objects").records()
     captions = {
         image: text for item in DEMO.records().items for image, text in zip(item.images, item.texts, strict=True)
     }

@@ -193,21 +193,12 @@ def without(row: dict[str, Any], field: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            lambda rows: [without(row, "private_info") for row in rows],
-            ("0", "'private_info'", "rows"),
-        ),
+        (lambda rows: [without(row, "private_info") for row in rows], ("0", "'private_info'", "rows")),
         (lambda rows: rows[:-1], ("19", "c1i1", "missing")),
         (lambda rows: [*rows, rows[5]], ("84", "c1i0", "17")),
         (lambda rows: [{**rows[0], "caption": "other"}, *rows[1:]], ("rows", "images", "captions")),
-        (
-            lambda rows: [rows[0] | {"private_info": {"dataset": "x"}}],
-            ("0", "'private_info'", "dataset"),
-        ),
-        (
-            lambda rows: [r for r in rows if r["private_info"]["sample_cnt"] < 20],
-            ("2", "3", "items"),
-        ),
+        (lambda rows: [rows[0] | {"private_info": {"dataset": "x"}}], ("0", "'private_info'", "dataset")),
+        (lambda rows: [r for r in rows if r["private_info"]["sample_cnt"] < 20], ("2", "3", "items")),
         (lambda rows: {"rows": rows}, ("object", "rows")),
     ],
 )
@@ -222,10 +213,7 @@ def test_a_flat_list_that_is_not_whole_is_refused(
     ("files", "said"),
     [
         ({"eqbensd": [quadruple("eqbensd", 0)]}, ("eqbensd.json", "1", "benchmark", "3")),
-        (
-            {"eqbenag": {"v": {"s": [{"image0": "a.png"}]}}},
-            ("eqbenag.json", "0", "v/s", "'caption0'"),
-        ),
+        ({"eqbenag": {"v": {"s": [{"image0": "a.png"}]}}}, ("eqbenag.json", "0", "v/s", "'caption0'")),
         ({"eqbensd": [[1]]}, ("eqbensd.json", "0", "object")),
         ({"a": [quadruple("eqbenx", 0)]}, ("0", "'image0'", "eqbenyoucook2")),
         ({"a": [], "b": []}, ("2", "JSON", "EqBen")),

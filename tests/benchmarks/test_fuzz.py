@@ -19,18 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from annotation_formats import (
-    COUNTERFACTUALS,
-    FORMATS,
-    GROOVES,
-    TABLE,
-    Content,
-    Format,
-    answers,
-    encoded,
-    pairs,
-    retrieval,
-)
+from annotation_formats import COUNTERFACTUALS, FORMATS, GROOVES, Content, Format, answers, encoded, pairs, retrieval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -57,8 +46,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         "INSTRUMENTS": dict.fromkeys(minimal_pairs.INSTRUMENTS, (3, 2)),
         "SUBSETS": dict.fromkeys(minimal_pairs.SUBSETS, (3,)),
         "BLOCKS": tuple((*block[:2], 1) for block in minimal_pairs.BLOCKS),
-        "BIVLC": replace(minimal_pairs.BIVLC, items=len(TABLE)),
-        "COCO_COUNTERFACTUALS": replace(minimal_pairs.COCO_COUNTERFACTUALS, items=len(COUNTERFACTUALS)),
+        "COUNTERFACTUALS": len(COUNTERFACTUALS),
     }
     for name, value in made.items():
         monkeypatch.setattr(minimal_pairs, name, value)

@@ -36,11 +36,7 @@ def write(tmp_path: Path) -> Write:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         rows = [
-            {
-                "id": f"{k}",
-                "images": [image(2 * k), image(2 * k + 1)],
-                "texts": [f"one cup {k}", f"two cups {k}"],
-            }
+            {"id": f"{k}", "images": [image(2 * k), image(2 * k + 1)], "texts": [f"one cup {k}", f"two cups {k}"]}
             for k in range(2)
         ]
         (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

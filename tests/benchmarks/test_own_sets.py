@@ -1,7 +1,9 @@
-"""A set of one's own, which a TOML file declares: its ten lines, and what is wrong with others."""
+"""Sets of the user: a TOML file of ten lines, and a table of pairs."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 from annotation_formats import encoded
+from PIL import Image
 
-from facts import raises
+import tellapart as ta
+from facts import check_facts, raises
+from tellapart.auditing.audit import Options, audit
+from tellapart.auditing.card import make_card, markdown
 from tellapart.benchmarks.find import find_benchmark, set_name
 from tellapart.benchmarks.locations import Locations
-from tellapart.errors import DataError, UnknownNameError
+from tellapart.benchmarks.pair_table import read_pair_table
+from tellapart.errors import DataError, RunError, TellapartWarning, UnknownNameError
+from tellapart.evaluation.verified import read_result
+from tellapart.report.image_sources import ImageSources
+
+# A set of one's own, which a TOML file declares: its ten lines, and what is wrong with others.
 
 #: The examples of the documents: pairs, and questions with two options.
 OWN, OWN_OPTIONS = (
@@ -98,6 +109,7 @@ def test_a_users_own_gallery_is_measured_both_ways(own: Path, command: Callable[
         ("[[item]]", "items = 4\n[[item]]", ("3", "benchmark", "4")),
         ("[[item]]", "rows = 2\n[[item]]", ("3", "2", "rows")),
         ("[[item]]", 'x = 1\n[[question]]', ("'x'", "key")),
+        ("[[item]]", 'load = "eqben:load_pairs"\n[[item]]', ("'load'", "key")),  # only a set that ships names code
         ('id = "{row}"', 'id = "same"', ("rows.jsonl:2", "id", "'same'", "rows.jsonl:1")),
         ('id = "{row}"', 'id = "{row}"\ntrue = 0', ("'true'", "2x2")),
     ],
@@ -177,3 +189,218 @@ def test_statements_about_two_images_are_declared(tmp_path: Path) -> None:
     lines.write_text(json.dumps(rows[0] | {"label": "perhaps"}))
     with raises(DataError, "rows.jsonl:1", "label", "perhaps"):
         find_benchmark(str(declared), Locations(tmp_path)).records()
+
+
+# Pairs in one file: any CSV, TSV, JSONL or parquet, its columns named, and what is wrong in it.
+
+COLUMNS = {"image_0": "left", "image_1": "right", "caption_0": "first", "caption_1": "second", "tag:kind": "what"}
+ROWS = [
+    {"left": f"{k}_0.png", "right": f"{k}_1.png", "first": f"{k} cups, red", "second": f"{k} bowls", "what": "swap"}
+    for k in range(4)
+]
+
+
+def draw(number: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (8, 8), (number * 20, 9, 9)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for k in range(4):
+        for side in (0, 1):
+            (folder / f"{k}_{side}.png").write_bytes(draw(2 * k + side))
+    return folder
+
+
+def write_table(folder: Path, name: str, rows: list[dict[str, str]]) -> Path:
+    mark = "\t" if ".tsv" in name else ","
+    text = {
+        True: "".join(json.dumps(row) + "\n" for row in rows),
+        False: "\n".join(mark.join(f'"{cell}"' for cell in row) for row in ([*rows[0]], *(r.values() for r in rows))),
+    }[".jsonl" in name]
+    data = text.encode()
+    (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return folder / name
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.jsonl", "p.csv.gz"])
+def test_a_table_is_measured_with_its_columns_named(tmp_path: Path, photos: Path, name: str) -> None:
+    path = write_table(tmp_path, name, ROWS)
+    typed = f"table:{path}" if "jsonl" in name else str(path)
+    ta.evaluate("oracle", typed, images=photos, columns=COLUMNS, out=tmp_path / "run")
+    record = read_result(tmp_path / "run").benchmarks[f"table:{name}"]
+    assert (record.shape, record.metrics["group_score"].value, list(record.by)) == ((2, 2), 1.0, ["kind"])
+    # Reports find the images again, though a record names no columns.
+    read = ImageSources.of(tmp_path / "run", read_result(tmp_path / "run"), f"table:{name}").reader()
+    assert read is not None and read("3_1.png") == draw(7)
+    assert set_name(typed) == f"table:{name}"
+
+
+def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path: Path, photos: Path) -> None:
+    ta.evaluate(
+        "oracle", str(write_table(tmp_path, "p.csv", ROWS)), images=photos, columns=COLUMNS, out=tmp_path / "run"
+    )
+    assert read_result(tmp_path / "run").run.columns == COLUMNS
+    assert set(ta.verify(tmp_path / "run")["state"]) == {"equal"}
+    write_table(tmp_path, "p.csv", [{**row, "first": "another"} for row in ROWS])
+    assert "different" in ta.verify(tmp_path / "run")["state"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "folder", "meant"),
+    [
+        ("Left Side/0_0.PNG", ".", "did you mean 'left side/0_0.png'"),
+        ("leftside/0_0.png", ".", "did you mean 'left side/0_0.png'"),
+        ("left side/0_0.png", "left side", "images={photos}"),
+        ("left side/o_0.png", ".", "name the folder"),
+        ("left side/9_9.png", ".", "name the folder"),
+        ("left sid/0_0.png", ".", "name the folder"),
+        ("left side/0-0.png", ".", "did you mean '0_0.png'"),
+    ],
+)
+def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(
+    tmp_path: Path, photos: Path, typed: str, folder: str, meant: str
+) -> None:
+    (photos / "left side").mkdir()
+    (photos / "left side" / "0_0.png").write_bytes(draw(0))
+    rows = [{"image": typed, "caption": "a cat", "foil": "a dog"}]
+    place = Locations(images=photos / folder)
+    with raises(DataError, "p.csv:2", typed, meant.format(photos=photos), field="image"):
+        read_pair_table(write_table(tmp_path, "p.csv", rows), place)
+
+
+def test_columns_without_a_table_are_refused_with_what_was_named(photos: Path) -> None:
+    with raises(RunError, "columns=", "table:FILE", str(photos)):
+        ta.evaluate("oracle", str(photos), columns=COLUMNS)
+
+
+def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path: Path, photos: Path) -> None:
+    pairs = ta.load_pairs(f"table:{write_table(photos, 'p.csv', ROWS)}", columns=COLUMNS)
+    ta.score(pairs, np.eye(2)[None].repeat(4, 0), out=tmp_path / "run")
+    read = ImageSources.of(tmp_path / "run", read_result(tmp_path / "run"), "table:p.csv").reader()
+    assert read is not None and read("3_1.png") == draw(7)
+
+
+def test_usual_names_need_no_option(tmp_path: Path, photos: Path) -> None:
+    rows = [{"filepath": "0_0.png", "caption": "a cat", "foil": "a dog", "note": "x"}]
+    pairs = find_benchmark(str(write_table(photos, "p.csv", rows))).records()
+    assert pairs.items[0].texts == ("a cat", "a dog")
+    assert (pairs.items[0].images, pairs.items[0].provenance) == (("0_0.png",), {"note": "x"})
+
+
+def test_parquet_holds_its_images(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    images = {side: [{"bytes": draw(2 * k + k * side), "path": None} for k in range(4)] for side in (0, 1)}
+    table = {"left": images[0], "right": images[1]} | {key: [row[key] for row in ROWS] for key in ("first", "second")}
+    parquet.write_table(pyarrow.table(table), tmp_path / "p.parquet")
+    columns = tuple((field, column) for field, column in COLUMNS.items() if field != "tag:kind")
+    pairs = find_benchmark(str(tmp_path / "p.parquet"), Locations(columns=columns)).records()
+    assert (pairs.shape, pairs.items[3].texts) == ((2, 2), ("3 cups, red", "3 bowls"))
+    assert pairs.read_bytes(pairs.items[3].images[1]) == draw(9)
+
+
+def test_wrong_columns_are_named_with_the_near_ones(tmp_path: Path, photos: Path) -> None:
+    path = write_table(photos, "p.csv", ROWS)
+    with raises(DataError, "p.csv:2", "'lefft'", "did you mean 'left'", field="image_0"):
+        ta.evaluate("oracle", str(path), columns={**COLUMNS, "image_0": "lefft"})
+    with raises(DataError, "'pictures'", "image_0", "tag:NAME"):
+        ta.evaluate("oracle", str(path), columns={"pictures": "left"})
+    with raises(RunError, "columns='image_0=left'", "mapping"):
+        ta.load_pairs(str(path), columns="image_0=left")  # type: ignore[arg-type]
+    with raises(DataError, "p.csv:2", "file_name", "left, right", "columns="):
+        ta.evaluate("oracle", str(path))
+    near = write_table(photos, "near.csv", [{"image_0": "0_0.png", "captoin_0": "a", "captoin_1": "b"}])
+    with raises(DataError, "near.csv:2", "'captoin_0'", "did you mean 'caption_0'", field="captoin_0"):
+        find_benchmark(str(near))
+    with raises(DataError, "p.csv:2", "'gone.png'", field="image_0"):
+        broken = write_table(photos, "p.csv", [{**ROWS[0], "left": "gone.png"}])
+        ta.evaluate("oracle", str(broken), columns=COLUMNS)
+    with raises(DataError, "p.csv:2", "columns={'image_0': 'left'}"):
+        ta.evaluate("oracle", str(path), columns={"left": "image_0"})
+    single = write_table(photos, "single.csv", [{"image": "0_0.png", "caption": "a", "negative": "b"}])
+    with raises(DataError, "single.csv", "'negative_caption'", "'negative'"):
+        ta.evaluate("oracle", str(single))
+    with raises(DataError, str(path), "table:"):
+        ta.evaluate("oracle", f"folder:{path}")
+    with raises(RunError, "columns=", "table:FILE"):
+        ta.evaluate("oracle", "demo", columns=COLUMNS)
+
+
+def test_a_field_takes_no_other_field_s_column_while_its_own_is_lost(tmp_path: Path, photos: Path) -> None:
+    rows = [{field: row[column] for field, column in COLUMNS.items()} for row in ROWS]
+    path = write_table(photos, "p.csv", rows)
+    with raises(DataError, "p.csv:2", "columns={'caption_0': 'caption_1'}", "'caption_0'"):
+        ta.load_pairs(f"table:{path}", columns={"caption_0": "caption_1"})
+    turned = ta.load_pairs(f"table:{path}", columns={"caption_0": "caption_1", "caption_1": "caption_0"})
+    assert [item.texts for item in turned.items] == [(row["caption_1"], row["caption_0"]) for row in rows]
+
+
+def test_rows_of_one_image_and_one_text_are_answered_with_the_columns_they_lack(tmp_path: Path, photos: Path) -> None:
+    rows = [{"left": row["left"], "first": row["first"], "remark": row["second"]} for row in ROWS]
+    path = write_table(tmp_path, "p.csv", rows)
+    with raises(DataError, "p.csv", "'negative_caption'", "'image_1'", "'remark'", "columns="):
+        ta.evaluate("oracle", str(path), images=photos, columns={"image": "left", "caption": "first"})
+
+
+def test_the_command_line_takes_columns(command, tmp_path: Path, photos: Path) -> None:
+    path = write_table(tmp_path, "p.csv", ROWS)
+    columns = ",".join(f"{field}={column}" for field, column in COLUMNS.items())
+    ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--columns", columns, "--out", "r", "--json")
+    assert ran.code == 0, ran.err
+    assert "table:p.csv" in ran.json["runs"][0]["benchmarks"]
+    ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--columns", "image_0", "--out", "r2")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "FIELD=COLUMN" in ran.err
+    ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--out", "r3")
+    assert "--columns image_0=COLUMN,image_1=COLUMN" in ran.err
+
+
+def test_a_card_next_to_a_table_is_the_sets_card(tmp_path: Path, photos: Path) -> None:
+    path = write_table(tmp_path, "p.csv", ROWS)
+    place = Locations(images=photos, columns=tuple(COLUMNS.items()))
+    without = read_pair_table(path, place)
+    (tmp_path / "card.json").write_text(json.dumps({"title": "Cups", "frames": 4, "datasheet": {"purpose": "To test"}}))
+    pairs = read_pair_table(path, place)
+    assert (without.card, pairs.card["title"], pairs.frames) == ({}, "Cups", 4)
+    card = markdown(make_card(pairs, audit(pairs, Options(pictures=False))))
+    check_facts(card, "# Cups", "To test")
+    (tmp_path / "card.json").write_text("[]")
+    with raises(DataError, "card.json"):
+        read_pair_table(path, place)
+
+
+def test_parquet_holds_bytes_alone_or_names_files_beside_it(tmp_path: Path, photos: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    texts = {"caption": ["a", "b"], "negative_caption": ["x", "y"]}
+    names = sorted(path.name for path in photos.iterdir() if path.suffix == ".png")[:2]
+    columns = {
+        "bytes": [(photos / name).read_bytes() for name in names],
+        "paths": [{"bytes": None, "path": name} for name in names],
+    }
+    for name, column in columns.items():
+        pa.parquet.write_table(pa.table({"image": column, **texts}), photos / f"{name}.parquet")
+    pixels = [read_pair_table(photos / f"{name}.parquet", Locations()) for name in columns]
+    first, second = ([pairs.pixels(item.images[0]) for item in pairs.items] for pairs in pixels)
+    assert all((one == other).all() for one, other in zip(first, second, strict=True))
+
+
+def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path: Path, photos: Path) -> None:
+    (name, *_) = sorted(path.name for path in photos.iterdir() if path.suffix == ".png")
+    rows = [{"image": name, "caption": "nan", "negative_caption": "a dog"}]
+    with pytest.warns(TellapartWarning, match=r"blank\.csv.*1 of its captions.*'nan'.*'row-1'"):
+        read_pair_table(write_table(photos, "blank.csv", rows), Locations())
+    with raises(DataError, "coded.csv:2", "'image'", "base64"):
+        read_pair_table(write_table(photos, "coded.csv", [{**rows[0], "image": "iVBORw0K" * 40}]), Locations())
+    (photos / "bare.csv").write_text(f"{name},a cat,a dog\n")
+    with raises(DataError, "bare.csv", "first line names the columns"):
+        read_pair_table(photos / "bare.csv", Locations())
+    (photos / "bare.csv").write_text(f"{name},a cat,a dog\n" * 2)
+    with raises(DataError, "bare.csv:2", name, "first line", "line above"):
+        read_pair_table(photos / "bare.csv", Locations())
+    with raises(DataError, "upper.csv:2", name.upper(), f"did you mean '{name}'"):
+        read_pair_table(write_table(photos, "upper.csv", [{**rows[0], "image": name.upper()}]), Locations())

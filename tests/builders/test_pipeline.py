@@ -22,7 +22,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.builders.builder import Made
 from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build, describe_kept
-from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
+from tellapart.builders.recipe_file import RecipeFile, open_builder, open_tables, read_recipe_file
 from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.catalog import BUILDERS, FILTERS, SELECTIONS, load
 from tellapart.cli.command import interruptible
@@ -521,7 +521,10 @@ def test_every_filter_and_selection_of_the_catalogue_is_one() -> None:
 def test_another_package_adds_a_filter_and_a_selection(tmp_path: Path) -> None:
     rules = {"filters": [{"name": "quiet"}], "selections": [{"name": "first", "count": 1}]}
     recipe = RecipeFile(name="few", builder="squares", **rules)
-    ((_, quiet),), ((_, first),) = open_filters(recipe, "r.toml"), open_selections(recipe, "r.toml")
+    ((_, quiet),), ((_, first),) = (
+        open_tables(kind, tables, "r.toml")
+        for kind, tables in (("filter", recipe.filters), ("selection", recipe.selections))
+    )
     items = [Item(id=name, images=("a.png",), texts=("A DOG", "a cat")) for name in "ab"]
     assert quiet.fault(Made(items[0], {})) == "a shouted caption"
     assert first.left_out(items, seed=0, home=tmp_path) == {"b": "not among the first"}

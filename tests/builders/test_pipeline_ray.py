@@ -87,4 +87,4 @@ def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site: Pat
     ):
         told = tuple(sorted((sources | wrong).items()))
         with raises(RunError, says):
-            attempt(Candidate("square-000", 0), WorkerPlan(read.model_dump_json(), tmp_path, "0123", told))
+            attempt([Candidate("square-000", 0)], WorkerPlan(read.model_dump_json(), tmp_path, "0123", told))

@@ -10,7 +10,7 @@ import pytest
 from facts import raises
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.pair_table import read_pair_table
-from tellapart.benchmarks.vlue import read_captions, read_coco_captions, read_questions, read_retrieval
+from tellapart.benchmarks.published_tasks import read_captions, read_coco_captions, read_questions, read_retrieval
 from tellapart.builders.caption_files import read_captions as read_source_captions
 from tellapart.data.fields import fill_all, one_text, split_list
 from tellapart.data.folder import read_pair_set

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from facts import check_facts
-from tellapart.benchmarks.minimal_pairs import BIVLC, SUBSETS, WINOGROUND
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
 from tellapart.evaluation.verified import read_result
@@ -40,7 +41,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
         }
         (folder / f"{subset}.json").write_text(json.dumps(rows))
         ids += [f"{subset}/{k}" for k in rows]
-    bivlc, winoground = BIVLC.outline(), WINOGROUND.outline()
+    bivlc, winoground = find_benchmark("bivlc").outline(), find_benchmark("winoground").outline()
     return {
         "sugarcrepe": write_scores(tmp_path / "sc.npz", ids, (1, 2), 0),
         "bivlc": write_scores(tmp_path / "bv.npz", list(bivlc.ids), (2, 2), 1),
@@ -96,7 +97,7 @@ def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(
     before = (tmp_path / "runs/mine/results.json").read_bytes()
     assert command(*score, files["winoground"]).code == 0
     assert (tmp_path / "runs/mine/results.json").read_bytes() == before
-    other = write_scores(tmp_path / "other.npz", list(WINOGROUND.outline().ids), (2, 2), 9)
+    other = write_scores(tmp_path / "other.npz", list(find_benchmark("winoground").outline().ids), (2, 2), 9)
     refused = command(*score, other)
     assert refused.code == 2
     assert "wg.npz" in refused.err

@@ -1,10 +1,11 @@
-"""Visual grounding as a task: two rules, files of boxes, RefCOCO+ as it is shipped, and models that name boxes."""
+"""Labels of statements and boxes of phrases: rules, files, and models that are asked."""
 
 from __future__ import annotations
 
 import json
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import raises
+from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.vlue import read_refcoco
+from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.data.plain_pickle import read_plain_pickle
-from tellapart.data.task_records import Box, BoxSet
+from tellapart.data.task_records import Box, BoxSet, Statement, StatementSet
 from tellapart.errors import DataError
 from tellapart.metrics.boxes import from_centres
 from tellapart.models.generative.prompts import GROUNDING_SENTENCE
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.boxes import GROUNDING, measure_boxes
+from tellapart.tasks.registry import TASKS
+from tellapart.tasks.statements import measure_statements
 from tellapart.tasks.task import Session
+
+# Visual grounding as a task: two rules, files of boxes, RefCOCO+ as it is shipped, and models that name boxes.
 
 Sides = tuple[float, float, float, float]
 
@@ -75,63 +80,6 @@ def test_centres_and_shares_are_taken_to_the_same_boxes(box: Sides) -> None:
 
 
 ROW = {"text": "man", "image": "a.jpg", "bbox": [10, 10, 20, 20], "height": 80, "width": 100}
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
-def test_a_template_that_is_filled_in_is_measured(command: Callable[..., Any], tmp_path: Path, suffix: str) -> None:
-    import csv
-
-    rows = [ROW | {"ref_id": k, "bbox": [10 * k, 10, 20, 20]} for k in range(4)]
-    (tmp_path / "refcoco+_vlue_test.json").write_text(json.dumps(rows))
-    template, filled = tmp_path / f"t{suffix}", tmp_path / f"f{suffix}"
-    ran = command("export", "vlue-grounding", "--to", template, "--data", tmp_path)
-    assert "4 phrases in" in ran.out
-    assert "fill in `prediction` with [x, y, width, height] in pixels" in ran.out
-    said = [[0, 10, 20, 20], [15, 10, 20, 20], [35, 10, 20, 20], [0, 0, 0, 0]]
-    if suffix == ".jsonl":
-        lines = [json.loads(line) for line in template.read_text().splitlines()]
-        assert lines[0] == {
-            "id": "0",
-            "prediction": None,
-            "phrase": "man",
-            "image": "a.jpg",
-            "width": 100,
-            "height": 80,
-        }
-        filled.write_text(
-            "".join(json.dumps(row | {"prediction": box}) + "\n" for row, box in zip(lines, said, strict=True))
-        )
-    else:
-        with template.open(newline="") as source, filled.open("w", newline="") as sink:
-            reader = csv.DictReader(source)
-            writer = csv.DictWriter(sink, reader.fieldnames or [])
-            writer.writeheader()
-            writer.writerows(row | {"prediction": json.dumps(box)} for row, box in zip(reader, said, strict=True))
-    ran = command(
-        "score", "vlue-grounding", "--scores", filled, "--data", tmp_path, "--out", tmp_path / "run", "--json"
-    )
-    result = ran.json["runs"][0]["benchmarks"]["vlue-grounding"]
-    assert {name: (one["value"], one["n"], one["clusters"]) for name, one in result["metrics"].items()} == {
-        "box_accuracy": (0.5, 4, 1),
-        "box_accuracy_plain": (0.5, 4, 1),
-        "mean_iou": (pytest.approx((1 + 0.6 + 1 / 7) / 4), 4, 1),
-    }
-    assert result["notes"][1:] == ["1 of 4 boxes have no area, and are wrong"]
-
-
-def test_two_files_of_boxes_are_compared(command: Callable[..., Any], tmp_path: Path) -> None:
-    rows = [ROW | {"ref_id": k, "image": f"{k}.jpg"} for k in range(5)]
-    (tmp_path / "refcoco+_vlue_test.json").write_text(json.dumps(rows))
-    for name, right in (("a", 4), ("b", 1)):
-        path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps([{"id": k, "bbox": ROW["bbox"] if k < right else [80, 60, 5, 5]} for k in range(5)]))
-        assert (
-            command("score", "vlue-grounding", "--scores", path, "--data", tmp_path, "--out", tmp_path / name).code == 0
-        )
-    (row,) = command("compare", tmp_path / "a", tmp_path / "b", "--json").json["rows"]
-    assert (row["metric"], row["a"], row["b"], row["only_a"], row["only_b"]) == ("box_accuracy", 0.8, 0.2, 3, 0)
-    assert row["test"] == "exact McNemar"
-    assert row["p"] == pytest.approx(0.25)
 
 
 def test_what_looks_like_shares_of_the_image_is_said() -> None:
@@ -320,3 +268,86 @@ def test_a_model_that_finds_boxes_gets_the_candidates_of_each_phrase() -> None:
     run = GROUNDING.runner(Finder())  # type: ignore[arg-type]
     assert run is not None
     assert run(Finder(), BoxSet("made", rows), session) == [(1, 2, 9, 8), (0.0, 0.0, 5.0, 5.0)]
+
+
+# NLVR2 as a task: labels from a file to accuracy and consistency, through the commands, and what is refused.
+
+FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "vlue"
+
+
+def stated(labels: Sequence[bool], sentences: Sequence[int]) -> StatementSet:
+    rows = [
+        Statement(str(k), f"Sentence {sentence}.", f"{k}a.png", f"{k}b.png", label)
+        for k, (label, sentence) in enumerate(zip(labels, sentences, strict=True))
+    ]
+    return StatementSet("made", tuple(rows))
+
+
+def values(records: StatementSet, predictions: Sequence[Any]) -> dict[str, float]:
+    return {
+        one.name: float(one.strict.mean()) for units in measure_statements(records, predictions) for one in units.values
+    }
+
+
+def test_an_answer_that_is_no_verdict_is_shown_with_what_was_expected() -> None:
+    records, answers = stated([True, False, True], [0, 0, 1]), [True, "Perhaps, it is dark.", None]
+    (note,) = TASKS["nlvr2"].notes(records, answers)
+    check_facts(note, ("2 of 3", "'Perhaps, it is dark.'", "true or false"))
+    assert values(records, answers)["accuracy"] == pytest.approx(1 / 3)
+    assert TASKS["nlvr2"].notes(records, [True] * 3) == ()
+
+
+@pytest.mark.slow
+def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels() -> None:
+    if not (FOLDER / "nlvr2_vlue_test.json").is_file():
+        pytest.skip("VLUE's annotation files are not beside this checkout")
+    from tellapart.benchmarks.published_tasks import read_statements
+
+    records = read_statements(FOLDER / "nlvr2_vlue_test.json")
+    units = {units.noun: units for units in measure_statements(records, [True] * 5662)}
+    assert {noun: len(one.units) for noun, one in units.items()} == {
+        "statement": 5662,
+        "sentence": 3023,
+        "sentence of both labels": 1274,
+    }
+    assert units["statement"].values[0].strict.sum() == 2817  # and 2,845 are false
+    assert not units["sentence of both labels"].values[0].strict.any()
+
+
+def test_the_fingerprint_of_statements_without_sets_is_that_of_earlier_runs() -> None:
+    session = Session(pictures=lambda reference: b"", store=EmbeddingStore(None))
+    two = stated([True, False], [0, 1])
+    assert TASKS["nlvr2"].fingerprint_for(two, session) == (
+        "records-b538b8f42f75c51e4793f1e86577e542c748792c4caf1eed2fc34d31153e45ba"
+    )
+    grouped = replace(two, statements=tuple(replace(row, group="0") for row in two.statements))
+    assert TASKS["nlvr2"].fingerprint_for(grouped, session) != TASKS["nlvr2"].fingerprint_for(two, session)
+
+
+def test_a_hidden_statement_does_not_show_the_set_it_was_written_about() -> None:
+    hiding = TASKS["nlvr2"].hiding
+    assert hiding is not None
+    row = Statement("test1-0-1-0", "Two dogs.", "a.png", "b.png", True, group="test1-0--0")
+    assert hiding.bare(row) == Statement("test1-0-1-0", "Two dogs.", "a.png", "b.png", False)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=12))
+def test_consistency_is_never_above_accuracy_of_equally_long_sentences_and_right_answers_win_all(
+    rows: list[tuple[bool, bool, int]],
+) -> None:
+    labels, said, sentences = (list(column) for column in zip(*rows, strict=True))
+    records = stated(labels, sentences)
+    assert set(values(records, labels).values()) == {1.0}
+    assert set(values(records, [not label for label in labels]).values()) == {0.0}
+    found = values(records, said)
+    each = [np.mean([labels[k] == said[k] for k in group]) for group in records.sentence_groups()]
+    assert found["consistency"] <= np.mean(each) + 1e-12
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=12), st.randoms())
+def test_the_order_of_the_rows_changes_nothing(rows: list[tuple[bool, bool, int]], random: Any) -> None:
+    mixed = random.sample(rows, len(rows))
+    there, back = ([list(column) for column in zip(*one, strict=True)] for one in (rows, mixed))
+    assert values(stated(there[0], there[2]), there[1]) == values(stated(back[0], back[2]), back[1])

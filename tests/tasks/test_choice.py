@@ -1,4 +1,4 @@
-"""Forced choice in both orders: GPT-4V's published answers, answers in words, and what they come to."""
+"""Forced choice of captions in words: in both orders, of one image and of two."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from facts import raises
+import tellapart as ta
+from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import DataError
+from tellapart.models.generative.choice import BothOrders
 from tellapart.models.generative.prompts import SUGARCREPE_CHOICE, Prompt
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.tasks.choice import CHOICE, Chosen, measure_choices, parse_choice, read_choices
+from tellapart.tasks.choice import CHOICE, PAIRING, Chosen, measure_choices, parse_choice, read_choices
 from tellapart.tasks.task import Session
+
+# Forced choice in both orders: GPT-4V's published answers, answers in words, and what they come to.
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "sugarcrepe"
 CUPS = ChoiceSet("cups", tuple(Choice(str(k), f"{k}.png", f"{k} red cups", f"{k} blue cups") for k in range(4)))
@@ -273,3 +277,93 @@ def test_sets_of_another_shape_are_refused_and_the_right_question_is_named() -> 
         find_benchmark("choice:")
     for name in ("sugarcrepe", "valse", "aro-relation"):
         assert find_benchmark(f"choice:{name}").task == "choice"
+
+
+# Which caption belongs to which image, in words: any set of 2x2 pairs, from a file of answers.
+
+
+def fill(rows: list[dict], said: dict[str, str]) -> None:
+    """Answer every question of the first order and of the second one alike."""
+    filled = [{**row, "prediction": said[row["id"].rpartition("/")[2]]} for row in rows]
+    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
+
+
+@pytest.fixture
+def questions(command) -> list[dict]:
+    ran = command("export", "pairing:demo", "--to", "questions.jsonl")
+    assert ran.code == 0, ran.err
+    return [json.loads(line) for line in Path("questions.jsonl").read_text().splitlines()]
+
+
+def metrics(command) -> dict[str, float]:
+    ran = command("score", "pairing:demo", "--scores", "answers.jsonl", "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    record = ran.json["runs"][0]["benchmarks"]["pairing:demo"]
+    return {name: value["value"] for name, value in record["metrics"].items()}
+
+
+def test_every_item_is_asked_in_both_orders(questions: list[dict]) -> None:
+    assert len(questions) == 800
+    first, second = questions[:2]
+    assert (first["caption 1"], first["caption 2"]) == (second["caption 2"], second["caption 1"])
+    assert (first["left"], first["right"]) == (second["left"], second["right"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("said", "both", "bias", "followed", "unparseable"),
+    [
+        ({"1": "1;2", "2": "2;1"}, 1.0, 0.0, 0.5, 0.0),
+        ({"1": "1;2", "2": "1;2"}, 0.0, 1.0, 1.0, 0.0),
+        ({"1": "2;1", "2": "1;2"}, 0.0, 0.0, 0.5, 0.0),
+        ({"1": "1;2", "2": "both fit"}, 0.0, 1.0, 0.75, 0.5),
+    ],
+    ids=["right", "repeats the list", "wrong", "cannot be read"],
+)
+def test_answers_come_to_what_they_must(
+    command, questions: list[dict], said: dict[str, str], both: float, bias: float, followed: float, unparseable: float
+) -> None:
+    fill(questions, said)
+    found = metrics(command)
+    assert found["group_score_both_orders"] == both
+    assert found["pairing_bias"] == bias
+    assert found["followed_list"] == followed
+    assert found["unparseable"] == unparseable
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert "data:image/webp" in page  # the pairs' own images are shown
+
+
+def test_a_bias_is_noted_with_what_it_leans_to() -> None:
+    cups = tuple(Item(id=name, images=("0.png", "1.png"), texts=("a cup", "a mug")) for name in "ab")
+    (note,) = PAIRING.notes(PairSet("cups", cups, Path()), BothOrders(("a", "b"), ("1;2", "1;2"), ("1;2", "2;1")))
+    check_facts(note, "pairing_bias +50.00", "leans to the order of the list", "100.00% of 2 items", "50.00%")
+
+
+def test_pairs_of_another_shape_are_refused(command) -> None:
+    with raises(DataError, "2x2", "caption", "image"):
+        find_benchmark("pairing:valse")
+    with raises(DataError, "pairing", "pairing:NAME", "pairs"):
+        find_benchmark("pairing:")
+    check_facts(command("score", "pairing:vlue-nlvr2", "--scores", "x.jsonl").err, "task")
+
+
+def test_a_model_that_gives_scores_is_told_what_the_task_asks_for(command) -> None:
+    ran = command("run", "-m", "oracle", "-b", "pairing:demo")
+    assert ran.code == 2
+    check_facts(ran.err, "oracle", "task", "model")
+
+
+# The notes of minimal pairs: items that no model can get right are named.
+
+
+def test_items_with_a_caption_or_a_picture_twice_are_named(tmp_path: Path) -> None:
+    rows = [("a", "0", "1", "a cat", "a dog"), ("b", "0", "1", "a cat", "a cat"), ("c", "0", "0", "a cat", "a dog")]
+    for name in "01":
+        Image.new("RGB", (8, 8), (200 * int(name), 0, 0)).save(tmp_path / f"{name}.png")
+    lines = ["id,image_0,image_1,caption_0,caption_1", *(f"{i},{a}.png,{b}.png,{x},{y}" for i, a, b, x, y in rows)]
+    for name, count in (("good", 2), ("bad", 4)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines[:count]) + "\n")
+        run = ta.evaluate("blind", f"table:{tmp_path / name}.csv", out=tmp_path / name)
+        said = [note for note in run.result().benchmarks[f"table:{name}.csv"].notes if "twice" in note]
+        assert len(said) == (name == "bad")
+        assert all("2 of 3 items" in note and "'b'" in note for note in said)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from facts import raises
-from tellapart.benchmarks.cola_objects import read_image_labels
+from tellapart.benchmarks.published_tasks import read_image_labels
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.average_precision import average_precision
-from tellapart.tasks.labels import read_label_scores
+from tellapart.tasks.retrieval import read_label_scores
 
 # Imported when tests are collected: it changes the environment.
 metrics = pytest.importorskip("sklearn.metrics")

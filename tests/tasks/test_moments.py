@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.benchmarks.gebplus import read_moments
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.published_tasks import read_moments
 from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
@@ -223,38 +223,6 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_template_that_is_filled_in_is_measured_and_compared(command: Callable[..., Any], data: Path) -> None:
-    template = data / "t.jsonl"
-    ran = command("export", "gebc-val", "--to", template, "--data", data)
-    assert "3 moments in" in ran.out
-    rows = [json.loads(line) for line in template.read_text().splitlines()]
-    assert rows[0] == {
-        "id": "v0123456789_0A",
-        "before": None,
-        "after": None,
-        "video": "v0123456789",
-        "before_caption": "a man stands 0",
-        "after_caption": "a man sits 0",
-        "duration": 4.0,
-        "frames": 20,
-    }
-    records = read_moments(data / "val.json")
-    for name, at in (("good", (1.1, 2.5, 0.7)), ("bad", (1.1, 0.1, 3.7))):
-        filled = [row | line for row, line in zip(rows, lines(records, scores_at(records, at)), strict=True)]
-        path = write(data / f"{name}.jsonl", filled[::-1])  # in any order
-        ran = command("score", "gebc-val", "--scores", path, "--data", data, "--out", data / name, "--json")
-        metrics = ran.json["runs"][0]["benchmarks"]["gebc-val"]["metrics"]
-        assert metrics["boundary_accuracy@0.5"]["value"] == pytest.approx(1 if name == "good" else 1 / 3)
-        assert (metrics["boundary_f1"]["n"], metrics["boundary_f1"]["clusters"]) == (3, 2)
-    compared = command("compare", data / "good", data / "bad", "--json").json["rows"]
-    assert [(row["metric"], row["only_a"], row["only_b"]) for row in compared] == [
-        ("boundary_accuracy", 2, 0),
-        ("boundary_f1", 2, 0),
-        ("boundary_accuracy_unmerged", 2, 0),
-        ("boundary_f1_unmerged", 2, 0),
-    ]
-
-
 def test_a_line_with_times_may_be_about_any_frames(tmp_path: Path) -> None:
     records = made(1.1)
     row = {"boundary_id": records.moments[0].id, "before": [1, 0, 0], "after": [0, 1, 0], "times": [0.5, 1.5, 3.5]}
@@ -270,10 +238,7 @@ def with_first(records: MomentSet, **changes: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (
-            {"before": [0.5] * 19},
-            ("1", "12", "'before'", "'after'"),
-        ),
+        ({"before": [0.5] * 19}, ("s.jsonl:1", "v0123456789_0A", "'before'", "'after'")),
         ({"after": [0.5] * 21}, "numbers"),
         ({"times": [0, 1]}, ("'before'", "'after'", "times")),
         ({"times": [0] * 20}, ("rising", "seconds")),
@@ -297,16 +262,13 @@ def test_a_line_that_does_not_fit_is_refused(
         read_frame_scores(path, records)
 
 
-def test_the_first_ten_ids_of_what_is_wrong_are_named(tmp_path: Path) -> None:
+def test_the_first_ten_ids_of_what_is_missing_are_named(tmp_path: Path) -> None:
     records = made(*np.linspace(0.2, 3.5, 12))
     rows = with_first(records)
-    ten = ", ".join(f"v0123456789_{k}A" for k in range(10)) + " and 2 more"
-    short = [row | {"before": [1.0]} for row in rows]
-    for wrong, said in ((short, ("12", "12", "moments")), (rows + rows, ("12", "moments", "repeated"))):
-        with raises(ScoreError, ten, said):
-            read_frame_scores(write(tmp_path / "s.jsonl", wrong), records)
+    with raises(ScoreError, "s.jsonl:13", "v0123456789_0A", "second"):
+        read_frame_scores(write(tmp_path / "s.jsonl", rows + rows), records)
     (tmp_path / "s.jsonl").write_text("")
-    with raises(ScoreError, "12", "12", ten):
+    with raises(ScoreError, "12", ", ".join(f"v0123456789_{k}A" for k in range(10)) + " and 2 more"):
         read_frame_scores(tmp_path / "s.jsonl", records)
 
 

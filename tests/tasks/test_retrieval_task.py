@@ -1,10 +1,13 @@
-"""Retrieval through the command line: galleries, matrices and embeddings, ties, and files that do not fit."""
+"""Galleries: ranks both ways, an entry a row and an entry a distinct caption, and files that do not fit."""
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +15,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.task_records import RetrievalSet
 from tellapart.errors import DataError
 from tellapart.metrics.retrieval import chance_recall, scores_both_ways
 from tellapart.metrics.tabulate import tabulate
 from tellapart.records.samples import read_samples
-from tellapart.tasks.retrieval import DEPTHS, RETRIEVAL, measure_retrieval, read_gallery_scores
+from tellapart.tasks.registry import headline
+from tellapart.tasks.retrieval import (
+    DEPTHS,
+    DISTINCT_RETRIEVAL,
+    RETRIEVAL,
+    GalleryScores,
+    RankedTwice,
+    measure_distinct,
+    measure_retrieval,
+    read_gallery_scores,
+)
+
+# Retrieval through the command line: galleries, matrices and embeddings, ties, and files that do not fit.
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 GALLERY = [{"image": f"{k}.png", "caption": [f"caption {k} a", f"caption {k} b"]} for k in range(12)]
@@ -190,3 +207,159 @@ def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_ru
                     for entry in order
                 ],
             }
+
+
+# COCO-Counterfactuals' test split as its authors measure it, equal captions as one entry, beside an entry a row.
+
+COUNTERFACTUALS = Path(__file__).parents[3] / "shared" / "data" / "coco_counterfactuals"
+CAPTIONS = ("a cat", "a dog", "a cat", "a cup", "a dog", "a cat", "a bowl", "a hat")
+
+#: Recalls of `coco-cfs-evaluation/evaluate_coco_cfs_{clip,BT,flava}.csv`, by model.
+PUBLISHED = list(csv.DictReader(Path(__file__).with_name("coco_counterfactuals.csv").read_text("utf-8").splitlines()))
+
+
+def captioned(captions: tuple[str, ...] = CAPTIONS) -> RetrievalSet:
+    return RetrievalSet.of("g", [f"{k}.jpg" for k in range(len(captions))], [[caption] for caption in captions])
+
+
+def untied_noise(captions: tuple[str, ...], seed: int) -> np.ndarray:
+    """Scores without ties, but of equal captions, which have the same."""
+    drawn = np.random.default_rng(seed).normal(size=(len(captions), len(captions))).astype(np.float32)
+    return drawn[:, [captions.index(caption) for caption in captions]]
+
+
+def means(records: RetrievalSet, scores: np.ndarray) -> dict[str, float]:
+    measured = measure_distinct(records, RankedTwice.of(records, GalleryScores(scores)))
+    return {one.name: one.over(one.strict) for units in measured for one in units.values}
+
+
+def authors(captions: tuple[str, ...], scores: np.ndarray, k: int) -> tuple[float, float]:
+    """Their loops, image to text and text to image: captions as keys; a hit where a row of the table holds both."""
+    table = {(caption, row) for row, caption in enumerate(captions)}
+    column = {caption: scores[:, captions.index(caption)] for caption in dict.fromkeys(captions)}
+    images = [
+        any((caption, image) in table for caption in sorted(column, key=lambda text: -column[text][image])[:k])
+        for image in range(len(captions))
+    ]
+    texts = [
+        any((caption, image) in table for image in np.argsort(-own, kind="stable")[:k].tolist())
+        for caption, own in column.items()
+    ]
+    return float(np.mean(images)), float(np.mean(texts))
+
+
+@given(st.lists(st.sampled_from("abcde"), min_size=2, max_size=14), st.integers(0, 99))
+def test_the_recalls_are_those_of_the_authors_loops(letters: list[str], seed: int) -> None:
+    captions = tuple(letters)
+    scores = untied_noise(captions, seed)
+    found = means(captioned(captions), scores)
+    for k in (1, 5, 10):
+        both = found[f"i2t_distinct_recall@{k}"], found[f"t2i_distinct_recall@{k}"]
+        assert both == pytest.approx(authors(captions, scores, k))
+
+
+@given(st.lists(st.sampled_from("abcde"), min_size=2, max_size=14), st.integers(0, 99))
+def test_an_entry_a_row_keeps_its_numbers_and_is_never_above_the_authors(letters: list[str], seed: int) -> None:
+    records, scores = captioned(tuple(letters)), untied_noise(tuple(letters), seed)
+    found = means(records, scores)
+    rows = measure_retrieval(records, GalleryScores(scores).rank(records.pairs))
+    assert {one.name: one.over(one.strict) for units in rows for one in units.values}.items() <= found.items()
+    for k in (1, 5, 10):
+        assert found[f"i2t_recall@{k}"] <= found[f"i2t_distinct_recall@{k}"]
+    if len(set(letters)) == len(letters):
+        assert all(found[name] == found[name.replace("_distinct", "")] for name in found if "_distinct" in name)
+
+
+def test_the_first_look_is_the_authors_and_that_of_other_galleries_stays() -> None:
+    names = {metric.name for metric in DISTINCT_RETRIEVAL.metrics}
+    assert headline(names) == tuple(f"{side}_distinct_recall@{k}" for side in ("i2t", "t2i") for k in (1, 5, 10))
+    assert headline({metric.name for metric in RETRIEVAL.metrics})[0] == "i2t_recall@1"
+    assert find_benchmark("coco-counterfactuals-retrieval").task == "retrieval"
+
+
+def test_a_constant_model_gets_nothing_and_chance_with_ties_broken_at_random() -> None:
+    records = captioned()
+    for units in measure_distinct(records, RankedTwice.of(records, GalleryScores(np.zeros((8, 8))))):
+        for one in units.values:
+            if one.reduce is None and one.chance < 1:
+                assert one.over(one.strict) == 0
+                assert one.over(one.neutral) == pytest.approx(one.chance)
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Path:
+    """The split of eight rows, with its pictures."""
+    from PIL import Image
+
+    folder = tmp_path / "split"
+    (folder / "images").mkdir(parents=True)
+    with (folder / "test-coco-cfs.csv").open("w", newline="") as target:
+        rows = csv.writer(target)
+        rows.writerow(["image_path", "caption"])
+        for k, caption in enumerate(CAPTIONS):
+            rows.writerow([f"../synthetic-images-for-original-captions/{k}_0.jpg", caption])
+            Image.new("RGB", (16, 16), (20 * k, 100, 200 - 20 * k)).save(folder / "images" / f"{k}_0_img_0.jpg")
+    return folder
+
+
+@pytest.mark.parametrize("form", ["scores", "embeddings"])
+def test_a_file_of_scores_is_measured_by_both_rules_and_the_authors_stands_first(
+    command: Callable[..., Any], split: Path, form: str
+) -> None:
+    ids = {"image_ids": np.array([str(k) for k in range(8)]), "caption_ids": np.array([str(k) for k in range(8)])}
+    rng = np.random.default_rng(0)
+    images, captions = rng.normal(size=(8, 4)), rng.normal(size=(8, 4))
+    captions = captions[[CAPTIONS.index(caption) for caption in CAPTIONS]]
+    norms = np.linalg.norm(images, axis=1)[:, None] * np.linalg.norm(captions, axis=1)
+    scores = (images @ captions.T / norms).astype(np.float32)
+    np.savez("s.npz", **ids, **({"scores": scores} if form == "scores" else {"images": images, "captions": captions}))
+    name = "coco-counterfactuals-test"
+    ran = command("score", name, "--scores", "s.npz", "--data", split, "--out", "run")
+    assert ran.code == 0, ran.err
+    assert "i2t_distinct_recall@1" in ran.out
+    assert "i2t_recall@1" not in ran.out
+    assert "3 of 8 captions repeat another: one entry in *_distinct_recall" in " ".join(ran.out.split())
+    metrics = command("show", "run", "--json").json
+    found = {key: value for key, value in _metrics(metrics, name).items() if "recall@" in key}
+    assert {key: value["value"] for key, value in found.items()} == pytest.approx(
+        {key: value for key, value in means(captioned(), scores).items() if "@" in key}
+    )
+    assert (found["t2i_distinct_recall@1"]["n"], found["t2i_recall@1"]["n"]) == (5, 8)
+    table = command("table", "run", "--csv").out.splitlines()[0]
+    assert table == "model," + ",".join(
+        f"{side} retrieval (distinct captions) R@{k}" for side in ("Text", "Image") for k in (1, 5, 10)
+    )
+
+
+def _metrics(shown: Any, name: str) -> dict[str, Any]:
+    """The metrics of a benchmark, wherever the first record of the command's output has them."""
+    record = shown["runs"][0] if "runs" in shown else shown
+    return dict(record["benchmarks"][name]["metrics"])
+
+
+def test_a_dual_encoder_is_ranked_by_both_rules(command: Callable[..., Any], split: Path) -> None:
+    name = "coco-counterfactuals-test"
+    ran = command("run", "-b", name, "-m", "demo-encoder", "--data", split, "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    metrics = _metrics(ran.json, name)
+    assert (metrics["i2t_distinct_recall@1"]["n"], metrics["t2i_distinct_recall@1"]["n"]) == (8, 5)
+    assert metrics["i2t_distinct_recall@1"]["value"] >= metrics["i2t_recall@1"]["value"]
+
+
+def test_the_published_recalls_are_whole_hits_of_the_splits_distinct_captions_and_of_its_images() -> None:
+    if not COUNTERFACTUALS.is_dir():
+        pytest.skip("COCO-Counterfactuals' files are not beside this checkout")
+    records = find_benchmark("coco-counterfactuals-test", Locations(COUNTERFACTUALS)).records()
+    distinct, first = records.distinct_captions()
+    assert (len(records.images), len(set(records.images)), len(records.captions)) == (10_446, 10_446, 10_446)
+    assert (len(distinct.captions), len(first), len(distinct.pairs)) == (10_403, 10_403, 10_446)
+    sizes = {
+        "t2i": (len(distinct.captions), len(records.captions)),
+        "i2t": (len(records.images), len(distinct.captions)),
+    }
+    for row in PUBLISHED:
+        for name, recall in ((name, float(value)) for name, value in row.items() if name != "model"):
+            queries, other = sizes[name[:3]]
+            hits = recall * queries / 100
+            assert hits == pytest.approx(round(hits), abs=1e-8)
+            assert recall * other / 100 != pytest.approx(round(recall * other / 100), abs=1e-8)

@@ -107,6 +107,12 @@ class Benchmark(Generic[Records]):
         """
         return any(fnmatchcase(model, pattern) for pattern in self.mined_by)
 
+    def derived(self, prefix: str, words: str, **changes: Any) -> Benchmark[Any]:
+        """Return this benchmark as another one, for which none of the published numbers holds."""
+        name, title = f"{prefix}{self.name}", f"{self.title}; {words}"
+        nothing: dict[str, Any] = {"rows": "", "official": (), "tie_rule": "wrong", "authors": "", "known": None}
+        return replace(self, name=name, title=title, paper=None, **nothing | changes)
+
     @property
     def year(self) -> int | None:
         """The year of the publication that is cited, the last that the citation names; None if it names none."""
@@ -204,6 +210,12 @@ class Benchmark(Generic[Records]):
             f"{self.name} needs {join_names(missing, limit=3)}, and {place}: get the files from {self.source} and name "
             f"their folder with data={hub}"
         )
+
+
+def own_benchmark(name: str, path: Path, records: Any, **facts: Any) -> Benchmark[Any]:
+    """Return the user's records, which were read from a file or a folder, as a benchmark."""
+    facts |= {"items": len(records), "source": str(path), "own": path.resolve()}
+    return Benchmark(name=name, load=lambda _place: records, **facts)
 
 
 def one_file(name: str, file: str, read: Callable[[Path], Any], **facts: Any) -> Benchmark[Any]:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.benchmark import Benchmark, own_benchmark
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.locations import FolderImages, Locations, first_file
 from tellapart.data.images import IMAGE_SUFFIXES
@@ -102,48 +101,22 @@ def class_folder_benchmark(name: str, place: Locations | None = None) -> Benchma
     root = Path(name.removeprefix(CLASSES)).expanduser()
     name = f"{CLASSES}{root.resolve().name}"
     records = read_class_folders(root, name, {}, _TEMPLATES)
-    return Benchmark(
-        name=name,
-        own=root.resolve(),
-        title=f"folders of classes: {root.resolve().name}",
-        items=len(records.pictures),
+    return own_benchmark(
+        name,
+        root,
+        records,
         task="classification",
-        source=str(root),
+        title=f"folders of classes: {root.resolve().name}",
         cluster="the image",
-        load=lambda _place: records,
         pictures=lambda place: FolderImages(root, outside=place.outside),
         place=Locations(images=root, outside=place is not None and place.outside),
     )
 
 
-# CIFAR-10 and CIFAR-100: 32x32 photos, from the binary files or from folders of classes.
-#
-# A record of the binary version is one byte of label (CIFAR-100: two, the coarse one first) and 3,072 of pixels: red,
-# green, blue, each row by row. The "python version" holds pickles, which can run code when they are read: they are not
-# read here.
-#
-# Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009; the page of the data describes the
-#     bytes.
+# CIFAR-10 and CIFAR-100
 
 _SIDE = 32
 _PIXELS = 3 * _SIDE * _SIDE
-_CIFAR_TEMPLATES = (
-    "a photo of a {}.",
-    "a small photo of a {}.",
-    "a tiny, blurry picture of a {}.",
-    "a {} seen from afar.",
-)
-#: In the order of the labels.
-_TEN = "airplane automobile bird cat deer dog frog horse ship truck"
-_HUNDRED = (
-    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can "
-    "castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin "
-    "elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster "
-    "man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck "
-    "pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk "
-    "skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger "
-    "tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm"
-)
 
 
 class CifarFile:
@@ -186,7 +159,9 @@ class CifarFile:
         return stream.getvalue()
 
 
-def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int = 1) -> ClassificationSet:
+def read_cifar(
+    path: Path, name: str, classes: Sequence[str], templates: Sequence[str], label_bytes: int = 1
+) -> ClassificationSet:
     """Read the labels of a binary file."""
     file = CifarFile(path, label_bytes)
     labels = file.labels
@@ -198,112 +173,77 @@ def read_cifar(path: Path, name: str, classes: tuple[str, ...], label_bytes: int
     return ClassificationSet(
         name,
         _class_names(path.parent, classes),
-        own_templates(path.parent, _CIFAR_TEMPLATES),
+        own_templates(path.parent, templates),
         tuple(ClassifiedImage(image, image, label) for image, label in zip(names, labels.tolist(), strict=True)),
     )
 
 
-def _declare_benchmark(name: str, title: str, names: str, file: str, folder: str) -> Benchmark:
-    classes = tuple(names.split())
-    label_bytes = 1 if len(classes) == 10 else 2
-    trees = "|".join(f"{split}{classes[0]}/*{suffix}" for split in ("test/", "") for suffix in (".png", ".jpg"))
-    pattern = f"{file}|{folder}/{file}|{trees}"
-
-    def load(place: Locations) -> ClassificationSet:
-        path = first_file(place, name, pattern)
-        if path.suffix == ".bin":
-            return read_cifar(path, name, classes, label_bytes)
-        return read_class_folders(path.parent.parent, name, {}, _CIFAR_TEMPLATES)
-
-    def pictures(place: Locations) -> Callable[[str], bytes]:
-        path = first_file(place, name, pattern)
-        if path.suffix == ".bin":
-            return CifarFile(path, label_bytes)
-        return FolderImages(path.parent.parent, outside=place.outside)
-
-    return Benchmark(
-        name=name,
-        title=title,
-        items=10_000,
-        task="classification",
-        source="https://www.cs.toronto.edu/~kriz/cifar.html",
-        citation="Krizhevsky, Learning multiple layers of features from tiny images, 2009",
-        files=(pattern,),
-        images="in the file of the binary version (pickles are not read), or in a folder a class",
-        cluster="the image",
-        load=load,
-        pictures=pictures,
-    )
+def load_cifar(place: Locations, benchmark: Benchmark, *, classes: str, templates: list[str]) -> ClassificationSet:
+    """Load CIFAR from its binary file, or from folders of classes."""
+    path, names = first_file(place, benchmark.name, benchmark.files[0]), classes.split()
+    if path.suffix == ".bin":
+        return read_cifar(path, benchmark.name, names, templates, _label_bytes(classes))
+    return load_tree(place, benchmark, templates=templates)
 
 
-CIFAR10 = _declare_benchmark(
-    "cifar10", "CIFAR-10's test photos, 10 classes", _TEN, "test_batch.bin", "cifar-10-batches-bin"
-)
-CIFAR100 = _declare_benchmark(
-    "cifar100", "CIFAR-100's test photos, 100 classes", _HUNDRED, "test.bin", "cifar-100-binary"
-)
+def open_cifar(place: Locations, benchmark: Benchmark, *, classes: str, templates: list[str]) -> Callable[[str], bytes]:
+    """Return the reader of CIFAR's pictures."""
+    path = first_file(place, benchmark.name, benchmark.files[0])
+    if path.suffix == ".bin":
+        return CifarFile(path, _label_bytes(classes))
+    return open_tree(place, benchmark, templates=templates)
 
 
-_PHOTO = ("a photo of a {}.", "a close-up photo of a {}.", "a picture of the {}.")
-_FOOD = ("a photo of {}.", "a plate of {}.", "{}, a dish that is served in a restaurant.")
-_SCENE = ("a photo of a {}.", "a rendering of a {}.", "a scene with a {} on the platform.")
-
-#: Folders whose name is not a singular noun, or is shared; "" is not a class (photos of anything).
-_CALTECH_NAMES = {
-    "BACKGROUND_Google": "",
-    "Faces": "face in front of a background",
-    "Faces_easy": "face",
-    "Leopards": "leopard",
-    "Motorbikes": "motorbike",
-    "airplanes": "airplane",
-    "car_side": "car from the side",
-    "garfield": "Garfield",
-    "snoopy": "Snoopy",
-    "yin_yang": "yin and yang symbol",
-}
-
-#: CLIP's list calls two pairs of classes by one name each; WordNet distinguishes them.
-_IMAGENET_NAMES = {"n04008634": "projectile", "n04355933": "burning glass"}
+def _label_bytes(classes: str) -> int:
+    return 1 if len(classes.split()) == 10 else 2
 
 
-def _of_tree(name: str, pattern: str, read: Callable[[Path], ClassificationSet], **facts: Any) -> Benchmark:
-    """Return a benchmark of a folder, two levels above the first file of a pattern."""
-
-    def tree(place: Locations) -> Path:
-        return first_file(place, name, pattern).parent.parent
-
-    return Benchmark(
-        name=name,
-        task="classification",
-        files=(pattern,),
-        cluster="the image",
-        load=lambda place: read(tree(place)),
-        pictures=lambda place: FolderImages(tree(place), outside=place.outside),
-        **facts,
-    )
+# Caltech-101, Food-101 and ImageNet
 
 
-def read_food101(folder: Path) -> ClassificationSet:
-    """Read the test part of Food-101: `meta/test.txt`, a line an image (`apple_pie/1011328`)."""
+def _find_tree(place: Locations, benchmark: Benchmark) -> Path:
+    """Return the folder two levels above the first file of the benchmark's pattern."""
+    return first_file(place, benchmark.name, benchmark.files[0]).parent.parent
+
+
+def load_tree(
+    place: Locations, benchmark: Benchmark, *, templates: list[str], names: Mapping[str, str] = MappingProxyType({})
+) -> ClassificationSet:
+    """Load folders of classes."""
+    return read_class_folders(_find_tree(place, benchmark), benchmark.name, names, templates)
+
+
+def open_tree(place: Locations, benchmark: Benchmark, **_arguments: object) -> FolderImages:
+    """Return the reader of images in folders of classes."""
+    return FolderImages(_find_tree(place, benchmark), outside=place.outside)
+
+
+def load_food101(place: Locations, benchmark: Benchmark, *, templates: list[str]) -> ClassificationSet:
+    """Load the test part of Food-101: `meta/test.txt`, a line an image (`apple_pie/1011328`)."""
+    folder = _find_tree(place, benchmark)
     path = folder / "meta" / "test.txt"
     lines = decode_text(read_whole(path), path).split()
     if wrong := next((line for line in lines if len(line.split("/")) != 2), None):
         raise DataError(f"{path}: expected lines such as apple_pie/1011328; got {quote(wrong)}")
     folders = sorted({line.split("/")[0] for line in lines})
     return ClassificationSet(
-        "food101",
+        benchmark.name,
         _class_names(folder, folders),
-        own_templates(folder, _FOOD),
+        own_templates(folder, templates),
         tuple(ClassifiedImage(line, f"images/{line}.jpg", folders.index(line.split("/")[0])) for line in lines),
     )
 
 
-def _read_imagenet(tree: Path) -> ClassificationSet:
+def load_imagenet(
+    place: Locations, benchmark: Benchmark, *, templates: list[str], names: Mapping[str, str]
+) -> ClassificationSet:
+    """Load ImageNet's validation photos; `names` are in place of some of CLIP's."""
+    tree = _find_tree(place, benchmark)
     folders = sorted(path.name for path in tree.glob("n*/"))
-    return read_class_folders(tree, "imagenet", _imagenet_names(tree, folders), _PHOTO)
+    return load_tree(place, benchmark, templates=templates, names=_imagenet_names(tree, folders, names))
 
 
-def _imagenet_names(tree: Path, folders: list[str]) -> dict[str, str]:
+def _imagenet_names(tree: Path, folders: list[str], corrected: Mapping[str, str]) -> dict[str, str]:
     """Return names from `classes.txt`, the competition's list, or CLIP's, which open_clip has in the same order."""
     if (tree / "classes.txt").is_file():
         return {}  # read with the folders
@@ -321,18 +261,18 @@ def _imagenet_names(tree: Path, folders: list[str]) -> dict[str, str]:
             f"{tree} holds {len(folders)} of ImageNet's 1,000 folders; name them in classes.txt (a line a class: "
             "n01440764, a tab, tench)"
         )
-    return dict(zip(folders, names, strict=True)) | _IMAGENET_NAMES
+    return {**dict(zip(folders, names, strict=True)), **corrected}
 
 
-def read_demo_objects() -> ClassificationSet:
-    """Read the pictures of the demo's counting pairs, and the kind of thing in each."""
+def load_demo_objects(_place: Locations, benchmark: Benchmark, *, templates: list[str]) -> ClassificationSet:
+    """Load the pictures of the demo's counting pairs, and the kind of thing in each."""
     items = [item for item in DEMO.records().items if item.tags["aspect"] == "counting"]
     kinds = {item.id: str(_name_things(item.provenance["things"])) for item in items}
     classes = sorted(set(kinds.values()))
     return ClassificationSet(
-        "demo-objects",
+        benchmark.name,
         tuple(classes),
-        _SCENE,
+        tuple(templates),
         tuple(
             ClassifiedImage(image, image, classes.index(kinds[item.id]), item.cluster)
             for item in items
@@ -349,51 +289,6 @@ def _name_things(things: object) -> object:
     raise DataError(f"demo: expected the things of each picture; got {quote(things)}")
 
 
-CALTECH101 = _of_tree(
-    "caltech101",
-    "|".join(f"{folder}accordion/*.jpg" for folder in ("101_ObjectCategories/", "")),
-    lambda tree: read_class_folders(tree, "caltech101", _CALTECH_NAMES, _PHOTO),
-    title="Caltech-101's photos, 101 classes (all of them; without the background class)",
-    items=8_677,
-    source="https://data.caltech.edu/records/mzrjq-6wc02",
-    licence="CC BY 4.0",
-    citation="Fei-Fei, Fergus, Perona, Learning generative visual models from few training examples, 2004",
-    images="in a folder a class",
-)
-
-FOOD101 = _of_tree(
-    "food101",
-    "meta/test.txt|food-101/meta/test.txt",
-    read_food101,
-    title="Food-101's test photos, 101 dishes",
-    items=25_250,
-    source="https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/",
-    licence="the photographers'; research only",
-    citation="Bossard, Guillaumin, Van Gool, Food-101: mining discriminative components with random forests, ECCV 2014",
-    images="in `images/` beside `meta/`",
-)
-
-IMAGENET = _of_tree(
-    "imagenet",
-    "|".join(f"{folder}n01440764/*.JPEG" for folder in ("val/", "")),
-    _read_imagenet,
-    title="ImageNet's validation photos, 1,000 classes",
-    items=50_000,
-    source="https://image-net.org",
-    licence="the photographers'; non-commercial research",
-    citation="Russakovsky et al., ImageNet large scale visual recognition challenge, IJCV 2015",
-    images="the validation photos, sorted into a folder a class",
-)
-
-DEMO_OBJECTS = Benchmark(
-    name="demo-objects",
-    title="Rendered pictures of several things of one kind, 23 kinds",
-    items=200,
-    task="classification",
-    source="embedded; the demo's counting pairs",
-    licence=DEMO.licence,
-    citation=DEMO.citation,
-    cluster="the pair of the demo that a picture is of",
-    load=lambda _place: read_demo_objects(),
-    pictures=lambda _place: DEMO.records().read_bytes,
-)
+def open_demo_objects(_place: Locations, _benchmark: Benchmark, **_arguments: object) -> Callable[[str], bytes]:
+    """Return the reader of the demo's pictures."""
+    return DEMO.records().read_bytes

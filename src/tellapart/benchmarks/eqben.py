@@ -1,20 +1,4 @@
-"""EqBen: 251,048 quadruples of two images and two captions, from videos, rendered scenes and edited pictures.
-
-Three public layouts of annotations are read, whichever the folder holds:
-
-- flat: `ann_json_finegrained_random.json`, a list of 1,004,192 rows `{image, caption, private_info: {dataset, name,
-  sample_cnt}}` in random order, four (`c0i0`...) to a quadruple. They are put together by `(dataset, sample_cnt)`: a
-  folder of images holds many quadruples, and a quadruple's images may lie in two.
-- a file for each subset, named after it (`eqbenag.json`, `eqbensd.json`...): objects of videos (in `eqbenag` also of
-  subjects in them) that hold lists, or lists, of `{image0, image1, caption0, caption1}`. Any of the seven may be
-  missing. Of a list of captions the first counts, as in the official loader.
-- one list of such rows from any subsets (the 10 % sub-set, `all_select.json`); a path's first folder is the subset.
-
-Images are PNG, or JPEG in the "light" release, whose annotations still name `.png`; `eqbenyoucook2` has BGR `.npy`
-frames.
-
-Source: Wang et al. 2023; `src/eqben` and `evaluate_eqben_locally.py` of its repository.
-"""
+"""EqBen: 251,048 quadruples of two images and two captions, from videos, rendered scenes and edited pictures."""
 
 from __future__ import annotations
 
@@ -29,6 +13,7 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, find_files
+from tellapart.benchmarks.minimal_pairs import PUBLISHED
 from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
@@ -38,15 +23,7 @@ from tellapart.errors import DataError, MetricError, quote
 from tellapart.metrics.per_item import mean
 
 #: Dataset, as annotations and paths name it -> the `subset` tag, and its number of quadruples.
-SUBSETS = {
-    "eqbenyoucook2": ("youcook2", 45_849),
-    "eqbengebc": ("gebc", 1_814),
-    "eqbenag": ("ag", 195_872),
-    "eqbenkubric_loc": ("kubric_location", 2_000),
-    "eqbenkubric_attr": ("kubric_attribute", 2_000),
-    "eqbenkubric_cnt": ("kubric_counting", 2_000),
-    "eqbensd": ("sd", 1_513),
-}
+SUBSETS: dict[str, tuple[str, int]] = {name: tuple(facts) for name, facts in PUBLISHED["eqben"]["subsets"].items()}
 
 #: Datasets whose frames come from videos: quadruples of one video are resampled together.
 _VIDEOS = {"eqbenyoucook2", "eqbengebc", "eqbenag"}
@@ -61,14 +38,6 @@ _CORNERS = {"c0i0": 0, "c1i0": 1, "c0i1": 2, "c1i1": 3}
 #: The rows of a quadruple, by their place in `[image][caption]`: number in the file, image and caption.
 _Corners = dict[int, tuple[int, Any, Any]]
 
-#: Column of Table 3 -> subsets that it averages.
-_COLUMNS = {
-    "Eq-YouCook2": ("youcook2",),
-    "Eq-GEBC": ("gebc",),
-    "Eq-AG": ("ag",),
-    "Eq-Kubric": ("kubric_location", "kubric_attribute", "kubric_counting"),
-    "Eq-SD": ("sd",),
-}
 _SCORES = {"text": "text_score", "image": "image_score", "group": "group_score"}
 
 
@@ -92,13 +61,14 @@ def paper_table(by_subset: Mapping[str, Mapping[str, float]]) -> dict[str, float
         raise MetricError(f"EqBen's table needs all seven subsets; {', '.join(missing)} missing")
     row = {
         f"{column} {score}": 100 * float(mean([by_subset[subset][metric] for subset in subsets]))
-        for column, subsets in _COLUMNS.items()
+        for column, subsets in PUBLISHED["eqben"]["columns"].items()
         for score, metric in _SCORES.items()
     }
     return {**row, "Avg": paper_average(row)}
 
 
-def _load_pairs(place: Locations) -> PairSet:
+def load_pairs(place: Locations, _benchmark: Benchmark) -> PairSet:
+    """Load the quadruples of whichever layout the folder holds."""
     folder = place.folder("eqben") or Path()
     rows = None
     if files := find_files(folder, _FLAT):
@@ -113,10 +83,11 @@ def _load_pairs(place: Locations) -> PairSet:
                 f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one of them"
             )
         items = _read_mixed(files[0])
-    return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=_open_pictures(place), rows=rows)
+    return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=open_pictures(place), rows=rows)
 
 
-def _open_pictures(place: Locations) -> FolderImages:
+def open_pictures(place: Locations, _benchmark: Benchmark | None = None) -> FolderImages:
+    """Return the reader of the images."""
     suffixes = (".jpg", ".png", ".npy")
     return FolderImages(place.pictures("eqben", *_PICTURES), suffixes=suffixes, outside=place.outside)
 
@@ -235,21 +206,3 @@ def _own_folder(folder: str) -> str | None:
     """Return the folder of a video's frames, dataset/video/frame.png; None if they lie in the dataset's."""
     path = PurePosixPath(folder)
     return str(path) if len(path.parts) > 1 else None
-
-
-EQBEN = Benchmark(
-    name="eqben",
-    title="EqBen: minimal changes in videos, rendered scenes and edited pictures",
-    items=sum(count for _, count in SUBSETS.values()),
-    shape=(2, 2),
-    source="https://github.com/Wangt-CN/EqBen",
-    licence="Apache-2.0; images of Action Genome, GEBC and YouCook2 under their own terms",
-    citation="Wang et al., Equivariant Similarity for Vision-Language Foundation Models, ICCV 2023",
-    files=(f"{_FLAT}|eqben*.json|*.json",),
-    images="its own 100 GB (PNG) or 23 GB (JPEG), eqbenyoucook2 as .npy",
-    cluster="the video; a rendered or edited scene is its own",
-    load=_load_pairs,
-    usual=_PICTURES,
-    pictures=_open_pictures,
-    paper=("subset", paper_table),
-)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.benchmark import Benchmark, own_benchmark
 from tellapart.benchmarks.classification import CLASSES, class_folder_benchmark
 from tellapart.benchmarks.given import CODE, pairs_benchmark
 from tellapart.benchmarks.locations import Locations, own_images
@@ -56,17 +56,14 @@ def read_rankings(path: Path) -> RankingSet:
 def ranking_benchmark(name: str, place: Locations | None = None) -> Benchmark:
     """Return the benchmark `ranking:FILE`."""
     path = Path(name.removeprefix(RANKING)).expanduser()
-    records = read_rankings(path)
-    images = place.images if place is not None and place.images is not None else path.parent
-    return Benchmark(
-        name=f"{RANKING}{path.name}",
-        own=path.resolve(),
-        title=f"rankings by people: {path.stem}",
-        items=len(records.rankings),
+    place = place or Locations()
+    return own_benchmark(
+        f"{RANKING}{path.name}",
+        path,
+        read_rankings(path),
         task="ranking",
-        source=str(path),
-        load=lambda _place: records,
-        place=Locations(images=images, outside=place is not None and place.outside),
+        title=f"rankings by people: {path.stem}",
+        place=Locations(images=place.images or path.parent, outside=place.outside),
     )
 
 
@@ -318,18 +315,7 @@ def _open_texts(name: str, place: Locations | None) -> Benchmark:
     pairs = find_benchmark(typed, place)
     if pairs.shape != (1, 3) or pairs.true != 2:
         raise DataError(f"{name}: two true texts and a false one are compared; {typed} has items of another kind")
-    return replace(
-        pairs,
-        name=f"texts:{pairs.name}",
-        title=f"{pairs.title}; the texts alone",
-        task="true-texts",
-        shape=None,
-        true=1,
-        rows="",
-        official=(),
-        known=None,
-        paper=None,
-    )
+    return pairs.derived("texts:", "the texts alone", task="true-texts", shape=None, true=1)
 
 
 #: The prefix of pairs in words -> their shape, and the question.
@@ -366,20 +352,13 @@ def _open_probe(name: str, place: Locations | None) -> Benchmark:
 
 def _ask_in_words(pairs: Benchmark, prefix: str) -> Benchmark:
     load = lru_cache(maxsize=1)(pairs.load)
-    return replace(
-        pairs,
-        name=f"{prefix}{pairs.name}",
-        title=f"{pairs.title}; in words",
+    return pairs.derived(
+        prefix,
+        "in words",
         task=prefix[:-1],
         shape=None,
-        rows="",
-        official=(),
-        tie_rule="wrong",
-        authors="",
         load=load if prefix == "pairing:" else lambda at: ChoiceSet.of_pairs(load(at)),
         pictures=pairs.pictures or (lambda at: load(at).read_bytes),
-        known=None,
-        paper=None,
     )
 
 

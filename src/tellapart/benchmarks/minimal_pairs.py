@@ -6,8 +6,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,17 +13,19 @@ from typing import Any
 import numpy as np
 
 from tellapart.benchmarks.benchmark import ALL, Benchmark
-from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, find_files, first_file
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.annotations import expect_count, make_item, read_list, read_mapping, row_of, string
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
-from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.rows import read_csv, read_jsonl, read_toml
 from tellapart.data.task_records import ChoiceSet
 from tellapart.errors import DataError, quote
 from tellapart.metrics.per_item import mean
+
+#: The numbers of published files, and the columns of papers' tables.
+PUBLISHED = read_toml(Path(__file__).with_name("minimal_pairs.toml"))
 
 
 def _in_folder(name: str, items: Iterable[Item], place: Locations, *usual: str, **facts: Any) -> PairSet:
@@ -41,41 +41,20 @@ def _keyed_rows(path: Path, rows: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
         yield key, row_of(row, place), place
 
 
-# SugarCrepe: 7,511 COCO images, each with its caption and one that differs in an object, attribute or relation.
-#
-# Seven files of its repository (`data/*.json`), each an object of numbered rows
-# `{filename, caption, negative_caption}`. Numbers are not contiguous (`swap_obj` lacks 108; older copies of the
-# benchmark have it, and 7,512 items), and copies that went through an evaluation script carry an extra key `accuracy`:
-# neither matters here.
-#
-# Tags: `subset` (the file), and `bag_of_words`: in 572 pairs (164 of `swap_obj`, 408 of `swap_att`) both captions hold
-# the same words, which no model without word order can distinguish; the pairs of either kind are reported separately.
-#
-# `sugarcrepe-choice` asks in words, as its authors asked GPT-4V: which of two captions fits, in both orders.
+# SugarCrepe
 
 #: File -> its numbers of items: now and, if it differs, in older copies.
-SUBSETS = {
-    "add_att": (692,),
-    "add_obj": (2062,),
-    "replace_att": (788,),
-    "replace_obj": (1652,),
-    "replace_rel": (1406,),
-    "swap_att": (666,),
-    "swap_obj": (245, 246),
-}
+SUBSETS: dict[str, tuple[int, ...]] = {subset: tuple(counts) for subset, counts in PUBLISHED["subsets"].items()}
 
 
 def same_words(first: str, second: str) -> bool:
-    """Return whether two captions hold the same words, as often, in any order: case and punctuation aside.
-
-    >>> same_words("A cat sees a dog.", "A dog sees a cat."), same_words("a cat", "two cats")
-    (True, False)
-    """
+    """Return whether two captions hold the same words, as often, in any order: case and punctuation aside."""
     one, other = (Counter(re.findall(r"[\w']+", caption.lower())) for caption in (first, second))
     return one == other
 
 
-def _load_sugarcrepe(place: Locations) -> PairSet:
+def load_sugarcrepe(place: Locations, _benchmark: Benchmark) -> PairSet:
+    """Load the seven files' items."""
     folder = place.folder("sugarcrepe") or Path()
     items: list[Item] = []
     for subset, published in SUBSETS.items():
@@ -96,63 +75,18 @@ def _read_sugarcrepe(path: Path) -> Iterator[Item]:
         yield make_item(place, id=f"{path.stem}/{key}", images=(image,), texts=captions, tags=tags, cluster=image)
 
 
-#: Column of the paper's table -> subset.
-_COLUMNS = {
-    "REPLACE object": "replace_obj",
-    "REPLACE attribute": "replace_att",
-    "REPLACE relation": "replace_rel",
-    "SWAP object": "swap_obj",
-    "SWAP attribute": "swap_att",
-    "ADD object": "add_obj",
-    "ADD attribute": "add_att",
-}
+def sugarcrepe_table(by: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the seven accuracies; the authors' code averages nothing over them."""
+    return {column: 100 * by[subset]["choice_score"] for column, subset in PUBLISHED["columns"].items()}
 
 
-SUGARCREPE = Benchmark(
-    name="sugarcrepe",
-    title="SugarCrepe: a fluent caption with one object, attribute or relation wrong",
-    items=sum(published[0] for published in SUBSETS.values()),
-    rows="501f9d3fbba25271",
-    shape=(1, 2),
-    source="https://github.com/RAIVNLab/sugar-crepe",
-    licence="MIT; images of COCO val2017",
-    citation="Hsieh et al., SugarCrepe: Fixing Hackable Benchmarks for Vision-Language Compositionality, NeurIPS 2023",
-    files=tuple(f"{subset}.json" for subset in SUBSETS),
-    images="COCO val2017",
-    cluster="the COCO image",
-    ties="a tie is wrong (its main_eval.py); CLIP_benchmark counts it right",
-    load=_load_sugarcrepe,
-    # Seven accuracies; the authors' code averages nothing over them.
-    paper=(
-        "subset",
-        lambda by: {column: 100 * by[subset]["choice_score"] for column, subset in _COLUMNS.items()},
-    ),
-)
+def load_sugarcrepe_choice(place: Locations, benchmark: Benchmark) -> ChoiceSet:
+    """Load the same items as choices between two captions."""
+    return ChoiceSet.of_pairs(load_sugarcrepe(place, benchmark))
 
 
-_RECORDS_OF_ANY_TYPE: Benchmark[Any] = SUGARCREPE
-SUGARCREPE_CHOICE: Benchmark[ChoiceSet] = replace(
-    _RECORDS_OF_ANY_TYPE,
-    name="sugarcrepe-choice",
-    title="SugarCrepe in words: which of two captions fits, asked in both orders",
-    rows="25269fac517e53ad",
-    shape=None,
-    task="choice",
-    usual=("val2017", "images"),
-    ties="a tie is wrong",
-    load=lambda place: ChoiceSet.of_pairs(_load_sugarcrepe(place)),
-    paper=None,
-)
+# Winoground
 
-
-# Winoground: 400 items of two images and two captions that hold the same words in another order.
-#
-# Its pairs are gated and may not be redistributed, so this project carries none. They come from the hub once its
-# conditions are accepted, or from a folder with the hub's files: `data/test-*.parquet`, or the older `examples.jsonl`
-# with `images/`. Scores made elsewhere are measured without them: items are numbered 0 to 399 in every score file.
-#
-# Tags: `collapsed_tag` (Object, Relation, Both), `tag` (the fine-grained swap; with more than 64 values it is not
-# broken down), `secondary_tag` (Morpheme-Level, Pragmatics...) and `num_main_preds` (main predicates of the captions).
 _PARQUET, _LINES = "test-*.parquet", "examples.jsonl"
 _ITEMS = 400
 _IDS = tuple(str(number) for number in range(_ITEMS))
@@ -160,7 +94,8 @@ _TAGS = ("collapsed_tag", "tag", "secondary_tag", "num_main_preds")
 _SIDES = ("image_0", "image_1")
 
 
-def _load_winoground(place: Locations) -> PairSet:
+def load_winoground(place: Locations, _benchmark: Benchmark) -> PairSet:
+    """Load the 400 items from the hub's files, or the older lines and images."""
     folder = place.folder("winoground") or Path()
     rows: Iterator[tuple[str, Mapping[str, Any], list[str]]]
     read: Callable[[str], bytes]
@@ -190,54 +125,25 @@ def _make_winoground_item(row: Mapping[str, Any], place: str, *images: str) -> I
     return make_item(place, id=number, images=images, texts=texts, tags={tag: str(tags[tag]) for tag in tags})
 
 
-WINOGROUND = Benchmark(
-    name="winoground",
-    title="Winoground: the same words in another order",
-    items=_ITEMS,
-    shape=(2, 2),
-    source="https://huggingface.co/datasets/facebook/winoground",
-    licence="META IMAGES RESEARCH LICENSE: gated, no redistribution",
-    citation="Thrush et al., Winoground: Probing Vision and Language Models for Visio-Linguistic Compositionality, "
-    "CVPR 2022",
-    files=(f"{_PARQUET}|{_LINES}",),
-    images="Winoground's own 800, with the captions",
-    hub=Hub("facebook/winoground", "5a77092c28e51558c5586e9c5eb71a7e17a5e43f", (_PARQUET,), gated=True),
-    load=_load_winoground,
-    known=lambda: Outline(_IDS, (2, 2), _IDS, ({},) * _ITEMS),
-)
+def outline_winoground() -> Outline:
+    """Return the outline of the items, which are numbered."""
+    return Outline(_IDS, (2, 2), _IDS, ({},) * _ITEMS)
 
 
-# BiVLC: 2,933 items of SugarCrepe with a generated image for the negative caption.
-#
-# From the hub, or from a folder with the hub's `test-*.parquet` (columns `image, caption, negative_image,
-# negative_caption, type, subtype`), or, for scores made elsewhere, from one of the result tables that its authors
-# publish (`BiVLC_*.csv`: the captions and the categories, no images). Items are numbered in the published order, as in
-# score files; a table in another order is refused, because ids would move.
-#
-# No file names the COCO image that an item starts from, yet 1,161 images give all 2,933 items (found by looking the
-# captions up in SugarCrepe). With the images, those with the same bytes are one cluster; without, those with the
-# same positive caption (2,390 captions); without any file each item is a separate cluster, and intervals come out too
-# narrow.
+# BiVLC
 
 #: Type, subtype and number of items, in the published order.
-BLOCKS = (
-    ("add", "obj", 399),
-    ("add", "att", 76),
-    ("replace", "obj", 1200),
-    ("replace", "att", 437),
-    ("replace", "rel", 462),
-    ("swap", "obj", 81),
-    ("swap", "att", 278),
-)
+BLOCKS: tuple[tuple[str, str, int], ...] = tuple(map(tuple, PUBLISHED["blocks"]))
 
 _TABLE = "BiVLC_*.csv"
 
 
-def _load_bivlc(place: Locations) -> PairSet:
+def load_bivlc(place: Locations, _benchmark: Benchmark) -> PairSet:
+    """Load the items from the hub's files, or from a table of captions."""
     folder = place.folder("bivlc") or Path()
     files = find_files(folder, _PARQUET)
     items, read = _with_images(files) if files else _read_captions(files := find_files(folder, _TABLE))
-    expect_count(files[0], len(items), BIVLC.items)
+    expect_count(files[0], len(items), sum(count for *_, count in BLOCKS))
     _expect_order(items, files[0])
     return PairSet("bivlc", tuple(items), folder, read=read)
 
@@ -281,64 +187,28 @@ def _expect_order(items: list[Item], place: Path) -> None:
         )
 
 
-def _outline_known() -> Outline:
-    ids = tuple(str(number) for number in range(BIVLC.items))
+def outline_bivlc() -> Outline:
+    """Return the outline of the items, as far as it is known without a file."""
+    ids = tuple(str(number) for number in range(sum(count for *_, count in BLOCKS)))
     tags = tuple(_bivlc_tags(kind, subtype) for kind, subtype, count in BLOCKS for _ in range(count))
     return Outline(ids, (2, 2), ids, tags)
 
 
-def _bivlc_table(by_type: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def bivlc_table(by_type: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Return I2T, T2I and group score over all items, then by type."""
     groups = {"": ALL, "replace ": "replace", "swap ": "swap", "add ": "add"}
     columns = {"I2T": "text_score", "T2I": "image_score", "Group": "group_score"}
     return {group + name: 100 * by_type[kind][key] for group, kind in groups.items() for name, key in columns.items()}
 
 
-BIVLC = Benchmark(
-    name="bivlc",
-    title="BiVLC: SugarCrepe with an image for the negative caption",
-    items=sum(count for *_, count in BLOCKS),
-    shape=(2, 2),
-    source="https://huggingface.co/datasets/imirandam/BiVLC",
-    licence="MIT; half of the images are COCO's",
-    citation="Miranda et al., BiVLC: Extending Vision-Language Compositionality Evaluation with Text-to-Image "
-    "Retrieval, NeurIPS 2024",
-    files=(f"{_PARQUET}|{_TABLE}",),
-    images="its own 5,866, in the parquet files",
-    cluster="the COCO image (same bytes); without images the positive caption; without files the item",
-    hub=Hub("imirandam/BiVLC", "6c99042f10a8793cc2c76af16b98ab1e38705d03", (_PARQUET,)),
-    load=_load_bivlc,
-    known=_outline_known,
-    paper=("type", _bivlc_table),
-)
-
-
-# VALSE: an image with its caption and a foil, in eleven instruments.
-#
-# Eleven files of its repository (`data/*.json`), each an object of rows with `image_file`, `caption`, `foil` (or a list
-# `foils`, of which the first counts) and the votes of three annotators. As in its paper, an item counts if at least two
-# of them found that the caption alone describes the image (`mturk.caption >= 2`): 7,702 of 8,782.
-#
-# Tags: `instrument`, `phenomenon` (as the files name it), and `pool`: EqBen and EqSim leave out `foil-it` (6,759
-# items).
+# VALSE
 
 #: Instrument -> items in its file, and those that pass the annotators.
-INSTRUMENTS = {
-    "existence": (534, 505),
-    "plurals": (1000, 851),
-    "counting-hard": (1000, 868),
-    "counting-small-quant": (1000, 900),
-    "counting-adversarial": (756, 691),
-    "relations": (614, 535),
-    "action-replacement": (779, 648),
-    "actant-swap": (1042, 949),
-    "coreference-standard": (916, 708),
-    "coreference-hard": (141, 104),
-    "foil-it": (1000, 943),
-}
+INSTRUMENTS: dict[str, tuple[int, int]] = {name: tuple(counts) for name, counts in PUBLISHED["instruments"].items()}
 
 
-def _load_valse(place: Locations) -> PairSet:
+def load_valse(place: Locations, _benchmark: Benchmark) -> PairSet:
+    """Load the items of the eleven instruments."""
     folder = place.folder("valse") or Path()
     items: list[Item] = []
     for instrument, (published, passing) in INSTRUMENTS.items():
@@ -372,7 +242,7 @@ def _read_valse(instrument: str, path: Path, rows: Mapping[str, Any]) -> Iterato
         yield make_item(place, id=f"{instrument}/{key}", images=(image,), texts=texts, tags=tags, cluster=cluster)
 
 
-def _valse_table(by_instrument: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def valse_table(by_instrument: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Return each instrument's pairwise accuracy and their plain mean; for probabilities accuracy and min(p_c, p_f)."""
     row: dict[str, float] = {}
     for metric, name in (("pairwise", "acc_r"), ("acc", "acc"), ("min_pc_pf", "min(p_c, p_f)")):
@@ -383,41 +253,14 @@ def _valse_table(by_instrument: Mapping[str, Mapping[str, float]]) -> dict[str, 
     return row
 
 
-VALSE = Benchmark(
-    name="valse",
-    title="VALSE: a caption and its foil, in eleven linguistic instruments",
-    items=sum(passing for _, passing in INSTRUMENTS.values()),
-    rows="11e9b5b9ccc8acef",
-    shape=(1, 2),
-    source="https://github.com/Heidelberg-NLP/VALSE",
-    licence="MIT; images of Visual7W, COCO, SWiG, VisDial and FOIL",
-    citation="Parcalabescu et al., VALSE: A Task-Independent Benchmark for Vision and Language Models Centered on "
-    "Linguistic Phenomena, ACL 2022",
-    files=tuple(sorted(f"{instrument}.json" for instrument in INSTRUMENTS)),
-    images="those of its five sources, in one folder or in a folder each",
-    cluster="the source image",
-    ties="a foil at exactly one half is left out of the count; pairwise, a tie is wrong",
-    load=_load_valse,
-    paper=("instrument", _valse_table),
-)
-
-
-# What'sUp, the controlled photographs: four images of two things, and the four captions that locate one of them.
-#
-# `whatsup-a` has household things on, under, left and right of furniture, `whatsup-b` things in front, behind, left and
-# right on a table. The published files list one image a row with its four captions, the true one first; here the four
-# images of two things are one 4x4 item, so that one array of scores gives the individual, the pair (left and right, on
-# and under) and the set score. Rows of score files that list images one by one are found by `rows`. Images and captions
-# of an item are in the order left, right, on (in front), under (behind).
-#
-# Aggregates differ: vl_compo means six subsets (A, B, COCO and Visual Genome with one and two objects), READ the pooled
-# A and B, COCO, and Visual Genome.
+# What'sUp, the controlled photographs
 
 _PLACES = (("left",), ("right",), ("on", "in-front"), ("under", "behind"))
 
 
-def _load_whatsup(place: Locations, *, name: str, folder: str, items: int) -> PairSet:
-    path = first_file(place, name, f"{folder}_dataset.json")
+def load_whatsup(place: Locations, benchmark: Benchmark, *, folder: str) -> PairSet:
+    """Load the sets of four images of two things."""
+    path = first_file(place, benchmark.name, benchmark.files[0])
     sets: dict[tuple[str, str], dict[int, tuple[int, str, list[str]]]] = {}
     for number, value in enumerate(read_list(path)):
         where = f"{path}: row {number}"
@@ -442,47 +285,21 @@ def _load_whatsup(place: Locations, *, name: str, folder: str, items: int) -> Pa
             rows[index, side] = [4 * number + options.index(text) for text in texts]
         images = tuple(f"{folder}/{four[side][1].rpartition('/')[2]}" for side in range(4))
         made.append(make_item(where, id=f"{first}+{other}", images=images, texts=tuple(texts)))
-    expect_count(path, len(made), items, what="sets of four images")
-    return _in_folder(name, made, place, ".", rows=rows)
+    expect_count(path, len(made), benchmark.items, what="sets of four images")
+    return _in_folder(benchmark.name, made, place, ".", rows=rows)
 
 
-WHATSUP_A, WHATSUP_B = (
-    Benchmark(
-        name=name,
-        title=f"What'sUp {name[-1].upper()}: a thing {relation}",
-        items=items,
-        shape=(4, 4),
-        source="https://github.com/amitakamath/whatsup_vlms",
-        licence="MIT; its own images",
-        citation='Kamath et al., What\'s "up" with vision-language models?, EMNLP 2023',
-        files=(f"{folder}_dataset.json",),
-        images=f"its own, in {folder}/",
-        cluster="the two things",
-        ties="a tie is right (argmax, the true caption first)",
-        tie_rule="right",
-        load=partial(_load_whatsup, name=name, folder=folder, items=items),
-    )
-    for name, relation, items, folder in (
-        ("whatsup-a", "on, under, left or right of furniture", 103, "controlled_images"),
-        ("whatsup-b", "in front, behind, left or right of another", 102, "controlled_clevr"),
-    )
-)
+# COCO-Counterfactuals
+
+#: The pairs in every version.
+COUNTERFACTUALS = 17_410
+_ARCHIVE = "images.zip"
 
 
-# COCO-Counterfactuals: 17,410 captions of COCO with one noun exchanged, and a generated image for each of both.
-#
-# From the hub (`data/examples.jsonl` with `data/images.zip`, 6.4 GB, read without unpacking), or from a folder with
-# `examples.jsonl` or the repository's `metadata.jsonl` (`{id, caption_0, caption_1, image_0, image_1}`) and the
-# images in `images/` or `images.zip`.
-#
-# Measured here as pairs. An id is `<COCO image>_<caption>`: captions of one COCO image are one cluster.
-
-_COUNTERFACTUALS, _ARCHIVE = "examples.jsonl|metadata.jsonl", "images.zip"
-
-
-def _load_counterfactuals(place: Locations) -> PairSet:
+def load_counterfactuals(place: Locations, benchmark: Benchmark) -> PairSet:
+    """Load the pairs; the images may stay in their archive."""
     folder = place.folder("coco-counterfactuals") or Path()
-    path = find_files(folder, _COUNTERFACTUALS)[0]
+    path = find_files(folder, benchmark.files[0])[0]
     items, lines = [], {}
     for line, row in read_jsonl(path):
         where = f"{path}:{line}"
@@ -491,7 +308,7 @@ def _load_counterfactuals(place: Locations) -> PairSet:
         texts = (string(row, "caption_0", where), string(row, "caption_1", where))
         items.append(make_item(where, id=name, images=images, texts=texts, cluster=name.partition("_")[0]))
         lines[name] = where
-    expect_count(path, len(items), COCO_COUNTERFACTUALS.items)
+    expect_count(path, len(items), COUNTERFACTUALS)
     read: Callable[[str], bytes]
     if place.images is None and (archive := find_files(folder, _ARCHIVE)):
         root, read = archive[0].parent, ZipImages(archive[0], prefix="images/")
@@ -499,22 +316,3 @@ def _load_counterfactuals(place: Locations) -> PairSet:
         root = place.pictures("coco-counterfactuals", "images")
         read = FolderImages(root, outside=place.outside)
     return PairSet("coco-counterfactuals", tuple(items), root, lines=lines, read=read)
-
-
-COCO_COUNTERFACTUALS = Benchmark(
-    name="coco-counterfactuals",
-    title="COCO-Counterfactuals: one noun of a COCO caption exchanged, both images generated",
-    items=17_410,
-    rows="c0546ed97097e1ff",
-    shape=(2, 2),
-    source="https://huggingface.co/datasets/Intel/COCO-Counterfactuals",
-    licence="CC BY 4.0",
-    citation="Le et al., COCO-Counterfactuals: Automatically Constructed Counterfactual Examples for Image-Text Pairs, "
-    "NeurIPS 2023",
-    files=(_COUNTERFACTUALS,),
-    images="its own 34,820, in images.zip or images/",
-    cluster="the COCO image whose captions were changed",
-    ties="retrieval over all images: the order of a set decides",
-    hub=Hub("Intel/COCO-Counterfactuals", "958a3e0b32421b9f07c4c3f78aecbf98019a3402", ("examples.jsonl", _ARCHIVE)),
-    load=_load_counterfactuals,
-)

@@ -78,11 +78,7 @@ def shuffled(pairs: PairSet) -> PairSet:
 
 @cache
 def shuffle_words(text: str) -> str:
-    """Return the words of a text in another order, if there is one.
-
-    >>> sorted(shuffle_words("a cat on the mat").split()), shuffle_words("a cat on the mat") == "a cat on the mat"
-    (['a', 'cat', 'mat', 'on', 'the'], False)
-    """
+    """Return the words of a text in another order, if there is one."""
     words = text.split()
     if len({*words}) < 2:
         return text
@@ -141,16 +137,4 @@ def probe_benchmark(pairs: Benchmark, probe: str) -> Benchmark:
     load = cache(lambda place: change(pairs.load(place)))
     # Only the blank picture lies in no file of the set's.
     pictures = (lambda _place: lambda _reference: _blank_picture()) if probe == "blank" else pairs.pictures
-    return replace(
-        pairs,
-        name=f"{probe}:{pairs.name}",
-        title=f"{pairs.title}; {words}",
-        rows="",
-        official=(),
-        tie_rule="wrong",
-        authors="",
-        load=load,
-        pictures=pictures,
-        known=None,
-        paper=None,
-    )
+    return pairs.derived(f"{probe}:", words, load=load, pictures=pictures)

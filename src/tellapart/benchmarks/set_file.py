@@ -337,19 +337,22 @@ _RECORD_SETS: Mapping[str, Callable[[str, tuple[Any, ...]], RecordSet]] = Mappin
 )
 
 
+def read_set_table(path: Path, variant: str = "") -> dict[str, Any]:
+    """Return the table of a file: the set, or the one of its `[[variants]]` that has this name, with what all share."""
+    content = read_toml(path)
+    tables = [table for table in content.pop("variants", []) if isinstance(table, dict)]
+    if not tables:
+        return content
+    for table in tables:
+        if table.get("name") == variant:
+            return content | table
+    names = ", ".join(str(table.get("name")) for table in tables)
+    raise DataError(f"{path} declares {names}; {quote(variant)} is none of them")
+
+
 def read_set_file(path: Path, variant: str = "") -> SetFile:
     """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name."""
-    content = read_toml(path)
-    variants = content.pop("variants", [])
-    place = str(path)
-    if variants:
-        variant_table = next(
-            (table for table in variants if isinstance(table, dict) and table.get("name") == variant), None
-        )
-        if variant_table is None:
-            variant_names = ", ".join(str(table.get("name")) for table in variants if isinstance(table, dict))
-            raise DataError(f"{path} declares {variant_names}; {quote(variant)} is none of them")
-        content, place = content | variant_table, f"{path}: {variant}"
+    content, place = read_set_table(path, variant), f"{path}: {variant}" if variant else str(path)
     declared = validate_table(SetFile, content, place)
     kinds = [getattr(declared, kind) for kind in (*_KINDS, "gallery")]
     if sum(map(bool, kinds)) != 1:

@@ -10,8 +10,15 @@ from typing import Any, Protocol
 from pydantic import BaseModel, JsonValue
 
 from tellapart.data.item import Item
+from tellapart.data.rows import read_toml
 
 __all__ = ["Builder", "BuilderType", "Candidate", "Failed", "Made", "Outcome", "Rejected", "Start"]
+
+
+def about_set(builder: str) -> Mapping[str, JsonValue]:
+    """Return the `about` of a builder that ships: its table in `about.toml`."""
+    about: Mapping[str, JsonValue] = read_toml(Path(__file__).with_name("about.toml"))[builder]
+    return about
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from tellapart.builders.builder import Builder, Candidate, Failed, Made, Outcome, Rejected
 from tellapart.builders.executor import Executor, Lost, ProcessExecutor
 from tellapart.builders.journal import Journal, count_decided, journal_of
-from tellapart.builders.recipe_file import RecipeFile, open_builder, open_filters, open_selections, read_recipe_file
+from tellapart.builders.recipe_file import RecipeFile, open_builder, open_tables, read_recipe_file
 from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
@@ -58,11 +58,15 @@ def sources_of(builder: Builder) -> tuple[tuple[str, str], ...]:
     return (*sorted(sources.items()), ("tellapart", metadata.version("tellapart")))
 
 
-def attempt(candidate: Candidate, plan: WorkerPlan) -> Outcome:
-    """Make and filter one candidate, in whichever process this is.
+def attempt(candidates: Sequence[Candidate], plan: WorkerPlan) -> list[Outcome]:
+    """Make and filter candidates, in whichever process this is.
 
     An error becomes a `Failed`, which is tried again later; an error that no other try can change is raised.
     """
+    return [_attempt_one(candidate, plan) for candidate in candidates]
+
+
+def _attempt_one(candidate: Candidate, plan: WorkerPlan) -> Outcome:
     recipe, builder, filters = _open_plan(plan)
     try:
         outcome = builder.make(candidate)
@@ -100,7 +104,7 @@ def _open_plan(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, I
                 "build's "
                 "start; it must be the same"
             )
-    return recipe, builder, open_filters(recipe, recipe.name)
+    return recipe, builder, open_tables("filter", recipe.filters, recipe.name)
 
 
 def _shorten_value(value: str | None) -> str:
@@ -187,7 +191,7 @@ def build(
     paths: Path | None = None,
 ) -> BuildResult:
     """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused."""
-    opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or _ignore_progress
+    opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or (lambda *_: None)
     candidates = _list_candidates(opened.builder, opened.recipe.builder)[:limit]
     if (out / "card.json").is_file():
         return _existing_set(out, opened, len(candidates))
@@ -196,9 +200,13 @@ def build(
     path = journal_of(out)
     with Journal(path, opened.fingerprint, opened.facts) as journal:
         journal.drop_damaged()
-        resumed = _decide_candidates(opened, journal, candidates, executor or ProcessExecutor(workers), report)
+        # Absolute: another machine's processes have another working folder.
+        home, sources = opened.home.absolute(), sources_of(opened.builder)
+        plan = WorkerPlan(opened.recipe.model_dump_json(), home, opened.fingerprint, sources, insecure)
+        work, retries = partial(attempt, plan=plan), opened.recipe.retries
+        resumed = decide(journal, candidates, executor or ProcessExecutor(workers), work, report, retries=retries)
         outcomes = {candidate.id: journal.outcome(candidate.id) for candidate in candidates}
-        _refuse_failures(outcomes, opened.recipe.max_failed, path)
+        refuse_failures(outcomes, opened.recipe.max_failed, path)
         items = _select_items(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():
@@ -233,19 +241,19 @@ class _OpenedRecipe:
     models: Mapping[str, str]
     fingerprint: str
     facts: Mapping[str, Any]
-    insecure: bool
 
 
 def _open_recipe(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
     recipe = read_recipe_file(path)
-    builder, selections = open_builder(recipe, home, insecure=insecure), open_selections(recipe, str(path))
+    builder = open_builder(recipe, home, insecure=insecure)
+    selections = open_tables("selection", recipe.selections, str(path))
     inputs, models = dict(builder.inputs), dict(builder.models)
     for index, (_, selection) in enumerate(selections):
         inputs |= {f"selections[{index}]: {name}": value for name, value in selection.inputs(home).items()}
         models |= {f"selections[{index}]: {name}": value for name, value in selection.models(home).items()}
     sources = inputs, models, metadata.version("tellapart")
     fingerprint, facts = recipe.fingerprint(*sources), recipe.facts(*sources)
-    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint, facts, insecure)
+    return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint, facts)
 
 
 def _list_candidates(builder: Builder, name: str) -> list[Candidate]:
@@ -260,36 +268,47 @@ def _list_candidates(builder: Builder, name: str) -> list[Candidate]:
     return candidates
 
 
-def _decide_candidates(
-    opened: _OpenedRecipe, journal: Journal, candidates: Sequence[Candidate], executor: Executor, report: Progress
+def decide(
+    journal: Journal,
+    sources: Sequence[Any],
+    executor: Executor,
+    task: Callable[[list[Any]], list[Any]],
+    report: Progress,
+    *,
+    noun: str = "candidates",
+    block: int = 1,
+    retries: int = 0,
 ) -> int:
-    """Make all candidates that are not decided yet, the failed ones again; return how many were decided before."""
+    """Decide the sources that a journal has not, in blocks, and record the outcomes; return how many it had.
+
+    `task` takes a block to an outcome for each of its sources. What fails, or whose worker dies, is tried again.
+    """
     decided = journal.decided_ids()
-    waiting = [candidate for candidate in candidates if candidate.id not in decided]
-    resumed = done = len(candidates) - len(waiting)
-    # Absolute: another machine's processes have another working folder.
-    home, recipe = opened.home.absolute(), opened.recipe.model_dump_json()
-    task = partial(
-        attempt, plan=WorkerPlan(recipe, home, opened.fingerprint, sources_of(opened.builder), opened.insecure)
-    )
-    report("candidates", done, len(candidates))
-    for _ in range(opened.recipe.retries + 1):
-        failed: list[Candidate] = []
-        with closing(executor.perform(task, waiting)) as results:
-            for candidate, result in results:
-                outcome = Failed(f"Lost: {result}") if isinstance(result, Lost) else result
-                journal.record(candidate.id, outcome)
-                if isinstance(outcome, Failed):
-                    failed.append(candidate)
-                else:
-                    done += 1
-                report("candidates", done, len(candidates))
+    waiting = [source for source in sources if source.id not in decided]
+    resumed = done = len(sources) - len(waiting)
+    report(noun, done, len(sources))
+    for _ in range(retries + 1):
+        failed: list[Any] = []
+        blocks = [waiting[start : start + block] for start in range(0, len(waiting), block)]
+        with closing(executor.perform(task, blocks)) as results:
+            for group, result in results:
+                outcomes = [Failed(f"Lost: {result}")] * len(group) if isinstance(result, Lost) else result
+                for source, outcome in zip(group, outcomes, strict=True):
+                    journal.record(source.id, outcome)
+                    if isinstance(outcome, Failed):
+                        failed.append(source)
+                    else:
+                        done += 1
+                if block > 1:
+                    journal.commit()
+                report(noun, done, len(sources))
         waiting = failed
     journal.commit()
     return resumed
 
 
-def _refuse_failures(outcomes: Mapping[str, Outcome], allowed: int, journal: Path) -> None:
+def refuse_failures(outcomes: Mapping[str, Any], allowed: int, journal: Path) -> None:
+    """Refuse a build of which more candidates failed than its recipe allows."""
     failed = [(name, outcome.error) for name, outcome in outcomes.items() if isinstance(outcome, Failed)]
     if len(failed) > allowed:
         first = "; ".join(f"{name}: {error:.200}" for name, error in failed[:3])
@@ -360,7 +379,3 @@ def _existing_set(out: Path, opened: _OpenedRecipe, candidates: int) -> BuildRes
     if journal_of(out).exists():
         Journal(journal_of(out), opened.fingerprint).remove()
     return BuildResult(out, funnel, candidates)
-
-
-def _ignore_progress(_stage: str, _done: int, _total: int) -> None:
-    """Do nothing."""

@@ -34,7 +34,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.builders.builder import Builder, BuilderType, Start
-from tellapart.builders.selections import ItemFilter, Selection
 from tellapart.catalog import load, names
 from tellapart.data.rows import read_toml
 from tellapart.data.validation import validate_table
@@ -83,33 +82,24 @@ def read_recipe_file(path: Path) -> RecipeFile:
     recipe = validate_table(RecipeFile, read_toml(path), str(path))
     _refuse_keys_of_the_user(recipe.options, f"{path}: [options]")
     try:
-        builder_type = _builder_type(recipe)
+        builder_type: BuilderType = load("builder", recipe.builder)
     except UnknownNameError as error:
         raise UnknownNameError(f"{path}: {error}") from error
     validate_table(builder_type.Options, recipe.options, f"{path}: [options]")
-    open_filters(recipe, str(path))
-    open_selections(recipe, str(path))
+    open_tables("filter", recipe.filters, str(path))
+    open_tables("selection", recipe.selections, str(path))
     return recipe
 
 
 def open_builder(recipe: RecipeFile, home: Path, *, insecure: bool = False) -> Builder:
     """Make the builder that a recipe names."""
-    builder_type = _builder_type(recipe)
+    builder_type: BuilderType = load("builder", recipe.builder)
     options = validate_table(builder_type.Options, recipe.options, f"{recipe.name}: [options]")
     return builder_type(Start(options, recipe.seed, home, insecure))
 
 
-def open_filters(recipe: RecipeFile, place: str) -> list[tuple[str, ItemFilter]]:
-    """Make the filters that a recipe names, in its order, each with its name."""
-    return _open_each("filter", recipe.filters, place)
-
-
-def open_selections(recipe: RecipeFile, place: str) -> list[tuple[str, Selection]]:
-    """Make the selections that a recipe names, in its order, each with its name."""
-    return _open_each("selection", recipe.selections, place)
-
-
-def _open_each(kind: str, tables: Sequence[Mapping[str, JsonValue]], place: str) -> list[tuple[str, Any]]:
+def open_tables(kind: str, tables: Sequence[Mapping[str, JsonValue]], place: str) -> list[tuple[str, Any]]:
+    """Make the filters or selections that a recipe names, in its order, each with its name."""
     if not tables:
         return []  # without a search of the installed packages for more of the kind
     known = names(kind)
@@ -134,8 +124,3 @@ def _refuse_keys_of_the_user(table: Mapping[str, JsonValue], place: str, inside:
             raise DataError(f"{place}: key {inside + key!r} {_OF_THE_USER[key]}")
         if isinstance(value, Mapping):
             _refuse_keys_of_the_user(value, place, f"{inside}{key}.")
-
-
-def _builder_type(recipe: RecipeFile) -> BuilderType:
-    builder_type: BuilderType = load("builder", recipe.builder)
-    return builder_type

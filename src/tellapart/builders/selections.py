@@ -151,7 +151,8 @@ class Sample(Selection):
             )
         counts: Counter[str] = Counter()
         order: list[tuple[int, str, Item]] = []
-        for draw, item in sorted(((_draw(item.id, seed), item) for item in items), key=itemgetter(0)):
+        drawing = ((hashlib.sha256(f"{seed} {item.id}".encode()).hexdigest(), item) for item in items)
+        for draw, item in sorted(drawing, key=itemgetter(0)):
             value = item.tags[self.balance] if self.balance else item.id
             order.append((counts[value], draw, item))
             counts[value] += 1
@@ -169,7 +170,3 @@ class Sample(Selection):
             _log.warning(
                 "selection 'sample': %s is not balanced, as values lack items: %s", plain(self.balance), listed
             )
-
-
-def _draw(name: str, seed: int) -> str:
-    return hashlib.sha256(f"{seed} {name}".encode()).hexdigest()

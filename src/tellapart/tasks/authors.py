@@ -19,51 +19,14 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.scores import ScoreKind
 from tellapart.metrics.choice import choice_score
-from tellapart.metrics.metric import ANY_KIND, Metric
+from tellapart.metrics.metric import ANY_KIND
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.ties import TieRule, break_ties, tie_neutral_by_enumeration
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.task import Unit, Units, value_of
 
-MACRO, RANK, DECISIONS, ACCEPTED, REJECTED, STRICT = AUTHORS_METRICS = (
-    Metric(
-        name="macro_choice_score",
-        title="`choice_score` of each relation that is not symmetric (or pair of attributes with 25 items), averaged",
-        source="ARO (Yuksekgonul et al. 2023), its notebook for VG-Relation and VG-Attribution",
-        chance_level=1 / 2,
-    ),
-    Metric(
-        name="rank_acc",
-        title="of an image's four captions, those in the right half when all four are ranked",
-        source="BLA (Chen et al. 2023), evaluation_models/clip/utils.py",
-        chance_level=1 / 2,
-        binary=False,
-    ),
-    Metric(
-        name="decision_acc",
-        title="mean of `accepted_images` and `rejected_images`",
-        source="SVO-Probes (Hendricks and Nematzadeh 2021), its notebook",
-        chance_level=1 / 2,
-    ),
-    Metric(
-        name="accepted_images",
-        title="images that show the sentence, and are accepted at probability 1/2",
-        source="SVO-Probes, its notebook",
-        chance_level=1 / 2,
-    ),
-    Metric(
-        name="rejected_images",
-        title="images that do not show the sentence, and are rejected at probability 1/2",
-        source="SVO-Probes, its notebook",
-        chance_level=1 / 2,
-    ),
-    Metric(
-        name="strict_accuracy",
-        title="the true text is accepted and the false one rejected, both at probability 1/2",
-        source="VELOCITI (Saravanan et al. 2025), its strict entailment",
-        chance_level=1 / 4,
-    ),
-)
+AUTHORS_METRICS = facts_of("authors")["metrics"]
 
 #: Items of a pair of attributes below which ARO leaves the pair out.
 _FEWEST = 25
@@ -116,7 +79,7 @@ def _average_groups(units: Sequence[Unit], tag: str) -> tuple[Units, ...]:
         return ()
     scores = np.array([one.scores for one in tagged], dtype=np.float32)
     value = value_of(
-        MACRO,
+        "macro_choice_score",
         choice_score(scores),
         neutral=METRICS["choice_score"].tie_neutral(scores),
         groups=[one.tags[tag] for one in tagged],
@@ -158,15 +121,9 @@ def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Unit
     )  # (image, pair, caption)
     scores = np.swapaxes(both, 1, 2).reshape(len(pairs), 1, 4)
     neutral = tie_neutral_by_enumeration(rank_accuracy, scores)
-    value = value_of(RANK, rank_accuracy(scores), neutral=neutral)
+    value = value_of("rank_acc", rank_accuracy(scores), neutral=neutral)
     ranked = tuple(
-        Unit(
-            id=id_,
-            cluster=members[0].cluster,
-            tags=members[0].tags,
-            images=members[0].images,
-            texts=members[0].texts + members[1].texts,
-        )
+        replace(members[0], id=id_, texts=members[0].texts + members[1].texts, scores=(), true=())
         for id_, members in pairs.items()
     )
     return (Units("image with four captions", ranked, (value,)),)
@@ -199,20 +156,12 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
     neutral = np.where(scores == 0.5, 0.5, right)
     sides = ["accepted" if flag else "rejected" for flag in shows.tolist()]
     measured = [
-        Units(
-            "sentence with an image",
-            first_units,
-            (value_of(DECISIONS, right, neutral=neutral, groups=sides),),
-        )
+        Units("sentence with an image", first_units, (value_of("decision_acc", right, neutral=neutral, groups=sides),))
     ]
-    for metric, mask in ((ACCEPTED, shows), (REJECTED, np.logical_not(shows))):
+    for metric, mask in (("accepted_images", shows), ("rejected_images", np.logical_not(shows))):
         subset = tuple(first_units[row] for row in np.flatnonzero(mask))
         measured.append(
-            Units(
-                metric.name.replace("_", " "),
-                subset,
-                (value_of(metric, right[mask], neutral=neutral[mask]),),
-            )
+            Units(metric.replace("_", " "), subset, (value_of(metric, right[mask], neutral=neutral[mask]),))
         )
     return tuple(measured)
 
@@ -225,7 +174,7 @@ def _judge_texts(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units, 
     sides = [(scores[:, 0], scores[:, 0] > 0.5), (scores[:, 1], scores[:, 1] < 0.5)]
     right = np.prod([side for _, side in sides], axis=0, dtype=np.float64)
     neutral = np.prod([np.where(values == 0.5, 0.5, side) for values, side in sides], axis=0)
-    return (Units("item judged at 1/2", tuple(units), (value_of(STRICT, right, neutral=neutral),)),)
+    return (Units("item judged at 1/2", tuple(units), (value_of("strict_accuracy", right, neutral=neutral),)),)
 
 
 AUTHORS: Mapping[str, Callable[[Sequence[Unit], ScoreKind | None], tuple[Units, ...]]] = MappingProxyType(

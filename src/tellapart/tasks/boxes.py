@@ -1,9 +1,4 @@
-"""Visual grounding: the box of a phrase, right if it overlaps the gold box by half of their union.
-
-A predicted box is x, y, width, height in pixels of the image as its file is, the corner with the smallest x and y
-first. Predictions made elsewhere by box heads that put out centre and size as shares of the image (DETR, X-VLM) go
-through `tellapart.metrics.boxes.from_centres`.
-"""
+"""Visual grounding: the box of a phrase, right if it overlaps the gold box by half of their union."""
 
 from __future__ import annotations
 
@@ -13,30 +8,13 @@ from typing import Protocol, runtime_checkable
 
 from tellapart.data.task_records import BoxSet
 from tellapart.metrics.boxes import box_accuracy, intersection_over_union
-from tellapart.metrics.metric import Metric
 from tellapart.models.generative.answers_grammar import Corners
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import BoxFinder, Pixels, Sides
-from tellapart.tasks.answering import ask, compute_batches
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import box, read_for
-from tellapart.tasks.task import Hiding, Session, Task, Units, to_fill, unit_of, value_of
-
-_ACCURACY = Metric(
-    name="box_accuracy",
-    title="intersection over union >= 0.5, the last pixel belonging to a box (RefCOCO's tools, X-VLM, VLUE)",
-    source="VLUE section 3.1; `xvlm/refTools` (`computeIoU`)",
-)
-_PLAIN = Metric(
-    name="box_accuracy_plain",
-    title="intersection over union >= 0.5 of boxes as regions of the plane",
-    source="here; an overlap of one row of pixels counts",
-)
-_MEAN_IOU = Metric(
-    name="mean_iou",
-    title="mean intersection over union, the last pixel belonging to a box",
-    source="`xvlm/refTools` (`computeIoU`)",
-    binary=False,
-)
+from tellapart.tasks.running import ask, compute_batches
+from tellapart.tasks.task import Hiding, Session, Task, Units, to_fill, units_of, value_of
 
 
 @runtime_checkable
@@ -75,14 +53,12 @@ def _find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[S
 def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units, ...]:
     """Measure boxes by both rules; phrases of one image are resampled together."""
     gold = [row.box for row in records.boxes]
-    units = tuple(
-        unit_of(row, texts=(row.text,), output=list(predicted), gold=", ".join(f"{side:g}" for side in row.box))
-        for row, predicted in zip(records.boxes, predictions, strict=True)
-    )
+    gold_words = [", ".join(f"{side:g}" for side in box_) for box_ in gold]
+    units = units_of(records.boxes, [*map(list, predictions)], gold_words)
     values = (
-        value_of(_ACCURACY, box_accuracy(predictions, gold)),
-        value_of(_PLAIN, box_accuracy(predictions, gold, rule="plain")),
-        value_of(_MEAN_IOU, intersection_over_union(predictions, gold)),
+        value_of("box_accuracy", box_accuracy(predictions, gold)),
+        value_of("box_accuracy_plain", box_accuracy(predictions, gold, rule="plain")),
+        value_of("mean_iou", intersection_over_union(predictions, gold)),
     )
     return (Units("phrase", units, values),)
 
@@ -149,26 +125,16 @@ def _write_notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ..
 
 
 GROUNDING = Task(
-    name="grounding",
-    title="the box of what a phrase refers to",
-    output="box",
-    noun="phrase",
-    metrics=(_ACCURACY, _PLAIN, _MEAN_IOU),
+    **facts_of("grounding"),
     template=to_fill(lambda row: {"phrase": row.text, "image": row.image, "width": row.size[0], "height": row.size[1]}),
     read=lambda path, records: read_for(path, records.boxes, box, "phrase", lambda row, sides: sides == row.box),
     measure=measure_boxes,
     notes=_write_notes,
     runners=((BoxFinder, _find_by_head), (BoxAnswerer, _find_boxes)),
-    models="a model that finds boxes, or names them in words",
-    todo="fill in `prediction` with [x, y, width, height] in pixels",
-    accepts=("predictions",),
     hiding=Hiding(
         records=BoxSet,
-        images=("image",),
         bare=lambda row: replace(row, box=(0.0, 0.0, 1.0, 1.0), candidates=()),
-        metrics=("box_accuracy", "box_accuracy_plain", "mean_iou"),
-        send="`prediction` is the box of what the phrase refers to: [x, y, width, height] in pixels, from the image's\n"
-        "upper left corner.",
+        **hiding_of("grounding"),
         nothing=lambda size: [(0.0, 0.0, 0.0, 0.0)] * size,
         size=lambda row: row.size,
     ),

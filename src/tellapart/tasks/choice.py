@@ -1,9 +1,4 @@
-"""Forced choice in words: which of two captions fits the image, asked in both orders, with the bias of the order.
-
-A model that answers in words is asked SugarCrepe's prompt. Predictions made elsewhere are read as every task's are: two
-rows an item, `ID/1` with the true caption first and `ID/2` with it second. An answer names a place or a caption
-(`parse_choice`); any other chose neither, is wrong, and is counted. SugarCrepe's `gpt-4v-results` folder is read, too.
-"""
+"""Forced choice in words: which of two captions fits the image, asked in both orders, with the bias of the order."""
 
 from __future__ import annotations
 
@@ -26,40 +21,15 @@ from tellapart.data.prediction_field import state_field
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import Choice, ChoiceSet
 from tellapart.errors import DataError, quote
-from tellapart.metrics.metric import Metric
 from tellapart.metrics.order_bias import order_bias
 from tellapart.models.generative.answers_grammar import parse_pairing
 from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders
 from tellapart.models.generative.readings import Answerer
-from tellapart.tasks.answering import ask, describe_unread, read_answers
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
+from tellapart.tasks.running import ask, describe_unread, read_answers
 from tellapart.tasks.task import Hiding, Session, Task, Units, unit_of, value_of
 
-# EqBen's protocol for models that answer in words, on any set of 2x2 pairs: which caption belongs to which image?
-#
-# Predictions are read as every task's are: two rows an item, `ID/1` with the captions in the item's order and `ID/2`
-# with them swapped; a prediction is the answer in the model's words, such as `1;2`.
-
-_EQBEN = "EqBen section 5.5 and Table 7"
-_PAIRED_RIGHT = {"group_score_both_orders", "group_score_in_order", "group_score_swapped"}
-_PAIRING_METRICS = tuple(
-    Metric(
-        name=name,
-        title=title,
-        source=_EQBEN,
-        chance_level=chance,
-        bounds=(-1.0 if name == "pairing_bias" else 0.0, 1.0),
-        binary=name in _PAIRED_RIGHT,
-    )
-    for name, title, chance in (
-        ("group_score_both_orders", "all of the pairing is right, in both orders of the captions", 0.25),
-        ("group_score_in_order", "right with the captions in the item's order", 0.5),
-        ("group_score_swapped", "right with the captions swapped", 0.5),
-        ("pairing_bias", "right in order less right swapped", 0.0),
-        ("followed_list", "the answer repeats the order of the list; one that cannot be read counts half", 0.5),
-        ("unparseable", "the answer cannot be read", None),
-    )
-)
 _LEANS = ("the order of the list", "the other order than the list's")
 
 
@@ -85,7 +55,7 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
         unit_of(item, texts=item.texts, output=[first, second], gold="1;2, then 2;1")
         for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
     )
-    return (Units("item", units, tuple(value_of(metric, values[metric.name]) for metric in _PAIRING_METRICS)),)
+    return (Units("item", units, tuple(value_of(metric.name, values[metric.name]) for metric in PAIRING.metrics)),)
 
 
 def _pairing_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
@@ -96,11 +66,7 @@ def _pairing_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
 
 
 PAIRING = Task(
-    name="pairing",
-    title="which caption belongs to which image, in words, asked in both orders",
-    output="text",
-    noun="question",
-    metrics=_PAIRING_METRICS,
+    **facts_of("pairing"),
     content=lambda records: [(item.id, item.images, item.texts) for item in records.items],
     template=_pairing_template,
     read=_read_answers,
@@ -114,8 +80,6 @@ PAIRING = Task(
             ),
         ),
     ),
-    models="a chat model, read by choice (reading=choice)",
-    todo="answer in `prediction`, such as 1;2",
     images=lambda records: (image for item in records.items for image in item.images),
 )
 
@@ -187,26 +151,6 @@ def _make_answer(value: object, place: str) -> CaptionChoice:
     return CaptionChoice(item.filename, (item.caption, item.negative_caption), choice)
 
 
-_SOURCE = "SugarCrepe `gpt-4v-results`; EqBen Table 7"
-_RIGHT_OR_WRONG = ("both_orders", "true_first", "true_second")
-_METRICS = tuple(
-    Metric(
-        name=name,
-        title=title,
-        source=_SOURCE,
-        chance_level=chance,
-        bounds=(least, 1.0),
-        binary=name in _RIGHT_OR_WRONG,
-    )
-    for name, title, chance, least in (
-        ("both_orders", "the true caption is chosen in both orders", 0.25, 0.0),
-        ("mean_of_orders", "the true caption is chosen, mean of both orders", 0.5, 0.0),
-        ("order_bias", "right with the true caption first, less right with it second", 0.0, -1.0),
-        ("true_first", "right with the true caption first", 0.5, 0.0),
-        ("true_second", "right with the true caption second", 0.5, 0.0),
-        ("chose_first", "the first place is chosen, of both orders; neither counts half", 0.5, 0.0),
-    )
-)
 _ORDERS = ("positive-first", "negative-first")
 #: A place at the beginning; a letter that a word follows may be the article.
 _LEAD = re.compile(r"\W{0,9}(?:(?:option|caption|answer)\W{0,3})?([12]\b|[ab]\b(?!\s*\w))", re.ASCII | re.IGNORECASE)
@@ -345,7 +289,7 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
         )
         for choice, both, words in rows
     )
-    return (Units("item", units, tuple(map(value_of, _METRICS, values))),)
+    return (Units("item", units, tuple(map(value_of, CHOICE.metrics, values))),)
 
 
 def _write_notes(_records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
@@ -382,29 +326,18 @@ def _restore_order(chosen: Chosen, bare: Sequence[Choice], rows: Sequence[Choice
 
 
 CHOICE = Task(
-    name="choice",
-    title="which of two captions fits the image, asked in both orders",
-    output="text",
-    noun="question",
-    metrics=_METRICS,
+    **facts_of("choice"),
     template=_fill_template,
     read=read_choices,
     measure=measure_choices,
     notes=_write_notes,
     runners=((Answerer, _ask_model),),
-    models="a model that answers in words",
-    todo="answer 1 or 2 in `prediction`",
     images=lambda records: (row.image for row in records.choices),
-    accepts=("predictions",),
     hiding=Hiding(
         records=ChoiceSet,
-        images=("image",),
-        sources=("cluster",),
         bare=_bare_choice,
         clusters=lambda rows: [row.cluster or row.image for row in rows],
-        metrics=_RIGHT_OR_WRONG,
-        send="`prediction` is 1 or 2: the caption that fits the image. Every item is listed twice (ID/1 and ID/2), "
-        "with its\ncaptions in both orders; ask anew for each.",
+        **hiding_of("choice"),
         nothing=lambda size: Chosen((0,) * size, (0,) * size),
         restore=_restore_order,
     ),

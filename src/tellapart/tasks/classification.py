@@ -1,13 +1,4 @@
-"""Zero-shot classification: the class, put into words, that a picture is of.
-
-A model that ranks by the cosine of its vectors (CLIP) gets one vector a class: the mean of its prompts' unit vectors,
-made a unit vector again. Of every other model the scores of a class's prompts are averaged. Scores made elsewhere come
-as `.npz` with `image_ids` and `classes` (strings) and `scores`, `(image, class)`; or as predictions that name one class
-for each picture.
-
-A tie with the true class is never right; its tie-neutral value is the expectation of ties broken at random, which is
-chance for a model that scores every class alike.
-"""
+"""Zero-shot classification: the class, put into words, that a picture is of."""
 
 from __future__ import annotations
 
@@ -24,27 +15,15 @@ from tellapart.data.scores import join_names
 from tellapart.data.task_records import ClassificationSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.classification import LabelRanks, class_recall_table, rank_labels
-from tellapart.metrics.metric import Metric
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import Ranks, cosines
 from tellapart.models.protocols import DualEncoder, KeyReader, Model, Vectors
 from tellapart.models.vectors import normalise
 from tellapart.stats.combined import MeanOfGroups
-from tellapart.tasks.answering import describe_unread
+from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import number_names, read_predictions, read_table, text
+from tellapart.tasks.running import describe_unread, encode, score_items, similarity_table
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, unit_of, value_of
-from tellapart.tasks.vectors import encode, score_items, similarity_table
-
-_SOURCE = "CLIP (Radford et al. 2021), section 3.1"
-_TOP1 = Metric(name="top1_accuracy", title="the true class alone scores highest", source=_SOURCE)
-_TOP5 = Metric(
-    name="top5_accuracy", title="the true class is among the five that score highest, of six or more", source=_SOURCE
-)
-_RECALL = Metric(
-    name="mean_class_recall",
-    title="top-1 accuracy of each class, averaged over classes; of classes of one size it is the top-1 accuracy",
-    source="CLIP, appendix A.1 (mean per class)",
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,13 +113,10 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
     Pictures are tagged with their class, so the results by `class` are its recalls.
     """
     ranks, size = classified.placed.ranks, len(records.classes)
-    depths = [(_TOP1, 1), *([(_TOP5, 5)] if size > 5 and classified.scored else [])]
+    depths = [("top1_accuracy", 1), *([("top5_accuracy", 5)] if size > 5 and classified.scored else [])]
     per_picture = tuple(
         value_of(
-            metric,
-            ranks.recall(k),
-            neutral=ranks.tie_neutral_recall(k) if classified.scored else None,
-            chance=k / size,
+            metric, ranks.recall(k), neutral=ranks.tie_neutral_recall(k) if classified.scored else None, chance=k / size
         )
         for metric, k in depths
     )
@@ -158,17 +134,16 @@ def _mean_recall(labels: NDArray[np.int64], classified: Classified, classes: Seq
     names = tuple(classes[label] for label in np.unique(labels).tolist())
     neutral = class_recall_table(ranks.tie_neutral_recall(1), labels, size) if classified.scored else None
     recalls = class_recall_table(ranks.recall(1), labels, size)
-    return value_of(_RECALL, recalls, neutral=neutral, chance=1 / size, reduce=MeanOfGroups(len(names), None, names))
+    return value_of(
+        "mean_class_recall", recalls, neutral=neutral, chance=1 / size, reduce=MeanOfGroups(len(names), None, names)
+    )
 
 
 def _make_units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]:
     for picture, first in zip(records.pictures, classified.placed.first.tolist(), strict=True):
         label = records.classes[picture.label]
         yield unit_of(
-            picture,
-            tags={"class": label},
-            output=records.classes[first] if first >= 0 else "(none alone)",
-            gold=label,
+            picture, tags={"class": label}, output=records.classes[first] if first >= 0 else "(none alone)", gold=label
         )
 
 
@@ -193,19 +168,10 @@ def _write_notes(records: ClassificationSet, classified: Classified) -> tuple[st
 
 
 CLASSIFICATION = Task(
-    name="classification",
-    title="which class, put into words, is the image of?",
-    output="scores",
-    noun="image",
-    metrics=(_TOP1, _TOP5, _RECALL),
+    **facts_of("classification"),
     template=_fill_template,
-    suffixes=(".npz", ".jsonl", ".csv", ".json"),
     read=read_classes,
     measure=measure_classes,
     notes=_write_notes,
     runners=((DualEncoder, _classify_vectors), *scored_by(_classify_pairs), (KeyReader, _classify_pairs)),
-    models="a model that scores images with texts",
-    todo="name a class, as the rows of unit `class` do, in `prediction` of the others; or score every image with "
-    "every class, and write .npz arrays "
-    "image_ids, classes and scores",
 )

@@ -1,11 +1,4 @@
-"""Boundary grounding: the moment of a video at which one caption begins to hold in place of another.
-
-A model puts out the similarity of frames to both captions. Frames are taken at 5 a second, from 0: `ffmpeg -i VIDEO.mp4
--vf fps=5 -start_number 0 FRAMES/VIDEO/%d.jpg`, so that `FRAMES/VIDEO/7.jpg` shows second 1.4. Similarities made
-elsewhere come as `.jsonl`, one moment a line: `id`, and under `before` and `after` the similarity of each frame to the
-caption of the state before and to that of the state after. With `times` (seconds, rising, one a frame) a line may be
-about any other frames; without, about those at 5 a second up to the `duration` that `tellapart export` writes.
-"""
+"""Boundary grounding: the moment of a video at which one caption begins to hold in place of another."""
 
 from __future__ import annotations
 
@@ -19,11 +12,8 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import read_rows
-from tellapart.data.scores import join_names
 from tellapart.data.task_records import Moment, MomentSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.metrics.metric import Metric
 from tellapart.metrics.moments import (
     TOLERANCES,
     boundary_accuracy,
@@ -35,9 +25,10 @@ from tellapart.metrics.moments import (
 )
 from tellapart.metrics.per_item import mean
 from tellapart.models.protocols import Model
-from tellapart.tasks.predictions import align_file, finite_numbers, read_id
+from tellapart.tasks.declared import facts_of
+from tellapart.tasks.predictions import finite_numbers, read_by_id
+from tellapart.tasks.running import score_items
 from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
-from tellapart.tasks.vectors import score_items
 
 #: Two of these still add up within float32.
 _MOST = 1e38
@@ -49,35 +40,8 @@ _RATE = 5.0
 _VIDEOS = 64
 
 
-def _declare_metrics(name: str, source: str, mean_title: str, title: str) -> tuple[Metric, ...]:
-    """Declare the mean over tolerances and the metric at each, of all moments of a change and of the query's alone."""
-    return tuple(
-        Metric(
-            name=f"{name}{suffix}{at}",
-            title=f"{words}{remark}",
-            source=source,
-            binary=name == "boundary_accuracy" and at != "",
-        )
-        for suffix, remark in (
-            ("", ""),
-            ("_unmerged", "; of equal changes in a video, only the query's own moment is true"),
-        )
-        for at, words in [("", mean_title), *((f"@{limit:.1f}", title.format(limit)) for limit in TOLERANCES)]
-    )
-
-
-_ACCURACY = _declare_metrics(
-    "boundary_accuracy",
-    "EqBen appendix A.6 and Table 12",
-    "mean of the accuracies at the eight tolerances",
-    "the best-scoring moment is nearer than {:g} s to a true one",
-)
-_F1 = _declare_metrics(
-    "boundary_f1",
-    "GEB+ `evaluation_utils.py` (`EvalGrd`)",
-    "mean of the F1 at the eight tolerances",
-    "F1 of one to eight best-scoring moments within {:g} s, the expectation of GEB+'s draw",
-)
+#: Of all moments of a change, and of the query's alone; the mean over tolerances, and each.
+_OF, _AT = ("", "_unmerged"), ("", *(f"@{limit:.1f}" for limit in TOLERANCES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,26 +66,15 @@ class FrameScores:
 
 def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     """Read the similarities of every moment's frames, in the order of the moments."""
-    length = {moment.id: len(frame_times(records.duration(moment.video), _RATE)) for moment in records.moments}
     state_field("before", "after")
-    by_moment: dict[str, FrameScores] = {}
-    nothing = FrameScores(*np.zeros((3, 0)))  # of an id that is unknown, or faulty: both are named below
-    twice: list[str] = []
-    wrong: dict[str, list[str]] = {}
-    for place, _, row in read_rows(path, (".jsonl",), "similarities of frames", error=ScoreError):
-        id_ = read_id(row, place, ("id", "boundary_id"))
-        if id_ in by_moment:
-            twice.append(id_)
-        by_moment[id_] = nothing
+
+    def read(moment: Moment, row: Mapping[str, Any], place: str) -> FrameScores:
         try:
-            by_moment[id_] = _frame_scores(row, length[id_]) if id_ in length else nothing
+            return _frame_scores(row, len(frame_times(records.duration(moment.video), _RATE)))
         except ValueError as error:
-            wrong.setdefault(str(error), []).append(id_)
-    if twice:
-        raise ScoreError(f"{path}: {len(twice)} moments are repeated: {join_names(twice)}; give one line for each")
-    for problem, ids in wrong.items():
-        raise ScoreError(f"{path}: {len(ids)} of {len(by_moment)} moments with {problem}: {join_names(ids)}")
-    return align_file(path, [moment.id for moment in records.moments], by_moment, "similarities of frames")
+            raise ScoreError(f"{place}: moment {moment.id}: {error}") from error
+
+    return read_by_id(path, records.moments, read, "similarities of frames", ("id", "boundary_id"))
 
 
 def _frame_scores(row: Mapping[str, Any], frames: int) -> FrameScores:
@@ -217,7 +170,8 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
     of_query = [(moment.time,) for moment in records.moments]
     merged, unmerged = (_measure_against(records, predictions, gold) for gold in (records.gold, of_query))
     facts = [*merged[0], *unmerged[0], *merged[1], *unmerged[1]]
-    values = tuple(value_of(metric, **of) for metric, of in zip((*_ACCURACY, *_F1), facts, strict=True))
+    names = (f"boundary_{what}{of}{at}" for what in ("accuracy", "f1") for of in _OF for at in _AT)
+    values = tuple(value_of(name, **of_metric) for name, of_metric in zip(names, facts, strict=True))
     return (Units("moment", units, values),)
 
 
@@ -252,17 +206,10 @@ def _write_notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tup
 
 
 MOMENTS = Task(
-    name="moments",
-    title="the moment of a video at which one caption begins to hold in place of another",
-    output="scores",
-    noun="moment",
-    metrics=(*_ACCURACY, *_F1),
+    **facts_of("moments"),
     template=_fill_template,
-    suffixes=(".jsonl",),
     read=read_frame_scores,
     measure=measure_moments,
     notes=_write_notes,
     runners=scored_by(_score_frames),
-    models="a model that scores images with texts",
-    todo="fill in `before` and `after` with the similarity of each frame, at 5 a second, to either caption",
 )

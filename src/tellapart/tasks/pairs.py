@@ -31,15 +31,9 @@ from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
+from tellapart.tasks.declared import facts_of
+from tellapart.tasks.running import read_scored, score_pairs
 from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of, value_of
-from tellapart.tasks.vectors import read_scored, score_pairs
-
-# Texts alone: are two captions that mean the same closer to each other than to the false one?
-#
-# Of a set whose items have two true texts and a false one. The rule of SugarCrepe++'s authors (`tot`, in 17 of their 19
-# scripts, and READ's) compares from both sides: the similarity of the two true texts beats that of the first with the
-# false one and that of the second with it. The words of their README (`tot_one_sided`) compare from the first alone. A
-# tie is never right.
 
 #: The texts of each score: the two true ones, then each of them with the false one.
 _PAIRS = ((0, 1), (0, 2), (1, 2))
@@ -49,13 +43,7 @@ def tot(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the two true texts are closer to each other than either to the false one: float64 (item,).
 
     Chance 1/3: of three scores the first must be the highest.
-
-    Args:
-        scores: `(item, 1, 3)`: both true texts, the first and the false one, the second and the false one.
-
-    Raises:
-        MetricError: the items are not 1x3.
-        ScoreError: no item, or a score that is not finite.
+    `scores`, `(item, 1, 3)`, are of both true texts, the first and the false one, the second and the false one.
 
     Source: SugarCrepe++ (Dumpala et al. 2024), `correct_text` of its VLMs/test_*.py; READ-CLIP (NeurIPS 2025) has it,
     too.
@@ -69,9 +57,6 @@ def tot(scores: ArrayLike) -> NDArray[np.float64]:
 
 def tot_one_sided(scores: ArrayLike) -> NDArray[np.float64]:
     """Return 1 if the first true text is closer to the second than to the false one: float64 (item,). Chance 1/2.
-
-    Raises:
-        MetricError, ScoreError: as `tot`.
 
     Source: SugarCrepe++ (Dumpala et al. 2024), the words of its README.
 
@@ -135,17 +120,13 @@ def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
 
 
 TRUE_TEXTS = Task(
-    name="true-texts",
-    title="texts alone: two that are true of an image, and a false one",
-    **(OF_SCORES | {"models": "a dual encoder"}),
-    noun="item",
-    metrics=_METRICS,
+    **(facts_of("true-texts") | {"metrics": _METRICS}),
+    **OF_SCORES,
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
     template=_fill_template,
     read=lambda path, records, kind=None: read_scored(path, [item.id for item in records.items], (1, 3), kind),
     measure=_measure_items,
     runners=((DualEncoder, _run_model), (Deferred, _run_model)),
-    todo="fill in `score`: the similarity of the two texts",
     images=lambda _records: (),
 )
 
@@ -305,11 +286,8 @@ def _note_repeats(pairs: PairSet | ListedPairs, _scored: Scored) -> tuple[str, .
 
 
 PAIRS = Task(
-    name="pairs",
-    title="minimal pairs: each image with each text of its item",
+    **(facts_of("pairs") | {"metrics": tuple(METRICS.values())}),
     **OF_SCORES,
-    noun="pair",
-    metrics=tuple(METRICS.values()),
     # Ids and texts, which are the same in every order of the file and wherever the images lie.
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items or ()),
     fingerprint=_compute_fingerprint,
@@ -327,27 +305,15 @@ PAIRS = Task(
     part=own_part,
     refusal="it gives no scores; a model that answers in words is asked which caption belongs to which image by -b "
     "pairing:{name} (2x2 items), and which of two captions fits by -b choice:{name} (1x2 items)",
-    todo="fill in `score`",
     images=lambda pairs: (image for item in pairs.items for image in item.images),
-    accepts=("scores", "answers"),
 )
 
-
-# Texts in an order: does an image agree with each of its texts more than with the next one? Of a set whose items have
-# one image and texts from the most to the least true of it, as Half-Truths: all of it, a part, a part with a mistake.
 
 _SHAPES = ("1xm",)
 
 
 def ordering_score(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 if every text outscores the next one: float64 (item,). A tie is never right; chance is 1/m!.
-
-    Args:
-        scores: `(item, 1, text)`, the most true text first.
-
-    Raises:
-        MetricError: the items are not 1xm.
-        ScoreError: no item, or a score that is not finite.
+    """Return 1 if every text outscores the next, less true one: float64 (item,). A tie is never right; chance is 1/m!.
 
     Source: Half-Truths (Kargi et al. 2026), correct ordering rate of its scripts/evaluate_half_truth.py.
 
@@ -369,10 +335,7 @@ _ORDERING = Metric(
 
 ORDERED_TEXTS = replace(
     PAIRS,
-    name="ordered-texts",
-    title="an image with texts from the most to the least true of it",
-    metrics=(_ORDERING,),
-    headlines=(),
+    **(facts_of("ordered-texts") | {"metrics": (_ORDERING,)}),
     measure=partial(measure_pairs, metrics=(_ORDERING,)),
     accepts=(),
 )

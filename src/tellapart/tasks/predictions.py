@@ -146,6 +146,27 @@ def align_file(path: Path, ids: Sequence[str], values: Mapping[str, T], noun: st
         raise ScoreError(f"{path}: {error}") from error
 
 
+def read_by_id(
+    path: Path,
+    records: Sequence[Any],
+    read: Callable[[Any, Mapping[str, Any], str], T],
+    noun: str,
+    names: Sequence[str] = ("id",),
+) -> list[T]:
+    """Read one line of JSON for each record, in the order of the records.
+
+    `read` takes a record, its line and the line's place; ids stand under one of `names`.
+    """
+    by_id = {record.id: record for record in records}
+    values: dict[str, Any] = {}
+    for place, _, row in read_rows(path, (".jsonl",), noun, error=ScoreError):
+        id_ = read_id(row, place, names)
+        if id_ in values:
+            raise ScoreError(f"{place}: a second row for id {id_}; give one for each")
+        values[id_] = read(by_id[id_], row, place) if id_ in by_id else None
+    return align_file(path, [*by_id], values, noun)
+
+
 def read_matrix(
     path: Path, ids: Mapping[str, Sequence[str]], needed: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> tuple[dict[str, NDArray[Any]], list[list[int]]]:

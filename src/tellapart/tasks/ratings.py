@@ -1,8 +1,4 @@
-"""Ratings: do a model's scores of images and texts agree with people's ratings of how well each image shows its text?
-
-Of sets whose images were generated from texts: GenAI-Bench, TIFA; and of sets with a label instead, 1 if the image
-shows the text and 0 if not: SeeTRUE. The tag `generator` names the model that an image comes from.
-"""
+"""People's judgements: rankings of candidates, ratings of images of texts, and preferences between two images."""
 
 from __future__ import annotations
 
@@ -15,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import read_rows
-from tellapart.data.task_records import Ranking, RankingSet, RatingSet
+from tellapart.data.task_records import PreferenceSet, Ranking, RankingSet, RatingSet
 from tellapart.errors import ScoreError, quote
-from tellapart.metrics.metric import Metric
+from tellapart.metrics.answers import group_accuracy
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import (
     agreement_with_people,
@@ -28,45 +22,16 @@ from tellapart.metrics.ratings import (
     movement,
     pairwise_accuracy,
     pearson_r,
+    preference_accuracy,
     roc_auc,
     spearman_rho,
 )
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.score import Scored
-from tellapart.tasks.predictions import align_file, finite_numbers, read_id
-from tellapart.tasks.task import OF_SCORES, Session, Task, Unit, Units, scored_by, unit_of, value_of
-from tellapart.tasks.vectors import read_scored, score_items, score_pairs
-
-# Ranking agreement: does a model rank images as people do, and does its ranking move when the caption is edited?
-#
-# Scores made elsewhere come as `.jsonl`: `{"id": ..., "scores": [...], "edited": [...]}`, a score for each candidate in
-# the order of the set, and, if the query has an edit, for the edited caption.
-
-_SOURCE = "EqBen Fig. 1 (a) and Fig. 7"
-_KENDALL, _SPEARMAN = (
-    Metric(
-        name=name,
-        title=f"{title} with people's order; all ties count 0",
-        source=_SOURCE,
-        chance_level=0.0,
-        bounds=(-1.0, 1.0),
-        binary=False,
-    )
-    for name, title in (("kendall", "Kendall's tau-b"), ("spearman", "Spearman's rho"))
-)
-_MOVED = Metric(
-    name="moved_by_edit",
-    title="how far the edit moves the ranking, as a share of a reversal",
-    source=_SOURCE,
-    binary=False,
-)
-_KEPT = Metric(
-    name="kendall_with_edit",
-    title="Kendall's tau-b of the rankings before and after the edit: 1 if it changed nothing",
-    source=_SOURCE,
-    bounds=(-1.0, 1.0),
-    binary=False,
-)
+from tellapart.tasks.declared import facts_of
+from tellapart.tasks.predictions import finite_numbers, read_by_id
+from tellapart.tasks.running import of_texts, score_items
+from tellapart.tasks.task import Session, Task, Unit, Units, join_units, scored_by, unit_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,27 +50,21 @@ def _fill_template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
 
 def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScores]:
     """Read a score for each candidate of each query, in the order of the set."""
-    of = {ranking.id: ranking for ranking in records.rankings}
     state_field("scores", *(["edited"] if any(ranking.edited for ranking in records.rankings) else []))
-    by_query: dict[str, CandidateScores] = {}
-    for place, _, row in read_rows(path, (".jsonl",), "scores of candidates", error=ScoreError):
-        id_ = read_id(row, place, ("id",))
-        if id_ in by_query:
-            raise ScoreError(f"{place}: a second row for id {id_}; give one for each")
-        size = len(of[id_].candidates) if id_ in of else None
-        scores = _read_numbers(row, "scores", size, place)
-        edited = _read_numbers(row, "edited", size, place) if id_ in of and of[id_].edited else ()
-        by_query[id_] = CandidateScores(scores, edited)
-    return align_file(path, [ranking.id for ranking in records.rankings], by_query, "scores")
+
+    def read(ranking: Ranking, row: Mapping[str, Any], place: str) -> CandidateScores:
+        size = len(ranking.candidates)
+        edited = _read_numbers(row, "edited", size, place) if ranking.edited else ()
+        return CandidateScores(_read_numbers(row, "scores", size, place), edited)
+
+    return read_by_id(path, records.rankings, read, "scores of candidates")
 
 
-def _read_numbers(row: Mapping[str, Any], key: str, size: int | None, place: str) -> tuple[float, ...]:
+def _read_numbers(row: Mapping[str, Any], key: str, size: int, place: str) -> tuple[float, ...]:
     numbers = finite_numbers(row.get(key))
-    if numbers is None or (size is not None and len(numbers) != size):
-        raise ScoreError(
-            f"{place}: field {key!r}: expected {size or 'some'} finite numbers, one a candidate; "
-            f"got {quote(row.get(key))}"
-        )
+    if numbers is None or len(numbers) != size:
+        fault = f"expected {size} finite numbers, one a candidate; got {quote(row.get(key))}"
+        raise ScoreError(f"{place}: field {key!r}: {fault}")
     return tuple(numbers)
 
 
@@ -142,8 +101,8 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
         "query",
         tuple(_make_unit(row, list(scored.scores)) for row, scored in zip(records.rankings, scores, strict=True)),
         (
-            value_of(_KENDALL, np.array([agreement.kendall or 0.0 for agreement in agreed])),
-            value_of(_SPEARMAN, np.array([agreement.spearman or 0.0 for agreement in agreed])),
+            value_of("kendall", np.array([agreement.kendall or 0.0 for agreement in agreed])),
+            value_of("spearman", np.array([agreement.spearman or 0.0 for agreement in agreed])),
         ),
     )
     edits = [(ranking, scored) for ranking, scored in zip(records.rankings, scores, strict=True) if ranking.edited]
@@ -157,8 +116,8 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
             "edited query",
             tuple(_make_unit(ranking, list(one.edited)) for ranking, one in edits),
             (
-                value_of(_MOVED, np.array([one.share_of_largest for one in moved])),
-                value_of(_KEPT, agreements),
+                value_of("moved_by_edit", np.array([one.share_of_largest for one in moved])),
+                value_of("kendall_with_edit", agreements),
             ),
         ),
     )
@@ -185,56 +144,19 @@ def _ranking_notes(records: RankingSet, scores: Sequence[CandidateScores]) -> tu
 
 
 RANKING = Task(
-    name="ranking",
-    title="rank candidates as people do; and does the ranking move when the caption is edited?",
-    output="scores",
-    noun="ranking",
-    metrics=(_KENDALL, _SPEARMAN, _MOVED, _KEPT),
+    **facts_of("ranking"),
     template=_fill_template,
-    suffixes=(".jsonl",),
     read=read_candidate_scores,
     measure=measure_rankings,
     notes=_ranking_notes,
     runners=scored_by(_score_candidates),
-    models="a model that scores images with texts",
-    todo="fill in `scores` and `edited`, one number a candidate",
 )
 
 
-_PAIRWISE = Metric(
-    name="pairwise_accuracy",
-    title="pairs of images that scores order, or tie, as people do, ties calibrated",
-    source="Deutsch et al. 2023, Ties Matter; GenAI-Bench (Li et al. 2024)",
-    binary=False,
-    together=True,
-)
-_CORRELATIONS = tuple(
-    Metric(name=name, title=title, source=source, chance_level=0.0, bounds=(-1.0, 1.0), binary=False, together=True)
-    for name, title, source in (
-        ("kendall_tau_b", "Kendall's tau-b of scores and ratings", "Kendall (1945); GenAI-Bench (Li et al. 2024)"),
-        ("spearman_rho", "Spearman's correlation of scores' and ratings' ranks", "TIFA (Hu et al. 2023)"),
-        ("pearson_r", "Pearson's correlation of scores and ratings", "GenAI-Bench (Li et al. 2024)"),
-    )
-)
-_AUC = Metric(
-    name="roc_auc",
-    title="an image that shows its text has a higher score than one that does not",
-    source="SeeTRUE (Yarom et al. 2023), section 5",
-    chance_level=1 / 2,
-    binary=False,
-    together=True,
-)
 _FUNCTIONS = {"kendall_tau_b": kendall_tau_b, "spearman_rho": spearman_rho, "pearson_r": pearson_r}
 
 #: The tag of the model that an image comes from.
 _GENERATOR = "generator"
-
-
-def _score_images(model: Model, records: RatingSet, session: Session) -> Scored:
-    """Score every image with its text."""
-    items = tuple(Item(id=rating.id, images=(rating.image,), texts=(rating.text,)) for rating in records.rated)
-    pairs = PairSet(records.name, items, Path(), read=session.pictures)
-    return score_pairs(model, pairs, session)
 
 
 def _align_scores(records: RatingSet, predictions: Scored) -> NDArray[np.float32]:
@@ -248,34 +170,28 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
     """
     scores = _align_scores(records, predictions)
     units = tuple(
-        unit_of(
-            row,
-            cluster=row.cluster or row.text,
-            texts=(row.text,),
-            output=float(score),
-            gold=f"people: {row.rating:g}",
-        )
+        unit_of(row, cluster=row.cluster or row.text, output=float(score), gold=f"people: {row.rating:g}")
         for row, score in zip(records.rated, scores, strict=True)
     )
-    metrics = (_AUC,) if records.labels else (_PAIRWISE, *_CORRELATIONS)
+    metrics = ("roc_auc",) if records.labels else ("pairwise_accuracy", *_FUNCTIONS)
     values = (_measure_among(metric, scores, records.people) for metric in metrics)
     return (Units("image", units, tuple(value for value in values if value is not None)),)
 
 
-def _measure_among(metric: Metric, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem | None:
+def _measure_among(metric: str, scores: NDArray[np.float32], people: NDArray[np.float64]) -> PerItem | None:
     """Measure one metric of some images; None if people rate them all the same."""
     if len(np.unique(people)) < 2:
         return None
-    if metric is _PAIRWISE:
+    if metric == "pairwise_accuracy":
         pairs = pairwise_accuracy(scores, people)
         # Scores without information may tie all pairs, or none.
         value = value_of(metric, pairs.values, chance=max(pairs.tied, (1 - pairs.tied) / 2))
-    elif metric is _AUC:
+    elif metric == "roc_auc":
         curve = roc_auc(scores, people)
         neutral = curve.neutral
         value = value_of(metric, curve.strict, neutral=neutral, official=neutral, touched=curve.touched)
     else:
-        value = value_of(metric, _FUNCTIONS[metric.name](scores, people))
+        value = value_of(metric, _FUNCTIONS[metric](scores, people))
     return replace(value, among=lambda mask: _measure_among(metric, scores[mask], people[mask]))
 
 
@@ -295,25 +211,62 @@ def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
 
 
 RATINGS = Task(
-    name="ratings",
-    title="how well an image shows its text, as people rate it",
-    **OF_SCORES,
-    noun="image",
-    metrics=(_PAIRWISE, *_CORRELATIONS, _AUC),
-    template=lambda records: (
-        {"id": row.id, "image": 0, "text": 0, "score": None, "image_path": row.image, "caption": row.text}
-        for row in records.rated
-    ),
+    **facts_of("ratings"),
+    **of_texts(1),
     templates={
         ".jsonl": lambda records: (
             {"label": f"{row.id}_c0_i0", "score": None, "image": row.image, "caption": row.text}
             for row in records.rated
         )
     },
-    read=lambda path, records, kind=None: read_scored(path, [rating.id for rating in records.rated], (1, 1), kind),
     measure=measure_ratings,
     notes=_write_notes,
-    runners=scored_by(_score_images),
-    todo="fill in `score`: how well the image shows the text",
-    images=lambda records: (rating.image for rating in records.rated),
 )
+
+
+def _differences(records: PreferenceSet, predictions: Scored) -> NDArray[np.float64]:
+    scores = predictions.scores.select([row.id for row in records.preferences]).values[:, :, 0].astype(np.float64)
+    return scores[:, 0] - scores[:, 1]
+
+
+def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Units, ...]:
+    """Measure pairs, pairs of which people prefer one, and groups of pairs of one text."""
+    rows, people = records.preferences, records.people
+    above = _differences(records, predictions)
+    units = tuple(
+        unit_of(
+            row,
+            cluster=row.cluster or row.group or row.text,
+            output=float(difference),
+            gold={1: "the first image", -1: "the second image", 0: "equal"}[row.choice],
+        )
+        for row, difference in zip(rows, above, strict=True)
+    )
+    measured = [Units("pair of images", units, (_measure_pairs(above, people),))]
+    chosen = np.flatnonzero(people)
+    ordered = above[chosen] * people[chosen]
+    untied = value_of(
+        "preference_accuracy_untied", (ordered > 0).astype(np.float64), neutral=(np.sign(ordered) + 1) / 2
+    )
+    measured.append(Units("pair with a choice", tuple(units[row] for row in chosen), (untied,)))
+    if groups := records.groups():
+        right = group_accuracy(preference_accuracy(above, people).values, groups)
+        measured.append(
+            Units("text", tuple(join_units(units, group) for group in groups), (value_of("preference_group", right),))
+        )
+    return tuple(measured)
+
+
+def _measure_pairs(above: NDArray[np.float64], people: NDArray[np.float64]) -> PerItem:
+    found = preference_accuracy(above, people)
+    # Scores without information may tie all pairs, or none.
+    value = value_of("preference_accuracy", found.values, chance=max(found.tied, (1 - found.tied) / 2))
+    return replace(value, among=lambda mask: _measure_pairs(above[mask], people[mask]))
+
+
+def _note_tolerance(records: PreferenceSet, predictions: Scored) -> tuple[str, ...]:
+    epsilon = preference_accuracy(_differences(records, predictions), records.people).epsilon
+    return (f"preference_accuracy: scores that differ by {epsilon:.4g} or less are tied, fitted to these pairs",)
+
+
+PREFERENCE = Task(**facts_of("preference"), **of_texts(2), measure=measure_preferences, notes=_note_tolerance)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from tellapart.catalog import Entries, Late
 from tellapart.errors import DataError
+from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import METRICS as SCORE_METRICS
-from tellapart.tasks.headlines import HEADLINES
+from tellapart.tasks.declared import DECLARED, HEADLINES
 
 if TYPE_CHECKING:
-    from tellapart.metrics.metric import Metric
     from tellapart.tasks.task import Hiding, Task
 
 
@@ -28,7 +28,7 @@ TASKS: Mapping[str, Task] = Entries("task", _read_task)
 """Name -> task; imported when it is asked for."""
 
 METRICS: Mapping[str, Metric] = Late(
-    lambda: {metric.name: metric for task in TASKS.values() for metric in task.metrics}, SCORE_METRICS
+    lambda: {metric.name: metric for task in TASKS.values() for metric in task.metrics}, {**SCORE_METRICS, **DECLARED}
 )
 """Name -> metric, over all tasks."""
 

@@ -1,8 +1,4 @@
-"""Retrieval both ways over a full gallery: recall at 1, 5 and 10, a tie never in the model's favour.
-
-Scores made elsewhere come as `.npz`: `image_ids` and `caption_ids` (strings, as `tellapart export` lists them), and
-either `scores`, `(image, caption)`, or the embeddings `images` and `captions`, whose cosines are then the scores.
-"""
+"""Galleries: captions of images and images of captions, and the images that a label is true of."""
 
 from __future__ import annotations
 
@@ -14,9 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.task_records import RetrievalSet
+from tellapart.data.item import Item
+from tellapart.data.scores import join_names
+from tellapart.data.task_records import LabelSet, RetrievalSet
 from tellapart.errors import ScoreError
-from tellapart.metrics.metric import Metric
+from tellapart.metrics.average_precision import average_precision
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.retrieval import (
     Ranks,
@@ -26,29 +24,16 @@ from tellapart.metrics.retrieval import (
     scores_both_ways,
     unavoidable_misses,
 )
-from tellapart.models.protocols import DualEncoder
-from tellapart.tasks.predictions import read_matrix
-from tellapart.tasks.task import Session, Task, Unit, Units, value_of
-from tellapart.tasks.vectors import encode, similarity_table
+from tellapart.models.protocols import DualEncoder, Model
+from tellapart.tasks.declared import facts_of
+from tellapart.tasks.predictions import read_matrix, read_table
+from tellapart.tasks.running import encode, score_items, similarity_table
+from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, value_of
 
 R = TypeVar("R")
 
 DEPTHS = (1, 5, 10)
 """The k of recall at k."""
-
-_SIDES = (("i2t", "a caption of the image"), ("t2i", "the image of the caption"))
-_METRICS = {
-    (side, k): Metric(
-        name=f"{side}_recall@{k}",
-        title=f"{title} is among the first {k} of the gallery" if k > 1 else f"{title} comes first of the gallery",
-        source="VLUE section 3.1; COCO-Counterfactuals Table 5",
-    )
-    for side, title in _SIDES
-    for k in DEPTHS
-}
-_MEAN = Metric(
-    name="mean_recall", title="mean of the six recalls (X-VLM's r_mean)", source="X-VLM `itm_eval`", binary=False
-)
 
 
 def _fill_template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
@@ -161,7 +146,7 @@ def _yield_outputs(ranks: Ranks, true: Set[tuple[int, int]]) -> Iterator[dict[st
 def _list_recalls(side: str, ranks: Ranks, true: NDArray[np.int64], gallery: int) -> list[PerItem]:
     return [
         value_of(
-            _METRICS[side, k],
+            f"{side}_recall@{k}",
             ranks.recall(k),
             neutral=ranks.tie_neutral_recall(k),
             chance=float(chance_recall(true, gallery, k).mean()),
@@ -184,7 +169,10 @@ def _mean_recall(records: RetrievalSet, ranked: Retrieval) -> PerItem:
     both = (ranked.image_to_text, ranked.text_to_image)
     neutral = table(*([ranks.tie_neutral_recall(k) for k in DEPTHS] for ranks in both))
     return value_of(
-        _MEAN, table(*([ranks.recall(k) for k in DEPTHS] for ranks in both)), neutral=neutral, reduce=mean_of_six
+        "mean_recall",
+        table(*([ranks.recall(k) for k in DEPTHS] for ranks in both)),
+        neutral=neutral,
+        reduce=mean_of_six,
     )
 
 
@@ -207,41 +195,12 @@ def _write_notes(records: RetrievalSet, _ranked: Retrieval) -> tuple[str, ...]:
 
 
 RETRIEVAL = Task(
-    name="retrieval",
-    title="find the captions of an image, and the image of a caption, in a whole gallery",
-    output="scores",
-    noun="gallery row",
-    metrics=(*_METRICS.values(), _MEAN),
+    **facts_of("retrieval"),
     template=_fill_template,
-    suffixes=(".npz",),
     read=read_gallery_scores,
     measure=measure_retrieval,
     notes=_write_notes,
     runners=((DualEncoder, lambda *run: score_gallery(*run).rank(run[1].pairs)),),
-    models="a dual encoder",
-    todo="score every image with every caption, and write .npz arrays image_ids, caption_ids and scores (or images "
-    "and captions)",
-)
-
-
-# Retrieval with equal captions as one entry: the measure of COCO-Counterfactuals' authors on their test split.
-#
-# Their evaluation keys embeddings by the caption: a caption that stands in several rows is one entry of the gallery and
-# one query, and any image of these rows is right. Of the split's 10,446 captions 10,403 are distinct. Recall with an
-# entry a row, in which repeats tie and so lose, is listed, too, under the names that it has in every other gallery.
-
-_DISTINCT_SIDES = (
-    ("i2t", "a caption of the image {place} of the distinct captions"),
-    ("t2i", "an image of the distinct caption, of any row that has it, {place} of the gallery"),
-)
-_DISTINCT_METRICS = tuple(
-    Metric(
-        name=f"{direction}_distinct_recall@{depth}",
-        title=words.format(place=f"is among the first {depth}" if depth > 1 else "comes first"),
-        source="COCO-Counterfactuals `CLIP_evaluation.py`; its Table 5",
-    )
-    for direction, words in _DISTINCT_SIDES
-    for depth in DEPTHS
 )
 
 
@@ -294,15 +253,84 @@ def _note_repeats(records: RetrievalSet, ranked: RankedTwice) -> tuple[str, ...]
     )
 
 
+_DISTINCT = facts_of("distinct-retrieval")
 _RANKED_OTHERWISE: Task[RetrievalSet, Any] = RETRIEVAL
 DISTINCT_RETRIEVAL: Task[RetrievalSet, RankedTwice] = replace(
     _RANKED_OTHERWISE,
-    name="distinct-retrieval",
-    title="find the captions of an image, and the images of a caption; equal captions are one entry",
-    metrics=(*_DISTINCT_METRICS, *RETRIEVAL.metrics),
-    headlines=(),
+    **(_DISTINCT | {"metrics": (*_DISTINCT["metrics"], *RETRIEVAL.metrics)}),
     read=lambda path, records: rank_file(path, records, lambda scores: RankedTwice.of(records, scores)),
     measure=measure_distinct,
     notes=_note_repeats,
     runners=((DualEncoder, lambda *run: RankedTwice.of(run[1], score_gallery(*run))),),
+)
+
+
+LabelScores = Sequence[NDArray[np.float32]]
+"""Scores of the images that count, one array a label."""
+
+
+def _list_labels(records: LabelSet) -> Iterator[Mapping[str, Any]]:
+    for label in records.labels:
+        yield {"unit": "label", "id": label.id, "text": label.text, "counted": [str(place) for place in label.counted]}
+    for place, image in enumerate(records.images):
+        yield {"unit": "image", "id": str(place), "image": image}
+
+
+def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]]:
+    """Read scores of images with labels, and keep those that count."""
+    ids = {
+        "image_ids": [str(place) for place in range(len(records.images))],
+        "label_ids": [label.id for label in records.labels],
+    }
+    with np.errstate(over="ignore"):
+        table = read_table(path, ids).astype(np.float32)
+    kept = [table[list(label.counted), column] for column, label in enumerate(records.labels)]
+    if bad := [label.id for label, row in zip(records.labels, kept, strict=True) if not np.isfinite(row).all()]:
+        raise ScoreError(f"{path}: scores must be finite; NaN or infinite for {len(bad)} labels: {join_names(bad)}")
+    return kept
+
+
+def _score_labels(model: Model, records: LabelSet, session: Session) -> list[NDArray[np.float32]]:
+    """Score every label with the images that count for it."""
+    items = [
+        Item(id=f"{label.id}/{place}", images=(records.images[place],), texts=(label.text,))
+        for label in records.labels
+        for place in label.counted
+    ]
+    flat = score_items(model, records.name, items, session)[:, 0, 0]
+    stops = np.cumsum([len(label.counted) for label in records.labels])
+    return list(np.split(flat, stops[:-1]))
+
+
+def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
+    """Measure average precision: strict, tie-neutral, and as COLA's authors count ties.
+
+    Chance is the mean over labels of the value expected of an order at random.
+    """
+    precisions = [
+        average_precision(label_scores, label.true) for label, label_scores in zip(records.labels, scores, strict=True)
+    ]
+    strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*precisions, strict=True))
+    at_random = [average_precision(np.zeros(len(label.true)), label.true).neutral for label in records.labels]
+    value = value_of("label_ap", strict, neutral=neutral, official=official, chance=float(np.mean(at_random)))
+    units = (
+        Unit(
+            id=label.id,
+            cluster=label.id,
+            images=records.images_of(label),
+            texts=(label.text,),
+            output=[float(score) for score in label_scores],
+            gold="true of " + ", ".join(str(k) for k, true in enumerate(label.true) if true),
+        )
+        for label, label_scores in zip(records.labels, scores, strict=True)
+    )
+    return (Units("label", tuple(units), (value,)),)
+
+
+LABELS = Task(
+    **facts_of("labels"),
+    template=_list_labels,
+    read=read_label_scores,
+    measure=measure_labels,
+    runners=scored_by(_score_labels),
 )

@@ -13,28 +13,13 @@ import numpy as np
 from tellapart.data.task_records import StatementSet
 from tellapart.errors import ScoreError
 from tellapart.metrics.answers import group_accuracy, label_accuracy
-from tellapart.metrics.metric import Metric
 from tellapart.models.generative.answers_grammar import parse_verdict
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.protocols import Pixels, TwoImageClassifier
-from tellapart.tasks.answering import ask, compute_batches, describe_unread
+from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import label, read_for
-from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, to_fill, value_of
-
-_ACCURACY = Metric(
-    name="accuracy", title="the statement is judged as labelled", source="NLVR2; VLUE section 3.1", chance_level=0.5
-)
-_CONSISTENCY = Metric(
-    name="consistency",
-    title="every row of one sentence about one set of images is judged rightly",
-    source="NLVR2 section 4; `nlvr2/eval/metrics.py`",
-)
-_BALANCED = Metric(
-    name="consistency_both_labels",
-    title="every row of a sentence that is true of some images and false of others",
-    source="here; a model that does not look gets 0",
-)
-
+from tellapart.tasks.running import ask, compute_batches, describe_unread
+from tellapart.tasks.task import Hiding, Session, Task, Unit, Units, to_fill, unit_of, value_of
 
 #: NLVR2's ids among those that no statement has.
 _IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
@@ -65,22 +50,17 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | str |
     statements = Units(
         "statement",
         tuple(
-            Unit(
-                id=row.id,
-                cluster=row.sentence,
-                images=(row.left, row.right),
-                texts=(row.sentence,),
-                output=predicted,
-                gold=str(row.label).lower(),
+            unit_of(
+                row, cluster=row.sentence, images=(row.left, row.right), output=predicted, gold=str(row.label).lower()
             )
             for row, predicted in zip(rows, predictions, strict=True)
         ),
-        (value_of(_ACCURACY, right),),
+        (value_of("accuracy", right),),
     )
     measured = [statements]
     for noun, metric, groups in (
-        ("sentence", _CONSISTENCY, records.sentence_groups()),
-        ("sentence of both labels", _BALANCED, records.sentence_groups(both_labels=True)),
+        ("sentence", "consistency", records.sentence_groups()),
+        ("sentence of both labels", "consistency_both_labels", records.sentence_groups(both_labels=True)),
     ):
         if groups:
             first = [rows[group[0]] for group in groups]
@@ -113,11 +93,7 @@ def _judge_statements(model: TwoImageClassifier, records: StatementSet, session:
 
 
 NLVR2: Task[StatementSet, Any] = Task(
-    name="nlvr2",
-    title="a sentence about two images: true or false",
-    output="label",
-    noun="statement",
-    metrics=(_ACCURACY, _CONSISTENCY, _BALANCED),
+    **facts_of("nlvr2"),
     template=to_fill(lambda row: {"sentence": row.sentence, "left": row.left, "right": row.right}),
     read=_read_labels,
     measure=measure_statements,
@@ -128,15 +104,11 @@ NLVR2: Task[StatementSet, Any] = Task(
         "true or false",
     ),
     runners=((TwoImageClassifier, _judge_statements), (Answerer, _ask_statements)),
-    models="a model that answers in words, or judges two images",
-    accepts=("predictions",),
     hiding=Hiding(
         records=StatementSet,
-        images=("left", "right"),
         bare=lambda row: replace(row, label=False, group=""),
         clusters=lambda rows: [row.sentence for row in rows],
-        metrics=("accuracy", "consistency"),
-        send="`prediction` is true or false: whether the sentence is true of the left and the right image.",
+        **hiding_of("nlvr2"),
         nothing=lambda size: [None] * size,
     ),
 )

@@ -26,7 +26,7 @@ from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, Pixels, TextScorer
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.tasks.headlines import HEADLINES
+from tellapart.tasks.declared import DECLARED
 
 
 def image_of(rows: Sequence[Any]) -> list[str]:
@@ -83,11 +83,9 @@ SCORERS = (KeyReader, TextScorer, DualEncoder, PairScorer, Generator)
 
 #: Fields of a task whose predictions are scores of images and texts.
 OF_SCORES: dict[str, Any] = {
-    "output": "scores",
     "suffixes": (".npz", ".csv", ".jsonl", ".npy"),
     "kinds": get_args(ScoreKind),
     "kind_of": lambda predictions: predictions.scores.kind,
-    "models": "a model that scores images with texts",
 }
 
 Output = Literal["scores", "label", "text", "box"]
@@ -121,12 +119,28 @@ class Unit:
     true: tuple[int, ...] = ()
 
 
+def images_of(row: Any) -> tuple[str, ...]:
+    """Return the references of a record's images."""
+    images: tuple[str, ...] = row.images if hasattr(row, "images") else (row.image,)
+    return images
+
+
 def unit_of(row: Any, **facts: Any) -> Unit:
-    """Return the unit of a record: its id, tags and images; the cluster is the record's, or else the first image."""
-    images = row.images if hasattr(row, "images") else (row.image,)
-    cluster = getattr(row, "cluster", "") or images[0]
-    shared: dict[str, Any] = {"cluster": cluster, "tags": getattr(row, "tags", {}), "images": images}
+    """Return the unit of a record: its id, tags, images and question or text.
+
+    The cluster is the record's, or else its first image.
+    """
+    shared: dict[str, Any] = {"tags": getattr(row, "tags", {})}
+    shared["images"] = facts["images"] if "images" in facts else images_of(row)
+    shared["cluster"] = getattr(row, "cluster", "") or next(iter(shared["images"]), "")
+    shared["texts"] = tuple(getattr(row, name) for name in ("question", "text", "sentence") if hasattr(row, name))
     return Unit(id=row.id, **(shared | facts))
+
+
+def units_of(rows: Sequence[Any], outputs: Sequence[Any], gold: Sequence[str]) -> tuple[Unit, ...]:
+    """Return the unit of each record, with the model's output and the right answer."""
+    together = zip(rows, outputs, gold, strict=True)
+    return tuple(unit_of(row, output=output, gold=answer) for row, output, answer in together)
 
 
 def join_units(units: Sequence[Unit], group: Sequence[int]) -> Unit:
@@ -197,8 +211,9 @@ def to_fill(fields: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any], Itera
     return lambda records: ({"id": row.id, "prediction": None, **fields(row)} for row in records.rows)
 
 
-def value_of(metric: Metric, strict: NDArray[np.float64], **facts: Any) -> PerItem:
+def value_of(metric: Metric | str, strict: NDArray[np.float64], **facts: Any) -> PerItem:
     """Return the value of a metric for every unit; its bounds, and its chance if no other is given, are as declared."""
+    metric = DECLARED[metric] if isinstance(metric, str) else metric
     declared: dict[str, Any] = {} if "chance" in facts else {"chance": metric.chance()}
     bounds = None if metric.together else metric.finite_bounds
     return PerItem(name=metric.name, strict=strict, binary=metric.binary, bounds=bounds, **declared, **facts)
@@ -215,7 +230,7 @@ class Task(Generic[Records, Predictions]):
     Attributes:
         name: as benchmarks declare it.
         noun: one record: "pair", "statement", "question".
-        headlines: the metrics of a first look: the first row of which all are defined; those of `HEADLINES` if empty.
+        headlines: the metrics of a first look: the first row of which all are defined.
         size: how many records there are, as `--limit` counts them.
         content: takes records to the content of the digest and the default fingerprint: anything that JSON holds.
         fingerprint: takes records and the session to their fingerprint; that of `content` if None.
@@ -269,7 +284,7 @@ class Task(Generic[Records, Predictions]):
     runners: tuple[tuple[type, Runner[Records, Predictions]], ...] = ()
     check: Callable[[Model, Benchmark], None] = _do_nothing
     part: Callable[[Model, Records, int, int], Records | None] | None = None
-    models: str
+    models: str = "a model that scores images with texts"
     refusal: str = (
         "the task asks for {output}, of {models}; for predictions made elsewhere: tellapart export {name} --to FILE, "
         "then tellapart score {name} --scores FILE"
@@ -278,9 +293,6 @@ class Task(Generic[Records, Predictions]):
     images: Callable[[Records], Iterable[str]] | None = None
     accepts: tuple[str, ...] = ()
     hiding: Hiding | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "headlines", self.headlines or HEADLINES.get(self.name, ()))
 
     def runner(self, model: Model) -> Runner[Records, Predictions] | None:
         """Return the function that runs this model on the task's records; None if the model is of no kind that can."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tellapart.builders.negatives.language_negatives import NONE, TASKS
+from tellapart.builders.negatives.language_negatives import NONE, TASKS, write_answer
 from tellapart.builders.negatives.negatives import Rewrite, rewrites
 
 
@@ -40,7 +40,7 @@ class Server:
 def edited(messages: list[dict[str, str]]) -> str:
     """Answer as a model that follows the instructions to the letter, with the first change that the rules know."""
     assert [messages[0]["role"], messages[-1]["role"]] == ["system", "user"]
-    kind = next(name for name, task in TASKS.items() if task.what in messages[0]["content"])
+    kind = next(name for name, task in TASKS.items() if task["what"] in messages[0]["content"])
     found = rewrites(messages[-1]["content"], kind)
     return answer(kind, found[0]) if found else NONE
 
@@ -48,7 +48,7 @@ def edited(messages: list[dict[str, str]]) -> str:
 def answer(kind: str, rewrite: Rewrite) -> str:
     """Write a rule's change in the form of an answer; the rule for attributes notes the noun, too."""
     change = " ".join(rewrite.change.split()[:2]) if kind == "add_att" else rewrite.change
-    return f"CHANGE: {change}\nCAPTION: {rewrite.text}\n"
+    return write_answer(change, rewrite.text) + "\n"
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from tellapart.builders.negatives.language_negatives import (
     conversation,
     open_chat,
     parse,
+    write_answer,
 )
 from tellapart.builders.negatives.lexicon import uniform, words
 from tellapart.builders.negatives.negatives import KINDS, rewrites
@@ -203,16 +204,17 @@ def test_every_example_that_the_model_is_shown_passes_its_own_checks() -> None:
     assert tuple(TASKS) == KINDS
     for kind, task in TASKS.items():
         shown = [message.content for message in conversation(kind, "A dog.")]
-        assert task.form in shown[0]
-        for example in task.examples:
-            assert example.answer in shown
-            found = parse(example.answer, kind)
-            if example.answer == NONE:
+        assert task["form"] in shown[0]
+        for true, *changed in task["examples"]:
+            said = write_answer(*changed)
+            found = parse(said, kind)
+            assert said in shown
+            if said == NONE:
                 assert reason(found) == "model: no such change, it says"
             else:
                 assert isinstance(found, RewriteReply)
-                assert check(kind, example.caption, found) is None
-        assert sum(example.answer == NONE for example in task.examples) == 1
+                assert check(kind, true, found) is None
+        assert sum(len(example) == 1 for example in task["examples"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from facts import raises
 from tellapart.auditing.audit import Options, audit
 from tellapart.builders.builder import Made
+from tellapart.builders.negatives import lexicon
 from tellapart.builders.negatives.lexicon import ATTRIBUTES, OBJECTS, RELATIONS, plural
 from tellapart.builders.negatives.negatives import KINDS, Negatives, contradiction, explain_none, rewrites
 from tellapart.builders.pipeline import build
@@ -333,3 +334,32 @@ def test_a_folder_of_images_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_the_builder_has_a_line_for_the_list() -> None:
     assert (Negatives.__doc__ or "").startswith("Make false captions")
+
+
+def test_the_lexicon_knows_spellings_forms_and_where_a_noun_ends() -> None:
+    assert [*map(lexicon.to_lexical, ("grey", "doughnuts", "grey-haired", "dog"))] == [
+        "gray",
+        "donuts",
+        "gray-haired",
+        "dog",
+    ]
+    assert [*map(lexicon.to_british, ("gray", "airplanes", "dog"))] == ["grey", "aeroplanes", "dog"]
+    assert [lexicon.prefers_british(said.split()) for said in ("a grey cat", "gray", "a cat")] == [True, False, None]
+    assert lexicon.words("An old man's well-worn hat, on a hook.") == [
+        "a",
+        "old",
+        "man",
+        "'s",
+        "well-worn",
+        "hat",
+        "on",
+        "a",
+        "hook",
+    ]
+    assert [*map(lexicon.uniform, (" two dogs  on a bed", "Is it a dog?"))] == ["Two dogs on a bed.", "Is it a dog?"]
+    assert [*map(lexicon.plural, ("cat", "bus", "man", "bench"))] == ["cats", "buses", "men", "benches"]
+    nouns = {"cats": "cat", "buses": "bus", "women": "woman", "berries": "berry", "grass": "grass", "dog": "dog"}
+    assert [*map(lexicon.singular, nouns)] == [*nouns.values()]
+    assert {"the", "with", "and"} <= lexicon.function_words() and "dog" not in lexicon.function_words()
+    assert [*map(lexicon.article, ("umbrella", "dog"))] == ["an", "a"]
+    assert [*map(lexicon.follows_noun, ("on", "riding", "house", None))] == [True, True, False, True]

@@ -22,8 +22,8 @@ from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
-from tellapart.tasks.answering import ask
 from tellapart.tasks.choice import CHOICE
+from tellapart.tasks.running import ask
 from tellapart.tasks.task import Session
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")

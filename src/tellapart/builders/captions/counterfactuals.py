@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from pydantic import JsonValue
 
-from tellapart.builders.builder import Candidate, Made, Rejected, Start
+from tellapart.builders.builder import Candidate, Made, Rejected, Start, about_set
 from tellapart.builders.caption_files import ImageFolder, file_digest, read_captions
 from tellapart.builders.captions.stages import (
     NOUNS,
@@ -58,12 +58,7 @@ class Counterfactual:
 
 
 def replace_word(text: str, words: Sequence[Word], index: int, new: str, wording: Literal["kept", "rejoined"]) -> str:
-    """Return a caption with one of its words replaced; `wording` is as in `CaptionOptions`.
-
-    >>> words = [Word("They", "PRP", 0, 4), Word("'ll", "MD", 4, 7), Word("race", "NN", 8, 12), Word(".", ".", 12, 13)]
-    >>> [replace_word("They'll race.", words, 2, "run", wording) for wording in ("kept", "rejoined")]
-    ["They'll run.", "They 'll run."]
-    """
+    """Return a caption with one of its words replaced; `wording` is as in `CaptionOptions`."""
     if wording == "kept":
         word = words[index]
         # At a sentence's start the new word begins as the old one does; a model may know small letters only.
@@ -196,16 +191,7 @@ class CounterfactualCaptions:
 
     Options = CaptionOptions
 
-    about: Mapping[str, JsonValue] = {
-        "title": "Captions and their counterfactuals",
-        "description": "1x2 items: text 0 is the caption that was given, text 1 has one noun replaced by one that a "
-        "masked language model expects there, so that the sentence stays usual and close in meaning. No stage looks at "
-        "the picture: what the new noun names may be there, too, and a kind of the old thing (girl for child) may be "
-        "true; the option wordnet leaves the latter out. Have people look at them before you measure with them.",
-        "licence": "that of the captions and images",
-        "source": "made by tellapart's builder `counterfactual-captions` from captions and images of the user",
-        "citation": "Method after Le et al., COCO-Counterfactuals, NeurIPS Datasets and Benchmarks 2023",
-    }
+    about: Mapping[str, JsonValue] = about_set("counterfactual-captions")
 
     def __init__(self, start: Start) -> None:
         self._options: CaptionOptions = start.options

@@ -11,7 +11,6 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import metadata
@@ -22,13 +21,14 @@ from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import SourceCaption, file_digest, read_captions
 from tellapart.builders.captions.counterfactuals import counterfactuals
 from tellapart.builders.captions.stages import CaptionOptions, Stages, open_stages
-from tellapart.builders.executor import Lost, ProcessExecutor
+from tellapart.builders.executor import ProcessExecutor
 from tellapart.builders.journal import Journal, journal_of
+from tellapart.builders.pipeline import decide, refuse_failures
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.atomic import atomic_file
 from tellapart.data.progress import Progress
 from tellapart.data.validation import validate_table
-from tellapart.errors import DataError, RunError
+from tellapart.errors import DataError
 
 _BUILDER = "counterfactual-captions"
 
@@ -68,24 +68,11 @@ def write_caption_pairs(
     task = partial(_decide_captions, options=options, home=recipe.parent, key=key)
     with Journal(journal_of(out), key, facts) as journal:
         journal.drop_damaged()
-        decided = journal.decided_ids()
-        waiting = [caption for caption in captions if caption.id not in decided]
-        resumed = done = len(captions) - len(waiting)
-        blocks = [waiting[start : start + block] for start in range(0, len(waiting), block)]
-        with closing(ProcessExecutor(workers).perform(task, blocks)) as results:
-            for group, outcomes in results:
-                if isinstance(outcomes, Lost):
-                    raise RunError(
-                        f"caption {group[0].id!r}: {outcomes}; the finished part is kept in {journal_of(out)}: run it "
-                        "again to go on"
-                    )
-                for caption, outcome in zip(group, outcomes, strict=True):
-                    journal.record(caption.id, outcome)
-                journal.commit()
-                done += len(group)
-                if progress:
-                    progress("captions", done, len(captions))
-        written = _write_pairs(out, [journal.outcome(caption.id) for caption in captions], resumed)
+        executor, report = ProcessExecutor(workers), progress or (lambda *_: None)
+        resumed = decide(journal, captions, executor, task, report, noun="captions", block=block)
+        outcomes = {caption.id: journal.outcome(caption.id) for caption in captions}
+        refuse_failures(outcomes, 0, journal_of(out))
+        written = _write_pairs(out, [*outcomes.values()], resumed)
         journal.remove()
     return written
 

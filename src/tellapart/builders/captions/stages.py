@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
@@ -72,12 +72,13 @@ class NltkTagger:
     def load(cls, folder: Path) -> Self:
         """Read a folder of NLTK data."""
         names = [f"{_PUNKT}/{name}" for name in _TEXTS] + [f"{_TAGGER}.{name}.json" for name in _TABLES]
-        files = {name: _read_nltk_file(folder, name) for name in names}
+        fetch = f"fetch it with: python -m nltk.downloader -d {str(folder)!r} punkt_tab averaged_perceptron_tagger_eng"
+        files = {name: _read_file(folder / name, fetch) for name in names}
         digest = hashlib.sha256(b"".join(hashlib.sha256(data).digest() for data in files.values())).hexdigest()
         version = require("nltk", extra="captions").__version__
         try:
             texts = [files[f"{_PUNKT}/{name}"].decode() for name in _TEXTS]
-            tables = [_read_table(files, name) for name in _TABLES]
+            tables = [parse_json(decode_text(files[name], name), name) for name in names[len(_TEXTS) :]]
             sentences, tagger = _make_splitter(texts), _make_tagger(tables)
         except (DataError, ValueError, TypeError, AttributeError) as error:
             raise ModelError(
@@ -97,16 +98,6 @@ class NltkTagger:
             spans += [(start + one, start + other) for one, other in self._words.span_tokenize(sentence)]
         tags = [tag for _, tag in self._tagger.tag(words)]
         return [Word(word, tag, *span) for word, tag, span in zip(words, tags, spans, strict=True)]
-
-
-def _read_nltk_file(folder: Path, name: str) -> bytes:
-    try:
-        return (folder / name).read_bytes()
-    except OSError as error:
-        raise ModelError(
-            f"{folder / name}: {error.strerror or error}; fetch it with: python -m nltk.downloader -d {str(folder)!r} "
-            "punkt_tab averaged_perceptron_tagger_eng"
-        ) from error
 
 
 def _make_splitter(texts: Sequence[str]) -> PunktSentenceTokenizer:
@@ -132,11 +123,6 @@ def _make_tagger(tables: Sequence[Any]) -> PerceptronTagger:
     tagger.model.weights, tagger.tagdict = dict(weights), dict(single)
     tagger.classes = tagger.model.classes = set(tags)
     return tagger
-
-
-def _read_table(files: Mapping[str, bytes], name: str) -> Any:
-    file = f"{_TAGGER}.{name}.json"
-    return parse_json(decode_text(files[file], file), file)
 
 
 #: Heads of other tasks in checkpoints of masked language models, by `model_type`.
@@ -289,7 +275,8 @@ class WordNet:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        index, data = (_read_file(folder / name) for name in ("index.noun", "data.noun"))
+        lack = "name the folder of WordNet's files (index.noun and data.noun)"
+        index, data = (_read_file(folder / name, lack) for name in ("index.noun", "data.noun"))
         try:
             irregular = (folder / "noun.exc").read_bytes()
         except FileNotFoundError:
@@ -344,13 +331,11 @@ class WordNet:
         return [fields[at + 1] for at in offsets if fields[at] in _KIND_OF]
 
 
-def _read_file(path: Path) -> bytes:
+def _read_file(path: Path, hint: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ModelError(
-            f"{path}: {error.strerror or error}; name the folder of WordNet's files (index.noun and data.noun)"
-        ) from error
+        raise ModelError(f"{path}: {error.strerror or error}; {hint}") from error
 
 
 def _index_lines(data: bytes) -> Mapping[str, str]:
@@ -364,6 +349,7 @@ Stage = TypeVar("Stage")
 OFF = "off"  # the name of a stage that is left out
 
 _TINY = "tinystories:"
+_LOAD_TINY = partial(TinyStories.load, per_token=True)
 
 
 class CaptionOptions(BaseModel):
@@ -459,7 +445,7 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
     encoder = None if options.similarity == OFF else model(MeanPooledEncoder.load, options.similarity, options.rows)
     judge: TextScorer | None = None
     if options.language_model.startswith(_TINY):
-        judge = file(_load_tinystories, options.language_model.removeprefix(_TINY))
+        judge = file(_LOAD_TINY, options.language_model.removeprefix(_TINY))
     elif options.language_model != OFF:
         judge = model(CausalLikelihood.from_second_token, options.language_model)
     replacer = model(MaskedLanguageModel.load, options.masked_lm, options.rows)
@@ -470,10 +456,6 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
 def _open_once(load: Callable[..., Stage], *arguments: object, stamp: int) -> Stage:  # noqa: ARG001
     """Open a stage once; files that changed since are opened again."""
     return load(*arguments)
-
-
-def _load_tinystories(path: Path) -> TinyStories:
-    return TinyStories.load(path, per_token=True)
 
 
 def _last_change(path: Path) -> int:

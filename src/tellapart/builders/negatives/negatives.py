@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tellapart.benchmarks.minimal_pairs import same_words
-from tellapart.builders.builder import Candidate, Made, Rejected, Start
+from tellapart.builders.builder import Candidate, Made, Rejected, Start, about_set
 from tellapart.builders.caption_files import ImageFolder, file_digest, read_captions
 from tellapart.builders.negatives.lexicon import (
     ASYMMETRIC,
@@ -335,24 +335,14 @@ _NEEDS: Mapping[str, str] = MappingProxyType(
 
 
 def rewrites(text: str, kind: str, *, british: bool = False) -> list[Rewrite]:
-    """Return every false caption that the rules of one kind make of a true one, in a fixed order, none twice.
-
-    >>> [each.text for each in rewrites("A dog sitting on a red couch.", "swap_obj")]
-    ['A couch sitting on a red dog.']
-    >>> [each.change for each in rewrites("A dog sitting on a red couch.", "replace_rel")]
-    ['sitting -> standing', 'sitting -> lying']
-    """
+    """Return every false caption that the rules of one kind make of a true one, in a fixed order, none twice."""
     steps = _RULES[kind](_read_caption(text, british=british))
     by_text = {step.text: step for step in steps if isinstance(step, Rewrite) and step.text != text}
     return list(by_text.values())
 
 
 def explain_none(text: str, kind: str) -> str:
-    """Return why `rewrites` is empty for a caption: the nearest case, and the need of the kind's rule.
-
-    >>> explain_none("A dog on a couch in the centre of a room", "add_obj")
-    "it ends in another word; needs a known object after 'a' or 'an' at the end (... on a bed)"
-    """
+    """Return why `rewrites` is empty for a caption: the nearest case, and the need of the kind's rule."""
     unmet = [step for step in _RULES[kind](_read_caption(text)) if isinstance(step, _Unmet)]
     return f"{max(unmet).what}; needs {_NEEDS[kind]}"
 
@@ -465,17 +455,7 @@ class Negatives(FalseCaptionBuilder[FalseCaptionOptions]):
 
     Options = FalseCaptionOptions
 
-    about: Mapping[str, JsonValue] = {
-        "title": "Captions and their hard negatives by rule",
-        "description": "1x2 items: text 0 is the caption that was given, text 1 differs in one swapped, replaced or "
-        "added object, attribute or relation. The rules read captions, not the picture: a replaced or added thing that "
-        "no caption of the image names may be there, too, and a blind model may prefer the more usual sentence; look "
-        "at them before you measure with them.",
-        "licence": "that of the captions and images",
-        "source": "made by tellapart's builder `negatives` from captions and images of the user",
-        "citation": "Kinds of change after Hsieh et al., SugarCrepe, NeurIPS 2023; rules and word lists are "
-        "tellapart's own",
-    }
+    about: Mapping[str, JsonValue] = about_set("negatives")
     models: Mapping[str, str] = {}
 
     @cached_property

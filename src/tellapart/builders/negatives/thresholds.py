@@ -95,13 +95,7 @@ def balance(gaps: NDArray[np.float64], ids: Sequence[str], bins: int, seed: int)
 
 
 def group_by(items: Sequence[Item], tag: str) -> list[list[int]]:
-    """Return the positions of the items of each value of a tag, those without a value as one; without a tag, of all.
-
-    >>> names = ("a1", "b1", "a2")
-    >>> items = [Item(id=name, images=("a.png",), texts=("x",), tags={"subset": name[0]}) for name in names]
-    >>> group_by(items, "subset"), group_by(items, "")
-    ([[0, 2], [1]], [[0, 1, 2]])
-    """
+    """Return the positions of the items of each value of a tag, those without a value as one; without a tag, of all."""
     groups: dict[str, list[int]] = {}
     for position, item in enumerate(items):
         groups.setdefault(item.tags.get(tag, "") if tag else "", []).append(position)

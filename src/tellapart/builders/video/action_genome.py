@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from tellapart.builders.builder import Start
+from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.annotations import read_mapping
 from tellapart.data.plain_pickle import read_plain_pickle
@@ -44,15 +44,6 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectIn
     """Return video -> object class -> the frames that show it with all three relations, by number.
 
     Objects with `visible: False`, whose relations are null, and objects that lack a relation are passed over.
-
-    >>> import json, tempfile
-    >>> row = {"class": "cup", "visible": True, "bbox": [1, 2, 10, 20], "attention_relationship": ["looking_at"]}
-    >>> row |= {"spatial_relationship": ["in_front_of"], "contacting_relationship": ["holding"]}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "graphs.json"
-    ...     _ = path.write_text(json.dumps({"50N4E.mp4/000682.png": [row]}))
-    ...     read_scene_graphs(path)["50N4E.mp4"]["cup"][0].box
-    (1.0, 2.0, 11.0, 22.0)
     """
     graphs: dict[str, dict[str, dict[int, ObjectInFrame]]] = defaultdict(lambda: defaultdict(dict))
     for name, objects in _read_frames(path).items():
@@ -162,11 +153,7 @@ class Sentence:
     labels: Mapping[str, str]
 
     def holds_for(self, relations: Relations) -> bool:
-        """Return whether every label of the sentence is annotated in another frame, given as its relations, too.
-
-        >>> Sentence("", {"spatial": "behind"}).holds_for({"spatial": ("behind", "above")})
-        True
-        """
+        """Return whether every label of the sentence is annotated in another frame, given as its relations, too."""
         return all(label in relations[kind] for kind, label in self.labels.items())
 
 
@@ -221,20 +208,11 @@ class ActionGenome(VideoPairs):
         skip: int = Field(default=1, ge=0)
         verb: Verb = "attention"
 
-    about: Mapping[str, JsonValue] = {
-        "title": "Pairs of frames between which a person's relation to an object changes",
-        "description": "2x2 items: two frames of one video with a sentence from their scene graphs. Boxes in the "
-        "provenance are left, top, right, bottom in pixels of the video's frame.",
-        "licence": "that of Action Genome's annotations and of Charades' videos",
-        "source": "made by tellapart's builder `action-genome` from Action Genome's annotations and videos of the user",
-        "citation": "Ji et al., Action Genome, CVPR 2020; construction after Wang et al., Equivariant Similarity, ICCV "
-        "2023 (EqBen)",
-    }
+    about: Mapping[str, JsonValue] = about_set("action-genome")
 
     def __init__(self, start: Start) -> None:
-        self._options: ActionGenome.Options = start.options
-        self._persons = [start.home / self._options.persons] if self._options.persons else []
-        super().__init__(start, start.home / self._options.annotations, *self._persons)
+        self._persons = [start.home / start.options.persons] if start.options.persons else []
+        super().__init__(start, *self._persons)
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:

@@ -507,16 +507,20 @@ class VideoPairs(ABC):
     video's is in the provenance of its items.
     """
 
-    def __init__(self, start: Start, annotations: Path, *others: Path, detector: FaceDetector | None = None) -> None:
-        options: FootageOptions = start.options
-        self.annotations = annotations
+    #: The option that names the file of the annotations.
+    file = "annotations"
+
+    def __init__(self, start: Start, *others: Path, detector: FaceDetector | None = None) -> None:
+        options = self._options = start.options
+        self._seed = start.seed
+        self.annotations: Path = start.home / getattr(options, self.file)
         self.footage = Footage(options, start.home, detector.find_fault if detector else None)
-        self.inputs: Mapping[str, str] = {path.name: file_sha256(path) for path in (annotations, *others)}
+        self.inputs: Mapping[str, str] = {path.name: file_sha256(path) for path in (self.annotations, *others)}
         self.models = self.footage.models
         if detector:
             self.inputs = {**self.inputs, **detector.inputs}
             self.models = {**self.models, **detector.models}
-        self._least = options.min_difference
+        self._least: float = options.min_difference
 
     @property
     @abstractmethod

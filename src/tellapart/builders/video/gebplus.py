@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from tellapart.benchmarks.gebplus import read_moments
-from tellapart.builders.builder import Start
+from tellapart.benchmarks.published_tasks import read_moments
+from tellapart.builders.builder import about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
 from tellapart.data.task_records import Moment
 
@@ -53,22 +53,12 @@ class GebPlus(VideoPairs):
         min_segment: float = Field(default=0.0, ge=0)
         words: list[str] = Field(default_factory=lambda: list(DIRECTIONS))
 
-    about: Mapping[str, JsonValue] = {
-        "title": "Pairs of frames around event boundaries",
-        "description": "2x2 items: two frames of one video with what GEB+'s annotators saw there: the subject and its "
-        "status before or after an event boundary. A status may be a movement, or hold on both sides: have people look "
-        "at the pairs.",
-        "licence": "not stated for GEB+'s captions; the videos are of Kinetics-400",
-        "source": "made by tellapart's builder `geb-plus` from GEB+'s annotations and videos of the user",
-        "citation": "Wang et al., GEB+, ECCV 2022; construction after Wang et al., Equivariant Similarity, ICCV 2023 "
-        "(EqBen)",
-    }
+    about: Mapping[str, JsonValue] = about_set("geb-plus")
 
-    def __init__(self, start: Start) -> None:
-        self._options: GebPlus.Options = start.options
+    @cached_property
+    def _motion(self) -> re.Pattern[str] | None:
         listed = "|".join(re.escape(word) for word in self._options.words)
-        self._motion = re.compile(rf"\b(?:{listed})\b", re.IGNORECASE) if listed else None
-        super().__init__(start, start.home / self._options.annotations)
+        return re.compile(rf"\b(?:{listed})\b", re.IGNORECASE) if listed else None
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:

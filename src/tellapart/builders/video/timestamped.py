@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from tellapart.builders.builder import Start
+from tellapart.builders.builder import about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs, differing_words
 from tellapart.data.images import check_reference
 from tellapart.data.rows import read_csv, read_jsonl
@@ -61,19 +61,9 @@ class TimestampedCaptions(VideoPairs):
         max_pairs: int = Field(default=0, ge=0)
         min_words: int = Field(default=1, ge=0)
 
-    about: Mapping[str, JsonValue] = {
-        "title": "Pairs of captioned moments of a video",
-        "description": "2x2 items: two frames of one video with the captions of their times. A caption of a stretch of "
-        "time need not show in its every frame, and may hold for the other frame, too: have people look at the pairs.",
-        "licence": "that of the captions and videos",
-        "source": "made by tellapart's builder `timestamped-captions` from captions and videos of the user",
-        "citation": "construction after Wang et al., Equivariant Similarity, ICCV 2023 (EqBen)",
-    }
+    about: Mapping[str, JsonValue] = about_set("timestamped-captions")
 
-    def __init__(self, start: Start) -> None:
-        self._options: TimestampedCaptions.Options = start.options
-        self._seed = start.seed
-        super().__init__(start, start.home / self._options.captions)
+    file = "captions"
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
-from tellapart.builders.builder import Start
+from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FaceOptions, FootageOptions, FramePair, Still, VideoPairs, face_detector
 from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.errors import DataError
@@ -46,20 +46,10 @@ class YouCook2(VideoPairs):
         annotations: str
         subsets: list[Subset] = Field(default_factory=lambda: list(_LABELLED), min_length=1)
 
-    about: Mapping[str, JsonValue] = {
-        "title": "Pairs of steps of cooking videos",
-        "description": "2x2 items: the middle frames of two steps of one cooking video with their instructions. An "
-        "instruction says what is done, and its middle frame need not show all of it: have people look at the pairs.",
-        "licence": "that of the annotations and videos",
-        "source": "made by tellapart's builder `youcook2` from YouCook2's annotations and videos of the user",
-        "citation": "Zhou et al., YouCook2, AAAI 2018; construction after Wang et al., Equivariant Similarity, ICCV "
-        "2023 (EqBen)",
-    }
+    about: Mapping[str, JsonValue] = about_set("youcook2")
 
     def __init__(self, start: Start) -> None:
-        self._options: YouCook2.Options = start.options
-        detector = face_detector(self._options, start.home)
-        super().__init__(start, start.home / self._options.annotations, detector=detector)
+        super().__init__(start, detector=face_detector(start.options, start.home))
 
     @cached_property
     def pairs(self) -> Mapping[str, FramePair]:

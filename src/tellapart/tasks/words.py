@@ -1,0 +1,381 @@
+"""Tasks that are answered in words: captions of images, and questions about them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import starmap
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tellapart.data.task_records import (
+    BinaryQuestion,
+    BinaryQuestionSet,
+    CaptionSet,
+    Question,
+    QuestionSet,
+    linked_images,
+)
+from tellapart.metrics.answers import (
+    clean_punctuation,
+    clean_words,
+    exact_match,
+    group_accuracy,
+    is_stated,
+    read_stated,
+    soft_accuracy,
+)
+from tellapart.metrics.captions import bleu, caption_scores
+from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.yes_no import (
+    OPTIONS,
+    READERS,
+    YES_SHARES,
+    read_answer,
+    read_as_pope,
+    read_no,
+    read_strictly,
+    yes_table,
+)
+from tellapart.models.generative.readings import Answerer
+from tellapart.models.protocols import AnswerChooser, Pixels
+from tellapart.stats.interval import Reduce
+from tellapart.tasks.declared import facts_of, hiding_of
+from tellapart.tasks.predictions import text
+from tellapart.tasks.running import ask, compute_batches, count_empty, describe_unread, read_answers
+from tellapart.tasks.task import (
+    Hiding,
+    Session,
+    Task,
+    Unit,
+    Units,
+    image_of,
+    images_of,
+    join_units,
+    to_fill,
+    units_of,
+    value_of,
+)
+
+
+def _write_captions(model: Answerer, records: CaptionSet, session: Session) -> list[str]:
+    prompt = model.task_prompt("caption").fill()
+    return ask(model, [(image,) for image in records.images], [prompt] * len(records.images), session, longest=64)
+
+
+def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
+    """Measure captions; equal images are resampled together."""
+    references = dict(zip(records.ids, records.references, strict=True))
+    scores = caption_scores(dict(zip(records.ids, predictions, strict=True)), references)
+    units = tuple(
+        Unit(id=id_, cluster=image, images=(image,), output=caption, gold="; ".join(own))
+        for id_, image, caption, own in zip(records.ids, records.images, predictions, records.references, strict=True)
+    )
+    values = (
+        *(value_of(f"bleu_{n + 1}", scores.bleu_statistics, reduce=_bleu_of(n, len(units))) for n in range(4)),
+        value_of("rouge_l", scores.rouge_l),
+        value_of("cider", scores.cider),
+    )
+    return (Units("image", units, values),)
+
+
+def _bleu_of(order: int, items: int) -> Reduce:
+    def reduce(means: NDArray[np.float64]) -> NDArray[np.float64]:
+        # BLEU's small constants are meant for sums over the set; of means they would weigh more.
+        return np.asarray(bleu(means * items)[..., order])
+
+    return reduce
+
+
+def _note_captions(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str, ...]:
+    same = len(predictions) - len(set(predictions))
+    return (
+        *count_empty(predictions, "captions"),
+        *((f"{same:,} of {len(predictions):,} captions repeat another image's word for word",) if same else ()),
+    )
+
+
+CAPTIONS = Task(
+    **facts_of("captions"),
+    # No key `caption`: a template that is not filled in must not be read as one that is.
+    template=lambda records: (
+        {"id": id_, "prediction": None, "image": image} for id_, image in zip(records.ids, records.images, strict=True)
+    ),
+    read=lambda path, records: read_answers(
+        path, records.ids, "image", lambda number, caption: caption in records.references[number]
+    ),
+    measure=measure_captions,
+    notes=_note_captions,
+    runners=((Answerer, _write_captions),),
+)
+
+
+def _read_file(path: Path, records: QuestionSet) -> list[str]:
+    golds = [{answer.strip() for answer in row.answers} for row in records.questions]
+    return read_answers(
+        path, [row.id for row in records.questions], "question", lambda number, answer: answer.strip() in golds[number]
+    )
+
+
+def _ask_questions(
+    model: Answerer,
+    records: QuestionSet | BinaryQuestionSet,
+    session: Session,
+    *,
+    prompt: Literal["vqa"] | None = None,
+    longest: int = 32,
+) -> list[str]:
+    """Ask every question by a prompt of this name, or as it is written."""
+    rows = records.questions
+    asked = [row.question for row in rows]
+    if prompt:
+        asked = [model.task_prompt(prompt).fill(question=question) for question in asked]
+    return ask(model, [images_of(row) for row in rows], asked, session, longest=longest)
+
+
+def _choose_answers(model: AnswerChooser, records: QuestionSet, session: Session) -> list[str]:
+    questions = [row.question for row in records.questions]
+
+    def choose(part: slice, pictures: list[list[Pixels]]) -> list[str]:
+        return model.choose_answers([picture for (picture,) in pictures], questions[part])
+
+    return compute_batches([(row.image,) for row in records.questions], session, choose)
+
+
+def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
+    """Measure answers against one gold answer each: questions, and pairs of the same question on two images.
+
+    Questions are resampled with their image, pairs with all pairs that share an image with them, also by way of others.
+    """
+    rows, gold = records.questions, records.gold
+    right = exact_match(predictions, gold)
+    cleaned = exact_match([_clean_answer(answer) for answer in predictions], [_clean_answer(answer) for answer in gold])
+    per_question = (value_of("exact_match", right), value_of("exact_match_cleaned", cleaned))
+    questions = Units("question", units_of(rows, predictions, gold), per_question)
+    pairs = records.complementary_pairs()
+    if not pairs:
+        return (questions,)
+    linked = linked_images([(rows[a].image, rows[b].image) for a, b in pairs])
+    units = tuple(
+        Unit(
+            id=f"{rows[a].id}+{rows[b].id}",
+            cluster=linked[rows[a].image],
+            images=(rows[a].image, rows[b].image),
+            texts=(rows[a].question,),
+            output=[predictions[a], predictions[b]],
+            gold=f"{gold[a]}, {gold[b]}",
+        )
+        for a, b in pairs
+    )
+    return questions, Units("pair of questions", units, (value_of("pair_accuracy", group_accuracy(right, pairs)),))
+
+
+def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
+    """Measure answers against several people's."""
+    people = [row.answers for row in records.questions]
+    units = units_of(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
+    soft = value_of("soft_accuracy", soft_accuracy(predictions, people))
+    return (
+        Units("question", units, (soft, value_of("soft_accuracy_xvlm", soft_accuracy(predictions, people, "xvlm")))),
+    )
+
+
+def _clean_answer(answer: str) -> str:
+    return clean_words(clean_punctuation(answer))
+
+
+def _linked_images(rows: Sequence[Question]) -> list[str]:
+    """Link the images of a question that is asked of two, whether their answers differ (a pair of VLUE's) or not.
+
+    If only pairs were kept together, the split would show which they are.
+    """
+    by_question: dict[str, list[Question]] = defaultdict(list)
+    for row in rows:
+        by_question[row.question.lower().strip()].append(row)
+    linked = linked_images(
+        [(answers[0].image, answers[1].image) for answers in by_question.values() if len(answers) == 2]
+    )
+    return [linked.get(row.image, row.image) for row in rows]
+
+
+def _declare_task(
+    name: str,
+    measure: Callable[[QuestionSet, list[str]], tuple[Units, ...]],
+    clusters: Callable[[Sequence[Question]], list[str]],
+) -> Task[QuestionSet, list[str]]:
+    """Declare a task of questions; a board publishes the metrics of single ones."""
+    return Task(
+        **facts_of(name),
+        template=to_fill(lambda row: {"question": row.question, "image": row.image}),
+        read=_read_file,
+        measure=measure,
+        notes=lambda _records, answers: count_empty(answers, "answers"),
+        runners=((AnswerChooser, _choose_answers), (Answerer, partial(_ask_questions, prompt="vqa"))),
+        hiding=Hiding(
+            records=QuestionSet,
+            bare=lambda row: replace(row, answers=("",)),
+            clusters=clusters,
+            **hiding_of(name),
+            nothing=lambda size: [""] * size,
+        ),
+    )
+
+
+VQA = _declare_task("vqa", measure_one_answer, _linked_images)
+VQA2 = _declare_task("vqa2", measure_people, image_of)
+
+
+#: A question may ask for the thought before the answer.
+_LONGEST = 1024
+
+
+def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
+    """Measure answers in words: each, those with a known bias, and groups."""
+    rows = records.questions
+    read = [read_stated(answer) for answer in answers]
+    right = np.array([*map(is_stated, answers, records.gold)], np.float64)
+    units = units_of(rows, answers, records.gold)
+    measured = [Units("question", units, (value_of("answer_match", right),))]
+    if biased := [row for row, question in enumerate(rows) if question.biased]:
+        fell = np.array([is_stated(answers[row], rows[row].biased) for row in biased], np.float64)
+        measured.append(
+            Units("question with a bias", tuple(units[row] for row in biased), (value_of("bias_rate", fell),))
+        )
+    if groups := records.groups():
+        values = (value_of("group_match", group_accuracy(right, groups)),)
+        measured.append(Units("group", tuple(join_units(units, group) for group in groups), values))
+    if turned := [group for group in groups if _is_turned(records, group)]:
+        same = [float(bool(read[group[0]]) and len({read[row] for row in group}) == 1) for group in turned]
+        measured.append(
+            Units(
+                "turned question",
+                tuple(join_units(units, group) for group in turned),
+                (value_of("same_answer", np.array(same)),),
+            )
+        )
+    return tuple(measured)
+
+
+def _is_turned(records: QuestionSet, group: Sequence[int]) -> bool:
+    rows = [records.questions[row] for row in group]
+    different = {len({row.image for row in rows}), len({read_stated(row.answers[0]) for row in rows})}
+    return len({row.question for row in rows}) == 1 and different == {len(rows)}
+
+
+OPEN = Task(
+    **facts_of("open"),
+    template=to_fill(lambda row: {"question": row.question, "image": row.image}),
+    read=_read_file,
+    measure=measure_open,
+    notes=lambda _records, answers: count_empty(answers, "answers"),
+    runners=((Answerer, partial(_ask_questions, longest=_LONGEST)),),
+    images=lambda records: image_of(records.questions),
+)
+
+
+_GROUPED = (("question of a group", "question", "q_acc"), ("image of a group", "images", "i_acc"))
+
+
+def _read_options(path: Path, records: BinaryQuestionSet) -> list[str]:
+    rows = records.questions
+
+    def is_gold(number: int, answer: str) -> bool:
+        return read_strictly(answer, OPTIONS[rows[number].answer]) == rows[number].answer
+
+    def read_said(value: object) -> str:  # a label of JSON (true, 1.0) is its letters
+        return str(value) if isinstance(value, bool | float) else text(value)
+
+    return read_answers(path, [row.id for row in rows], "question", is_gold, read_said)
+
+
+def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
+    """Measure answers, questions, images and groups; a group without several images or questions has no such units."""
+    rows = records.questions
+    read = [read_answer(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
+    strictly = [read_strictly(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
+    gold = [row.answer for row in rows]
+    right, right_strictly = _is_equal(read, gold), _is_equal(strictly, gold)
+    unreadable = np.array([one is None for one in read], np.float64)
+    units = units_of(rows, answers, gold)
+    values = [("a_acc", right), ("a_acc_strict", right_strictly), ("unreadable", unreadable)]
+    grouped = [("g_acc", right), ("g_acc_strict", right_strictly)]
+    if records.reader:
+        officially = _is_equal([READERS[records.reader](answer) for answer in answers], gold)
+        values.append(("a_acc_official", officially))
+        grouped.append(("g_acc_official", officially))
+    measured = [Units("answer", units, tuple(starmap(value_of, values)))]
+    if _has_pope(records):
+        measured.append(Units("answer", units, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
+    for noun, field, metric in _GROUPED:
+        if groups := records.groups_by(field):
+            measured.append(_make_groups(units, noun, groups, [(metric, right)]))
+    if groups := records.groups_by("group"):
+        measured.append(_make_groups(units, "group", groups, grouped))
+    return tuple(measured)
+
+
+def _has_pope(records: BinaryQuestionSet) -> bool:
+    return all(row.answer in ("yes", "no") and not row.group for row in records.questions)
+
+
+def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") -> tuple[PerItem, ...]:
+    read = [(read_as_pope if official else read_no)(answer) for answer in answers]
+    table = yes_table(read, gold)
+    shares = {name: value_of(f"pope_{name}{official}", table, reduce=share) for name, share in YES_SHARES.items()}
+    right = value_of(f"pope_accuracy{official}", _is_equal(read, gold))
+    yes = value_of(f"pope_yes_rate{official}", table[:, 1])
+    return shares["f1"], right, shares["precision"], shares["recall"], yes
+
+
+def _make_groups(
+    units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], right: Sequence[tuple[str, NDArray[np.float64]]]
+) -> Units:
+    chance = float(np.mean([0.5 ** len(group) for group in groups]))
+    values = tuple(value_of(metric, group_accuracy(flags, groups), chance=chance) for metric, flags in right)
+    return Units(noun, tuple(join_units(units, group) for group in groups), values)
+
+
+def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:
+    return np.array([answer == right for answer, right in zip(read, gold, strict=True)], np.float64)
+
+
+def _note_unread(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...]:
+    rows = zip(answers, records.questions, strict=True)
+    unread = [answer for answer, row in rows if read_answer(answer, OPTIONS[row.answer]) is None]
+    yes = sum(read_no(answer) == "yes" for answer in unread)
+    by_pope = f" in `a_acc`; in `pope_*` {yes:,} of them count as yes, by POPE's rule" if _has_pope(records) else ""
+    expected = ", ".join(dict.fromkeys(option for row in records.questions for option in OPTIONS[row.answer]))
+    return describe_unread(unread, len(answers), f"name neither option, and count as wrong{by_pope}", expected)
+
+
+def _join_clusters(rows: Sequence[BinaryQuestion]) -> list[str]:
+    """Join the clusters of questions that a group asks together."""
+    joined = linked_images([(row.cluster, f"group {row.group}") for row in rows if row.group])
+    return [joined.get(row.cluster, row.cluster) for row in rows]
+
+
+YES_NO = Task(
+    **facts_of("yes-no"),
+    template=to_fill(
+        lambda row: {**dict(zip(("image", "second_image"), row.images, strict=False)), "question": row.question}
+    ),
+    read=_read_options,
+    measure=measure_yes_no,
+    notes=_note_unread,
+    # Every question is asked as it is written: its words already ask for yes or no.
+    runners=((Answerer, _ask_questions),),
+    hiding=Hiding(
+        records=BinaryQuestionSet,
+        # The answer is the first of the two, whichever is right.
+        bare=lambda row: replace(row, answer=OPTIONS[row.answer][0], tags={}),
+        clusters=_join_clusters,
+        **hiding_of("yes-no"),
+        nothing=lambda size: [""] * size,
+    ),
+    images=lambda records: (image for row in records.questions for image in row.images),
+)

@@ -1,0 +1,522 @@
+"""Published sets of minimal pairs whose files follow rules of their own: from published and made files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from facts import raises
+from tellapart.auditing.origin import detector_outcomes
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.minimal_pairs import INSTRUMENTS, SUBSETS, same_words
+from tellapart.data.rows import read_csv
+from tellapart.data.scores import Scores
+from tellapart.errors import DataError, ScoreError
+from tellapart.evaluation.evaluate import measure, tabulate_units
+from tellapart.metrics.order_bias import order_bias
+from tellapart.metrics.tabulate import Tabulated
+from tellapart.models.scoring.score import Scored
+from tellapart.tasks.choice import read_both_orders, read_given_choices
+from tellapart.tasks.pairs import ListedPairs, measure_pairs
+
+# SugarCrepe as published: counts, older copies, and the seven accuracies of its published per-item results.
+
+At = Callable[..., Benchmark]
+Published = Callable[[str], Path]
+ACCURACY = {  # per cent, ViT-B-32
+    "add_obj": 77.21,
+    "add_att": 68.79,
+    "replace_obj": 90.92,
+    "replace_att": 80.08,
+    "replace_rel": 69.20,
+    "swap_obj": 61.38,
+    "swap_att": 63.96,
+}
+
+
+@pytest.fixture
+def older(published: Published, tmp_path: Path) -> tuple[Path, list[float]]:
+    """The older copy with 7,512 items, made of the published results, and which of them the model got right."""
+    files: dict[str, dict[str, object]] = {subset: {} for subset in SUBSETS}
+    right: dict[str, list[float]] = {subset: [] for subset in SUBSETS}
+    path = published("bivlc") / "SUGARCREPE_CORRECT_ViT-B-32.csv"
+    with path.open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            subset = f"{row['type']}_{row['subtype']}"
+            fields = {key: row[key] for key in ("filename", "caption", "negative_caption")}
+            files[subset][str(len(files[subset]))] = fields
+            right[subset].append(float(row["correct"]))
+    for subset, rows in files.items():
+        extra = {"accuracy": 0.8577} if subset == "swap_obj" else {}
+        (tmp_path / f"{subset}.json").write_text(json.dumps({**rows, **extra}))
+    return tmp_path, [one for subset in SUBSETS for one in right[subset]]
+
+
+@pytest.mark.slow
+def test_the_published_results_give_the_seven_accuracies(at: At, older: tuple[Path, list[float]]) -> None:
+    folder, right = older
+    outline = at("sugarcrepe", folder).outline()
+    assert len(outline.ids) == 7512
+    scores = Scores(outline.ids, [[[one, 1 - one]] for one in right], "similarity")
+    found = measure(scores, outline).by["subset"]
+    assert {name: round(100 * group.metrics["choice_score"].value, 2) for name, group in found.items()} == ACCURACY
+
+
+def test_the_published_files_hold_7511_items_of_1560_images(at: At, published: Published) -> None:
+    pairs = at("sugarcrepe", published("sugarcrepe")).records()
+    outline = pairs.outline
+    assert (len(pairs), pairs.shape, len(set(outline.clusters))) == (7511, (1, 2), 1560)
+    counts = Counter(tags["subset"] for tags in outline.tags)
+    assert counts == {subset: count[0] for subset, count in SUBSETS.items()}
+    assert "swap_obj/108" not in outline.ids
+    assert "swap_obj/245" in outline.ids
+
+
+def test_pairs_of_the_same_words_are_counted_apart(at: At, published: Published) -> None:
+    outline = at("sugarcrepe", published("sugarcrepe")).outline()
+    same = Counter(tags["subset"] for tags in outline.tags if tags["bag_of_words"] == "same")
+    assert same == {"swap_obj": 164, "swap_att": 408}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("A cat, a dog.", "a DOG a cat", True),
+        ("a cat and a dog", "a cat and dog", False),
+        ("it's here", "its here", False),
+        ("", "", True),
+    ],
+)
+def test_the_same_words_are_so_whatever_order_case_and_punctuation(first: str, second: str, same: bool) -> None:
+    assert same_words(first, second) is same
+
+
+def test_images_are_read_from_the_folder_that_is_named(
+    at: At, older: tuple[Path, list[float]], tmp_path: Path, draw: Callable[..., bytes]
+) -> None:
+    images = tmp_path / "elsewhere"
+    images.mkdir()
+    pairs = at("sugarcrepe", older[0], images).records()
+    reference = pairs.items[0].images[0]
+    with raises(DataError, f"'{reference}'", "images="):
+        pairs.pixels(reference)
+    (images / reference).write_bytes(draw(1, kind="JPEG"))
+    assert pairs.pixels(reference).shape == (4, 4, 3)
+
+
+# GPT-4V's published answers: a recount gives the published table, in both caption orders.
+
+FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "sugarcrepe" / "gpt-4v-results"
+TABLE = {  # items, right with the true caption first, right with it second: SugarCrepe's gpt-4v-results/readme.md
+    "swap_att": (666, 607, 593),
+    "swap_obj": (246, 211, 198),
+    "add_att": (692, 604, 666),
+    "add_obj": (2062, 1859, 1918),
+    "replace_att": (788, 734, 740),
+    "replace_obj": (1652, 1578, 1604),
+    "replace_rel": (1406, 1240, 1298),
+}
+
+
+def item(**change: Any) -> dict[str, Any]:
+    answer = {"free_form_answer": "(1)", "multiple_choice_answer": "a red cup"}
+    plain = {"caption": "a red cup", "negative_caption": "a blue cup", "filename": "a.jpg", "correct": True}
+    return {**plain, "answer": answer, **change}
+
+
+def other(chosen: str) -> dict[str, Any]:
+    return item(answer={"free_form_answer": "", "multiple_choice_answer": chosen}, correct=chosen == "a red cup")
+
+
+def write(folder: Path, found: Any, name: str = "gpt4v-add_att.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(found), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("subset", TABLE)
+def test_a_recount_gives_the_published_table(subset: str) -> None:
+    paths = [FOLDER / f"{order}-first" / f"gpt4v-{subset}.json" for order in ("positive", "negative")]
+    if not all(path.is_file() for path in paths):
+        pytest.skip("SugarCrepe's GPT-4V answers are not beside this checkout")
+    items, right_first, right_second = TABLE[subset]
+    both = read_both_orders(*paths)
+    bias = order_bias(*zip(*both.values(), strict=True))
+    assert len(both) == items
+    assert (bias.true_first.sum(), bias.true_second.sum()) == (right_first, right_second)
+    assert bias.difference.sum() == right_first - right_second
+    assert bias.both.sum() <= min(right_first, right_second)
+
+
+def test_the_bias_of_gpt_4v_goes_both_ways() -> None:
+    found = {}
+    for subset in ("add_att", "swap_obj"):
+        paths = [FOLDER / f"{order}-first" / f"gpt4v-{subset}.json" for order in ("positive", "negative")]
+        if not all(path.is_file() for path in paths):
+            pytest.skip("SugarCrepe's GPT-4V answers are not beside this checkout")
+        bias = order_bias(*zip(*read_both_orders(*paths).values(), strict=True))
+        found[subset] = tuple(round(float(v.mean()), 3) for v in (bias.true_first, bias.true_second, bias.difference))
+    assert found == {"add_att": (0.873, 0.962, -0.09), "swap_obj": (0.858, 0.805, 0.053)}
+
+
+def test_choices_are_the_captions_that_answers_repeat(tmp_path: Path) -> None:
+    path = write(tmp_path, {"0": item(), "7": other("a blue cup"), "9": other(""), "accuracy": 0.3333})
+    answers = read_given_choices(path)
+    assert {key: answer.choice for key, answer in answers.items()} == {"0": 1, "7": -1, "9": 0}
+    assert answers["0"].captions == ("a red cup", "a blue cup")
+
+
+def test_the_second_file_is_put_in_the_order_of_the_first(tmp_path: Path) -> None:
+    first = write(tmp_path, {"0": item(), "7": other("")}, "first.json")
+    second = write(tmp_path, {"7": other("a blue cup"), "0": item()}, "second.json")
+    assert read_both_orders(first, second) == {"0": (1, 1), "7": (0, -1)}
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ({"0": item(correct=False)}, ("'0'", "'correct'", "False", "'a red cup'")),
+        ({"0": item(), "accuracy": 0.9}, ("'accuracy'", "0.9", "1.0000")),
+        ({"0": item(), "accuracy": "1.0"}, ("'accuracy'", "'1.0'")),
+        ({"0": item(), "accurracy": 1.0}, ("'accurracy'", "object")),
+        ({"accuracy": 1.0}, "items"),
+        ({"0": {**item(), "answer": "(1)"}}, ("'0'", "'answer'")),
+        ({"0": item(caption=None)}, ("'0'", "'caption'", "None")),
+        ([item()], ("object", "rows", "key")),
+    ],
+)
+def test_a_bad_file_raises(tmp_path: Path, found: Any, message: str | tuple[str, ...]) -> None:
+    with raises(DataError, "gpt4v-add_att.json", message):
+        read_given_choices(write(tmp_path, found))
+
+
+def test_files_that_do_not_ask_the_same_raise(tmp_path: Path) -> None:
+    first = write(tmp_path, {"0": item()}, "first.json")
+    with raises(DataError, "'3'"):
+        read_both_orders(first, write(tmp_path, {"0": item(), "3": item()}, "second.json"))
+    with raises(DataError, "second.json", "'0'", "first.json"):
+        read_both_orders(first, write(tmp_path, {"0": item(filename="b.jpg")}, "second.json"))
+
+
+# VALSE as published: counts by instrument, the annotators' filter, and the forms that its fields take.
+
+
+def test_8782_items_7702_pass_the_annotators_and_6759_without_foil_it(at: At, published: Published) -> None:
+    folder = published("valse")
+    outline = at("valse", folder).outline()
+    assert sum(len(json.loads((folder / f"{name}.json").read_text())) for name in INSTRUMENTS) == 8782
+    assert len(outline.ids) == 7702
+    assert Counter(tags["pool"] for tags in outline.tags) == {"without foil-it": 6759, "foil-it": 943}
+    counts = Counter(tags["instrument"] for tags in outline.tags)
+    assert counts == {name: passing for name, (_, passing) in INSTRUMENTS.items()}
+
+
+@pytest.mark.slow
+def test_every_metric_is_measured_by_instrument_and_pooled(at: At, published: Published) -> None:
+    outline = at("valse", published("valse")).outline()
+    # Caption accepted everywhere; the foil rejected in coreference-hard alone.
+    hard = [tags["instrument"] == "coreference-hard" for tags in outline.tags]
+    scores = Scores(outline.ids, [[[0.9, 0.1 if one else 0.8]] for one in hard], "probability")
+    found = measure(scores, outline)
+    values = {name: group.metrics["acc"].value for name, group in found.by["instrument"].items()}
+    assert values == {name: 1.0 if name == "coreference-hard" else 0.5 for name in INSTRUMENTS}
+    assert found.metrics["min_pc_pf"].value == 104 / 7702
+    assert found.metrics["pairwise"].value == 1.0
+    assert found.by["pool"]["without foil-it"].metrics["acc"].n == 6759
+
+
+@pytest.fixture
+def changed(published: Published, tmp_path: Path) -> Callable[[Callable[[dict[str, Any]], None]], Path]:
+    """Copy the files, and change the rows of one."""
+
+    def change(how: Callable[[dict[str, Any]], None]) -> Path:
+        shutil.copytree(published("valse"), tmp_path / "valse")
+        path = tmp_path / "valse" / "coreference-hard.json"
+        rows = json.loads(path.read_text())
+        how(rows)
+        path.write_text(json.dumps(rows))
+        return tmp_path
+
+    return change
+
+
+def test_a_list_of_foils_counts_by_its_first(at: At, changed: Callable[..., Path]) -> None:
+    def listed(rows: dict[str, Any]) -> None:
+        for row in rows.values():
+            row["foils"] = [row.pop("foil"), "another"]
+
+    folder = changed(listed)
+    items = {item.id: item for item in at("valse", folder).records().items}
+    row = next(iter(json.loads((folder / "valse" / "coreference-hard.json").read_text()).items()))
+    assert items[f"coreference-hard/{row[0]}"].texts[1] == row[1]["foils"][0]
+
+
+def test_another_number_of_agreeing_annotators_is_another_version(at: At, changed: Callable[..., Path]) -> None:
+    folder = changed(lambda rows: [row["mturk"].update(caption=3) for row in rows.values()])
+    with raises(DataError, "141", "104", "items"):
+        at("valse", folder).records()
+
+
+def test_images_may_lie_in_a_folder_for_each_source(
+    at: At, published: Published, tmp_path: Path, draw: Callable[..., bytes]
+) -> None:
+    pairs = at("valse", published("valse"), tmp_path).records()
+    reference = pairs.items[0].images[0]
+    (tmp_path / "visual7w").mkdir()
+    (tmp_path / "visual7w" / reference).write_bytes(draw(0, kind="JPEG"))
+    assert pairs.pixels(reference).shape == (4, 4, 3)
+
+
+# COCO-Counterfactuals as published: counts, clusters, the pairs that its split tears apart, images in an archive.
+
+NAME = "coco-counterfactuals"
+
+
+def spread(*parts: Path, images: bool = False) -> list[str]:
+    """Ids of pairs, or of COCO images, whose rows lie in several parts of a split (`image_path,caption`)."""
+    places: dict[str, set[Path]] = {}
+    for part in parts:
+        for _, row in read_csv(part):
+            name = PurePosixPath(row["image_path"]).stem
+            places.setdefault(name.partition("_")[0] if images else name, set()).add(part)
+    return [name for name, where in places.items() if len(where) > 1]
+
+
+def test_the_published_file_holds_17410_pairs_of_4925_coco_images(at: At, published: Published) -> None:
+    pairs = at(NAME, published("coco_counterfactuals")).records()
+    assert (len(pairs), pairs.shape, len(set(pairs.outline.clusters))) == (17_410, (2, 2), 4925)
+    assert pairs.items[0].images == ("158956_0_img_0.jpg", "158956_0_img_1.jpg")
+    assert pairs.items[0].cluster == "158956"
+
+
+def test_the_filter_of_images_kept_17410_of_24508_pairs_all_of_them_verbatim(at: At, published: Published) -> None:
+    folder = published("coco_counterfactuals")
+    made = {tuple(line.split("\t")) for line in (folder / "generated_sim_0.8_0.91.txt").read_text().splitlines()}
+    kept = {(item.id, *item.texts) for item in at(NAME, folder).records().items}
+    assert len(made) == 24_508
+    assert kept < made
+
+
+@pytest.mark.slow
+def test_the_published_split_tears_3917_pairs_apart_between_train_and_dev(published: Published) -> None:
+    train, dev, test = (published("coco_counterfactuals") / f"{part}-coco-cfs.csv" for part in ("train", "dev", "test"))
+    assert len(spread(train, dev)) == 3917
+    assert spread(train, test) == spread(dev, test) == []
+    assert len(spread(train, dev, test)) == 3917
+
+
+def test_captions_of_most_test_images_are_trained_on_too(published: Published, tmp_path: Path) -> None:
+    folder = published("coco_counterfactuals")
+    train, dev, test = ((folder / f"{part}-coco-cfs.csv").read_text() for part in ("train", "dev", "test"))
+    (tmp_path / "seen.csv").write_text(train + dev.partition("\n")[2])
+    (tmp_path / "test.csv").write_text(test)
+    assert len(spread(tmp_path / "seen.csv", tmp_path / "test.csv", images=True)) == 3217
+
+
+def test_images_are_read_from_the_archive_as_it_is(
+    at: At, published: Published, tmp_path: Path, draw: Callable[..., bytes]
+) -> None:
+    lines = (published("coco_counterfactuals") / "metadata.jsonl").read_text()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "examples.jsonl").write_text(lines)
+    with zipfile.ZipFile(tmp_path / "data" / "images.zip", "w") as archive:
+        archive.writestr("images/158956_0_img_0.jpg", draw(3, kind="JPEG"))
+    pairs = at(NAME, tmp_path).records()
+    assert pairs.read_bytes("158956_0_img_0.jpg") == draw(3, kind="JPEG")
+    with raises(DataError, "'images/158956_0_img_1.jpg'", "images.zip"):
+        pairs.read_bytes("158956_0_img_1.jpg")
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "158956_0_img_1.jpg").write_bytes(draw(4, kind="JPEG"))
+    assert at(NAME, tmp_path, tmp_path / "pictures").records().pixels("158956_0_img_1.jpg").shape == (4, 4, 3)
+
+
+@pytest.mark.slow
+def test_a_damaged_archive_is_an_error_of_the_data(at: At, published: Published, tmp_path: Path) -> None:
+    (tmp_path / "examples.jsonl").write_bytes((published("coco_counterfactuals") / "metadata.jsonl").read_bytes())
+    (tmp_path / "images.zip").write_bytes(b"PK\x03\x04 cut short")
+    pairs = at(NAME, tmp_path).records()
+    with raises(DataError, "examples.jsonl:1", "'images[0]'", "images.zip"):
+        pairs.read_bytes("158956_0_img_0.jpg")
+
+
+@pytest.mark.slow
+def test_a_file_that_was_cut_between_two_lines_is_refused(at: At, published: Published, tmp_path: Path) -> None:
+    lines = (published("coco_counterfactuals") / "metadata.jsonl").read_text().splitlines()
+    (tmp_path / "metadata.jsonl").write_text("\n".join(lines[:-1]))
+    with raises(DataError, "17,409", "benchmark", "17,410"):
+        at(NAME, tmp_path).records()
+    (tmp_path / "metadata.jsonl").write_text("\n".join([*lines[:-1], lines[0]]))
+    with raises(DataError, "'158956_0'"):
+        at(NAME, tmp_path).records()
+    (tmp_path / "metadata.jsonl").write_text(json.dumps(json.loads(lines[0]) | {"image_1": None}))
+    with raises(DataError, "metadata.jsonl:1", "'image_1'", "None"):
+        at(NAME, tmp_path).records()
+
+
+# BiVLC as published: its four result tables measure to its paper's numbers, and its files are read as they are.
+
+COLUMNS = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1")
+DIRECTIONS = ("ipos_2t", "ineg_2t", "tpos_2i", "tneg_2i")
+PAPER = {  # per cent: I2T, T2I, Group
+    "ViT-B-32": (75.83, 52.40, 49.06),
+    "CLIP_COCO": (82.75, 63.89, 60.96),
+    "CLIP_TROHN-Text": (78.18, 62.19, 57.48),
+    "CLIP_TROHN-Img": (88.54, 71.84, 69.25),
+}
+DIRECTIONAL = {"ViT-B-32": (84.32, 89.50, 69.21, 82.82), "CLIP_TROHN-Img": (92.12, 95.33, 81.45, 90.15)}
+
+
+def rows_of(folder: Path, model: str) -> list[dict[str, str]]:
+    with (folder / f"BiVLC_{model}.csv").open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def scores_with(outcomes: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Make scores whose four comparisons come out as given: (item, 4) -> (item, image, text)."""
+    found = np.full((len(outcomes), 2, 2), np.nan, np.float32)
+    grid = np.array(np.meshgrid(*[range(4)] * 4)).reshape(4, -1).T.reshape(-1, 2, 2).astype(np.float32)
+    right = np.stack(
+        [
+            grid[:, 0, 0] > grid[:, 0, 1],
+            grid[:, 1, 1] > grid[:, 1, 0],
+            grid[:, 0, 0] > grid[:, 1, 0],
+            grid[:, 1, 1] > grid[:, 0, 1],
+        ],
+        axis=1,
+    )
+    distinct = np.array([len(set(matrix.ravel())) == 4 for matrix in grid])
+    for wanted in np.unique(outcomes, axis=0):
+        found[(outcomes == wanted).all(axis=1)] = grid[distinct & (right == wanted).all(axis=1)][0]
+    return found
+
+
+def scored(at: At, folder: Path, model: str) -> tuple[ListedPairs, Scored]:
+    outcomes = np.array([[row[column] == "True" for column in COLUMNS] for row in rows_of(folder, model)])
+    outline = at("bivlc", folder).outline()
+    return ListedPairs(outline), Scored(Scores(outline.ids, scores_with(outcomes), "similarity"))
+
+
+def measured(at: At, folder: Path, model: str) -> Tabulated:
+    return tabulate_units(measure_pairs(*scored(at, folder, model)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", PAPER)
+def test_the_published_outcomes_give_the_papers_table(at: At, published: Published, model: str) -> None:
+    found = measured(at, published("bivlc"), model).metrics
+    assert tuple(round(100 * found[name].value, 2) for name in ("i2t", "t2i", "group_score")) == PAPER[model]
+    assert found["i2t"].value == found["text_score"].value
+    assert found["t2i"].value == found["image_score"].value
+    if model in DIRECTIONAL:
+        assert tuple(round(100 * found[name].value, 2) for name in DIRECTIONS) == DIRECTIONAL[model]
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_papers_table_from_a_file_of_scores(
+    command: Callable[..., Any], published: Published
+) -> None:
+    outcomes = np.array(
+        [[row[column] == "True" for column in COLUMNS] for row in rows_of(published("bivlc"), "ViT-B-32")]
+    )
+    np.savez("clip.npz", ids=np.arange(2933).astype(str), scores=scores_with(outcomes))
+    command("score", "bivlc", "--scores", "clip.npz", "--out", "r")
+    printed = command("show", "r", "--all").out
+    assert re.search(r"^clip +75\.83 \[.*\] +52\.40 \[.*\] +49\.06 \[", printed, re.MULTILINE)
+    assert re.search(r"^type = swap +359 .* 13\.65 \[", printed, re.MULTILINE)
+    assert "text_score" in printed
+
+
+def test_every_item_has_the_published_outcomes(at: At, published: Published) -> None:
+    (units,) = measure_pairs(*scored(at, published("bivlc"), "ViT-B-32"))
+    found = {one.name: one.strict for one in units.values}
+    rows = rows_of(published("bivlc"), "ViT-B-32")
+    for name in ("text_score", "image_score", "group_score"):
+        assert found[name].tolist() == [float(row[name] == "True") for row in rows]
+
+
+@pytest.mark.slow
+def test_the_published_group_scores_by_type_are_the_papers(at: At, published: Published) -> None:
+    groups = measured(at, published("bivlc"), "ViT-B-32").by["type"]
+    by_type = {value: round(100 * group.metrics["group_score"].value, 2) for value, group in groups.items()}
+    assert by_type == {"replace": 57.27, "swap": 13.65, "add": 39.58}
+    assert {value: group.metrics["group_score"].n for value, group in groups.items()} == {
+        "replace": 2099,
+        "swap": 359,
+        "add": 475,
+    }
+
+
+def test_what_is_known_without_files_is_what_the_files_say(at: At, published: Published) -> None:
+    known, read = find_benchmark("bivlc").outline(), at("bivlc", published("bivlc")).outline()
+    assert (known.ids, known.shape, known.tags) == (read.ids, read.shape, read.tags)
+    assert len(set(read.clusters)) == 2390
+
+
+def test_a_table_of_captions_has_no_images_and_says_so(at: At, published: Published) -> None:
+    pairs = at("bivlc", published("bivlc")).records()
+    with raises(DataError, "0", "'images[0]'"):
+        pairs.read_bytes(pairs.items[0].images[0])
+
+
+@pytest.mark.parametrize("change", ["shuffled", "cut"])
+def test_a_table_in_another_order_or_cut_short_is_refused(
+    at: At, published: Published, tmp_path: Path, change: str
+) -> None:
+    lines = (published("bivlc") / "BiVLC_ViT-B-32.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    rows = list(np.random.default_rng(0).permutation(lines[1:])) if change == "shuffled" else lines[1:-7]
+    (tmp_path / "BiVLC_x.csv").write_text("".join([lines[0], *rows]), encoding="utf-8")
+    with raises(DataError, "published order" if change == "shuffled" else ("2,926", "2,933")):
+        at("bivlc", tmp_path).records()
+
+
+DETECTORS = {  # per cent: text, image, group, then the four directions
+    "baseline": (66.69, 19.64, 19.64, 66.72, 66.72, 65.84, 48.76),
+    "TROHN-Img": (75.04, 26.42, 26.42, 75.04, 75.04, 71.94, 50.73),
+}
+
+
+@pytest.mark.parametrize("model", DETECTORS)
+def test_the_published_probabilities_of_the_detectors_give_their_table(published: Published, model: str) -> None:
+    path = published("bivlc") / f"BiVLC_Classifier_CORRECT_CLIP_{model}.csv"
+    with path.open(newline="", encoding="utf-8") as stream:
+        rows = [[float(row[column]) for column in ("text_pred", "img_pred", "label")] for row in csv.DictReader(stream)]
+    text, image, label = np.array(rows).T
+    # Batches of a thousand: natural entries, then their synthetic counterparts.
+    pair = [np.stack([values[label == 0], values[label == 1]], axis=1) for values in (text, image)]
+    found = detector_outcomes(*pair)
+    names = ("text_score", "image_score", "group_score", *DIRECTIONS)
+    assert tuple(round(100 * float(found[name].mean()), 2) for name in names) == DETECTORS[model]
+    assert {len(column) for column in found.values()} == {2933}
+
+
+def test_a_detector_at_exactly_one_half_calls_it_natural() -> None:
+    found = detector_outcomes([[0.5, 0.9]], [[0.5, 0.5]])
+    assert (found["ipos_2t"][0], found["ineg_2t"][0], found["tpos_2i"][0]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "image", "said"),
+    [
+        ([[0.5]], [[0.5, 0.5]], ("(item, 2)", "(1, 1)")),
+        ([[0.5, 1.5]], [[0.5, 0.5]], ("[0, 1]", "text")),
+        ([[0.5, 0.5]], [[0.5, float("nan")]], ("[0, 1]", "image")),
+        ([[0.5, 0.5]], [[0.5, 0.5]] * 2, ("1", "2", "items")),
+    ],
+)
+def test_what_are_no_probabilities_of_pairs_is_refused(
+    text: object, image: object, said: str | tuple[str, ...]
+) -> None:
+    with raises(ScoreError, said):
+        detector_outcomes(text, image)  # type: ignore[arg-type]

@@ -1,0 +1,556 @@
+"""VLUE's, NLVR2's and GEB+'s files: from published and made files, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from facts import raises
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.published_tasks import (
+    read_boxes,
+    read_captions,
+    read_moments,
+    read_nlvr2,
+    read_questions,
+    read_retrieval,
+    read_statements,
+    read_vqa2,
+)
+from tellapart.data.task_records import MomentSet, RetrievalSet, StatementSet
+from tellapart.errors import DataError, ScoreError
+from tellapart.metrics.answers import exact_match
+from tellapart.metrics.moments import (
+    TOLERANCES,
+    boundary_accuracy,
+    boundary_f1,
+    boundary_times,
+    frame_times,
+    random_accuracy,
+)
+from tellapart.metrics.retrieval import scores_both_ways, unavoidable_misses
+from tellapart.tasks.registry import TASKS
+from tellapart.tasks.statements import measure_statements
+
+# VLUE's files: their published counts, and one clear error for whatever is done to them.
+
+FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "vlue"
+CAPTION = {"image": "ta/images/73-கரிக்கோல்/73-13.jpg", "caption": ["A man draws.", "A man with a pencil."]}
+STATEMENT = {"sentence": "Both show a dog.", "images": ["a.jpg", "b.jpg"], "label": "True"}
+QUESTION = {"question_id": 5, "question": "One cup?", "image": "sw/79-1.jpg", "answer": "yes"}
+BOX = {"ref_id": 3, "text": "man", "image": "a.jpg", "bbox": [1, 2.5, 9, 8], "height": 480, "width": 640}
+
+
+def shared(name: str) -> Path:
+    path = FOLDER / name
+    if not path.is_file():
+        pytest.skip("VLUE's annotation files are not beside this checkout")
+    return path
+
+
+def test_the_retrieval_file_has_its_counts() -> None:
+    gallery = read_retrieval(shared("itr_vlue_test.json"))
+    assert (len(gallery.images), len(set(gallery.images))) == (5450, 5413)
+    assert (len(gallery.captions), len(set(gallery.captions))) == (27_796, 27_609)
+    of_image = Counter(Counter(image for image, _ in gallery.pairs).values())
+    assert of_image == {5: 5249, 8: 174, 6: 15, 7: 7, 4: 5}
+    assert Counter(image[:2] for image in gallery.images).keys() == {"ta", "tr", "id", "sw", "zh"}
+    assert sum(times > 1 for times in Counter(gallery.captions).values()) == 160
+    assert sum(len(images) > 1 for images in owners_of(gallery).values()) == 144
+
+
+def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path: Path) -> None:
+    def image(number: int, split: str) -> dict[str, Any]:
+        sentences = [{"raw": f"text {k} of {number}.", "tokens": ["text"], "sentid": k} for k in range(2)]
+        return {
+            "filepath": "val2014",
+            "filename": f"{number:012}.jpg",
+            "split": split,
+            "sentences": sentences,
+            "cocoid": 1,
+        }
+
+    path = tmp_path / "dataset_coco.json"
+    rows = [image(k, split) for k, split in enumerate(("train", "test", "val", "restval", "test"))]
+    path.write_text(json.dumps({"images": rows, "dataset": "coco"}))
+    gallery = read_retrieval(path)
+    assert gallery.images == ("val2014/000000000001.jpg", "val2014/000000000004.jpg")
+    assert gallery.captions == tuple(f"text {k} of {number}." for number in (1, 4) for k in range(2))
+    assert read_captions(path).images == gallery.images
+    del rows[1]["filepath"]  # Flickr30K's has none
+    path.write_text(json.dumps({"images": rows, "dataset": "flickr30k"}))
+    assert read_retrieval(path).images[0] == "000000000001.jpg"
+    path.write_text(json.dumps({"images": rows[:1], "dataset": "coco"}))
+    with raises(DataError, str(path), "'test'", "images"):
+        read_retrieval(path)
+    del rows[1]["sentences"]
+    path.write_text(json.dumps({"images": rows, "dataset": "coco"}))
+    with raises(DataError, str(path), "images[1]", "sentences"):
+        read_retrieval(path)
+
+
+def owners_of(gallery: RetrievalSet) -> dict[str, Counter[str]]:
+    """Each distinct caption, with the pictures it belongs to and how often it does."""
+    owners: dict[str, Counter[str]] = {}
+    for caption, image in zip(gallery.captions, gallery.caption_clusters, strict=True):
+        owners.setdefault(caption, Counter())[image] += 1
+    return owners
+
+
+@pytest.mark.slow
+def test_what_the_duplicates_of_the_retrieval_file_cost_every_model() -> None:
+    gallery = read_retrieval(shared("itr_vlue_test.json"))
+    listed = Counter(gallery.images)
+    # Text to image, exactly: of the pictures a caption belongs to, those that can stand in the first place together.
+    fewest = 0
+    for pictures in owners_of(gallery).values():
+        single = [times for picture, times in pictures.items() if listed[picture] == 1]
+        fewest += sum(pictures.values()) - max(single, default=0)
+    assert fewest == 539
+    # Image to text: each of the 37 pictures listed twice has captions of both rows, and one of them comes first.
+    assert unavoidable_misses(gallery.images, gallery.captions, gallery.pairs) == (37, 539)
+    assert unavoidable_misses(gallery.images, gallery.captions, gallery.pairs, k=5) == (0, 0)
+
+
+def test_an_oracle_of_content_on_the_retrieval_file_misses_what_it_must() -> None:
+    # The first 1,500 images: score 1 where picture and caption belong together somewhere in the set.
+    gallery = read_retrieval(shared("itr_vlue_test.json"))
+    pairs = np.array([pair for pair in gallery.pairs if pair[0] < 1500])
+    captions = gallery.captions[: pairs[:, 1].max() + 1]
+    picture = np.unique(gallery.images[:1500], return_inverse=True)[1]
+    words = np.unique(captions, return_inverse=True)[1]
+    known = np.zeros((picture.max() + 1, words.max() + 1), np.float32)
+    known[picture[pairs[:, 0]], words[pairs[:, 1]]] = 1
+    found = scores_both_ways(known[picture][:, words], pairs)
+    bound = unavoidable_misses(gallery.images[:1500], captions, [(int(i), int(c)) for i, c in pairs])
+    missed = [int((ranks.recall(1) == 0).sum()) for ranks in (found.image_to_text, found.text_to_image)]
+    assert missed[1] >= bound[1] > 0
+    assert missed[0] >= bound[0]
+    assert found.text_to_image.tie_neutral_recall(1).mean() > found.text_to_image.recall(1).mean() > 0.9
+
+
+def test_the_caption_file_is_the_retrieval_file_by_row_number() -> None:
+    captions = read_captions(shared("itr_vlue_test.json"))
+    assert captions.ids == tuple(map(str, range(5450)))
+    assert sum(map(len, captions.references)) == 27_796
+
+
+@pytest.mark.slow
+def test_the_question_file_has_its_counts() -> None:
+    found = read_questions(shared("vqa_vlue_test.json"))
+    assert len(found.questions) == 11_942
+    assert len({question.question for question in found.questions}) == 4987
+    assert len({question.question.lower().strip() for question in found.questions}) == 4969
+    assert len(set(found.gold)) == 728
+    assert sum(answer in ("yes", "no") for answer in found.gold) == 4349
+    assert exact_match(found.gold, found.gold).all()
+
+
+def write(folder: Path, found: Any, name: str = "rows.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(found), encoding="utf-8")
+    return path
+
+
+def test_a_statement_keeps_its_left_and_its_right_image_and_reads_its_label(tmp_path: Path) -> None:
+    rows = [STATEMENT, {**STATEMENT, "label": "False"}]
+    found = read_statements(write(tmp_path, rows)).statements
+    assert [(one.left, one.right, one.label) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
+
+
+def test_boxes_and_answers_of_people_are_read(tmp_path: Path) -> None:
+    box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).boxes[1]
+    assert (box.box, box.size, box.candidates) == ((1.0, 2.5, 9.0, 8.0), (640, 480), ((0.0, 0.0, 5.0, 5.0),))
+    people = read_questions(write(tmp_path, [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]))
+    assert people.questions[0].answers == ("yes",) * 9 + ("no",)
+
+
+ASKED = {"questions": [{"question_id": 9, "image_id": 42, "question": "One cup?"}], "license": {}}
+GIVEN = {
+    "annotations": [
+        {
+            "question_id": 9,
+            "image_id": 42,
+            "question_type": "is there",
+            "answer_type": "yes/no",
+            "multiple_choice_answer": "yes",
+            "answers": [{"answer": "yes", "answer_id": k, "answer_confidence": "maybe"} for k in range(1, 11)],
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda q, a: q["questions"].clear(), ("q.json", "'questions'")),
+        (lambda q, a: a.pop("annotations"), ("object", "rows", "key")),
+        (lambda q, a: a["annotations"][0].update(question_id=8), ("question_id", "8")),
+        (lambda q, a: a["annotations"][0].update(image_id=7), ("question_id", "9", "'image_id'", "7", "42")),
+        (lambda q, a: a["annotations"][0]["answers"].clear(), ("0", "'answers'")),
+        (lambda q, a: q["questions"].append(q["questions"][0]), ("1", "'question_id'", "9", "0")),
+    ],
+)
+def test_files_of_vqa2_that_do_not_fit_raise(
+    tmp_path: Path, change: Callable[[Any, Any], Any], message: str | tuple[str, ...]
+) -> None:
+    asked, given_ = copy.deepcopy(ASKED), copy.deepcopy(GIVEN)
+    change(asked, given_)
+    with raises(DataError, message):
+        read_vqa2(write(tmp_path, asked, "q.json"), write(tmp_path, given_, "a.json"))
+
+
+@pytest.mark.parametrize(
+    ("read", "row", "message"),
+    [
+        (read_retrieval, {**CAPTION, "caption": []}, ("1", "'caption'", "empty")),
+        (read_retrieval, {**CAPTION, "captions": ["x"]}, ("1", "'captions'")),
+        (read_captions, {**CAPTION, "image_id": "0"}, ("1", "'image_id'", "0", "0")),
+        (read_captions, {**CAPTION, "image_id": True}, ("1", "'image_id'", "True")),
+        (read_statements, {**STATEMENT, "label": "true"}, ("1", "'label'", "input", "'True'", "'False'", "'true'")),
+        (read_statements, {**STATEMENT, "images": ["a.jpg"]}, ("1", "'images'", "2")),
+        (read_questions, QUESTION, ("1", "'question_id'", "5", "0")),
+        (read_boxes, {**BOX, "bbox": [1, 2, 0, 4]}, ("1", "'bbox'")),
+        (read_boxes, {**BOX, "width": 0}, ("1", "'width'", "input", "0")),
+        (read_boxes, ["man"], ("1", "object", "ref_id")),
+    ],
+)
+def test_a_bad_row_is_named_with_its_field(
+    tmp_path: Path, read: Callable[[Path], Any], row: Any, message: str | tuple[str, ...]
+) -> None:
+    good = {read_retrieval: CAPTION, read_captions: CAPTION, read_statements: STATEMENT, read_questions: QUESTION}
+    with raises(DataError, "rows.json", message):
+        read(write(tmp_path, [good.get(read, BOX), row]))
+
+
+def test_the_order_of_rows_changes_no_pairs(tmp_path: Path) -> None:
+    rows = [
+        {**QUESTION, "question_id": k, "question": f"{k // 2}?", "image": str(k), "answer": str(k)} for k in range(8)
+    ]
+    there = read_questions(write(tmp_path, rows))
+    back = read_questions(write(tmp_path, rows[::-1]))
+
+    def names(found: Any) -> set[frozenset[str]]:
+        return {frozenset(found.questions[row].id for row in pair) for pair in found.complementary_pairs()}
+
+    assert names(there) == names(back)
+    assert len(names(there)) == 4
+
+
+# NLVR2 in its authors' own form: lines with identifiers, predictions without a header, their script's consistency.
+
+NLVR2 = Path(__file__).parents[3] / "shared" / "data" / "nlvr2"
+GROUPS, ROWS, REPEATED = 1_995, 6_967, 8
+
+
+def line(identifier: str, sentence: str = "Both show a dog.", label: str = "True") -> dict[str, Any]:
+    """One line of `test1.json`, with the fields that are not measured."""
+    return {
+        "validation": {"77": label},
+        "sentence": sentence,
+        "left_url": "https://example.org/l.jpg",
+        "writer": "103",
+        "label": label,
+        "right_url": "https://example.org/r.jpg",
+        "synset": "dog",
+        "query": "two dogs2",
+        "identifier": identifier,
+        "extra_validations": {"56": "True", "43": "False"},
+    }
+
+
+def written(folder: Path, rows: list[dict[str, Any]], name: str = "test1.json") -> Path:
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    """A file of the published size: 1,995 sentences of sets, of which 8 were written about two sets."""
+    rng = np.random.default_rng(0)
+    found = []
+    for group in range(GROUPS):
+        # Four pairs a set, of which one may be missing; two sentences a set; the first eight sentences come twice.
+        set_, sentence = divmod(group, 2)
+        number = group - 2 * REPEATED if 2 * REPEATED <= group < 3 * REPEATED else group
+        for pair in range(4 if group < ROWS - 3 * GROUPS else 3):
+            label = str(bool(rng.integers(2)))
+            found.append(line(f"test1-{set_}-{pair}-{sentence}", f"Sentence {number}.", label))
+    return [found[k] for k in rng.permutation(len(found))]
+
+
+def official(rows: list[dict[str, Any]], predictions: dict[str, str]) -> tuple[float, float]:
+    """Accuracy and consistency as the authors define them: a sentence of a set is all rows but for the third part."""
+    right = {row["identifier"]: predictions[row["identifier"]].lower() == row["label"].lower() for row in rows}
+    groups: dict[tuple[str, str, str], bool] = {}
+    for identifier, one in right.items():
+        split, set_, _, sentence = identifier.split("-")
+        groups[split, set_, sentence] = groups.get((split, set_, sentence), True) and one
+    return sum(right.values()) / len(right), sum(groups.values()) / len(groups)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accuracy", [0.5, 0.8, 0.95])
+def test_the_authors_two_files_give_the_numbers_of_their_script(
+    command: Callable[..., Any], tmp_path: Path, rows: list[dict[str, Any]], accuracy: float
+) -> None:
+    rng = np.random.default_rng(1)
+    (tmp_path / "nlvr" / "data").mkdir(parents=True)  # a clone's folder nlvr2
+    written(tmp_path / "nlvr" / "data", rows)
+    said = {row["identifier"]: str((row["label"] == "True") == (rng.random() < accuracy)) for row in rows}
+    (tmp_path / "p.csv").write_text("".join(f"{identifier},{label}\n" for identifier, label in said.items()))
+    ran = command("score", "nlvr2", "--scores", "p.csv", "--data", tmp_path / "nlvr", "--out", "run", "--json")
+    assert ran.code == 0, ran.err
+    metrics = ran.json["runs"][0]["benchmarks"]["nlvr2"]["metrics"]
+    right, consistent = official(rows, said)
+    assert (metrics["accuracy"]["value"], metrics["accuracy"]["n"]) == (pytest.approx(right, abs=1e-12), ROWS)
+    assert (metrics["consistency"]["value"], metrics["consistency"]["n"]) == (
+        pytest.approx(consistent, abs=1e-12),
+        GROUPS,
+    )
+
+
+def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    own = read_nlvr2(written(tmp_path, rows))
+    listed = [
+        {"sentence": row.sentence, "images": [row.left, row.right], "label": str(row.label)} for row in own.statements
+    ]
+    (tmp_path / "nlvr_test.json").write_text(json.dumps(listed))
+    found = read_nlvr2(tmp_path / "nlvr_test.json")
+    assert found.sentence_groups() == own.sentence_groups()
+    assert len(own.sentence_groups()) == GROUPS
+    assert len({row.sentence for row in own.statements}) == GROUPS - REPEATED
+    said = [bool(k % 3) for k in range(ROWS)]
+    assert [units.values[0].strict.tolist() for units in measure_statements(found, said)] == [
+        units.values[0].strict.tolist() for units in measure_statements(own, said)
+    ]
+
+
+def test_a_line_is_read_with_its_images_and_its_group(tmp_path: Path) -> None:
+    lines = [line("dev-12-3-1", "Two dogs.", "False"), line("dev-12-0-1", "Two dogs."), line("dev-12-0-0")]
+    found = read_nlvr2(written(tmp_path, lines, "dev.json"))
+    first = found.statements[0]
+    assert (first.id, first.sentence, first.label) == ("dev-12-3-1", "Two dogs.", False)
+    assert (first.left, first.right) == ("dev/dev-12-3-img0.png", "dev/dev-12-3-img1.png")
+    assert found.sentence_groups() == ((0, 1), (2,))
+
+
+def test_images_that_tell_no_set_leave_their_statement_in_the_group_of_its_sentence(tmp_path: Path) -> None:
+    images = (["a.jpg", "b.jpg"], ["test1-0-0-img0.png", "test1-1-0-img1.png"], ["x/test1-0-0-img0.png"] * 2)
+    listed = [{"sentence": "Two dogs.", "images": list(own), "label": "True"} for own in images]
+    (tmp_path / "nlvr_test.json").write_text(json.dumps(listed))
+    assert read_nlvr2(tmp_path / "nlvr_test.json").sentence_groups() == ((0, 1), (2,))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"identifier": "test1-0-1"}, ("test1.json:2", "'identifier'")),
+        ({"identifier": 7}, ("test1.json:2", "'identifier'", "7")),
+        ({"label": "maybe"}, ("test1.json:2", "'label'")),
+        ({"sentence": " "}, ("test1.json:2", "'sentence'")),
+        ({"identifier": "test1-0-0-0"}, ("id", "'test1-0-0-0'")),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, change: dict[str, Any], said: str | tuple[str, ...]) -> None:
+    path = written(tmp_path, [line("test1-0-0-0"), line("test1-0-1-0") | change])
+    with raises(DataError, said):
+        read_nlvr2(path)
+
+
+def test_a_line_without_an_identifier_is_named(tmp_path: Path) -> None:
+    bare = {key: value for key, value in line("test1-0-0-0").items() if key != "identifier"}
+    with raises(DataError, "test1.json:1", "'identifier'"):
+        read_nlvr2(written(tmp_path, [bare]))
+
+
+def test_a_file_that_was_cut_between_two_lines_is_refused(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    written(tmp_path, rows[:-1])
+    with raises(DataError, "test1.json", "6,966", "benchmark", "6,967"):
+        find_benchmark("nlvr2", Locations(tmp_path)).records()
+
+
+@pytest.mark.parametrize(("name", "file"), [("nlvr2", "test1.json"), ("nlvr2-dev", "dev.json")])
+def test_what_is_missing_is_named_with_where_to_get_it(tmp_path: Path, name: str, file: str) -> None:
+    with raises(DataError, name, file, "https://github.com/lil-lab/nlvr/tree/master/nlvr2"):
+        find_benchmark(name, Locations(tmp_path)).records()
+
+
+def test_predictions_by_identifier_for_a_list_without_identifiers_say_which_file_has_them(tmp_path: Path) -> None:
+    (tmp_path / "nlvr_test.json").write_text(
+        json.dumps([{"sentence": "Two dogs.", "images": ["a", "b"], "label": "True"}])
+    )
+    (tmp_path / "p.csv").write_text("test1-0-0-0,True\n")
+    with raises(ScoreError, "test1-0-0-0", "test1.json", "dev.json"):
+        TASKS["nlvr2"].read(tmp_path / "p.csv", read_nlvr2(tmp_path / "nlvr_test.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("test1-0-0-0,True\ntest1-0-0-0,False\n", ("p.csv:2", "id", "test1-0-0-0")),
+        ("test1-0-0-0,yes or no\n", ("p.csv:1", "'prediction'", "'yes or no'")),
+        ("test1-0-0-0,True,0.9\n", ("p.csv", "1", "1")),
+        ("name,answer\ntest1-0-0-0,True\n", ("p.csv:2", "id")),
+    ],
+)
+def test_predictions_without_a_header_are_refused_by_line(
+    tmp_path: Path, text: str, said: str | tuple[str, ...]
+) -> None:
+    (tmp_path / "p.csv").write_text(text)
+    records = read_nlvr2(written(tmp_path, [line("test1-0-0-0")]))
+    with raises(ScoreError, said):
+        TASKS["nlvr2"].read(tmp_path / "p.csv", records)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "groups", "sentences"),
+    [("nlvr2", "test1.json", 1_995, 1_987), ("nlvr2-dev", "dev.json", 2_018, 2_004)],
+)
+def test_the_published_files_have_their_groups(name: str, file: str, groups: int, sentences: int) -> None:
+    if not (NLVR2 / file).is_file():
+        pytest.skip(f"needs ../shared/data/nlvr2/{file}, from https://github.com/lil-lab/nlvr/tree/master/nlvr2/data")
+    records: StatementSet = find_benchmark(name, Locations(NLVR2)).records()
+    assert len(records.sentence_groups()) == groups
+    assert len({row.sentence for row in records.statements}) == sentences
+
+
+# GEB+'s files: their published counts, and one clear error for whatever is done to them.
+
+GEBPLUS = Path(__file__).parents[2].parent / "shared" / "data" / "gebplus"
+VIDEO = "Vt7W3DoohcA"
+
+
+def row(number: int = 0, time: float = 3.5, letter: str = "A") -> dict[str, Any]:
+    return {
+        "boundary_id": f"{VIDEO}_{number}{letter}",
+        "timestamp": time,
+        "prev_timestamp": 0,
+        "next_timestamp": 9.5,
+        "label": "Change of Action",
+        "subject": "a man",
+        "status_before": "stands",
+        "status_after": "sits",
+        "action_of_cause": None,
+        "caption": "Subject: a man //Status_Before: stands //Status_After: sits",
+    }
+
+
+def write_moments(folder: Path, found: Any) -> Path:
+    path = folder / "val.json"
+    path.write_text(json.dumps(found), encoding="utf-8")
+    return path
+
+
+def gebplus(split: str) -> MomentSet:
+    path = GEBPLUS / f"{split}.json"
+    if not path.is_file():
+        pytest.skip("GEB+'s annotation files are not beside this checkout")
+    return read_moments(path)
+
+
+@pytest.mark.parametrize(("split", "boundaries", "doubled"), [("val", 7279, 444), ("test", 7199, 466)])
+def test_the_files_have_their_counts(split: str, boundaries: int, doubled: int) -> None:
+    found = gebplus(split)
+    assert (len(found.moments), len(found.videos)) == (boundaries, 2082)
+    times = [[moment.time for moment in own] for own in found.videos.values()]
+    assert sum(len(set(own)) < len(own) for own in times) == doubled
+    assert [moment.id for moment in found.moments if moment.id[:11] != moment.video] == []
+
+
+def test_both_files_together_have_the_counts_of_labels_letters_and_neighbours() -> None:
+    moments = [moment for split in ("val", "test") for moment in gebplus(split).moments]
+    assert Counter(moment.label for moment in moments) == {
+        "Change of Action": 12_275,
+        "Change of Subject": 1785,
+        "Multiple": 205,
+        "Change of Object Being Interacted": 177,
+        "Change of Color": 36,
+    }
+    assert Counter(moment.id[-1] for moment in moments) == {"A": 13_370, "B": 1043, "C": 64, "D": 1}
+    neighbours = [pair for split in ("val", "test") for own in gebplus(split).videos.values() for pair in pairwise(own)]
+    assert len(neighbours) == 10_314
+    assert sum(moment.before == moment.after for moment in moments) == 1
+
+
+def test_eqbens_word_filter_drops_more_than_half() -> None:
+    filtered = re.compile(r"\b(up|down|upwards?|downwards?|towards?)\b", re.IGNORECASE)
+    moments = [moment for split in ("val", "test") for moment in gebplus(split).moments]
+    dropped = sum(bool(filtered.search(f"{moment.before} {moment.after}")) for moment in moments)
+    assert dropped == 8063
+    assert dropped / len(moments) > 0.5
+
+
+def test_the_chance_level_of_the_validation_file_is_that_of_moments_drawn_at_random() -> None:
+    found = gebplus("val")
+    rng = np.random.default_rng(0)
+    exact, drawn = np.zeros(8), np.zeros(8)
+    for moment, gold in zip(found.moments, found.gold, strict=True):
+        duration = found.duration(moment.video)
+        exact += random_accuracy(gold, duration)
+        away = np.abs(rng.uniform(0, duration, (10, 1)) - np.array(gold)).min(axis=1)
+        drawn += (away[:, None] < np.array(TOLERANCES)).mean(axis=0)
+    chance = (exact / len(found.moments)).round(4).tolist()
+    assert chance == [0.0257, 0.0514, 0.1277, 0.2453, 0.3473, 0.4365, 0.5167, 0.5894]
+    np.testing.assert_allclose(drawn / len(found.moments), chance, atol=0.005)
+
+
+def test_a_perfect_model_is_held_back_only_by_the_frames() -> None:
+    found = gebplus("val")
+    strict, one = [], []
+    for moment, gold in list(zip(found.moments, found.gold, strict=True))[::5]:
+        candidates = boundary_times(frame_times(found.duration(moment.video)))
+        closeness = -np.abs(candidates[:, None] - np.array(gold)).min(axis=1)
+        strict.append(boundary_accuracy(candidates, closeness, gold)[0])
+        one.append(boundary_f1(candidates, closeness, gold, predictions=1))
+    ceiling = np.mean(strict, axis=0)
+    assert 0.9 < ceiling[0] < 1  # candidates lie 0.2 s apart, and exactly half of that is not near enough
+    assert (ceiling[2:] == 1).all()
+    assert (np.mean(one, axis=0) <= ceiling).all()  # several gold moments, one prediction
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"boundary_id": "xxxxxxxxxxx_0A"}, ("0", "'boundary_id'", "'xxxxxxxxxxx_0A'")),
+        ({"timestamp": -1.0}, ("0", "'timestamp'", "input", "0")),
+        ({"timestamp": 9.9}, ("'timestamp'", "9.9", "0.0", "9.5")),
+        ({"subject": "a woman"}, ("0", "'caption'")),
+        ({"extra": 1}, ("0", "'extra'")),
+    ],
+)
+def test_a_bad_boundary_is_named_with_its_field(
+    tmp_path: Path, change: dict[str, Any], message: str | tuple[str, ...]
+) -> None:
+    with raises(DataError, "val.json", message):
+        read_moments(write_moments(tmp_path, {VIDEO: [row() | change]}))
+
+
+def test_a_video_without_rows_and_an_id_that_repeats_raise(tmp_path: Path) -> None:
+    with raises(DataError, f"'{VIDEO}'", "video"):
+        read_moments(write_moments(tmp_path, {VIDEO: []}))
+    with raises(DataError, "1", "'boundary_id'", f"{VIDEO}_0A"):
+        read_moments(write_moments(tmp_path, {VIDEO: [row(), row(time=4.0)]}))
+
+
+def test_the_order_of_rows_and_videos_changes_no_query(tmp_path: Path) -> None:
+    rows = [row(0, 1.0), row(1, 1.0, "B"), row(2, 5.0)]
+    other = copy.deepcopy(rows[:1])
+    other[0]["boundary_id"] = "abcdefghijk_0A"
+    there = read_moments(write_moments(tmp_path, {VIDEO: rows, "abcdefghijk": other}))
+    back = read_moments(write_moments(tmp_path, {"abcdefghijk": other, VIDEO: rows[::-1]}))
+    assert there.videos == back.videos
+    gold = [dict(zip([m.id for m in found.moments], found.gold, strict=True)) for found in (there, back)]
+    assert gold[0] == gold[1]
+    assert gold[0][f"{VIDEO}_0A"] == (1.0, 5.0)

@@ -1,0 +1,725 @@
+"""Tasks that are answered in words: captions, questions with answers of people, and yes or no."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from samples_again import remeasure
+
+from facts import check_facts, raises
+from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.published_tasks import (
+    read_captions,
+    read_coco_captions,
+    read_karpathy_captions,
+    read_questions,
+)
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.data.task_records import (
+    BinaryQuestion,
+    BinaryQuestionSet,
+    CaptionSet,
+    Question,
+    QuestionSet,
+    linked_images,
+    read_gold,
+)
+from tellapart.errors import DataError, MetricError, ScoreError
+from tellapart.evaluation.evaluate import evaluate, prepare, tabulate_units
+from tellapart.evaluation.verified import read_result
+from tellapart.metrics.answers import soft_accuracy
+from tellapart.metrics.captions import caption_scores
+from tellapart.metrics.tabulate import tabulate
+from tellapart.models.find import find_model
+from tellapart.models.generative.prompts import CAPTION, SHORT_ANSWER
+from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.tasks.pairs import TRUE_TEXTS, tot, tot_one_sided
+from tellapart.tasks.predictions import read_predictions, text
+from tellapart.tasks.task import Session, Units
+from tellapart.tasks.words import (
+    CAPTIONS,
+    VQA,
+    YES_NO,
+    measure_captions,
+    measure_one_answer,
+    measure_people,
+    measure_yes_no,
+)
+
+# Captions as a task: the corpus's numbers, intervals over images, COCO's formats, and models that write.
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+METRICS = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"]
+WORDS = st.lists(
+    st.sampled_from(["a", "dog", "cat", "runs", "sits", "on", "the", "red", "mat", "two"]), max_size=8
+).map(" ".join)
+
+
+def made(references: Sequence[Sequence[str]]) -> CaptionSet:
+    ids = tuple(map(str, range(len(references))))
+    return CaptionSet("made", ids, tuple(f"{k}.jpg" for k in ids), tuple(map(tuple, references)))
+
+
+def table(records: CaptionSet, predictions: Sequence[str]) -> dict[str, Any]:
+    (units,) = measure_captions(records, predictions)
+    return tabulate(units.values, [unit.cluster for unit in units.units], [unit.tags for unit in units.units]).metrics
+
+
+def published(folder: str, file: str) -> Path:
+    if not (SHARED / folder / file).is_file():
+        pytest.skip(f"{file} is not beside this checkout")
+    return SHARED / folder / file
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(WORDS, st.lists(WORDS.filter(bool), min_size=1, max_size=3)), min_size=2, max_size=6))
+def test_the_task_gives_the_corpuss_numbers(rows: list[tuple[str, list[str]]]) -> None:
+    said, references = [one for one, _ in rows], [given_ for _, given_ in rows]
+    records = made(references)
+    corpus = caption_scores(
+        dict(zip(records.ids, said, strict=True)), dict(zip(records.ids, references, strict=True))
+    ).corpus()
+    found = table(records, said)
+    assert list(found) == list(corpus) == METRICS
+    for name, value in corpus.items():
+        assert found[name].value == pytest.approx(value, rel=1e-12, abs=1e-15)
+        assert found[name].n == len(rows)
+
+
+def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew() -> None:
+    rng = np.random.default_rng(0)
+    words = [f"w{k}" for k in range(30)]
+    references = [[" ".join(rng.choice(words, 9)) for _ in range(3)] for _ in range(60)]
+    said = [own[0] if k % 2 else " ".join(rng.choice(words, 9)) for k, own in enumerate(references)]
+    records = made(references)
+    found = table(records, said)["bleu_4"]
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
+    # The same by hand: BLEU of 2,000 draws of the images.
+    scores = caption_scores(dict(zip(records.ids, said, strict=True)), dict(zip(records.ids, references, strict=True)))
+    from tellapart.metrics.captions import bleu
+
+    drawn = [bleu(scores.bleu_statistics[rng.integers(0, 60, 60)].sum(axis=0))[3] for _ in range(2000)]
+    assert np.quantile(drawn, [0.025, 0.975]) == pytest.approx([found.low, found.high], abs=0.03)
+
+
+def test_equal_images_are_resampled_together() -> None:
+    records = CaptionSet("c", ("0", "1", "2"), ("a.jpg", "a.jpg", "b.jpg"), (("a dog",), ("a cat",), ("two men",)))
+    assert table(records, ["a dog", "a cat", "men"])["cider"].clusters == 2
+
+
+def test_vlues_captions_are_measured_against_their_own() -> None:
+    records = read_captions(published("vlue", "itr_vlue_test.json"))
+    few = CAPTIONS.select(records, range(0, 5450, 50))
+    found = table(few, [own[0] for own in few.references])
+    assert (found["bleu_4"].value, found["rouge_l"].value) == (pytest.approx(1.0), 1.0)
+    assert 2 < found["cider"].value < 10
+    # A caption of the next image is worth next to nothing.
+    shifted = table(few, [own[0] for own in few.references[1:] + few.references[:1]])
+    assert shifted["bleu_4"].value < 0.1
+    assert shifted["cider"].value < 0.2
+
+
+def test_cocos_published_results_file_is_read_by_its_image_ids(command: Callable[..., Any], tmp_path: Path) -> None:
+    path = published("pycocoevalcap", "captions_val2014_fakecap_results.json")
+    rows = json.loads(path.read_text())
+    assert len(rows) == 1000
+    gold = {
+        "annotations": [{"image_id": row["image_id"], "id": k, "caption": row["caption"]} for k, row in enumerate(rows)]
+    }
+    gold["images"] = [{"id": row["image_id"]} for row in rows]
+    (tmp_path / "coco_karpathy_test_gt.json").write_text(json.dumps(gold))
+    given = ("score", "coco-captions", "--scores", path, "--data", tmp_path, "--out", tmp_path / "run", "--json")
+    check_facts(command(*given).err, path, "'caption'", "gold")  # these are the gold captions
+    ran = command(*given, "--columns", "prediction=caption")
+    metrics = ran.json["runs"][0]["benchmarks"]["coco-captions"]["metrics"]
+    assert {name: round(one["value"], 6) for name, one in metrics.items() if name != "cider"} == dict.fromkeys(
+        METRICS[:5], 1.0
+    )
+    assert metrics["cider"]["value"] == pytest.approx(10, abs=0.1)
+    assert [metrics[name]["n"] for name in ("bleu_4", "cider")] == [1000, 1000]
+
+
+def test_karpathys_images_are_known_by_cocos_numbers_in_either_file(tmp_path: Path) -> None:
+    name = "val2014/COCO_val2014_000000000042.jpg"
+    (tmp_path / "coco_karpathy_test.json").write_text(json.dumps([{"image": name, "caption": ["a man", "one man"]}]))
+    listed = find_benchmark("coco-captions", Locations(tmp_path)).records()
+    rows = [{"image_id": 42, "id": 3, "caption": "a man"}, {"image_id": 42, "id": 4, "caption": "one man"}]
+    (tmp_path / "coco_karpathy_test_gt.json").write_text(json.dumps({"annotations": rows, "images": [{"id": 42}]}))
+    gold = find_benchmark("coco-captions", Locations(tmp_path)).records()
+    assert (listed.ids, listed.images, listed.references) == (gold.ids, gold.images, gold.references)
+    assert (gold.ids, gold.images, gold.references) == (("42",), (name,), (("a man", "one man"),))
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"annotations": []}, ("'annotations'", "rows")),
+        ({"images": []}, ("'annotations'", "rows")),
+        ({"annotations": [{"image_id": "42", "caption": "a"}]}, ("0", "'image_id'")),
+        ({"annotations": [{"image_id": 42, "caption": ""}]}, ("0", "'caption'")),
+        ({"annotations": [["a"]]}, ("0", "object", "row")),
+    ],
+)
+def test_a_file_in_cocos_format_that_does_not_fit_is_refused(
+    tmp_path: Path, found: Any, said: str | tuple[str, ...]
+) -> None:
+    path = tmp_path / "gt.json"
+    path.write_text(json.dumps(found))
+    with raises(DataError, "gt.json", said):
+        read_coco_captions(path)
+
+
+@pytest.mark.parametrize("image", ["a.png", "COCO_val2014_42.png", "cat.jpg", "COCO_val2014_x42.jpg"])
+def test_an_image_without_cocos_number_is_refused(tmp_path: Path, image: str) -> None:
+    path = tmp_path / "k.json"
+    path.write_text(json.dumps([{"image": image, "caption": ["a"]}]))
+    with raises(DataError, "k.json", "0", "'image'", "COCO"):
+        read_karpathy_captions(path)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    captions = ["A dog runs on the mat.", "Two red cats sit.", "The mat is red.", "A cat runs on the mat."]
+    rows = [{"image": f"{k}.jpg", "caption": [one], "image_id": k} for k, one in enumerate(captions)]
+    (tmp_path / "caption_vlue_test.json").write_text(json.dumps(rows))
+    return tmp_path
+
+
+def test_a_single_image_is_refused_for_cider_would_be_nothing(command: Callable[..., Any], data: Path) -> None:
+    records = CAPTIONS.select(read_captions(data / "caption_vlue_test.json"), [2])
+    assert (records.ids, records.references) == (("2",), (("The mat is red.",),))
+    with raises(MetricError, "CIDEr", "0", "image"):
+        measure_captions(records, ["the mat is red"])
+
+
+class Painter:
+    """Calls a picture by its first pixel's channels."""
+
+    name, fingerprint, kind = "painter", "painter-1", "probability"
+
+    def __init__(self) -> None:
+        self.prompts: set[str] = set()
+
+    def task_prompt(self, task: str) -> Any:
+        assert task == "caption"
+        return CAPTION
+
+    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+        self.prompts.update(prompts)
+        return ["colour " + " ".join(map(str, own[0][0, 0])) for own in images]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 32])
+def test_a_model_that_writes_is_asked_for_a_caption_of_every_image(batch_size: int) -> None:
+    from PIL import Image
+
+    def picture(reference: str) -> bytes:
+        stream = io.BytesIO()
+        Image.new("RGB", (3, 2), (int(reference[0]), 7, 9)).save(stream, "PNG")
+        return stream.getvalue()
+
+    model = Painter()
+    session = Session(pictures=picture, store=EmbeddingStore(None), batch_size=batch_size)
+    run = CAPTIONS.runner(model)
+    assert run is not None
+    assert run(model, made([["a"]] * 4), session) == [f"colour {k} 7 9" for k in range(4)]
+    assert model.prompts == {CAPTION.text}
+
+
+# Questions as tasks: one gold answer and pairs of questions, ten people's answers, and models that are asked.
+
+VLUE = Path(__file__).parents[2].parent / "shared" / "data" / "vlue" / "vqa_vlue_test.json"
+ROWS = [
+    {"question_id": 5, "question": "One cup?", "image": "a.png", "answer": "yes"},
+    {"question_id": 6, "question": "one cup? ", "image": "b.png", "answer": "no"},
+    {"question_id": 7, "question": "How many?", "image": "a.png", "answer": "2"},
+]
+
+
+def asked(rows: Sequence[tuple[str, str, str]]) -> QuestionSet:
+    """Questions of (question, image, answer)."""
+    return QuestionSet("made", tuple(Question(str(k), q, i, (a,)) for k, (q, i, a) in enumerate(rows)))
+
+
+def by_metric(found: Sequence[Units]) -> dict[str, list[float]]:
+    return {one.name: one.strict.tolist() for units in found for one in units.values}
+
+
+def vlue_questions() -> QuestionSet:
+    if not VLUE.is_file():
+        pytest.skip("VLUE's annotation files are not beside this checkout")
+    return read_questions(VLUE)
+
+
+@pytest.fixture
+def vqa_data(tmp_path: Path, draw: Callable[..., bytes]) -> Path:
+    folder = tmp_path / "vlue"
+    (folder / "images").mkdir(parents=True)
+    (folder / "vqa_vlue_test.json").write_text(json.dumps(ROWS))
+    for seed, name in enumerate(("a.png", "b.png")):
+        (folder / "images" / name).write_bytes(draw(seed))
+    return folder
+
+
+@pytest.fixture
+def draw() -> Callable[[int], bytes]:
+    import io
+
+    from PIL import Image
+
+    def png(seed: int) -> bytes:
+        stream = io.BytesIO()
+        pixels = np.random.default_rng(seed).integers(0, 256, (4, 4, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(stream, "PNG")
+        return stream.getvalue()
+
+    return png
+
+
+def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins() -> None:
+    records = vlue_questions()
+    usual: dict[str, Counter[str]] = {}
+    for question, answer in zip(records.questions, records.gold, strict=True):
+        usual.setdefault(question.question.lower().strip(), Counter())[answer] += 1
+    blind = [usual[question.question.lower().strip()].most_common(1)[0][0] for question in records.questions]
+    questions, pairs = measure_one_answer(records, blind)
+    assert (len(questions.units), len(pairs.units)) == (11_942, 3_966)
+    assert questions.values[0].strict.mean() > 0.49
+    assert pairs.values[0].strict.sum() == pairs.values[0].chance == 0
+    right = by_metric(measure_one_answer(records, records.gold))
+    assert {name: (len(column), min(column)) for name, column in right.items()} == {
+        "exact_match": (11_942, 1.0),
+        "exact_match_cleaned": (11_942, 1.0),
+        "pair_accuracy": (3_966, 1.0),
+    }
+
+
+def test_the_published_pairs_are_resampled_with_the_pairs_that_share_their_images() -> None:
+    records = vlue_questions()
+    questions, pairs = measure_one_answer(records, records.gold)
+    assert len({unit.cluster for unit in questions.units}) == 4_895
+    groups: dict[str, set[str]] = {}
+    for unit in pairs.units:
+        groups.setdefault(unit.cluster, set()).update(unit.images)
+    shown = [image for images in groups.values() for image in images]
+    assert len(shown) == len(set(shown))  # no image stands in two groups
+    assert len(groups) == 963
+
+
+def test_an_answer_is_compared_letter_by_letter_and_after_the_normaliser() -> None:
+    records = asked([("One cup?", "a", "yes"), ("How many?", "b", "2"), ("What?", "c", "a cup"), ("Who?", "d", "man")])
+    found = by_metric(measure_one_answer(records, [" yes ", "Two.", "cup", "woman"]))
+    assert found == {"exact_match": [1, 0, 0, 0], "exact_match_cleaned": [1, 1, 1, 0]}  # no pairs: no such metric
+
+
+def test_a_pair_is_right_only_where_both_answers_are() -> None:
+    records = asked([("One cup?", "a", "yes"), ("one cup?", "b", "no"), ("Two?", "c", "no"), ("Two?", "d", "yes")])
+    pairs = measure_one_answer(records, ["yes", "no", "no", "no"])[1]
+    assert pairs.values[0].strict.tolist() == [1.0, 0.0]
+    assert [(unit.id, unit.output, unit.gold) for unit in pairs.units] == [
+        ("0+1", ["yes", "no"], "yes, no"),
+        ("2+3", ["no", "no"], "no, yes"),
+    ]
+
+
+def test_people_are_measured_as_the_official_script_and_as_xvlm_do() -> None:
+    people = (("yes",) * 10, ("2",) * 3 + ("3",) * 7, ("red",) * 9 + ("a red",))
+    rows = tuple(Question(str(k), "?", "a", given) for k, given in enumerate(people))
+    said = ["Yes.", "two", "red"]
+    found = by_metric(measure_people(QuestionSet("v", rows), said))
+    assert found["soft_accuracy"] == soft_accuracy(said, people).tolist() == [0.0, 0.9, 1.0]
+    assert found["soft_accuracy_xvlm"] == soft_accuracy(said, people, "xvlm").tolist()
+    assert found["soft_accuracy_xvlm"][0] == 1.0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from("abcde"), st.sampled_from(["yes", "no"])), min_size=1)
+)
+def test_pairs_are_never_won_by_an_answer_that_looks_at_the_question_alone(rows: list[tuple[str, str, str]]) -> None:
+    records = asked(rows)
+    for answer in ("yes", "no"):
+        found = by_metric(measure_one_answer(records, [answer] * len(rows)))
+        assert not any(found.get("pair_accuracy", []))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")), max_size=8))
+def test_linked_images_are_the_connected_ones(pairs: list[tuple[str, str]]) -> None:
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    group = linked_images(pairs)
+    place = {image: k for k, image in enumerate("abcdefgh")}
+    ends = np.array([[place[a], place[b]] for a, b in pairs]).reshape(-1, 2).T
+    _, label = connected_components(coo_matrix((np.ones(len(pairs)), tuple(ends)), shape=(8, 8)), directed=False)
+    for one in group:
+        for other in group:
+            assert (group[one] == group[other]) == (label[place[one]] == label[place[other]])
+        assert group[one] <= one
+
+
+def test_the_samples_of_a_run_are_read_as_predictions_again(
+    command: Callable[..., Any], vqa_data: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("id,prediction\n5,yes\n6,yes\n7,2\n")
+    command("score", "vlue-vqa", "--scores", path, "--data", vqa_data, "--out", tmp_path / "run")
+    records = read_questions(vqa_data / "vqa_vlue_test.json")
+    assert VQA.read(tmp_path / "run" / "samples" / "vlue-vqa.jsonl", records) == ["yes", "yes", "2"]
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_vqa2_is_read_from_its_two_files_or_from_xvlms_one(tmp_path: Path, joined: bool) -> None:
+    row = {"question_id": 9, "image_id": 42}
+    answers = [{"answer": "yes", "answer_id": k, "answer_confidence": "yes"} for k in range(1, 11)]
+    if joined:
+        image = "val2014/COCO_val2014_000000000042.jpg"
+        one = {"question_id": 9, "question": "One cup?", "image": image, "answer": ["yes"] * 10, "dataset": "vqa"}
+        (tmp_path / "vqa_val.json").write_text(json.dumps([one]))
+    else:
+        asked, given_ = {"questions": [{**row, "question": "One cup?"}]}, {"annotations": [{**row, "answers": answers}]}
+        (tmp_path / "v2_OpenEnded_mscoco_val2014_questions.json").write_text(json.dumps(asked))
+        (tmp_path / "v2_mscoco_val2014_annotations.json").write_text(json.dumps(given_))
+    records = find_benchmark("vqa2", Locations(tmp_path)).records()
+    assert records.questions == (Question("9", "One cup?", "val2014/COCO_val2014_000000000042.jpg", ("yes",) * 10),)
+    assert by_metric(measure_people(records, ["yes"])) == {"soft_accuracy": [1.0], "soft_accuracy_xvlm": [1.0]}
+
+
+class Parrot:
+    """Answers with the darkness of what it sees and the prompt's length."""
+
+    name, fingerprint, kind = "parrot", "parrot-1", "probability"
+
+    def task_prompt(self, task: str) -> Any:
+        assert task == "vqa"
+        return SHORT_ANSWER
+
+    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+        return [f"{int(own[0].sum())} {len(own)} {prompt}" for own, prompt in zip(images, prompts, strict=True)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 32])
+def test_a_model_that_answers_is_asked_every_question_about_its_image(vqa_data: Path, batch_size: int) -> None:
+    from PIL import Image
+
+    ready = prepare(find_benchmark("vlue-vqa", Locations(vqa_data)), store=EmbeddingStore(None))
+    told: list[tuple[str, int, int]] = []
+    found = evaluate(Parrot(), ready, batch_size=batch_size, progress=lambda *now: told.append(now))
+    sums = {name: int(np.asarray(Image.open(vqa_data / "images" / name)).sum()) for name in ("a.png", "b.png")}
+    asked = "\nAnswer the question using a single word or phrase."
+    assert [sample.output for sample in found.samples if sample.unit == "question"] == [
+        f"{sums[row['image']]} 1 {row['question']}{asked}" for row in ROWS
+    ]
+    assert [now for now in told if now[0] == "answers"][-1] == ("answers", 3, 3)
+
+
+def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_path: Path) -> None:
+    records = asked([("One cup?", "a", "yes"), ("How many?", "b", "2")])
+    path = tmp_path / "p.csv"
+    path.write_text("id,prediction\n0,\n1,2\n")
+    assert VQA.read(path, records) == ["", "2"]
+    assert VQA.notes(records, ["", "2"]) == ("1 of 2 answers are empty",)
+    path.write_text("id,prediction\n0,\n1, \n")
+    with raises(ScoreError, "p.csv", "empty"):
+        VQA.read(path, records)
+
+
+def test_several_answers_are_not_measured_as_one() -> None:
+    records = QuestionSet("v", (Question("0", "?", "a", ("x", "y")),))
+    with raises(DataError, "0", "2", "soft_accuracy"):
+        measure_one_answer(records, ["x"])
+
+
+def test_a_whole_number_is_an_id_however_json_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"question_id": 100.0, "answer": "yes"}\n{"question_id": 101, "answer": "no"}\n')
+    assert read_predictions(path, ["100", "101"], text, "question", lambda number, value: False) == ["yes", "no"]
+    for wrong in ("100.5", "true", "[1]"):
+        path.write_text(f'{{"id": {wrong}, "answer": "yes"}}\n')
+        with raises(ScoreError, f"{path}:1", "id", "whole number", wrong.title() if wrong == "true" else wrong):
+            read_predictions(path, ["100"], text, "question", lambda number, value: False)
+    path.write_text('{"answer": "yes"}\n')
+    with raises(ScoreError, f"{path}:1", "'id'", "'question_id'"):
+        read_predictions(path, ["100"], text, "question", lambda number, value: False)
+
+
+# Yes-or-no quadruples: every number against a count by hand, and what an answer in words says.
+
+GROUPS = 40
+
+
+def quadruples() -> BinaryQuestionSet:
+    rows = [
+        BinaryQuestion(f"{k}/q{q}i{i}", (f"{k}{i}.png",), f"q{q} of {k}?", "yes" if q == i else "no", str(k))
+        for k in range(GROUPS)
+        for q in (0, 1)
+        for i in (0, 1)
+    ]
+    return BinaryQuestionSet("made", tuple(rows))
+
+
+def values(records: BinaryQuestionSet, answers: list[str]) -> dict[str, tuple[list[float], float | None]]:
+    return {
+        one.name: (one.strict.tolist(), one.chance)
+        for units in measure_yes_no(records, answers)
+        for one in units.values
+    }
+
+
+def test_ungrouped_yes_or_no_has_popes_five_numbers() -> None:
+    """Against a count by hand, with the script's reading: what it cannot read it takes as yes."""
+    drawn = random.Random(1)
+    gold = [drawn.choice(("yes", "no")) for _ in range(60)]
+    records = BinaryQuestionSet(
+        "made", tuple(BinaryQuestion(str(k), (f"{k // 6}.png",), "Is there a cup?", one) for k, one in enumerate(gold))
+    )
+    answers = [drawn.choice(("Yes.", "No, there is none.", "A cup", "It is not")) for _ in gold]
+    units = measure_yes_no(records, answers)
+    found = tabulate_units(units).metrics
+    said = ["n" if one[:2] in ("No", "It") else "y" for one in answers]
+    true = sum(one == "y" and right == "yes" for one, right in zip(said, gold, strict=True))
+    precision, recall = true / said.count("y"), true / gold.count("yes")
+    assert {name: found[f"pope_{name}"].value for name in ("precision", "recall", "f1", "yes_rate", "accuracy")} == {
+        "precision": pytest.approx(precision),
+        "recall": pytest.approx(recall),
+        "f1": pytest.approx(2 * precision * recall / (precision + recall)),
+        "yes_rate": pytest.approx(said.count("y") / 60),
+        "accuracy": pytest.approx(sum(one == right[0] for one, right in zip(said, gold, strict=True)) / 60),
+    }
+    assert found["pope_f1"].low < found["pope_f1"].value < found["pope_f1"].high
+    assert found["pope_accuracy"].chance == 0.5 and found["pope_f1"].n == 60
+    assert not any(name.startswith("pope") for name in values(quadruples(), ["no"] * 160))
+
+
+def test_an_answer_of_neither_is_a_yes_by_popes_rule_and_the_note_says_by_which_it_counted() -> None:
+    records = BinaryQuestionSet(
+        "made", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", ("yes", "no")[k % 2]) for k in range(40))
+    )
+    answers = ["maybe", "**No**"] * 20
+    found = tabulate_units(measure_yes_no(records, answers)).metrics
+    assert found["pope_accuracy"].value == 1 and found["pope_accuracy_official"].value == 0.5
+    assert found["pope_f1"].value == 1 and found["pope_f1_official"].value == pytest.approx(2 / 3)
+    assert found["pope_yes_rate"].value == 0.5 and found["pope_yes_rate_official"].value == 1
+    assert found["a_acc"].value == 0.5 and found["unreadable"].value == 0.5
+    (note,) = YES_NO.notes(records, answers)
+    assert note.startswith("20 of 40 ") and "wrong in `a_acc`" in note and "in `pope_*` 20 of them count as yes" in note
+    (note,) = YES_NO.notes(records, ["It is not there", *answers[1:]])
+    assert "in `pope_*` 19 of them" in note
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv"])
+def test_labels_answer_questions_of_yes_and_no_whatever_their_form(suffix: str, tmp_path: Path) -> None:
+    forms: list[Any] = ["True", "true.", "1.", "1", "**TRUE**", "1.0", "False", "0.", "FALSE", "0", "`false`", "0.0"]
+    gold = ["yes"] * 6 + ["no"] * 6
+    if suffix == ".json":
+        forms += [True, 1.0, 1, False, 0.0, 0]
+        gold += ["yes"] * 3 + ["no"] * 3
+    records = BinaryQuestionSet(
+        "made", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", one) for k, one in enumerate(gold))
+    )
+    path = tmp_path / f"said{suffix}"
+    if suffix == ".json":
+        path.write_text(json.dumps([{"id": k, "label": form} for k, form in enumerate(forms)]))
+    else:
+        path.write_text("id,label\n" + "".join(f"{k},{form}\n" for k, form in enumerate(forms)))
+    answers = YES_NO.read(path, records)
+    found = tabulate_units(measure_yes_no(records, answers)).metrics
+    assert [found[name].value for name in ("a_acc", "a_acc_strict", "pope_accuracy", "unreadable")] == [1, 1, 1, 0]
+    assert YES_NO.notes(records, answers) == ()
+
+
+def test_the_four_accuracies_are_those_of_a_count_by_hand() -> None:
+    drawn = random.Random(0)
+    answers = [drawn.choice(("Yes, it is", "no", "maybe")) for _ in range(4 * GROUPS)]
+    found = values(quadruples(), answers)
+    counts = dict.fromkeys(("a_acc", "q_acc", "i_acc", "g_acc"), 0)
+    for k in range(GROUPS):
+        (q0i0, q0i1, q1i0, q1i1) = (answer[:1].lower() for answer in answers[4 * k : 4 * k + 4])
+        right = [q0i0 == "y", q0i1 == "n", q1i0 == "n", q1i1 == "y"]
+        counts["a_acc"] += sum(right)
+        counts["q_acc"] += (right[0] and right[1]) + (right[2] and right[3])
+        counts["i_acc"] += (right[0] and right[2]) + (right[1] and right[3])
+        counts["g_acc"] += all(right)
+    assert {name: sum(found[name][0]) for name in counts} == counts
+    assert {name: len(found[name][0]) for name in counts} == dict(zip(counts, (160, 80, 80, 40), strict=True))
+    assert [found[name][1] for name in counts] == [0.5, 0.25, 0.25, 0.0625]
+    assert sum(found["unreadable"][0]) == answers.count("maybe")
+    assert sum(found["a_acc_strict"][0]) == sum(
+        answer == "no" and row.answer == "no" for answer, row in zip(answers, quadruples().questions, strict=True)
+    )
+    assert YES_NO.notes(quadruples(), answers) == (
+        f"{answers.count('maybe')} of 160 answers name neither option, and count as wrong, such as 'maybe'; "
+        "expected: yes, no",
+    )
+
+
+def test_a_model_that_does_not_look_gets_half_the_answers_and_no_group() -> None:
+    found = values(quadruples(), ["yes"] * 4 * GROUPS)
+    assert np.mean(found["a_acc"][0]) == 0.5
+    assert not any(sum(found[name][0]) for name in ("q_acc", "i_acc", "g_acc"))
+
+
+def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accuracy_alone() -> None:
+    rows = tuple(BinaryQuestion(str(k), (f"{k}.png",), f"{k // 2}?", "ab"[k % 2], str(k // 2)) for k in range(4))
+    found = values(BinaryQuestionSet("mmvp", tuple(
+        BinaryQuestion(one.id, one.images, f"{one.question} {one.id}", one.answer, one.group) for one in rows
+    )), ["a", "b", "a", "a"])  # fmt: skip
+    assert found["g_acc"] == ([1, 0], 0.25) and {"q_acc", "i_acc"}.isdisjoint(found)
+
+
+@pytest.mark.parametrize("bad", ["maybe", "c", "", "2"])
+def test_a_gold_answer_is_one_of_two(bad: str) -> None:
+    with raises(ValueError, "yes", "no", "true", "false", "1", "0", "A", "B", "first", "second"):
+        read_gold(bad)
+    with raises(DataError, "0", "question", "answer"):
+        BinaryQuestionSet("s", (BinaryQuestion("0", ("a.png",), "?", bad),))
+
+
+def test_texts_alone_are_compared_from_both_sides_and_from_one() -> None:
+    every = np.array(np.meshgrid(*[[0, 1, 2]] * 3)).reshape(3, -1).T[:, None, :]
+    assert tot(every).tolist() == [float(s[0, 0] > s[0, 1] and s[0, 0] > s[0, 2]) for s in every]
+    assert tot_one_sided(every).tolist() == [float(s[0, 0] > s[0, 1]) for s in every]
+    items = tuple(
+        Item(id=str(k), images=("no.png",), texts=(f"a cup {k}", f"no cup {k}", f"one cup {k}"), true=(0, 2))
+        for k in range(3)
+    )
+    pairs, model = PairSet("t", items, Path()), find_model("demo-encoder")
+    session = Session(pictures=lambda _: b"", store=EmbeddingStore(None))
+    run = TRUE_TEXTS.runner(model)
+    assert run is not None
+    scores = run(model, pairs, session).scores.values
+    vectors = model.encode_texts([text for item in items for text in item.texts]).reshape(3, 3, -1)
+    vectors = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
+    expected = np.einsum("ktd,kud->ktu", vectors, vectors)[:, (0, 0, 2), (2, 1, 1)]  # true ones are 0 and 2
+    np.testing.assert_allclose(scores[:, 0], expected, rtol=1e-5)
+
+
+# ---- all shapes, from a file of the user's to the report
+
+MANY = range(8)
+SHAPES: dict[str, list[Any]] = {
+    "true": [{"image": f"{k % 4}.png", "good": [f"cup {k}", f"a cup {k}"], "bad": f"plate {k} here"} for k in MANY],
+    "anywhere": [{"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(4)], "label": k % 4} for k in MANY],
+    "images": [{"keys": [f"{(k + n) % 4}.png" for n in range(3)], "text": f"cup {k}", "label": k % 3} for k in MANY],
+    "ordered": [{"image": f"{k % 4}.png", "keys": [f"{n} of {k}" for n in range(3)]} for k in MANY],
+    "square": [{"images": [f"{n}.png" for n in range(4)], "texts": [f"{n} of {k}" for n in range(4)]} for k in MANY],
+    "films": [{"texts": ["darker now", f"brighter {k}"]} for k in MANY],
+    "questions": [[f"q{q}?", f"{i}.png", "Yes" if q == i else "No", k] for k in MANY for q in (0, 1) for i in (0, 1)],
+}
+SHAPES["texts"] = SHAPES["true"]
+TABLES = {
+    "true": 'images = "{image}"\ntexts = ["{good.0}", "{bad}", "{good.1}"]\ntrue = [0, 2]',
+    "anywhere": 'images = "{image}"\ntexts = "{keys}"\ntrue = "{label}"',
+    "images": 'images = "{keys}"\ntexts = "{text}"\ntrue = "{label}"',
+    "ordered": 'images = "{image}"\ntexts = "{keys}"',
+    "square": 'images = "{images}"\ntexts = "{texts}"',
+    "films": 'images = ["down.mp4", "up.mp4"]\ntexts = "{texts}"',
+    "questions": 'images = "{1}"\nquestion = "{0}"\nanswer = "{2}"\ngroup = "{3}"',
+}
+TABLES["texts"] = TABLES["true"]
+FIRST = {"true": "itt", "anywhere": "choice_score", "images": "choice_score", "square": "set_score"}
+FIRST |= {"films": "group_score", "questions": "g_acc", "texts": "tot", "ordered": "ordering_score"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SHAPES)
+def test_every_shape_goes_from_a_users_file_to_the_report(
+    kind: str, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    table = f'[[{"question" if kind == "questions" else "item"}]]\nid = "{{row}}"\n{TABLES[kind]}\n'
+    ordered = "ordered = true\n" if kind == "ordered" else ""
+    (tmp_path / "images").mkdir()
+    for k in range(4):
+        Image.fromarray(np.full((4, 4, 3), 60 * k, np.uint8)).save(tmp_path / "images" / f"{k}.png")
+    if kind == "films":
+        write_films(tmp_path / "images")
+    (tmp_path / "rows.json").write_text(json.dumps(SHAPES[kind]))
+    (tmp_path / "own.toml").write_text(
+        f'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n{ordered}{table}'
+    )
+    own = "texts:own.toml" if kind == "texts" else "own.toml"
+    ran = lambda *words: ((done := command(*words)).code == 0 and done) or pytest.fail(done.err)  # noqa: E731
+    ran("export", own, "--to", "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name in ("good", "bad"):
+        for number, row in enumerate(rows):
+            right = is_true(kind, number, row) == (name == "good")
+            row.update(
+                {"prediction": "yes" if right else "no"} if kind == "questions" else {"score": str(float(right))}
+            )
+            if kind == "ordered":
+                row["score"] = str(int(row["text"]) * (-1 if name == "good" else 1))
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        words = () if kind == "questions" else ("--kind", "similarity")
+        ran("score", own, "--scores", f"{name}.csv", "--name", name, "--out", f"runs/{name}", *words)
+    for name, expected in (("good", 1), ("bad", 0)):
+        ((benchmark, record),) = read_result(tmp_path / "runs" / name).benchmarks.items()
+        assert record.metrics[FIRST[kind]].value == expected
+        if kind not in ("questions", "texts"):  # from the run's samples, without the file of scores
+            assert remeasure(tmp_path / "runs" / name, benchmark).metrics[FIRST[kind]].value == expected
+    assert FIRST[kind] in str(ran("compare", "runs/good", "runs/bad", "--json").json)
+    assert "| good |" in ran("table", "runs/good", "runs/bad").out
+    ran("plot", "bars", "runs/good", "--out", "bars.svg")
+    assert "<svg" in (tmp_path / "bars.svg").read_text()
+    ran("show", "runs/good")
+    assert "own.toml" in (tmp_path / "runs/good/report.html").read_text("utf-8")
+    if kind not in ("questions", "texts", "ordered"):  # no oracle knows an order
+        ran("run", "-b", own, "-m", "oracle", "--out", "runs/own")
+        best = read_result(tmp_path / "runs/own").benchmarks[benchmark]
+        assert best.metrics[FIRST[kind]].value == 1
+    if kind in ("films", "texts"):  # a dual encoder reads films frame by frame, and texts without images
+        ran("run", "-b", own, "-m", "demo-encoder", "--out", "runs/encoder")
+        assert read_result(tmp_path / "runs/encoder").benchmarks[benchmark].metrics[FIRST[kind]].n == len(MANY)
+
+
+def write_films(folder: Path) -> None:
+    """A film that becomes darker, and one that becomes brighter, of four frames."""
+    av = pytest.importorskip("av", reason="films need the extra video")
+    for name, greys in (("down", (200, 150, 100, 50)), ("up", (50, 100, 150, 200))):
+        with av.open(str(folder / f"{name}.mp4"), "w") as container:
+            stream = container.add_stream("libx264", rate=25)
+            stream.width = stream.height = 32
+            stream.pix_fmt = "yuv420p"
+            for grey in greys:
+                frame = av.VideoFrame.from_ndarray(np.full((32, 32, 3), grey, np.uint8), format="rgb24")
+                container.mux(stream.encode(frame))
+            container.mux(stream.encode())
+
+
+def is_true(kind: str, number: int, row: dict[str, str]) -> bool:
+    """Whether what a row of the exported file asks about belongs together; `number` is the row's."""
+    if kind == "questions":
+        return number % 4 in (0, 3)
+    item, image, text = (int(row[name]) for name in ("id", "image", "text"))
+    places = {
+        "true": text in (0, 2),
+        "texts": text == 0,  # the two true ones; the others are each with the false one
+        "anywhere": text == item % 4,
+        "images": image == item % 3,
+        "square": image == text,
+        "ordered": text == 0,
+        "films": image == text,
+    }
+    return places[kind]
