@@ -30,14 +30,14 @@ from tellapart.data.progress import NotedProgress
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, plain, quote, require
+from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, plain, quote
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import find_task
-from tellapart.training.config import TrainConfig, find_faults, list_presets, read_config, read_values
+from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
 from tellapart.training.data.duplicates import Duplicates, count_duplicates, find_leaks, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
@@ -46,17 +46,25 @@ from tellapart.training.encoders.load_start import draw_start, open_start, resol
 from tellapart.training.encoders.trainable import Trainable, describe_updated
 from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
 from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms
+from tellapart.training.run_files import (
+    IDLE_STEPS,
+    NOT_TERMS,
+    RunFiles,
+    describe_idle,
+    find_idle_terms,
+    open_trackers,
+)
 from tellapart.training.training_run import (
     RECIPE,
     choose_validation,
     data_locations,
-    find_sources,
     prepare_start,
     read_sources,
+    recipe_path,
     report_settings,
     rows_of_step,
     save_model,
+    set_of,
     step_of,
 )
 
@@ -109,11 +117,7 @@ class Problems:
 
 
 def join_faults(lines: Iterable[str]) -> list[str]:
-    """Return the first line of each fault, with the other rows or files that have it.
-
-    >>> join_faults(["a.csv:2: field 'image': no 'x'", "a.csv:3: field 'image': no 'y'", "a.csv:4: field 'text': ''"])
-    ["a.csv:2: field 'image': no 'x'; likewise line 3", "a.csv:4: field 'text': ''"]
-    """
+    """Return the first line of each fault, with the other rows or files that have it."""
     alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for line in lines:
         match = _FAULT.fullmatch(line)
@@ -128,11 +132,7 @@ def join_faults(lines: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class DataPlan:
-    """The data: rows and images of training, and how many images were decoded and compared with the reported sets.
-
-    `missing` has a line for each image or row that cannot be read; `validation` is the number of items that choose the
-    weights, by a `metric` of theirs, if any do. `duplicates` are counted if the model was opened.
-    """
+    """The training data, how many images were decoded and compared with the reported sets, and what cannot be read."""
 
     rows: int
     images: int
@@ -172,11 +172,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The steps that were taken and thrown away.
-
-    `seconds` are of those that were timed. `same` is whether the step taken again after resuming wrote the same
-    checkpoint. `loss` has the parts of the last step.
-    """
+    """The steps that were tried, the seconds of those that were timed, and the last one's parts of the loss."""
 
     steps: int
     seconds: tuple[float, ...]
@@ -198,11 +194,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The cost of the run: wall time as if nothing else ran, its parts, and disk in the end and at most.
-
-    The interval of time has steps as fast as the tenth and as slow as the ninetieth percentile of those taken, and a
-    quarter more or less for each other part.
-    """
+    """The cost of the run: wall time as if nothing else ran, its parts, and disk in the end and at most."""
 
     seconds: Span
     parts: dict[str, float]
@@ -212,11 +204,7 @@ class Forecast:
 
 @dataclass(slots=True)
 class DryRun:
-    """The outcome of a dry run, whose folder does not exist yet; parts that a problem kept from being tried are None.
-
-    `problems` are lines: training would fail, or not do as the configuration means. `notes` are worth reading. The
-    forecast is for so many `seeds`; `seconds` are the dry run's.
-    """
+    """The outcome of a dry run; parts that a problem kept from being tried are None."""
 
     name: str
     out: str
@@ -256,34 +244,32 @@ class DryRun:
         yield f"{self.name}: a dry run, in {self.seconds:.0f} s; nothing is written, and the run would go to {self.out}"
         data, schedule = self.data, self.schedule
         if data is not None:
-            yield (
-                f"data: {data.rows:,} rows, {data.images:,} images, {data.decoded:,} of them decoded; "
-                f"{data.compared:,} compared with the reported sets"
-            )
+            decoded = f"{data.decoded:,} of them decoded; {data.compared:,} compared with the reported sets"
+            yield f"data: {data.rows:,} rows, {data.images:,} images, {decoded}"
             if data.duplicates is not None and (counts := data.duplicates.describe()):
                 yield f"  {counts}"
             faults = join_faults(data.missing)
-            if len(faults) > 1:  # one alone is among the problems
-                yield from (f"  {fault}" for fault in faults[:_LISTED])
+            yield from (f"  {fault}" for fault in faults[:_LISTED] if len(faults) > 1)  # else it is among the problems
             if len(faults) > _LISTED:
                 yield f"  and {len(faults) - _LISTED:,} more (--json lists all)"
-        if schedule is not None:
-            parts = "" if schedule.parts == 1 else f" in {schedule.parts} parts of {schedule.pairs // schedule.parts}"
-            yield (
-                f"schedule: {schedule.steps:,} steps of {schedule.pairs:,} pairs{parts}, {schedule.epochs:.2f} epochs; "
-                f"rate {schedule.learning_rate:g} after {schedule.warm_up:,} steps, then {schedule.decay}"
-            )
-            blocks, width = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")], len(schedule.rates)
-            yield "  " + "".join(blocks[min(7, int(8 * rate))] for rate in schedule.rates)
-            measured = (*range(schedule.every, schedule.steps, schedule.every), schedule.steps)
-            marked = {(step - 1) * width // schedule.steps for step in measured} | {width - 1}
-            yield "  " + "".join("^" if column in marked else " " for column in range(width))
-            many = schedule.measurements > 1
-            times = f"every {schedule.every:,} steps, {schedule.measurements:,} times (^)" if many else "at the end (^)"
-            if data is not None and data.validation is not None:
-                yield f"measured {times}; weights are chosen by {data.metric} of {data.validation:,} items"
-            else:
-                yield f"a checkpoint {times}; nothing is measured on the way, and the last weights are kept"
+        if schedule is None:
+            return
+        steps, every, width = schedule.steps, schedule.every, len(schedule.rates)
+        parts = "" if schedule.parts == 1 else f" in {schedule.parts} parts of {schedule.pairs // schedule.parts}"
+        yield (
+            f"schedule: {steps:,} steps of {schedule.pairs:,} pairs{parts}, {schedule.epochs:.2f} epochs; "
+            f"rate {schedule.learning_rate:g} after {schedule.warm_up:,} steps, then {schedule.decay}"
+        )
+        blocks = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")]
+        yield "  " + "".join(blocks[min(7, int(8 * rate))] for rate in schedule.rates)
+        marked = {(step - 1) * width // steps for step in range(every, steps, every)} | {width - 1}
+        yield "  " + "".join("^" if column in marked else " " for column in range(width))
+        many = schedule.measurements > 1
+        times = f"every {every:,} steps, {schedule.measurements:,} times (^)" if many else "at the end (^)"
+        if data is not None and data.validation is not None:
+            yield f"measured {times}; weights are chosen by {data.metric} of {data.validation:,} items"
+        else:
+            yield f"a checkpoint {times}; nothing is measured on the way, and the last weights are kept"
 
     def _result_lines(self) -> Iterator[str]:
         trial, forecast = self.trial, self.forecast
@@ -309,11 +295,7 @@ class DryRun:
 
 
 def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, list[str]]:
-    """Open every image, and decode as many as the time allows.
-
-    The rows come back whose images can be read, with the hashes of those that were decoded, how many these are, and a
-    line for each that cannot be read.
-    """
+    """Open every image, decode as many as the time allows, and count these."""
     until = time.monotonic() + seconds
 
     def open_image(path: Path) -> tuple[str, str]:
@@ -337,7 +319,7 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
 
 def try_steps(training: Training, steps: int, seconds: float, progress: NotedProgress | None = None) -> Trial:
     """Take two steps, then the second one again from the checkpoint of the first, and go on as long as time allows."""
-    files, device = training.files, training.config.device
+    files = training.files
     forget_device_peak()
     taken, writing = time_steps(training, 2, every=1, progress=progress)
     checkpoint = files.checkpoints / "step-00000002"
@@ -348,17 +330,11 @@ def try_steps(training: Training, steps: int, seconds: float, progress: NotedPro
     more = min(steps, IDLE_STEPS, 2 + int(seconds / taken[0]))
     if more > 2:
         taken += time_steps(training, more, every=more, progress=progress)[0]
-    memory = device_peak(device)
+    memory = device_peak(training.config.device)
     last = [line for _, line in read_jsonl(files.log_path) if "total" in line][-1]
-    return Trial(
-        seconds=tuple(taken),
-        steps=more,
-        peak_bytes=resident_memory(peak=True) if memory is None else memory,
-        checkpoint_bytes=size,
-        checkpoint_seconds=writing,
-        same=same,
-        loss={name: value for name, value in last.items() if name not in NOT_TERMS},
-    )
+    memory = resident_memory(peak=True) if memory is None else memory
+    loss = {name: value for name, value in last.items() if name not in NOT_TERMS}
+    return Trial(more, tuple(taken), memory, size, writing, same, loss)
 
 
 def fit_seconds(measure_some: Callable[[int], None], items: int) -> float:
@@ -455,11 +431,12 @@ class _Rehearsal:
             plan.schedule = self._plan_schedule(rows)
         with problems.collect():  # rows hold all that the loss reads
             training.step(config, training.trainable, rows, training.ranks.accelerator, None)
-        if len(problems.found) == before and plan.schedule is not None:
+        if plan.schedule is None:
+            return
+        if len(problems.found) == before:
             with problems.collect("the tried steps: "):
                 self._try_training(training, name, plan.schedule)
-        if plan.schedule is not None:
-            self._judge_schedule(plan.schedule, validation)
+        self._judge_schedule(plan.schedule, validation)
 
     def _check_out(self) -> None:
         """Keep as problems a folder that is not empty, and a place that cannot be written."""
@@ -470,20 +447,27 @@ class _Rehearsal:
             problems.add(f"{out}: {place} cannot be written; train to another folder with out=")
         if report.alphas and not report.benchmarks:
             problems.add("report.alphas: no weights are interpolated without report.benchmarks; name some")
-        with problems.collect():
-            if self.config.log.wandb is not None:
-                require("wandb", extra="wandb")
-        with problems.collect():
-            if self.config.log.tensorboard:
-                require("torch.utils.tensorboard", extra="train")
+        with problems.collect(), open_trackers(LogConfig(wandb=self.config.log.wandb), self.files.folder, ""):
+            pass
+        with (
+            problems.collect(),
+            open_trackers(LogConfig(tensorboard=self.config.log.tensorboard), self.files.folder, ""),
+        ):
+            pass
 
     def _read_data(self) -> tuple[TrainingRows | None, PairSet | None]:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
         config, problems, refused = self.config, self.problems, list[DataError]()
         rows, validation, metric, compared = None, None, None, 0
         begun = time.perf_counter()
-        with problems.collect():
-            self._expect_recipes()
+        for source in config.data.train:
+            recipe = recipe_path(source, self.home) if source.startswith(RECIPE) else None
+            with problems.collect():
+                if recipe is not None and not set_of(recipe).is_dir():
+                    problems.add(
+                        f"data.train: {source} is not built yet, and a dry run builds nothing; run `tellapart build "
+                        f"{recipe}` first"
+                    )
         with problems.collect():
             rows = read_sources(config.data, self.home, refused)
         self.parts["reading"] = time.perf_counter() - begun
@@ -512,20 +496,11 @@ class _Rehearsal:
         self.plan.data = DataPlan(len(rows), len(images), decoded, compared, tuple(bad), items, metric)
         return rows, validation
 
-    def _expect_recipes(self) -> None:
-        data = self.config.data
-        for source, resolved in zip(data.train, find_sources(data, self.home), strict=True):
-            if source.startswith(RECIPE) and not Path(resolved.removeprefix("folder:")).is_dir():
-                raise DataError(
-                    f"data.train: {source} is not built yet, and a dry run builds nothing; run `tellapart build "
-                    f"{self.home / source.removeprefix(RECIPE)}` first"
-                )
-
     def _compare_images(self, rows: TrainingRows, pace: float) -> int:
         """Look for leaks among as many training images as time allows; return how many were compared."""
         config, place, names = self.config, data_locations(self.config.data, self.home), []
         validation = config.data.validation and resolve_name(config.data.validation, self.home)
-        for name in dict.fromkeys([*config.report.benchmarks, *([validation] if validation else [])]):
+        for name in filter(None, dict.fromkeys([*config.report.benchmarks, validation])):
             with self.problems.collect():
                 find_benchmark(name, place).records()
                 names.append(name)
@@ -600,18 +575,10 @@ class _Rehearsal:
         order = BatchOrder(rows, config.batch.size, config.seed, config.data.together)
         interval = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
         drawn_steps = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
-        return Schedule(
-            steps=steps,
-            epochs=steps / order.steps_per_epoch,
-            pairs=config.batch.size,
-            parts=config.batch.accumulate,
-            learning_rate=settings.learning_rate,
-            warm_up=settings.warm_up,
-            decay=settings.decay,
-            rates=tuple(rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps),
-            every=interval,
-            measurements=math.ceil(steps / interval),
-        )
+        rates = tuple(rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps)
+        size, epochs, measurements = config.batch.size, steps / order.steps_per_epoch, math.ceil(steps / interval)
+        rise = settings.learning_rate, settings.warm_up, settings.decay
+        return Schedule(steps, epochs, size, config.batch.accumulate, *rise, rates, interval, measurements)
 
     def _judge_schedule(self, schedule: Schedule, validation: PairSet | None) -> None:
         """Keep as problems a schedule that its data or its length do not carry, and a choice that cannot be made."""

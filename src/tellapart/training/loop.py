@@ -195,10 +195,7 @@ def _read_parts(
 def _accumulate_parts(
     training: Training, steps: TrainingStep[Any], feed: Iterator[tuple[Any, list[Inputs]]], step: int, order: BatchOrder
 ) -> dict[str, float]:
-    """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses.
-
-    Each part has a similarity matrix of its pairs on all ranks. Ranks exchange gradients once, in the last part.
-    """
+    """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses."""
     count, means = training.config.batch.accumulate, dict[str, Any]()
     for part, (drawn, images) in enumerate(feed):
         number = step * count + part
@@ -228,10 +225,7 @@ def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
 def time_steps(
     training: Training, steps: int, every: int, progress: NotedProgress | None = None
 ) -> tuple[list[float], float]:
-    """Train to a step, and return the seconds of all steps but the first, and of the last measurement and checkpoint.
-
-    The first step has the loop's preparations in its time. The run's trackers give way to this measurement.
-    """
+    """Train to a step, and return the seconds of all steps but the first, and of the last checkpoint."""
     validation = training.config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
     short = training.config.with_steps(steps).model_copy(update={"validation": validation})
     marks: list[list[float]] = []  # of each step: when its numbers were logged, and when its checkpoint was written
@@ -253,10 +247,7 @@ def time_steps(
 
 
 def fit_steps(training: Training) -> int:
-    """Take a few steps and a measurement, throw them away, and return how many fit into `optimiser.minutes`.
-
-    The time is that of steps, measurements and checkpoints, as if the machine stayed as it is now.
-    """
+    """Take a few steps and a measurement, throw them away, and return how many fit into `optimiser.minutes`."""
     config, module, interval = training.config, training.trainable.module, training.config.validation.every
     if training.ranks.of > 1:
         raise DataError("optimiser.minutes is measured in one process; give steps or epochs to several")
@@ -376,10 +367,7 @@ def _finish_step(
 
 
 def _validate_weights(training: Training, state: TrainingState, looks: int) -> None:
-    """Measure the validation set, and keep the weights if they are the best so far.
-
-    `looks` is the number of comparisons in a run, for which `patience` corrects.
-    """
+    """Measure the validation set, and keep the weights if they are the best so far."""
     trainable, pairs, best = training.trainable, training.validation, training.files.best
     if pairs is None:
         state.best_step = state.step  # without a validation set, the last weights are kept

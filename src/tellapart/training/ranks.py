@@ -79,10 +79,7 @@ class RankGroup:
         return result
 
     def leave(self) -> None:
-        """End the exchange, once all is done.
-
-        Its threads free the last tensors; one that did so while Python ends would abort the process.
-        """
+        """End the exchange, once all is done."""
         if self._group is not None:
             import torch.distributed as dist
 
@@ -113,10 +110,7 @@ def _describe_failure(error: Exception) -> tuple[type[TellapartError], str]:
 
 
 def open_accelerator(device: str) -> Accelerator:
-    """Return accelerate's view of this process: one of several under torchrun.
-
-    accelerate's mixed precision is off, for it is fixed once a process; `autocast` takes its place.
-    """
+    """Return accelerate's view of this process: one of several under torchrun."""
     accelerate = require("accelerate", extra="train")
     read_ranks("GROUP_RANK")
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):

@@ -92,10 +92,7 @@ def read_weights(path: Path, module: nn.Module, sha256: str | None) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> dict[str, str]:
-    """Write safetensors and JSON files to a folder that gets its name when all of them are on the disk.
-
-    `SHA256SUMS` beside them has the SHA-256 of each, which is returned by name, too.
-    """
+    """Write safetensors and JSON files to a folder that gets its name when all of them are on the disk."""
     with replace_folder(folder) as draft:
         draft.mkdir()
         for name, content in files.items():
@@ -110,10 +107,7 @@ def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) ->
 
 @contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Give the path of a folder to create and fill; in the end it takes the name of `folder`, in place of an old one.
-
-    A draft that a killed run left is deleted: a run's folder has one writer.
-    """
+    """Give the path of a draft to create and fill, which takes the name of `folder` in the end."""
     broken = require("safetensors", extra="train").SafetensorError
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -250,10 +244,7 @@ Tracker = Callable[[int, Mapping[str, float]], None]
 
 @contextmanager
 def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[Tracker]]:
-    """Give a callable for each tracker of the configuration, which writes below the run's folder; close all at the end.
-
-    Nothing is opened before the first number, so other ranks than the first, which log nothing, open nothing.
-    """
+    """Give a callable for each tracker, which is opened by its first number, and close all in the end."""
     trackers, opened = list[Tracker](), dict[str, Any]()
     with ExitStack() as stack:
         if config.tensorboard:
@@ -293,11 +284,7 @@ OWNER = "run.json"
 
 @dataclass
 class RunFiles:
-    """A training run's folder, of which `run.json` names the run; trackers get each step's numbers beside the log.
-
-    `best` is the file of the weights that did best on the validation set, `start` the folder of the start, if its
-    weights were drawn for this run, `sweep` that of the weights between the start and the trained ones (WiSE-FT).
-    """
+    """A training run's folder, of which `run.json` names the run; trackers get each step's numbers beside the log."""
 
     folder: Path
     trackers: list[Tracker] = field(default_factory=list)

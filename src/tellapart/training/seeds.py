@@ -110,9 +110,7 @@ def over_seeds(records: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
 
 
 def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
-    """Compare two configurations' trained models on the seeds and metrics that both have; differences are the
-    first's.
-    """
+    """Compare two configurations on the seeds and metrics that both have; differences are the first's."""
     one, other = ({_seed_of(record): _record_values(record) for record in records} for records in (first, second))
     seeds = sorted(one.keys() & other.keys())
     if not seeds:

@@ -59,11 +59,7 @@ class TrainingStep(ABC, Generic[Drawn]):
 
     @abstractmethod
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
-        """Return the inputs of this rank's rows of a part; they depend on the seed, the part's number and the row only.
-
-        Parts are numbered through all steps: part `p` of step `s` is `s * accumulate + p`. Its `rows` are the numbers
-        of the rows whose images it needs.
-        """
+        """Return the inputs of this rank's rows of a part, by the seed, the part's number and the row only."""
 
     @abstractmethod
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
@@ -129,10 +125,7 @@ class DualStep(TrainingStep[DrawnRows]):
         self._join, self._positives = self._choose_joins()
 
     def _choose_negatives(self) -> tuple[int, str]:
-        """Return how many false captions each image gets, and the use of its hard counterpart.
-
-        The loss's published numbers fill in the keys that the configuration leaves out.
-        """
+        """Return how many false captions each image gets, and the use of its hard counterpart."""
         loss, data, rows = self.config.find_loss(), self.config.data, self.rows.rows
         assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
         complete = all(self.rows.counterparts)
@@ -417,10 +410,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
         return [self.rows.rows[number].caption for number in numbers]
 
     def _find_true(self, drawn: DrawnPairs) -> tuple[list[list[bool]] | None, list[list[bool]] | None]:
-        """Return which mined texts are true of their row's image, and of which mined images the row's text is true.
-
-        A text is true of an image if a row of the data joins them; of a batch no such pair is drawn.
-        """
+        """Return which mined texts are true of their row's image, and of which mined images the row's text is true."""
         if drawn.negatives is None or self._text_ids is None:
             return None, None
         images, texts = self.rows.image_ids[drawn.rows].tolist(), self._text_ids(self._captions(drawn.rows))

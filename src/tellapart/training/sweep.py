@@ -30,10 +30,7 @@ from tellapart.training.run_files import Weights
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A curve over alphas: each one's mean headline metric on each benchmark; 0 is the start, 1 the trained model.
-
-    `best` is Pareto-best, chosen on the reported benchmarks, so its numbers flatter it; `model` is its name.
-    """
+    """A curve over alphas: each one's mean headline metric on each benchmark; 0 is the start, 1 the trained model."""
 
     benchmarks: tuple[str, ...]
     curve: dict[float, tuple[float, ...]]

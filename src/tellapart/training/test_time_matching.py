@@ -36,11 +36,7 @@ from tellapart.training.training_run import FinishedRun, Rounds, data_locations,
 
 
 def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = False, **settings: Any) -> FinishedRun:
-    """Train in rounds, each from the weights and on the matches of the round before; the last is the run of `out`.
-
-    The items are copied to `out/rounds/items`; round N leaves its matches and its run in `out/rounds/N`. Arguments are
-    those of `run_training`; `limit` is of each round, and `allow_leak` changes nothing.
-    """
+    """Train in rounds, each from the weights and on the matches of the round before; the last is the run of `out`."""
     assert config.test_time_matching is not None  # noqa: S101  (for the type checker)
     files, ranks, done = RunFiles(out), RankGroup(open_accelerator(config.device)), list[MatchedRound]()
     if not resume and ranks.first(lambda: out.exists() and (not out.is_dir() or any(out.iterdir()))):

@@ -33,29 +33,14 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
-from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
-from tellapart.training.data.duplicates import (
-    Leak,
-    PictureHashes,
-    count_duplicates,
-    find_leaks,
-    hash_pictures,
-    refuse_leaks,
-)
+from tellapart.training.config import DataConfig, TrainConfig
+from tellapart.training.data.duplicates import PictureHashes, count_duplicates, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
 from tellapart.training.data.validation import left_over, metric_of
+from tellapart.training.encoders import trainable as changes
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
-from tellapart.training.encoders.trainable import (
-    Trainable,
-    add_dropout,
-    add_updates,
-    describe_updated,
-    freeze_images,
-    save_merged,
-    settle_norms,
-    with_directions,
-)
+from tellapart.training.encoders.trainable import Trainable, describe_updated, save_merged
 from tellapart.training.lazy_torch import torch
 from tellapart.training.loop import Training, fit_steps, train
 from tellapart.training.losses.loss import FusionLoss
@@ -76,11 +61,7 @@ from tellapart.training.run_files import (
 from tellapart.training.steps import DualStep, FusionStep
 from tellapart.training.sweep import run_sweep
 
-# Sources of a run's training rows: files and sets, in the configuration's folder or the data's, and recipes.
-#
-# A recipe among the sources is built first, as `tellapart build` builds it: into `sets/NAME` of the working folder, and
-# stays there for the next run. The paths in its options are relative to the folder of the data, if one is named.
-
+#: A recipe among the sources is built first, into `sets/NAME` of the working folder, and stays there for the next run.
 RECIPE = "recipe:"
 _HUB = "hf:"
 #: Saves a data set of the hub, with `image` and `caption` columns, as rows.jsonl.
@@ -92,59 +73,106 @@ _SAVE = (
 
 def data_folder(config: DataConfig, home: Path) -> Path | None:
     """Return the folder of the data that `data.folder` or `--data` names, or None."""
-    if config.folder is None:
-        return None
-    folder = home / Path(config.folder).expanduser()
-    if not folder.is_dir():
+    folder = None if config.folder is None else home / Path(config.folder).expanduser()
+    if folder is not None and not folder.is_dir():
         raise DataError(f"data=, or data.folder: missing folder {folder}")
     return folder
+
+
+def recipe_path(source: str, home: Path) -> Path:
+    """Return the file of a recipe that a source names."""
+    return home / Path(source.removeprefix(RECIPE)).expanduser()
+
+
+def set_of(recipe: Path) -> Path:
+    """Return the folder that a recipe is built into."""
+    return Path("sets") / read_recipe_file(recipe).name
 
 
 def build_recipes(config: DataConfig, home: Path, progress: Progress | None = None) -> None:
     """Build the set of every recipe among the sources; one that is built is left as it is."""
     for source in config.train:
         if source.startswith(RECIPE):
-            recipe = _recipe_path(source, home)
-            folder, workers = data_folder(config, home), os.cpu_count() or 1
-            build(recipe, _set_of(recipe), workers=workers, progress=progress, paths=folder)
+            recipe, folder = recipe_path(source, home), data_folder(config, home)
+            build(recipe, set_of(recipe), workers=os.cpu_count() or 1, progress=progress, paths=folder)
 
 
 def find_sources(config: DataConfig, home: Path) -> list[str]:
-    """Return the sources as `read_rows` takes them: a recipe as its set, a path as the file or folder found.
+    """Return the sources as `read_rows` takes them: a recipe as its set; a path from the configuration's or the data's.
 
-    A path is relative to the configuration's folder; if nothing is there, to the folder of the data.
+    A path is of the data's folder if nothing is there in the configuration's.
     """
     data = data_folder(config, home)
     sources = []
     for source in config.train:
+        path = source.removeprefix("folder:")
         if source.startswith(RECIPE):
-            sources.append(f"folder:{_set_of(_recipe_path(source, home)).absolute()}")
-            continue
-        if source.startswith(_HUB):
+            sources.append(f"folder:{set_of(recipe_path(source, home)).absolute()}")
+        elif source.startswith(_HUB):
             raise DataError(
                 f"data.train: {source} is a data set of the hub, and training reads files; save its pictures and write "
                 f"the file's name in their place: {_SAVE.format(source.removeprefix(_HUB))}"
             )
-        path = source.removeprefix("folder:")
-        elsewhere = data is not None and not (home / Path(path).expanduser()).exists()
-        sources.append(f"{source.removesuffix(path)}{(data / path).absolute()}" if elsewhere and data else source)
+        elif data is not None and not (home / Path(path).expanduser()).exists():
+            sources.append(f"{source.removesuffix(path)}{(data / path).absolute()}")
+        else:
+            sources.append(source)
     return sources
 
 
-def _recipe_path(source: str, home: Path) -> Path:
-    return home / Path(source.removeprefix(RECIPE)).expanduser()
+def read_sources(data: DataConfig, home: Path, refused: list[DataError] | None = None) -> TrainingRows:
+    """Read the rows of all sources, as `read_rows`; an error names the key of the file in place of `images=`."""
+    errors: list[DataError] = [] if refused is None else refused
+    columns = {str(field): column for field, column in data.columns.items()}
+    place = {"columns": columns, "outside": data.outside_images, "refused": refused}
+    try:
+        return read_rows(find_sources(data, home), home, data.images, take=data.take, **place)
+    except DataError as error:
+        errors = [*errors, error]
+        raise
+    finally:
+        for fault in errors:
+            fault.args = (str(fault).replace(" with images=", ' with images = "FOLDER" under [data]'),)
 
 
-def _set_of(recipe: Path) -> Path:
-    return Path("sets") / read_recipe_file(recipe).name
+def data_locations(data: DataConfig, home: Path) -> Locations:
+    """Return the folder of the validation and reported sets, and whether images outside of it are allowed."""
+    return Locations(data=data_folder(data, home), outside=data.outside_images)
+
+
+def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:
+    """Return the rows to train on and the validation set: the one named, or the rows that `share` leaves."""
+    data = config.data
+    if data.validation is not None:
+        name = resolve_name(data.validation, home)
+        if any(_is_same(name, benchmark) for benchmark in config.report.benchmarks):
+            raise DataError(
+                f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say "
+                "nothing about it; name another set"
+            )
+        pairs = load_pairs(name, data_locations(data, home)).one_truth()
+        metric_of(config.validation.metric, pairs.shape)
+        return rows, pairs
+    if data.share == 1:
+        return rows, None
+    trained, rest = rows.split(data.share)
+    if not trained.rows:
+        raise DataError(
+            f"data.share = {data.share:g}: all {len(rows):,} rows are on the side of validation, since a cluster, or "
+            "clusters that share a picture, stay together; raise it, or name a pair set in data.validation"
+        )
+    return trained, left_over(rest, trained)
+
+
+def _is_same(one: str, other: str) -> bool:
+    # A folder's path is relative to the configuration in one key, and to the working folder in the other.
+    paths = [Path(name.removeprefix("folder:")).expanduser().resolve() for name in (one, other)]
+    return one == other or (one[:7] == other[:7] == "folder:" and paths[0] == paths[1])
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """The outcome of a training run: the model's name as `tellapart run -m` takes it, and the steps done.
-
-    `resumed` is whether the run continued from a checkpoint. The first rank alone has the record.
-    """
+    """The outcome of a training run: the model's name as `tellapart run -m` takes it, and, on rank 0, the record."""
 
     name: str
     state: TrainingState
@@ -197,11 +225,11 @@ def run_training(
 
     def begin() -> dict[str, Any]:
         """Check for leaks and claim the run's folder before any rank trains; return the record's first entries."""
-        leaks, shared = _check_leaks(config, home, rows, pictures.pop(), progress, allowed=allow_leak)
+        data = _check_data(config, home, rows, validation, pictures.pop(), progress, allowed=allow_leak)
         warn_of_flips(config.data.augment, rows)
         decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
         fingerprint = config.fingerprint(*decisive.values())
-        return {
+        return data | {
             "config": rounds.config.model_dump(mode="json"),
             "fingerprint": fingerprint,
             "start": rounds.done[0].start if rounds.done else facts,
@@ -209,16 +237,6 @@ def run_training(
             "started": started,
             "resumed": files.claim(fingerprint, config.decisive_values() | decisive, resume=resume),
             "ranks": ranks.of,
-            "data": DataRecord(
-                rows=len(rows),
-                images=len(rows.files),
-                items=len(rows.items),
-                fingerprint=rows.fingerprint,
-                validation=None if validation is None else len(validation),
-                validation_metric=None if validation is None else metric_of(config.validation.metric, validation.shape),
-                validation_leak=shared,
-            ),
-            "leaks": leaks,
             "rounds": rounds.done,
         }
 
@@ -228,7 +246,7 @@ def run_training(
         with ranks.together():
             prepare_start(config, trainable, ranks.of)
     with ranks.together():
-        before = weights_of(trainable.module) if ranks.leads and _has_sweep(config.report) else {}
+        before = weights_of(trainable.module) if ranks.leads and config.report.alphas else {}
     duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
     with open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
@@ -237,8 +255,7 @@ def run_training(
             None if show is None else partial(show, files, config.name),
         )  # fmt: skip
         if config.optimiser.minutes is not None:
-            steps = files.fix_steps(partial(fit_steps, training))
-            training = replace(training, config=config.with_steps(steps))
+            training = replace(training, config=config.with_steps(files.fix_steps(partial(fit_steps, training))))
         torch.manual_seed(config.seed)
         state = train(training, limit=limit, progress=progress)
     finished, place = FinishedRun("", state, entries["resumed"]), data_locations(config.data, home)
@@ -253,16 +270,17 @@ def run_training(
     return finished
 
 
-def _check_leaks(
+def _check_data(
     config: TrainConfig,
     home: Path,
     rows: TrainingRows,
+    validation: PairSet | None,
     pictures: PictureHashes,
     progress: Progress | None,
     *,
     allowed: bool,
-) -> tuple[tuple[Leak, ...], Leak | None]:
-    """Refuse pictures of reported sets and warn of those that choose weights; return what these sets share."""
+) -> dict[str, Any]:
+    """Refuse pictures of reported sets, warn of those that choose weights; return the record's entries of the data."""
     names, place = list(config.report.benchmarks), data_locations(config.data, home)
     names += [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
     leaks, count = tuple(find_leaks(rows, names, progress, place, pictures)), len(config.report.benchmarks)
@@ -271,7 +289,16 @@ def _check_leaks(
     shared = next(iter(leaks[count:]), None)
     if shared is not None and shared.same and (line := shared.describe_choice()):
         warnings.warn(line, TellapartWarning, stacklevel=2)
-    return leaks[:count], shared
+    record = DataRecord(
+        rows=len(rows),
+        images=len(rows.files),
+        items=len(rows.items),
+        fingerprint=rows.fingerprint,
+        validation=None if validation is None else len(validation),
+        validation_metric=None if validation is None else metric_of(config.validation.metric, validation.shape),
+        validation_leak=shared,
+    )
+    return {"data": record, "leaks": leaks[:count]}
 
 
 def prepare_start(
@@ -283,14 +310,14 @@ def prepare_start(
     """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
     with attempt():
         if config.optimiser.tower == "text":
-            freeze_images(trainable)
+            changes.freeze_images(trainable)
     with attempt():
         if config.lora is not None:
-            add_updates(trainable, config.lora, config.seed)
+            changes.add_updates(trainable, config.lora, config.seed)
     with attempt():
-        add_dropout(trainable.module, config.dropout)
+        changes.add_dropout(trainable.module, config.dropout)
     with attempt():
-        settle_norms(trainable.module, config, ranks)
+        changes.settle_norms(trainable.module, config, ranks)
 
 
 def rows_of_step(config: TrainConfig, rows: TrainingRows) -> TrainingRows:
@@ -301,10 +328,6 @@ def rows_of_step(config: TrainConfig, rows: TrainingRows) -> TrainingRows:
 def step_of(config: TrainConfig) -> type[DualStep | FusionStep]:
     """Return the kind of steps that a configuration's loss takes."""
     return FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep
-
-
-def _has_sweep(report: ReportConfig) -> bool:
-    return bool(report.benchmarks and report.alphas)
 
 
 def _measure_both(
@@ -328,7 +351,7 @@ def _measure_both(
         why = explain([replace(System.of(folder, results[folder]), label=label) for label, folder in labels])
         rows = tuple(row.model_copy(update={"by": {}, "items": ()}) for row in why.rows)
         measured["why"] = why.model_copy(update={"rows": rows})
-    if not _has_sweep(config.report):
+    if not config.report.alphas:
         return measured
     after = weights_of(trainable.module)
 
@@ -336,7 +359,7 @@ def _measure_both(
         copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    ends = (with_directions(before, after), after)
+    ends = (changes.with_directions(before, after), after)
     sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
     copy_weights(after, trainable.module)
     return measured | {"sweep": sweep}
@@ -344,14 +367,8 @@ def _measure_both(
 
 def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:
     """Return the settings by which models are measured on the reported benchmarks."""
-    return Settings(
-        models=models,
-        benchmarks=tuple(config.report.benchmarks),
-        device=config.device,
-        reading=config.reading,
-        image_size=config.image_size,
-        place=place,
-    )
+    device = {"device": config.device, "reading": config.reading, "image_size": config.image_size}
+    return Settings(models=models, benchmarks=tuple(config.report.benchmarks), place=place, **device)
 
 
 def save_model(trainable: Trainable, files: RunFiles, transductive: str = "") -> str:
@@ -386,59 +403,3 @@ def _write_record(
     write_text_file(files.model / "README.md", model_card(record))
     write_record(files.folder, record)
     return record
-
-
-def data_locations(data: DataConfig, home: Path) -> Locations:
-    """Return the folder of the validation and reported sets, and whether images outside of it are allowed."""
-    return Locations(data=data_folder(data, home), outside=data.outside_images)
-
-
-def read_sources(data: DataConfig, home: Path, refused: list[DataError] | None = None) -> TrainingRows:
-    """Read the rows of all sources, as `read_rows`; an error names the key of the file in place of `images=`."""
-    errors: list[DataError] = [] if refused is None else refused
-    try:
-        return read_rows(
-            find_sources(data, home),
-            home,
-            data.images,
-            take=data.take,
-            columns={str(field): column for field, column in data.columns.items()},
-            outside=data.outside_images,
-            refused=refused,
-        )
-    except DataError as error:
-        errors = [*errors, error]
-        raise
-    finally:
-        for each in errors:
-            each.args = (str(each).replace(" with images=", ' with images = "FOLDER" under [data]'),)
-
-
-def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:
-    """Return the rows to train on and the validation set: the one named, or the rows that `share` leaves."""
-    data = config.data
-    if data.validation is not None:
-        name = resolve_name(data.validation, home)
-        if any(_is_same(name, benchmark) for benchmark in config.report.benchmarks):
-            raise DataError(
-                f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say "
-                "nothing about it; name another set"
-            )
-        pairs = load_pairs(name, data_locations(config.data, home)).one_truth()
-        metric_of(config.validation.metric, pairs.shape)
-        return rows, pairs
-    if data.share == 1:
-        return rows, None
-    trained, rest = rows.split(data.share)
-    if not trained.rows:
-        raise DataError(
-            f"data.share = {data.share:g}: all {len(rows):,} rows are on the side of validation, since a cluster, or "
-            "clusters that share a picture, stay together; raise it, or name a pair set in data.validation"
-        )
-    return trained, left_over(rest, trained)
-
-
-def _is_same(one: str, other: str) -> bool:
-    # A folder's path is relative to the configuration in one key, and to the working folder in the other.
-    paths = [Path(name.removeprefix("folder:")).expanduser().resolve() for name in (one, other)]
-    return one == other or (one[:7] == other[:7] == "folder:" and paths[0] == paths[1])

@@ -76,15 +76,7 @@ def join_captions(first: str, second: str) -> str:
 
 
 def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, str] | None:
-    """Return two captions with a word of each in the other's place; None without two such words.
-
-    A word names a thing or a property, and is none of the other caption's.
-
-    >>> swap_words("the cup", "the dog and the boat", np.random.default_rng(0))
-    ('the boat', 'the dog and the cup')
-    >>> swap_words("the cup", "a cup", np.random.default_rng(0)) is None
-    True
-    """
+    """Return two captions with a word of each in the other's place; None without two such words."""
     words = [dict.fromkeys(re.findall(r"[^\W\d_]+", text)) for text in (first, second)]
     word_sets = [{word.casefold() for word in caption_words} | function_words() for caption_words in words]
     left, right = ([w for w in words[k] if w.casefold() not in word_sets[1 - k] | function_words()] for k in (0, 1))
@@ -95,14 +87,7 @@ def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, 
 
 
 def join_pictures(first: Pixels, second: Pixels, side: int) -> Pixels:
-    """Join two pictures to a square, uint8 `(side, side, 3)`; each is stretched to a half.
-
-    High ones are joined left and right, wide (and square) ones top and bottom; the first picture decides.
-
-    >>> black, white = np.zeros((4, 2, 3), np.uint8), np.full((4, 2, 3), 255, np.uint8)
-    >>> join_pictures(black, white, 4)[0, :, 0].tolist(), join_pictures(black[:2], white[:2], 4)[:, 0, 0].tolist()
-    ([0, 0, 255, 255], [0, 0, 255, 255])
-    """
+    """Join two pictures to a square, uint8 `(side, side, 3)`; each is stretched to a half."""
     high = first.shape[0] > first.shape[1]
     size = (side // 2, side) if high else (side, side // 2)
     rest = (side - side // 2, side) if high else (side, side - side // 2)
@@ -166,10 +151,7 @@ _Change = Callable[[Image.Image, _Generator, int], Image.Image]
 
 @dataclass(frozen=True, slots=True)
 class _RandAugment:
-    """Operations drawn with replacement, each done by its chance, all with one magnitude: a share of their ranges.
-
-    `farthest` is the greatest move in pixels, `fill` the grey of pixels that a change of place leaves empty.
-    """
+    """Operations drawn with replacement, each done by its chance, all with one magnitude: a share of their ranges."""
 
     names: tuple[str, ...]
     magnitude: float
@@ -260,10 +242,7 @@ _FIBER = _RandAugment(
 
 
 def _make_crop(smallest: float) -> _Change:
-    """Cut out between a share of the area and all of it, at a shape between 3:4 and 4:3, and stretch that to a square.
-
-    As torchvision's RandomResizedCrop: ten tries, and then the middle.
-    """
+    """Cut out between a share of the area and all of it, from 3:4 to 4:3, stretched to a square."""
 
     def cut(picture: Image.Image, generator: _Generator, side: int) -> Image.Image:
         width, height = picture.size

@@ -60,11 +60,7 @@ _SAMPLE_FIELDS = ("caption", "negative_captions", "positive_captions", "units", 
 
 
 def expand_shards(path: Path) -> list[Path]:
-    """Return the files that `{00000..00009}` in a path stands for.
-
-    >>> [shard.name for shard in expand_shards(Path("shard-{009..010}.tar"))]
-    ['shard-009.tar', 'shard-010.tar']
-    """
+    """Return the files that `{00000..00009}` in a path stands for."""
     if (span := _RANGE.search(str(path))) is None:
         return [path]
     numbers = range(int(span[1]), int(span[2]) + 1)
@@ -73,9 +69,7 @@ def expand_shards(path: Path) -> list[Path]:
 
 
 def shard_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield place and fields of the samples of shards, in order; a caption in `KEY.txt` counts before that in the
-    JSON.
-    """
+    """Yield place and fields of the samples of shards; a caption in `KEY.txt` counts before that in the JSON."""
     for shard in expand_shards(path):
         for key, names in groupby(_list_members(shard), key=lambda name: _KEY.match(name)[0]):  # type: ignore[index]
             members = {name.removeprefix(f"{key}.").lower(): name for name in names}
@@ -473,11 +467,7 @@ def read_rows(
     outside: bool = False,
     refused: list[DataError] | None = None,
 ) -> TrainingRows:
-    """Read all sources; every image must exist.
-
-    Warns:
-        TellapartWarning: a file's false captions or hard images are true of their row's picture; they are left out.
-    """
+    """Read all sources; every image must exist."""
     if take and len(take) != len(sources):
         raise DataError(
             f"data.take: gives {len(take)} shares of {len(sources)} sources; give one for each of data.train"
@@ -648,11 +638,7 @@ def _is_unit(unit: object) -> bool:
 
 
 def images_root(source: str, images: Path | None) -> Path:
-    """Return the folder that the image paths of a source are relative to, as `read_rows` takes it.
-
-    >>> images_root("sets/rows.jsonl", None).as_posix(), images_root("sets/rows.jsonl", Path("photos")).as_posix()
-    ('sets', 'photos')
-    """
+    """Return the folder that the image paths of a source are relative to, as `read_rows` takes it."""
     path = Path(source.removeprefix("folder:")).expanduser()
     if images is not None:
         return images.expanduser()
@@ -660,9 +646,7 @@ def images_root(source: str, images: Path | None) -> Path:
 
 
 def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = False) -> None:
-    """Write one JSON object a row: `image`, `caption`, `cluster`, `negative_captions`, `negative_images` (row
-    numbers).
-    """
+    """Write one JSON object a row, as `read_rows` reads it."""
     home = root.resolve()
     lines = []
     for number, row in enumerate(rows.rows):
@@ -720,11 +704,7 @@ class BatchOrder:
         return len(self.rows) // self.size
 
     def batch(self, step: int, rank: int = 0, ranks: int = 1, *, parts: int = 1) -> list[int]:
-        """Return the rows of a step, in order; on several ranks each gets an equal part of the same batch.
-
-        With `parts`, a step's rows are cut into so many, which are numbered through all steps: part `p` of step `s` is
-        `s * parts + p`.
-        """
+        """Return the rows of a step, in order; on several ranks each gets an equal part of the same batch."""
         step, part = divmod(step, parts)
         epoch, number = divmod(step, self.steps_per_epoch)
         size, share = self.size // parts, self.size // parts // ranks

@@ -306,11 +306,7 @@ def _draw_transformers(folder: Path, draft: Path) -> None:
 
 
 def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
-    """Open the start; return it with the fingerprint of its weights.
-
-    A `new:` model has no weights yet: it comes back as None, with the fingerprint of its architecture; `draw_start`
-    opens it, once the run has a folder.
-    """
+    """Open the start; return it with the fingerprint of its weights."""
     if name.startswith(NEW):
         return None, new_model_facts(Path(name.removeprefix(NEW)))
     trainable = _open_trainable(name, config)

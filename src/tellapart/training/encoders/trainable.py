@@ -255,10 +255,7 @@ _READ_LAYERS = {"MultiheadAttention": ("out_proj",), "AttentionPool2d": ("q_proj
 
 
 def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
-    """Add low-rank updates to linear layers, and freeze all else but the contrastive scale.
-
-    The updates' length is 0 at first, so the model begins unchanged.
-    """
+    """Add low-rank updates to linear layers, and freeze all else but the contrastive scale."""
     peft, torch = require("peft", extra="models"), import_torch()
     names, read = linear_layers(trainable.module, config.targets), _read_weights(trainable.module)
     called = [name for name in names if name not in read]
@@ -365,10 +362,7 @@ def _update_class() -> type[nn.Module]:
 
 @contextmanager
 def merge_updates(module: nn.Module) -> Iterator[None]:
-    """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates.
-
-    Afterwards every weight is as it was, to the bit.
-    """
+    """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates."""
     torch = import_torch()
     parametrize = torch.nn.utils.parametrize
     adapted: list[tuple[Any, str, Any, Any]] = []
@@ -400,8 +394,5 @@ def merge_updates(module: nn.Module) -> Iterator[None]:
 
 
 def with_directions(start: Weights, trained: Weights) -> Weights:
-    """Return the start's weights with the trained directions: a mean of both is then a mean of merged weights.
-
-    An update is a product B A, and the start's B is 0: with A the same at both ends, B alone is interpolated.
-    """
+    """Return the start's weights with the trained directions: a mean of both is then a mean of merged weights."""
     return {name: trained[name] if ".lora_A." in name else value for name, value in start.items()}

@@ -273,12 +273,8 @@ def _regularise_as_released(pairs: MatrixRows, whole: Tensor, alpha: float, k: i
 
     `P` is the softmax of the logits over texts alone. For each pair `b` and each of its drawn negatives `i`, with
     `a = P[b, b]`, `d = P[i, i]`: v2 is `[mean((a - P[b, i]) - (d - P[i, b]))^2 - alpha]_+`, and the same with the
-    crossed entries swapped: a hinge on the mean of all pairs of the batch. v1 is the mean over all `n x n` entries of
-    `(P - P^T)^2`, which is 0 at drawn pairs, without a margin.
-
-    Two things differ from that code: pairs of one image or one text are never drawn (and other captions are not
-    candidates), and ranks compute the numbers of one rank (there each rank masks its rows only and takes the other
-    ranks' as constants).
+    crossed entries swapped. v1 is the mean over all `n x n` entries of `(P - P^T)^2`, 0 at drawn pairs. Other than
+    there, pairs of one image or one text are never drawn, and ranks compute the numbers of one rank.
 
     Source: `get_pairloss_itc_hard` and `get_pairloss_v1_itc_hard` of EqSim's released objectives.
     """

@@ -68,11 +68,7 @@ def ranking(matches: Matches) -> LossParts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NegativePairs:
-    """The pairs of all ranks that each of this rank's pairs is crossed with; rank 0's pairs are counted first.
-
-    Both are int64 `(b, m)`: the pairs whose texts are wrong for image `i`, and whose images are wrong for text `i`; -1
-    fills up.
-    """
+    """The pairs of all ranks, int64 `(b, m)`, by whose texts and images each pair is crossed; -1 for none."""
 
     texts: Tensor
     images: Tensor
@@ -81,8 +77,7 @@ class NegativePairs:
 def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardest: bool = False) -> NegativePairs:
     """Draw hard negatives from the pairs of all ranks, by the softmax of their contrastive logits.
 
-    The draws depend on `batch.step` and on the pair's number over all ranks, not on how many ranks there are. The
-    caller gathers the encoded negatives and runs the fusion half on them.
+    The draws depend on `batch.step` and on the pair's number over all ranks, not on how many ranks there are.
 
     Source: ALBEF (Li et al. 2021), section 3.2; EqSim's released `hard_itm` for `shared`.
     """

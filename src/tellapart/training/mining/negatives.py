@@ -104,10 +104,7 @@ class MiningSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPictures:
-    """Pictures, one number each: files with the same pixels are one picture, with its rows and captions as they read.
-
-    `vectors` are float32 `(picture, dimensions)`; `hashes` are of the pixels, by file.
-    """
+    """Distinct pictures of files, each with its rows, its captions as they read, and its vector."""
 
     files: tuple[str, ...]
     rows: tuple[tuple[int, ...], ...]
@@ -126,10 +123,7 @@ def coarse_to_fine(
     settings: MiningSettings | None = None,
     progress: Progress | None = None,
 ) -> TrainingRows:
-    """Return the rows with mined negatives: hard ones first, the hardest first; `counterparts` are their rows.
-
-    Scores are in the store, so that a killed run goes on from there, to the same rows.
-    """
+    """Return the rows with mined negatives: hard ones first, the hardest first; `counterparts` are their rows."""
     settings = settings or MiningSettings()
     pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
     # All others if there are not so many.
@@ -285,9 +279,7 @@ def encode_pictures(
 
 
 def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
-    """Return a pair set with an item for each image file and its captions; all files have the same number of
-    captions.
-    """
+    """Return a pair set with an item for each image file and its captions, as many of each."""
     items = tuple(
         make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
         for number, (file, texts) in enumerate(captions)

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 def model_card(record: TrainRecord) -> str:
     """Return a card in Markdown, with the hub's front matter.
 
-    The licence is `unknown` unless `report.licence` names one: it is not the start's alone to give.
-
     Source: Mitchell et al. (2019), Model cards for model reporting; the sections that a record can fill.
     """
     config: dict[str, Any] = record.config
@@ -112,10 +110,7 @@ def sweep_chart(sweep: Sweep) -> LineChart:
 
 
 def log_charts(path: Path) -> list[LineChart]:
-    """Draw a log's losses, its validation values, which are in percent, and its learning rate.
-
-    A point of a loss is the mean of as many steps as leave 200 points. A validation value has its 95 % interval.
-    """
+    """Draw a log's losses, its validation values, which are in percent, and its learning rate."""
     losses: dict[str, list[tuple[float, float]]] = {}
     values: dict[str, list[tuple[float, float]]] = {}
     rates: list[tuple[float, float]] = []
@@ -175,10 +170,7 @@ PAGE = "report.html"
 
 
 def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = False) -> Path:
-    """Write `report.html` and the curves of a training run's folder; return the page's path.
-
-    The run folder of the measurements before and after, `report/`, gets a separate report, which shows the items.
-    """
+    """Write `report.html` and the curves of a training run's folder; return the page's path."""
     run_files = RunFiles(folder)
     if (run_files.report / RESULTS).is_file():
         write_run_report(run_files.report, outside=outside)
