@@ -19,15 +19,7 @@ from training_sets import toml
 from facts import raises
 from tellapart.catalog import LOSSES, names
 from tellapart.errors import DataError, UnknownNameError
-from tellapart.training.config import (
-    DataConfig,
-    TrainConfig,
-    config_tables,
-    list_presets,
-    list_presets,
-    merge_preset,
-    read_config,
-)
+from tellapart.training.config import DataConfig, TrainConfig, config_tables, list_presets, merge_preset, read_config
 
 ROOT = Path(__file__).parents[2]
 PAGE = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("training.md", "training_file.md"))

@@ -295,6 +295,10 @@ class TrainConfig(_Table):
         """Return the declaration of the loss."""
         return find_loss(str(self.loss["name"]))
 
+    def with_folder(self, folder: Path) -> TrainConfig:
+        """Return this configuration with another folder of the data."""
+        return self.model_copy(update={"data": self.data.model_copy(update={"folder": str(folder.absolute())})})
+
     def with_steps(self, steps: int) -> TrainConfig:
         """Return this configuration with so many steps, measured or shortened."""
         optimiser = self.optimiser.model_copy(update={"steps": steps, "epochs": None})

@@ -46,14 +46,7 @@ from tellapart.training.encoders.load_start import draw_start, open_start, resol
 from tellapart.training.encoders.trainable import Trainable, describe_updated
 from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
 from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.run_files import (
-    IDLE_STEPS,
-    NOT_TERMS,
-    RunFiles,
-    describe_idle,
-    find_idle_terms,
-    open_trackers,
-)
+from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms, open_trackers
 from tellapart.training.training_run import (
     RECIPE,
     choose_validation,
@@ -384,7 +377,7 @@ def rehearse(
         raise DataError(f"{path}: dry_run=True tries rows that are there, test_time_matching makes them; take limit=1")
     plan.out = str(out := out or Path("runs") / f"train-{config.name}")
     if data is not None:
-        config = config.model_copy(update={"data": config.data.model_copy(update={"folder": str(data.absolute())})})
+        config = config.with_folder(data)
     with TemporaryDirectory(prefix="tellapart-dry-run-") as scratch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", TellapartWarning)
         files, until = RunFiles(Path(scratch) / "run"), began + seconds

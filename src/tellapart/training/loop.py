@@ -7,6 +7,7 @@ without a break.
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import time
 import warnings
@@ -18,6 +19,7 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
+from tellapart.data.atomic import sync_folder
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.errors import DataError, RunError, TellapartWarning
@@ -360,7 +362,10 @@ def _finish_step(
     if state.step % interval == 0 or state.step == total:
         # One comparison fewer than measurements: the first has no earlier one to compare with.
         _validate_weights(training, state, max(1, math.ceil(total / interval) - 1))
-        files.sync_log()
+        # On the disk before the checkpoint, whose steps are not taken again, after a power cut either.
+        with files.log_path.open("rb") as log:
+            os.fsync(log.fileno())
+        sync_folder(files.folder)
         write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
         if training.show is not None:
             training.show(state.step, total)

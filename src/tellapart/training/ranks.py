@@ -56,14 +56,12 @@ class RankGroup:
             yield
         except Exception as error:
             own = error
-        failures = self._gather_failures(own)
-        failed = next(((number, failure) for number, failure in enumerate(failures) if failure), None)
-        if failed is None:
-            return
-        number, (kind, message) = failed
-        if own is not None and not isinstance(own, TellapartError | OSError):
-            raise own  # unexpected: its traceback helps
-        raise kind(message if number == 0 else f"rank {number}: {message}") from own
+        for number, failure in enumerate(self._gather_failures(own)):
+            if failure is not None:
+                if own is not None and not isinstance(own, TellapartError | OSError):
+                    raise own  # unexpected: its traceback helps
+                kind, message = failure
+                raise kind(message if number == 0 else f"rank {number}: {message}") from own
 
     def first(self, compute: Callable[[], Result]) -> Result:
         """Return the first rank's result to every rank."""
@@ -92,21 +90,20 @@ class RankGroup:
 
         failed = torch.tensor([own is not None], dtype=torch.uint8)
         failures: list[Any] = [None] * self.of
+        described: tuple[type[TellapartError], str] | None = None
+        if isinstance(own, TellapartError):
+            described = type(own), str(own)
+        elif own is not None:
+            described = RunError, str(own) if isinstance(own, OSError) else f"{type(own).__name__}: {own}"
         try:
             dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=self._group)
             if failed.item():
-                dist.all_gather_object(failures, None if own is None else _describe_failure(own), group=self._group)
+                dist.all_gather_object(failures, described, group=self._group)
         except RuntimeError as lost:  # gloo's, when a connection is gone
             raise own or RunError(
                 "another rank ended, and says why itself; go on with resume=True once that is mended"
             ) from lost
         return failures
-
-
-def _describe_failure(error: Exception) -> tuple[type[TellapartError], str]:
-    if isinstance(error, TellapartError):
-        return type(error), str(error)
-    return RunError, str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
 def open_accelerator(device: str) -> Accelerator:

@@ -55,20 +55,14 @@ def run_sweep(
         folder = out / f"alpha-{alpha:.2f}"
         shutil.rmtree(folder / "model", ignore_errors=True)  # of a sweep that was killed
         names[alpha] = save(interpolate(*ends, alpha), folder / "model")
-        run(
-            replace(settings, models=(names[alpha],)),
-            folder / "report",
-            store=store if alpha in (0, 1) else EmbeddingStore(None),
-            command="tellapart train",
-            progress=progress,
-        )
+        used, kept = replace(settings, models=(names[alpha],)), store if alpha in (0, 1) else EmbeddingStore(None)
+        run(used, folder / "report", store=kept, command="tellapart train", progress=progress)
         results = read_result(folder / "report").benchmarks
         headlines = [[result.metrics[name].value for name in headline(result.metrics)] for result in results.values()]
         curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
     best = best_alpha(curve)
-    for alpha in curve:
-        if alpha != best:
-            shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
+    for alpha in curve.keys() - {best}:
+        shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
     sweep = Sweep(tuple(results), curve, best, names[best])
     write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
     return sweep
@@ -90,16 +84,15 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
             f"interpolate: {len(odd)} tensors differ, {join_names(odd)}: {odd[0]!r} is {first} before and {second} "
             "after; both ends must be one architecture (merge LoRA's matrices into the weights first)"
         )
-    return {name: _mix_weights(start, after[name], alpha) for name, start in before.items()}
 
+    def mix(start: Tensor, end: Tensor) -> Tensor:
+        # At an end no arithmetic: nought times infinity is not a number.
+        if alpha in (0, 1) or not start.is_floating_point():
+            return (start if alpha < 0.5 else end.to(start.device)).detach().clone()
+        start64, end64 = start.detach().to(torch.float64), end.detach().to(start.device, torch.float64)
+        return ((1 - alpha) * start64 + alpha * end64).to(start.dtype)
 
-def _mix_weights(start: Tensor, end: Tensor, alpha: float) -> Tensor:
-    nearer = start if alpha < 0.5 else end.to(start.device)
-    # At an end no arithmetic: nought times infinity is not a number.
-    if alpha in (0, 1) or not start.is_floating_point():
-        return nearer.detach().clone()
-    start64, end64 = start.detach().to(torch.float64), end.detach().to(start.device, torch.float64)
-    return ((1 - alpha) * start64 + alpha * end64).to(start.dtype)
+    return {name: mix(start, after[name]) for name, start in before.items()}
 
 
 def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:

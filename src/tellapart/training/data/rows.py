@@ -71,25 +71,21 @@ def expand_shards(path: Path) -> list[Path]:
 def shard_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield place and fields of the samples of shards; a caption in `KEY.txt` counts before that in the JSON."""
     for shard in expand_shards(path):
+
+        def read_text(name: str, shard: Path = shard) -> str:
+            return decode_text(read_image(shard / name), shard / name)
+
         for key, names in groupby(_list_members(shard), key=lambda name: _KEY.match(name)[0]):  # type: ignore[index]
             members = {name.removeprefix(f"{key}.").lower(): name for name in names}
             fields: dict[str, Any] = {}
             if "json" in members:
-                stated = parse_json(_read_member(shard / members["json"]), shard / members["json"])
+                stated = parse_json(read_text(members["json"]), shard / members["json"])
                 fields = {name: stated[name] for name in _SAMPLE_FIELDS if isinstance(stated, dict) and name in stated}
             if "txt" in members:
-                fields["caption"] = _read_member(shard / members["txt"]).strip()
+                fields["caption"] = read_text(members["txt"]).strip()
             for picture in [members[suffix] for suffix in _PICTURES if suffix in members][:1]:
                 fields["image"] = f"{shard.relative_to(path.parent)}/{picture}"
             yield f"{shard}: sample {key!r}", fields
-
-
-def find_member(root: Path, reference: str) -> Path | None:
-    """Return the path of a member of a shard in a folder, if a reference names one."""
-    if ".tar/" not in reference or leaves(reference):
-        return None
-    path = root.resolve() / reference
-    return path if _find_shard(path) else None
 
 
 def read_image(path: Path) -> bytes:
@@ -107,10 +103,6 @@ def read_image(path: Path) -> bytes:
 
 def _find_shard(path: Path) -> Path | None:
     return next((folder for folder in path.parents if folder.suffix == ".tar" and folder.is_file()), None)
-
-
-def _read_member(path: Path) -> str:
-    return decode_text(read_image(path), path)
 
 
 def _list_members(shard: Path) -> Mapping[str, tuple[int, int]]:
@@ -201,11 +193,11 @@ def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str])
 
 
 def _refuse_false(place: Path | str, row: Mapping[str, str], columns: Mapping[str, str]) -> None:
-    if unread := [name for name in row if _FALSE.match(name) and name not in columns.values()]:
+    if unread := next((name for name in row if _FALSE.match(name) and name not in columns.values()), None):
         raise DataError(
-            f"{place}: column {unread[0]!r} is not read: a table holds image, caption and cluster, and NegCLIP's TSV "
+            f"{place}: column {unread!r} is not read: a table holds image, caption and cluster, and NegCLIP's TSV "
             "neg_caption and neg_image; put false captions into JSONL as negative_captions, or remove the column",
-            field=unread[0],
+            field=unread,
         )
 
 
@@ -226,15 +218,11 @@ def _negclip_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         for name in _COLUMNS:
             if fields.get(name) is None:
                 raise DataError(f"{place}: column {name!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
-        yield (
-            place,
-            {
-                "image": fields["filepath"],
-                "caption": fields["title"],
-                "negative_captions": _read_list(place, "neg_caption", fields["neg_caption"]),
-                "negative_images": _read_list(place, "neg_image", fields["neg_image"]),
-            },
-        )
+        lists = {
+            f"negative_{kind}s": _read_list(place, name, fields[name])
+            for kind, name in (("caption", "neg_caption"), ("image", "neg_image"))
+        }
+        yield place, {"image": fields["filepath"], "caption": fields["title"], **lists}
 
 
 def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -367,6 +355,10 @@ class TrainingRows:
         """The hard counterparts of each row that show another picture than it."""
         ids = self.image_ids.tolist()
         return [[other for other in row.counterparts if ids[other] != ids[k]] for k, row in enumerate(self.rows)]
+
+    def captions(self, numbers: Sequence[int]) -> list[str]:
+        """Return the captions of some rows."""
+        return [self.rows[number].caption for number in numbers]
 
     def with_pictures(self, hashes: Mapping[Path, str]) -> TrainingRows:
         """Return the rows with the hashes of their files' pixels; a file without one is a picture of its own."""
@@ -514,7 +506,13 @@ def _read_text(
     folder = path.parent if suffix == ".tar" else place.images or path.parent
     # COCO's files name images without the folder, train2014 or val2014. Several rows show one image: it is found once.
     files = FolderImages(folder, deeper=suffix == ".json", outside=place.outside)
-    find = cache(lambda reference: find_member(folder, reference) or files.find(reference))
+    root = folder.resolve()
+
+    @cache
+    def find_listed(reference: str) -> Path:
+        shown = ".tar/" in reference and not leaves(reference) and _find_shard(root / reference)
+        return root / reference if shown else files.find(reference)
+
     if suffix in {".csv", ".tsv"}:
         listed = list(table_rows(path, columns))
     else:
@@ -522,7 +520,7 @@ def _read_text(
     rows, left = list[TrainingRow](), list[str]()
     for number, (where, fields) in enumerate(listed):
         try:
-            rows.append(_make_row(where, fields, find, len(listed), left, item=number))
+            rows.append(_make_row(where, fields, find_listed, len(listed), left, item=number))
         except DataError as error:
             if refused is None:
                 raise
@@ -573,7 +571,30 @@ def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[Trai
             )
 
 
-_FIELDS = ("image", "caption", "negative_captions", "negative_images", "units", "positive_captions", "cluster", "id")
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _are_units(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(unit, list) and len(unit) > 1 and _are_texts(unit[:2]) and unit[2:] in ([], ["relation"])
+        for unit in value
+    )
+
+
+#: Fields of JSONL that are checked alone: what each must be.
+_KINDS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    "image": ("a text", _is_text),
+    "caption": ("a text", _is_text),
+    "negative_captions": ("a list of texts", _are_texts),
+    "positive_captions": ("a list of texts", _are_texts),
+    "units": ('a list of pairs of texts, each alone or with a third entry "relation"', _are_units),
+}
+_FIELDS = (*_KINDS, "negative_images", "cluster", "id")
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -586,9 +607,9 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _make_row(
     place: str, fields: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
 ) -> TrainingRow:
-    for name in ("image", "caption"):
-        if not isinstance(fields.get(name), str) or not fields[name].strip():
-            raise DataError(f"{place}: field {name!r} must be a text, got {quote(fields.get(name))}")
+    for name, (kind, is_right) in _KINDS.items():
+        if (name in {"image", "caption"} or name in fields) and not is_right(fields.get(name)):
+            raise DataError(f"{place}: field {name!r} must be {kind}, got {quote(fields.get(name))}")
     try:
         one_text(fields["caption"])
         image = find(fields["image"])
@@ -596,17 +617,12 @@ def _make_row(
         raise DataError(f"{place}: field 'caption': {error}") from error
     except DataError as error:
         raise DataError(f"{place}: field 'image': {error}") from error
-    negatives, positives = (_read_texts(place, fields, name) for name in ("negative_captions", "positive_captions"))
-    others = fields.get("negative_images", [])
+    negatives, positives, units, others = (
+        fields.get(name, []) for name in ("negative_captions", "positive_captions", "units", "negative_images")
+    )
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
         raise DataError(
             f"{place}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
-        )
-    units = fields.get("units", [])
-    if not isinstance(units, list) or not all(_is_unit(unit) for unit in units):
-        raise DataError(
-            f"{place}: field 'units' must be a list of pairs of texts, each alone or with a third entry "
-            f'"relation", got {quote(units)}'
         )
     # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
     true = {words_of(text) for text in (fields["caption"], *positives)}
@@ -622,19 +638,6 @@ def _make_row(
         item=fields.get("item", item),  # no field of JSONL: released pairs alone have it
         cluster=str(fields.get("cluster", "") or fields["image"]),
     )
-
-
-def _read_texts(place: str, fields: dict[str, Any], name: str) -> list[str]:
-    texts = fields.get(name, [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise DataError(f"{place}: field {name!r} must be a list of texts, got {quote(texts)}")
-    return texts
-
-
-def _is_unit(unit: object) -> bool:
-    if not isinstance(unit, list) or len(unit) not in {2, 3}:
-        return False
-    return all(isinstance(text, str) and text.strip() for text in unit) and unit[2:] in ([], ["relation"])
 
 
 def images_root(source: str, images: Path | None) -> Path:
@@ -659,13 +662,9 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
             "cluster": row.cluster,
             "negative_captions": row.negatives,
             "negative_images": row.counterparts,
-            **(
-                {"units": [[*unit, *["relation"] * (k in row.relations)] for k, unit in enumerate(row.units)]}
-                if row.units
-                else {}
-            ),
-            **({"positive_captions": row.positives} if row.positives else {}),
         }
+        units = [[*unit, *["relation"] * (k in row.relations)] for k, unit in enumerate(row.units)]
+        fields |= ({"units": units} if units else {}) | ({"positive_captions": row.positives} if row.positives else {})
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))
 
