@@ -182,7 +182,7 @@ class BatchConfig(_Table):
     def _check_parts(self) -> BatchConfig:
         if self.size % self.accumulate or self.part < 2:
             raise ValueError(
-                f"accumulate = {self.accumulate} does not cut {self.size} pairs into equal parts of two or more"
+                f"accumulate = {self.accumulate} does not cut {self.size} pairs into equal parts, of 2 or more"
             )
         return self
 

@@ -457,10 +457,7 @@ class _Rehearsal:
             recipe = recipe_path(source, self.home) if source.startswith(RECIPE) else None
             with problems.collect():
                 if recipe is not None and not set_of(recipe).is_dir():
-                    problems.add(
-                        f"data.train: {source} is not built yet, and a dry run builds nothing; run `tellapart build "
-                        f"{recipe}` first"
-                    )
+                    problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
         with problems.collect():
             rows = read_sources(config.data, self.home, refused)
         self.parts["reading"] = time.perf_counter() - begun
@@ -528,12 +525,11 @@ class _Rehearsal:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
             prepare_start(config, trainable, ranks.of, problems.collect)
             self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
-            trained = rows_of_step(config, rows)
-            training = Training(config, trainable, trained, step_of(config), self.files, validation, ranks)
+            trained, step = rows_of_step(config, rows), step_of(config)
+            training = Training(config, trainable, trained, step, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
-                self.config = config = config.with_steps(fit_steps(training))
-                note = f"optimiser.minutes: about {config.optimiser.steps:,} steps fit; the run measures it"
-                self.plan.notes.append(note)
+                self.config = config = config.with_steps(steps := fit_steps(training))
+                self.plan.notes.append(f"optimiser.minutes: about {steps:,} steps fit; the run measures it")
             return replace(training, config=config), name
         return None, name
 
@@ -554,8 +550,8 @@ class _Rehearsal:
             )
         if duplicates.merged:
             self.problems.add(
-                f"data.train: {duplicates.merged:,} captions lose their end, and are then the tokens of another one; "
-                "put what differs first, or take a model with a longer context"
+                f"data.train: {duplicates.merged:,} captions are those of others once they are cut; put what differs "
+                "first, or take a longer context"
             )
         if self.config.data.duplicates == "negatives" and duplicates.captions + duplicates.pictures:
             self.plan.notes.append(
@@ -578,29 +574,25 @@ class _Rehearsal:
         config, problems, steps, interval = self.config, self.problems, schedule.steps, schedule.every
         if config.optimiser.warm_up >= steps:
             problems.add(
-                f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps: the rate never falls, or never "
-                "reaches optimiser.learning_rate; lower it"
+                f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps: the rate never falls; lower it"
             )
         epochs = max(preset.values["optimiser"].get("epochs", 0) for preset in list_presets().values())
-        if config.optimiser.steps and schedule.epochs > 1:
-            text = f"optimiser.steps: {steps:,} steps pass {schedule.epochs:,.1f} times over the rows"
-            if schedule.epochs > epochs:
-                problems.add(f"{text}, and the longest preset {epochs} times; lower it, or add data")
-            else:
-                self.plan.notes.append(text)
+        text = f"optimiser.steps: {steps:,} steps pass {schedule.epochs:,.1f} times over the rows"
+        if config.optimiser.steps and schedule.epochs > epochs:
+            problems.add(f"{text}, and the longest preset {epochs} times; lower it, or add data")
+        elif config.optimiser.steps and schedule.epochs > 1:
+            self.plan.notes.append(text)
         if validation is None:
             self.plan.notes.append("no validation set: the last weights are kept")
         elif interval >= steps:
             problems.add(
-                f"validation.every: {interval:,} of {steps:,} steps: the validation set is measured once, after the "
-                "last step, and cannot choose weights; lower it"
+                f"validation.every: {interval:,} of {steps:,} steps: one measurement cannot choose weights; lower it"
             )
         elif config.validation.patience is not None:
             looks, items = max(1, schedule.measurements - 1), len(validation)
             if not better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
                 problems.add(
-                    f"validation.patience: {items} validation items are so few that even from all wrong to all right "
-                    "is not beyond doubt, and training stops early; take more items, or leave patience out"
+                    f"validation.patience: {items} validation items never are beyond doubt; take more, or leave it out"
                 )
 
     def _try_training(self, training: Training, name: str, schedule: Schedule) -> None:
@@ -628,38 +620,30 @@ class _Rehearsal:
                 self.parts[benchmark] = self._try_benchmark(benchmark, (saved, name))
                 reported += self.parts[benchmark]
         self.parts["sweep"] = len({*config.report.alphas} - {0, 1}) * reported / 2  # the ends are measured already
-        self._expect_memory(training, trial)
+        if config.data.keep_images and trial.peak_bytes is not None and hasattr(os, "sysconf"):
+            prepared = training.trainable.image(training.rows.pixels(0)).values()
+            images = len(training.rows) * sum(tensor.numel() * tensor.element_size() for tensor in prepared)
+            memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            if images + trial.peak_bytes > memory:
+                sizes = f"{len(training.rows):,} prepared images are {decimal(images)}, and memory is {decimal(memory)}"
+                problems.add(f"data.keep_images: {sizes}; leave it out")
         self.plan.trial, self.plan.forecast = trial, self._forecast_costs(schedule, trial)
 
     def _try_benchmark(self, name: str, models: tuple[str, str]) -> float:
         """Measure a few items with both models, and return the seconds that all items would take."""
         place, folder = data_locations(self.config.data, self.home), self.files.folder.parent / "tried"
         settings = replace(report_settings(self.config, models, place), benchmarks=(name,))
-        benchmark = find_benchmark(name, place)
-        items, size = find_task(benchmark.task, name).size(benchmark.records()), 0.0
+        benchmark, sizes = find_benchmark(name, place), [0.0]
+        items = find_task(benchmark.task, name).size(benchmark.records())
 
         def measure_some(count: int) -> None:
-            nonlocal size
             run(replace(settings, limit=str(count)), folder, store=EmbeddingStore(None), command="tellapart train")
-            size = _count_bytes(folder) * items / count
+            sizes.append(_count_bytes(folder) * items / count)
             shutil.rmtree(folder)
 
         seconds = fit_seconds(measure_some, items)
-        self.report_bytes += size
+        self.report_bytes += sizes[-1]
         return seconds
-
-    def _expect_memory(self, training: Training, trial: Trial) -> None:
-        """Keep as a problem images that are to be kept in memory and do not fit into it."""
-        if not self.config.data.keep_images or trial.peak_bytes is None or not hasattr(os, "sysconf"):
-            return
-        prepared = training.trainable.image(training.rows.pixels(0)).values()
-        images = len(training.rows) * sum(tensor.numel() * tensor.element_size() for tensor in prepared)
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if images + trial.peak_bytes > memory:
-            self.problems.add(
-                f"data.keep_images: {len(training.rows):,} prepared images are {decimal(images)}, and the machine "
-                f"has {decimal(memory)} of memory; leave it out"
-            )
 
     def _forecast_costs(self, schedule: Schedule, trial: Trial) -> Forecast:
         config, files, seeds = self.config, self.files, self.plan.seeds
@@ -677,10 +661,8 @@ class _Rehearsal:
         peak = seeds * disk + max(trial.checkpoint_bytes + best, alphas * model)
         place = _present_part(self.out)
         if peak > (free := shutil.disk_usage(place).free):
-            self.problems.add(
-                f"{self.out}: the run needs {decimal(round(peak))} of disk, and {place} has {decimal(free)} left; "
-                "lower validation.keep, or train to another folder with out="
-            )
+            sizes = f"{decimal(round(peak))} of disk, and {place} has {decimal(free)}"
+            self.problems.add(f"{self.out}: the run needs {sizes}; lower validation.keep, or name another out=")
         parts = {name: seeds * seconds for name, seconds in self.parts.items()}
         return Forecast(Span(*(seeds * float(end) for end in bounds)), parts, round(seeds * disk), round(peak))
 

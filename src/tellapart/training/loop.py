@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.data.atomic import sync_folder
 from tellapart.data.pairset import PairSet
@@ -48,10 +48,6 @@ from tellapart.training.run_files import (
     write_folder,
 )
 from tellapart.training.steps import Drawn, TrainingStep
-
-if TYPE_CHECKING:
-    from torch import nn
-    from torch.optim import Optimizer
 
 
 def measure_moves(
@@ -85,6 +81,8 @@ def measure_moves(
 #: Threads that read and prepare a step's images while another step is computed.
 _READERS = 2
 
+_NOTHING_LOST = "Nothing was written after the last checkpoint"
+
 #: Rows of a batch that an error names.
 _NAMED = 8
 
@@ -113,10 +111,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     order = BatchOrder(training.rows, config.batch.size, config.seed, config.data.together)
     settings, count = config.optimiser, config.batch.accumulate
     if config.batch.part % ranks.of:
-        raise DataError(
-            f"batch.size: {config.batch.part} pairs {'' if count == 1 else 'of a part '}cannot be shared by "
-            f"{ranks.of} ranks"
-        )
+        raise DataError(f"batch.size: {config.batch.part} pairs of a part cannot be shared by {ranks.of} ranks")
     total = settings.count_steps(order.steps_per_epoch, limit)
     interval = config.validation.interval(total)
     optimiser = make_optimiser(trainable.module, settings)
@@ -205,11 +200,10 @@ def _accumulate_parts(
             losses = steps.backward(drawn, images, number)
         bad = next((name for name, value in losses.items() if not abs(float(value)) < float("inf")), None)
         if bad is not None:
+            place = _name_rows(training.rows, order.batch(number, parts=count))
             raise RunError(
                 f"the loss's part {bad!r} is {float(losses[bad])} in step {step + 1}: training has diverged; lower "
-                "optimiser.learning_rate, or look at the rows of the batch: "
-                f"{_name_rows(training.rows, order.batch(number, parts=count))}. Nothing was written after the last "
-                "checkpoint"
+                f"optimiser.learning_rate, or look at the rows of the batch: {place}. {_NOTHING_LOST}"
             )
         means = {name: means.get(name, 0.0) + value / count for name, value in losses.items()}
     for parameter in training.trainable.module.parameters() if count > 1 else ():
@@ -265,20 +259,18 @@ def fit_steps(training: Training) -> int:
     return max(1, min(10, int(seconds / (pace + measuring))), int((seconds - 10 * measuring) / pace))
 
 
-def make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
+def make_optimiser(module: torch.nn.Module, settings: OptimiserConfig) -> torch.optim.Optimizer:
     """Return AdamW; parameters of fewer than two axes (biases, norms, the scale) decay only if `decayed` is `all`."""
     parameters = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
     for pattern in settings.groups:
         if not any(fnmatchcase(name, pattern) for name, _ in parameters):
-            raise DataError(
-                f"optimiser.groups: no trained weight's name matches {pattern!r}; {parameters[0][0]} is one"
-            )
+            raise DataError(f"optimiser.groups: no trained weight matches {pattern!r}; {parameters[0][0]} is one")
     groups: dict[tuple[float, float], list[Any]] = {(1.0, settings.weight_decay): [], (1.0, 0.0): []}
     for name, parameter in parameters:
         factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
         decay = settings.weight_decay if parameter.ndim >= 2 or settings.decayed == "all" else 0.0
         groups.setdefault((factor, decay), []).append(parameter)
-    optimiser: Optimizer = torch.optim.AdamW(
+    optimiser: torch.optim.Optimizer = torch.optim.AdamW(
         [{"params": p, "weight_decay": decay, "factor": factor} for (factor, decay), p in groups.items() if p],
         lr=settings.learning_rate,
         betas=settings.betas,
@@ -307,7 +299,7 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
     return 1 - done if decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
+def _begin_state(training: Training, optimiser: torch.optim.Optimizer) -> TrainingState:
     """Load the last checkpoint, if there is one; all ranks must see the same one."""
     ranks, files = training.ranks, training.files
     checkpoint = latest_checkpoint(files.checkpoints)
@@ -315,10 +307,7 @@ def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
     first = ranks.first(lambda: name)
     with ranks.together():
         if name != first:
-            raise RunError(
-                f"{files.checkpoints}: the last checkpoint is {name} here and {first} for rank 0; all machines must "
-                "see one folder"
-            )
+            raise RunError(f"{files.checkpoints}: {name} is last here, and {first} for rank 0; all must see one folder")
         state = TrainingState(run=(run := files.fingerprint()))
         if checkpoint is not None:
             state = read_checkpoint(checkpoint, training.trainable.module, optimiser)
@@ -330,7 +319,7 @@ def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
     return state
 
 
-def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> float:
+def _update_weights(training: Training, optimiser: torch.optim.Optimizer, batch: str) -> float:
     """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping."""
     config, trainable = training.config, training.trainable
     limit = config.optimiser.clip_norm or float("inf")
@@ -338,9 +327,8 @@ def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> flo
     norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=parameters[0].is_cuda))
     if not norm < float("inf"):
         raise RunError(
-            f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set "
-            f"optimiser.clip_norm, or train in float32 (precision is {config.precision!r}). The batch is {batch}. "
-            "Nothing was written after the last checkpoint"
+            f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set clip_norm, or "
+            f"train in float32 (precision is {config.precision!r}). The batch is {batch}. {_NOTHING_LOST}"
         )
     optimiser.step()
     scale, highest = trainable.log_scale, config.optimiser.max_scale
@@ -351,7 +339,7 @@ def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> flo
 
 
 def _finish_step(
-    training: Training, optimiser: Optimizer, state: TrainingState, numbers: dict[str, float], total: int
+    training: Training, optimiser: torch.optim.Optimizer, state: TrainingState, numbers: dict[str, float], total: int
 ) -> None:
     """Log a step; after each interval of `validation.every` and after the last, validate and write a checkpoint."""
     files, settings = training.files, training.config.validation

@@ -101,7 +101,7 @@ class RankGroup:
                 dist.all_gather_object(failures, described, group=self._group)
         except RuntimeError as lost:  # gloo's, when a connection is gone
             raise own or RunError(
-                "another rank ended, and says why itself; go on with resume=True once that is mended"
+                "another rank ended, and says why itself; mend that, and go on with resume=True"
             ) from lost
         return failures
 
@@ -117,12 +117,8 @@ def open_accelerator(device: str) -> Accelerator:
         accelerator = accelerate.Accelerator(cpu=device == "cpu", mixed_precision="no")
     except ValueError as error:
         raise RunError(
-            f"accelerate was given another device or precision in this process before, and keeps to it ({error}); "
-            "train in a separate process"
+            f"accelerate keeps to this process's first device ({error}); train in a separate process"
         ) from error
     if accelerator.device.type != device:
-        raise RunError(
-            f"device {device!r} is not available; accelerate finds {accelerator.device.type!r} (it keeps to the "
-            "device that a process began with)"
-        )
+        raise RunError(f"device {device!r} is not available; this process keeps to {accelerator.device.type!r}")
     return accelerator

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.data.atomic import sync_folder
 from tellapart.data.rows import read_jsonl, read_object
@@ -22,17 +22,11 @@ from tellapart.data.validation import describe_changes
 from tellapart.errors import DataError, ModelError, RunError, first_line, require
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.config import LogConfig
-from tellapart.training.lazy_torch import Tensor, torch
-
-if TYPE_CHECKING:
-    from torch import nn
-    from torch.optim import Optimizer
-
-    from tellapart.training.losses.loss import LossTerm
-
+from tellapart.training.lazy_torch import torch
+from tellapart.training.losses.loss import LossTerm
 
 #: Tensors of a module by name: trained parameters, and buffers.
-Weights = dict[str, "Tensor"]
+Weights = dict[str, "torch.Tensor"]
 
 _FOLDER = "step-{:08d}"
 
@@ -60,7 +54,7 @@ class TrainingState:
     run: str | None = None
 
 
-def weights_of(module: nn.Module) -> Weights:
+def weights_of(module: torch.nn.Module) -> Weights:
     """Return copies of the trained tensors: parameters with gradients, and buffers that are saved; shared ones once."""
     trained = {name: value for name, value in module.named_parameters() if value.requires_grad}
     saved = set(module.state_dict())
@@ -68,7 +62,7 @@ def weights_of(module: nn.Module) -> Weights:
     return {name: value.detach().cpu().contiguous().clone() for name, value in (trained | buffers).items()}
 
 
-def copy_weights(weights: Weights, module: nn.Module) -> None:
+def copy_weights(weights: Weights, module: torch.nn.Module) -> None:
     """Copy weights into a module that has the same names, shapes and types."""
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
     kinds = [
@@ -81,7 +75,7 @@ def copy_weights(weights: Weights, module: nn.Module) -> None:
             tensors[name].copy_(value)
 
 
-def read_weights(path: Path, module: nn.Module, sha256: str | None) -> None:
+def read_weights(path: Path, module: torch.nn.Module, sha256: str | None) -> None:
     """Copy weights of a file, of this SHA-256, into a module that has the same names, shapes and types."""
     if _digest(path) != sha256:
         raise RunError(f"{path}: has another SHA-256 than this run's best weights; train to a new folder")
@@ -119,12 +113,12 @@ def replace_folder(folder: Path) -> Iterator[Path]:
             draft.rename(folder)
             sync_folder(folder.parent)
     except (OSError, broken) as error:
-        raise RunError(
-            f"{folder}: cannot be written ({error}); make room for it, and go on with resume=True"
-        ) from error
+        raise RunError(f"{folder}: cannot be written ({error}); make room, and go on with resume=True") from error
 
 
-def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, state: TrainingState, *, keep: int) -> None:
+def write_checkpoint(
+    folder: Path, module: torch.nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState, *, keep: int
+) -> None:
     """Write `step-N` below the folder of the checkpoints, and delete all but the last `keep`."""
     moments = {
         f"{name}:{key}": value.detach().cpu().contiguous().clone()
@@ -149,15 +143,12 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return next(reversed(_complete_checkpoints(folder)), None)
 
 
-def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -> TrainingState:
+def read_checkpoint(checkpoint: Path, module: torch.nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
     """Restore weights and moments, and return the state; files that are not as they were written are refused."""
     sums = checkpoint / _SUMS
     lines = read_whole(sums).decode("utf-8", "replace").splitlines() if sums.is_file() else []
     if changed := [name for name in _FILES if f"{_digest(checkpoint / name)}  {name}" not in lines]:
-        raise RunError(
-            f"{checkpoint}: {join_names(changed)} damaged or changed after {_SUMS} was written; delete {checkpoint} "
-            "and go on from the checkpoint before it"
-        )
+        raise RunError(f"{checkpoint}: {join_names(changed)} damaged or changed; delete {checkpoint}, and go on")
     values = read_object(checkpoint / "state.json")
     if odd := sorted(values.keys() ^ asdict(TrainingState()).keys()):
         raise RunError(f"{checkpoint}: state.json is of another version ({join_names(odd)}); train to a new folder")
@@ -326,9 +317,7 @@ class RunFiles:
             further = f"to train on from its weights, set model = {model!r}; in any case " if model else ""
             raise RunError(f"{self.folder} holds another run: {differing}; {further}train to a new folder with out=")
         if not resume:
-            raise RunError(
-                f"{self.folder} holds this run already; add resume=True to go on with it, or name a new out="
-            )
+            raise RunError(f"{self.folder} holds this run already; add resume=True to go on, or name a new out=")
         return True
 
     def describe_kept(self) -> str | None:
@@ -361,7 +350,7 @@ class RunFiles:
                 file.write(json.dumps({"step": step, **numbers}, allow_nan=False) + "\n")
         except OSError as error:
             raise RunError(
-                f"{self.log_path}: cannot be written ({error}); make room for it, and go on with resume=True"
+                f"{self.log_path}: cannot be written ({error}); make room, and go on with resume=True"
             ) from error
         for track in self.trackers:
             track(step, numbers)

@@ -99,9 +99,7 @@ def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tupl
     one, other = ({_seed_of(record): _values_of(record) for record in records} for records in (first, second))
     if not (seeds := sorted(one.keys() & other.keys())):
         listed = [", ".join(map(str, sorted(values))) or "none" for values in (one, other)]
-        raise RunError(
-            f"the two share no seed: the first has {listed[0]}, the second {listed[1]}; train both with the same seeds"
-        )
+        raise RunError(f"the two share no seed: {listed[0]} and {listed[1]}; train both with the same seeds")
     rows = _compare_values([one[seed] for seed in seeds], [other[seed] for seed in seeds])
     if not rows:
         raise RunError("the two report no benchmark in common; give both the same report.benchmarks")

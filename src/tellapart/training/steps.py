@@ -15,10 +15,11 @@ the batch it is already computed; a mined one that is not in the batch costs ano
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, Generic, TypeVar
 
 from tellapart.errors import DataError, ModelError, quote
@@ -117,9 +118,7 @@ class DualStep(TrainingStep[DrawnRows]):
         if loss.units:
             self._expect_rows([row.units for row in rows.rows], "no units; give units in its file, or leave it out")
         if loss.local and self.config.batch.micro is not None:
-            raise DataError(
-                f"batch.micro: loss {self._name!r} reads patches and words, which cannot be encoded in pieces"
-            )
+            raise DataError(f"batch.micro: {self._name!r} reads patches and words, which cannot be encoded in pieces")
         # The loss's published numbers fill in the keys that the configuration leaves out.
         self._captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
         complete = all(rows.counterparts)
@@ -143,7 +142,7 @@ class DualStep(TrainingStep[DrawnRows]):
         how = data.join or ("alternate" if loss.joins else "none")
         if not loss.joins and (how != "none" or data.positive_captions):
             raise DataError(
-                f"data.join, data.positive_captions: loss {self._name!r} reads no joined pictures; leave them out"
+                f"data.join, data.positive_captions: {self._name!r} reads no joined pictures; leave them out"
             )
         if how == "none":
             return how, 0
@@ -178,21 +177,15 @@ class DualStep(TrainingStep[DrawnRows]):
             # The true caption fills the place of a missing false one; the mask leaves it out.
             texts += [*false, *[caption] * (self._captions - len(false))]
         texts += drawn.units + [text for row in drawn.joined for text in row.captions[1:]]
-        pieces = list(self._cut_pieces(images, texts))
+        count = -(-len(images) // (self.config.batch.micro or len(images)))
+        cuts = [[k * len(side) // count for k in range(count + 1)] for side in (images, texts)]
+        pieces = [(images[a:b], texts[c:d]) for (a, b), (c, d) in zip(*map(pairwise, cuts), strict=True)]
         if len(pieces) > 1:
             return self._backward_in_pieces(drawn, pieces, texts, step)
         batch = self._make_batch(drawn, self._encode_piece(pieces[0], step, 0), texts, step)
         parts = self._sum_losses([batch] * len(self._terms))
         self.accelerator.backward(parts["total"])
         return {name: part.detach() for name, part in parts.items()}
-
-    def _cut_pieces(self, images: Sequence[Inputs], texts: Sequence[str]) -> Iterator[_Piece]:
-        """Cut images and texts into as many pieces, each with some of both."""
-        count = -(-len(images) // (self.config.batch.micro or len(images)))
-        for k in range(count):
-            image = slice(k * len(images) // count, (k + 1) * len(images) // count)
-            text = slice(k * len(texts) // count, (k + 1) * len(texts) // count)
-            yield images[image], texts[text]
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:
         prepared, texts = piece
@@ -317,21 +310,18 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
             'data.negative_images, and set [matching] source = "rows" to take the hard counterparts of the rows'
         )
     if config.batch.chunk is not None:
-        raise DataError(
-            f"batch.chunk: loss {name!r} has no matrix of similarities to cut; set batch.micro to save memory"
-        )
+        raise DataError(f"batch.chunk: loss {name!r} has no matrix of similarities to cut; set batch.micro instead")
     if matching.source == "batch" and count >= part:
         raise DataError(
-            f"matching.negatives: {count} for each pair, and a batch of {part} pairs has {part - 1} others; raise "
-            "batch.size, or lower batch.accumulate or matching.negatives, or take mined ones with "
-            'matching.source = "rows"'
+            f"matching.negatives: {count} a pair, and {part - 1} others in {part} pairs; raise batch.size, lower "
+            'batch.accumulate or matching.negatives, or set matching.source = "rows"'
         )
     for number, row in enumerate(rows.rows if matching.source == "rows" else ()):
         if (hard := len(rows.counterparts[number])) < count:
+            place = f"row {number} ({row.image.name}: {quote(row.caption)})"
             raise DataError(
-                f"matching.negatives: {count} for each pair, and row {number} ({row.image.name}: {quote(row.caption)}) "
-                f"has {hard} hard counterparts of other pictures; mine more (`tellapart mine`), or lower "
-                "matching.negatives"
+                f"matching.negatives: {count} a pair, and {place} has {hard} hard counterparts of other pictures; "
+                "mine more (`tellapart mine`), or lower matching.negatives"
             )
     return matching.model_copy(update={"negatives": count})
 
@@ -356,13 +346,11 @@ class FusionStep(TrainingStep[DrawnPairs]):
         self._contrast = self._itc or bool(contrasts)
         if contrasts and not (towers and self._matching.contrast):
             raise ModelError(
-                f"loss.also.{contrasts[0]}: a contrastive loss needs matching.contrast and a model with unimodal "
-                "towers; leave it out"
+                f"loss.also.{contrasts[0]}: needs matching.contrast and a model with unimodal towers; leave it out"
             )
         if self._matching.hardest and not towers:
             raise ModelError(
-                "matching.hardest: the model has no unimodal towers whose similarities name the hardest pairs; leave "
-                'it out, or mine negatives and set matching.source = "rows"'
+                'matching.hardest: the model has no unimodal towers; leave it out, or set matching.source = "rows"'
             )
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnPairs:

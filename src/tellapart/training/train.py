@@ -180,9 +180,7 @@ def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained
     if any(path.glob(f"seed-*/{RECORD}")):
         return Trained(path, tuple(read_seeds(path)), seeds=True)
     if (path / OWNER).is_file():
-        raise RunError(
-            f"training in {path} has not ended: {PAGE} there has its curves; if stopped, go on with --resume"
-        )
+        raise RunError(f"training in {path} has not ended: {PAGE} there has its curves; go on with --resume")
     return None
 
 

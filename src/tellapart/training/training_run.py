@@ -145,7 +145,13 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
     data = config.data
     if data.validation is not None:
         name = resolve_name(data.validation, home)
-        if any(_is_same(name, benchmark) for benchmark in config.report.benchmarks):
+
+        def place(source: str) -> object:
+            # A folder's path is relative to the configuration in one key, and to the working folder in the other.
+            folder = source.removeprefix("folder:")
+            return source if folder == source else Path(folder).expanduser().resolve()
+
+        if place(name) in map(place, config.report.benchmarks):
             raise DataError(
                 f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say "
                 "nothing about it; name another set"
@@ -162,12 +168,6 @@ def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tu
             "clusters that share a picture, stay together; raise it, or name a pair set in data.validation"
         )
     return trained, left_over(rest, trained)
-
-
-def _is_same(one: str, other: str) -> bool:
-    # A folder's path is relative to the configuration in one key, and to the working folder in the other.
-    paths = [Path(name.removeprefix("folder:")).expanduser().resolve() for name in (one, other)]
-    return one == other or (one[:7] == other[:7] == "folder:" and paths[0] == paths[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,7 +235,16 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Source: Le et al. (2023), the released `train-coco-cfs.csv`, `dev-coco-cfs.csv` and `test-coco-cfs.csv`.
     """
-    rows = [(f"{path}:{line}", _read_half(fields, f"{path}:{line}")) for line, fields in read_csv(path)]
+    rows = list[tuple[str, dict[str, Any]]]()
+    for line, fields in read_csv(path):
+        place, image = f"{path}:{line}", PurePosixPath(fields["image_path"])
+        _refuse_false(place, fields, {})
+        row = {"image": fields["image_path"], "caption": fields["caption"]}
+        side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
+        if side is not None:
+            name, coco = f"{image.stem}_img_{side}.jpg", image.stem.partition("_")[0]
+            row |= {"image": name, "cluster": coco, "pair": image.stem}
+        rows.append((place, row))
     halves: dict[str, list[int]] = {}
     for number, (_, row) in enumerate(rows):
         halves.setdefault(row.pop("pair", None) or f"row {number}", []).append(number)
@@ -249,17 +258,6 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             captions = [rows[other][1]["caption"] for other in others]
             rows[number][1].update(item=item, negative_images=others, negative_captions=captions)
     yield from rows
-
-
-def _read_half(fields: dict[str, str], place: str) -> dict[str, Any]:
-    _refuse_false(place, fields, {})
-    image = PurePosixPath(fields["image_path"])
-    side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
-    if side is None:
-        return {"image": fields["image_path"], "caption": fields["caption"]}
-    coco = image.stem.partition("_")[0]
-    name = f"{image.stem}_img_{side}.jpg"
-    return {"image": name, "caption": fields["caption"], "cluster": coco, "pair": image.stem}
 
 
 def _read_list(place: str, name: str, text: str) -> list[Any]:
@@ -429,7 +427,8 @@ class TrainingRows:
             ]
         )
         for number, row in enumerate(self.rows):
-            parts[_unit_interval(salt + groups[row.cluster]) >= share].append(number)
+            digest = hashlib.sha256((salt + groups[row.cluster]).encode()).digest()
+            parts[int.from_bytes(digest[:8], "big") / 2**64 >= share].append(number)
         return self.select(parts[0]), self.select(parts[1])
 
     def select(self, numbers: Sequence[int]) -> TrainingRows:
@@ -441,10 +440,6 @@ class TrainingRows:
                 for row in (self.rows[number] for number in numbers)
             )
         )
-
-
-def _unit_interval(cluster: str) -> float:
-    return int.from_bytes(hashlib.sha256(cluster.encode()).digest()[:8], "big") / 2**64
 
 
 @collector_paused()
@@ -461,9 +456,7 @@ def read_rows(
 ) -> TrainingRows:
     """Read all sources; every image must exist."""
     if take and len(take) != len(sources):
-        raise DataError(
-            f"data.take: gives {len(take)} shares of {len(sources)} sources; give one for each of data.train"
-        )
+        raise DataError(f"data.take: {len(take)} shares of {len(sources)} sources; give a share for each of data.train")
     folder = None if images is None else home / Path(images).expanduser()
     if folder is not None and not folder.is_dir():
         raise DataError(f"the training images' folder {folder} is not there")
@@ -555,10 +548,7 @@ def _note_missing(find: Callable[[str], Path], refused: list[DataError]) -> Call
 def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[TrainingRow]:
     images, texts = pairs.shape
     if images > 1 and images != texts:
-        raise DataError(
-            f"{pairs.root}: its items have {images} images and {texts} texts; training takes one image, or as many as "
-            "texts"
-        )
+        raise DataError(f"{pairs.root}: items of {images} images and {texts} texts; training takes 1 image, or as many")
     for number, item in enumerate(pairs.one_truth().items):
         for k, reference in enumerate(item.images):
             yield TrainingRow(
@@ -688,14 +678,10 @@ class BatchOrder:
         if self.together:
             sizes = {len(item) for item in self.rows.items}
             if len(sizes) > 1 or self.size % next(iter(sizes)):
-                raise DataError(
-                    f"data.together: items have {' and '.join(map(str, sorted(sizes)))} rows, and a batch {self.size} "
-                    "pairs; items must be of one size that divides the batch"
-                )
+                several = " and ".join(map(str, sorted(sizes)))
+                raise DataError(f"data.together: items of {several} rows; one size must divide a batch of {self.size}")
         if len(self.rows) < self.size:
-            raise DataError(
-                f"there are {len(self.rows)} rows to train on, and a batch takes {self.size} pairs; lower batch.size"
-            )
+            raise DataError(f"{len(self.rows)} rows are too few for a batch of {self.size} pairs; lower batch.size")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -708,15 +694,12 @@ class BatchOrder:
         epoch, number = divmod(step, self.steps_per_epoch)
         size, share = self.size // parts, self.size // parts // ranks
         start = number * self.size + part * size + rank * share
-        return self._permute_rows(epoch)[start : start + share]
-
-    def _permute_rows(self, epoch: int) -> list[int]:
         if epoch not in self._permutations:
             self._permutations.clear()  # the run moves on: one epoch's is enough
             rng = np.random.default_rng([self.seed, epoch])
             units = self.rows.items if self.together else [(number,) for number in range(len(self.rows))]
             self._permutations[epoch] = [n for unit in rng.permutation(len(units)) for n in units[unit]]
-        return self._permutations[epoch]
+        return self._permutations[epoch][start : start + share]
 
 
 def draw_choices(pool: Sequence[int], count: int, seed: int, step: int, row: int) -> list[int]:

@@ -28,8 +28,7 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
     name = metric or ("group_score" if "group_score" in defined else defined[0])
     if name not in defined:
         raise DataError(
-            f"validation.metric: {name!r} is not defined for items of {describe(shape)}; use one of "
-            f"{', '.join(defined)}"
+            f"validation.metric: {name!r} is not for items of {describe(shape)}; use {' or '.join(defined)}"
         )
     return name
 

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,17 +29,15 @@ from tellapart.models.openclip.library import import_open_clip, quiet_open_clip
 from tellapart.models.openclip.source import FOLDER, HUB, TAG
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch.backend import Runtime, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.training.config import TrainConfig
 from tellapart.training.encoders.trainable import Inputs, Trainable, TrainableDual, unit
-from tellapart.training.losses.loss import DualLoss, FusionLoss
+from tellapart.training.lazy_torch import Tensor, torch
+from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.ranks import RankGroup
 from tellapart.training.run_files import replace_folder
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 
 def open_fusion(
@@ -61,9 +59,7 @@ def open_fusion(
         _freeze_unread(trainable, place.device, contrast=contrast)
         return trainable
     if also:
-        raise ModelError(
-            f"{name}: has one matching head, and a loss names another, {also[0]!r}; leave out `reading` of that loss"
-        )
+        raise ModelError(f"{name}: has one matching head, and a loss names {also[0]!r}; leave out its `reading`")
     if image_size is not None:
         raise ModelError(f"{name}: image_size is for models in their authors' files (meter:, fiber:); leave it out")
     source = name.removeprefix("hf:")
@@ -87,15 +83,14 @@ def open_fusion(
         return f"hf:{folder}"
 
     trainable = TrainableFusion(TrainableParts(source, halves, preparation, family.contrast, save), place, reading)
-    if family.contrast is not None and not contrast:
-        for head in family.contrast.heads:
-            halves.module.get_submodule(head).requires_grad_(False)
+    for head in family.contrast.heads if family.contrast is not None and not contrast else ():
+        halves.module.get_submodule(head).requires_grad_(False)
     return trainable
 
 
 def _freeze_unread(trainable: TrainableFusion, device: str, *, contrast: bool) -> None:
     """Freeze heads of other readings and all else that no gradient comes to: several ranks would wait for it."""
-    torch, module = import_torch(), trainable.module
+    module = trainable.module
     image = {name: tensor.to(device) for name, tensor in trainable.image(np.zeros((8, 8, 3), np.uint8)).items()}
     tokens = {name: tensor.to(device) for name, tensor in trainable.tokens(["a"]).items()}
 
@@ -124,7 +119,7 @@ class TrainableFusion:
     def __init__(self, parts: TrainableParts, place: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
         self._parts, self._where, self._reading = parts, place, reading or "itm"
         parts.halves.module.requires_grad_(True)
-        self.module: nn.Module = _matcher_class()(parts.halves, parts.contrast, parts.others)
+        self.module: torch.nn.Module = _matcher_class()(parts.halves, parts.contrast, parts.others)
         cast("Any", self.module).heads = heads or (self._reading,)
         self.reader = parts.preparation.texts
 
@@ -133,11 +128,10 @@ class TrainableFusion:
         """The contrastive scale's logarithm, if it is trained; the library's models hold none that is saved."""
         contrast, module = self._parts.contrast, self._parts.halves.module
         scale = None if contrast is None else contrast.log_scale(module)
-        return None if scale is None or isinstance(scale, int | float) or not scale.requires_grad else scale
+        return scale if isinstance(scale, torch.Tensor) and scale.requires_grad else None
 
     def image(self, pixels: Pixels) -> Inputs:
         """Prepare one image, uint8 `(height, width, 3)`, as the model's processor does."""
-        torch = import_torch()
         return {key: torch.as_tensor(value) for key, value in self._parts.preparation.images(pixels).items()}
 
     def tokens(self, texts: Sequence[str]) -> Inputs:
@@ -159,9 +153,8 @@ class TrainableFusion:
 
 
 @cache
-def _matcher_class() -> type[nn.Module]:
+def _matcher_class() -> type[torch.nn.Module]:
     # Made on first use, because its base class is torch's.
-    torch = import_torch()
 
     class Matcher(torch.nn.Module):  # type: ignore[name-defined,misc]
         """`model` is the library's or the authors'."""
@@ -176,8 +169,7 @@ def _matcher_class() -> type[nn.Module]:
             """The scale of cosines, a parameter's or a number; None without a contrast."""
             if self._contrast is None:
                 return None
-            # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration holds that one's first
-            # value.
+            # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration has the first value.
             logarithm = self._contrast.log_scale(self.model)
             scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
             return scale
@@ -213,26 +205,22 @@ def _matcher_class() -> type[nn.Module]:
         def join(self, images: Tensors, texts: Tensors) -> Tensor:
             """The logit of a match less that of none, float32 `(n, heads)`."""
             if not self._others:
-                return _of_match(self._halves, self._halves.join(images, texts))[:, None]
-            pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
-            logits: Tensor = torch.stack(
-                [_of_match(halves, halves.match_head(pooled)) for halves in (self._halves, *self._others)],  # type: ignore[attr-defined]
-                dim=1,
-            )
+                heads = [(self._halves.match, self._halves.join(images, texts).float())]
+            else:
+                pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
+                every: Any = (self._halves, *self._others)
+                heads = [(halves.match, halves.match_head(pooled).float()) for halves in every]
+            columns = [side[:, 0] if match is None else side[:, match] - side[:, 1 - match] for match, side in heads]
+            logits: Tensor = torch.stack(columns, dim=1)
             return logits
 
     return Matcher
 
 
-def _of_match(halves: Halves, logits: Tensor) -> Tensor:
-    logits, match = logits.float(), halves.match
-    return logits[:, 0] if match is None else logits[:, match] - logits[:, 1 - match]
-
-
 #: Prefixes of models that a contrastive loss trains, beside those of transformers.
 _TRAINED = (COMPACT, TAG, HUB, FOLDER)
 
-#: The prefix of such a model's name.
+#: The prefix of a model without weights.
 NEW = "new:"
 
 _OPEN_CLIP = "open_clip_config.json"
@@ -241,15 +229,12 @@ _SUFFIXES = {".json", ".txt", ".model"}
 
 def new_model_facts(folder: Path) -> str:
     """Return the SHA-256 of the files that describe the model."""
+    if not folder.is_dir():
+        raise ModelError(f"{NEW}{folder} is not there{suggest_beside(folder)}")
     if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
-        if not folder.is_dir():
-            raise ModelError(f"{NEW}{folder} is not there{suggest_beside(folder)}")
-        raise ModelError(
-            f"{NEW}{folder}: expected a folder with {_OPEN_CLIP}, or with config.json and a processor's files"
-        )
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in _SUFFIXES)
+        raise ModelError(f"{NEW}{folder}: expected {_OPEN_CLIP}, or config.json and a processor's files, in it")
     digest = hashlib.sha256()
-    for path in files:
+    for path in sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in _SUFFIXES):
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
@@ -258,21 +243,19 @@ def write_new_model(folder: Path, target: Path, seed: int) -> str:
     """Draw weights for a folder's configuration, write the model to `target` unless it exists, and return its name."""
     new_model_facts(folder)
     if not target.exists():
-        import_torch().manual_seed(seed)
+        torch.manual_seed(seed)
         with replace_folder(target) as draft:
-            draw_other = _draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers
-            (_draw_compact if is_compact(folder) else draw_other)(folder, draft)
+            if is_compact(folder):
+                from tellapart.models.compact.towers import build_encoder
+
+                config = read_compact_config(folder)
+                tokenizer = read_tokenizer(folder, config)
+                CompactParts(config, build_encoder(config, tokenizer.get_vocab_size()), tokenizer).save(draft)
+            else:
+                (_draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers)(folder, draft)
     if is_compact(target):
         return f"{COMPACT}{target}"
     return f"local-dir:{target}" if (target / _OPEN_CLIP).is_file() else f"hf:{target}"
-
-
-def _draw_compact(folder: Path, draft: Path) -> None:
-    from tellapart.models.compact.towers import build_encoder
-
-    config = read_compact_config(folder)
-    tokenizer = read_tokenizer(folder, config)
-    CompactParts(config, build_encoder(config, tokenizer.get_vocab_size()), tokenizer).save(draft)
 
 
 def _draw_open_clip(folder: Path, draft: Path) -> None:
@@ -295,9 +278,7 @@ def _draw_transformers(folder: Path, draft: Path) -> None:
     architecture = next(iter(read_config(str(folder)).get("architectures") or ()), "")
     model_class = getattr(library, architecture, None)
     if model_class is None:
-        raise ModelError(
-            f"{NEW}{folder}: config.json names the architecture {architecture!r}, which transformers has not"
-        )
+        raise ModelError(f"{NEW}{folder}: transformers lacks the architecture {architecture!r} of config.json")
     with quiet():
         model = model_class(model_class.config_class.from_pretrained(folder))
         draft.mkdir(parents=True)
@@ -328,25 +309,19 @@ def _open_trainable(name: str, config: TrainConfig) -> Trainable:
     if isinstance(terms[0].loss, FusionLoss):
         if config.compile is not None:
             raise DataError(
-                f"compile: {config.compile!r} is for dual encoders; a step of a fusion encoder draws its pairs "
-                "inside the pass, which leaves nothing to compile; leave it out"
+                f"compile: {config.compile!r} is for dual encoders; a fusion encoder's pairs are drawn inside the pass"
             )
-        contrast = config.matching is None or config.matching.contrast
-        heads = dict.fromkeys(term.reading for term in terms)
-        also = [head for head in heads if head not in {None, config.reading or "itm"}]
-        size = config.image_size
-        return open_fusion(name, config.device, config.reading, contrast=contrast, image_size=size, also=also)
+        contrast, reading = config.matching is None or config.matching.contrast, config.reading
+        also = [head for head in dict.fromkeys(term.reading for term in terms) if head not in {None, reading or "itm"}]
+        return open_fusion(name, config.device, reading, contrast=contrast, image_size=config.image_size, also=also)
     if config.image_size is not None:
-        raise DataError(
-            f"image_size: {config.image_size} pixels are for a fusion encoder in its authors' file; leave it out"
-        )
+        raise DataError(f"image_size: {config.image_size} is for fusion encoders in their authors' files; leave it out")
     if config.matching is not None:
         raise DataError(f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {terms[0].name!r} is none")
     trainable = open_dual(name, config.device)
-    losses = [term.loss for term in terms if isinstance(term.loss, DualLoss)]
-    if any(loss.bias for loss in losses):
+    if any(getattr(term.loss, "bias", False) for term in terms):
         trainable.add_bias()
-    if any(loss.local for loss in losses):
+    if any(getattr(term.loss, "local", False) for term in terms):
         trainable.add_local()
     return trainable
 
@@ -382,10 +357,7 @@ def resolve_name(name: str, home: Path) -> str:
     """Return a model's or a set's name with its path relative to the working folder, not to the configuration's."""
     prefix, colon, path = name.partition(":")
     prefixed = prefix in {"folder", "local-dir", "hf", "new", "compact"}
-    if (
-        colon
-        and (prefixed or isinstance(declared_prefix(name), FusionPrefix))
-        and (home / split_part(path)[0]).exists()
-    ):
+    of_file = bool(colon) and (prefixed or isinstance(declared_prefix(name), FusionPrefix))
+    if of_file and (home / split_part(path)[0]).exists():
         return f"{prefix}:{home / path}"
     return str(home / name) if (home / name / "config.json").is_file() else name

@@ -10,22 +10,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
+from tellapart.data.scores import join_names
 from tellapart.errors import DataError, ModelError, require
 from tellapart.models.protocols import Bounded, Model, Pixels
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
-from tellapart.training.config import LoraConfig
+from tellapart.training.config import LoraConfig, TrainConfig
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.run_files import Weights
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from tellapart.training.config import TrainConfig
-
 
 #: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
 Inputs = Mapping[str, "Tensor"]
@@ -52,7 +47,7 @@ class Trainable(Protocol):
     """A model of any family with gradients."""
 
     @property
-    def module(self) -> nn.Module:
+    def module(self) -> torch.nn.Module:
         """The weights; a dual encoder's, called with inputs of images and of texts, returns `Encoded` as a tuple."""
 
     @property
@@ -83,7 +78,7 @@ class TrainableDual:
         self._towers, self.reader = dual.towers, dual.towers.reader
         model: Any = dual.towers.module
         model.requires_grad_(True)
-        self.module: nn.Module = _dual_module()(model, dual.towers.image, dual.towers.text)
+        self.module: torch.nn.Module = _dual_module()(model, dual.towers.image, dual.towers.text)
 
     @property
     def log_scale(self) -> Tensor:
@@ -111,7 +106,6 @@ class TrainableDual:
     def add_bias(self) -> None:
         """Add SigLIP's bias, -10 at first, if the model has none; it is trained, and not saved with the model."""
         if getattr(self._towers.module, "logit_bias", None) is None:
-            torch = import_torch()
             value = torch.full((), -10.0, device=self.log_scale.device)
             self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
 
@@ -128,11 +122,9 @@ class TrainableDual:
 
 def freeze_images(trainable: Trainable) -> None:
     """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means."""
-    towers = {"visual", "vision_model", "visual_projection"}
-    model: Any = getattr(trainable.module, "model", None)
-    dual = isinstance(trainable, TrainableDual)
-    heads = [part for name, part in model.named_children() if name in towers] if dual else []
-    if not heads:
+    towers, model = {"visual", "vision_model", "visual_projection"}, cast("Any", trainable.module).model
+    heads = [part for name, part in model.named_children() if name in towers]
+    if not heads or not isinstance(trainable, TrainableDual):
         raise ModelError(
             'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
             "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
@@ -141,20 +133,18 @@ def freeze_images(trainable: Trainable) -> None:
         keep_still(part.requires_grad_(False))
 
 
-def keep_still(part: nn.Module) -> None:
+def keep_still(part: torch.nn.Module) -> None:
     """Keep a part of a model in evaluation while the rest trains: no dropout, and norms keep their statistics."""
     part.eval()
     part.train = lambda mode=True: part  # type: ignore[method-assign]  # noqa: ARG005
 
 
-def add_dropout(module: nn.Module, patterns: Mapping[str, float]) -> None:
+def add_dropout(module: torch.nn.Module, patterns: Mapping[str, float]) -> None:
     """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts."""
-    drop, names = import_torch().nn.functional.dropout, dict(module.named_modules())
+    drop, names = torch.nn.functional.dropout, dict(module.named_modules())
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise DataError(
-                f"dropout: no part of the model has a name that matches {pattern!r}; {list(names)[-1]} is one"
-            )
+            raise DataError(f"dropout: no part of the model matches {pattern!r}; {list(names)[-1]} is one")
     for name, part in names.items():
         share = next((share for pattern, share in patterns.items() if fnmatchcase(name, pattern)), 0.0)
         if share:
@@ -168,9 +158,8 @@ def picture_side(trainable: Trainable) -> int:
 
 
 @cache
-def _dual_module() -> type[nn.Module]:
+def _dual_module() -> type[torch.nn.Module]:
     # Made on first use, because its base class is torch's.
-    torch = import_torch()
 
     class DualModule(torch.nn.Module):  # type: ignore[name-defined,misc]
         def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
@@ -191,9 +180,7 @@ def _dual_module() -> type[nn.Module]:
 
 def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
     """Return the context in which encoders compute: torch's autocast for `bfloat16`, nothing for `float32`."""
-    torch = import_torch()
-    context: AbstractContextManager[Any] = torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16")
-    return context
+    return cast("AbstractContextManager[Any]", torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16"))
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -207,7 +194,7 @@ def unit(vectors: Tensor) -> Tensor:
 # batch, and move its running means once for each piece: the numbers would depend on memory and machines.
 
 
-def settle_norms(module: nn.Module, config: TrainConfig, ranks: int) -> None:
+def settle_norms(module: torch.nn.Module, config: TrainConfig, ranks: int) -> None:
     """Freeze batch normalisation's statistics if the configuration asks for it, or trains low-rank updates alone."""
     live = _moving_norms(module.train())
     frozen = config.batch_norm == "frozen"
@@ -218,21 +205,19 @@ def settle_norms(module: nn.Module, config: TrainConfig, ranks: int) -> None:
     for layer in live.values():
         if (frozen or config.lora is not None) and layer.running_mean is not None:
             keep_still(layer)
-    live = _moving_norms(module)
     cuts = [f"batch.micro = {config.batch.micro}"] if config.batch.micro is not None else []
     cuts += [f"{ranks} ranks"] if ranks > 1 else []
-    if live and cuts:
-        rest = f" and {len(live) - 1} more" if len(live) > 1 else ""
+    if cuts and (live := _moving_norms(module)):
         raise DataError(
-            f"{' and '.join(cuts)}: batch normalisation ({next(iter(live))}{rest}) has statistics of the batch, and "
+            f"{' and '.join(cuts)}: batch normalisation ({join_names([*live], 1)}) has statistics of the batch, and "
             "would see parts of it, which changes the numbers; leave batch.micro out and train on one rank, or set "
             'batch_norm = "frozen" to keep the statistics of the start'
         )
 
 
-def _moving_norms(module: nn.Module) -> dict[str, nn.modules.batchnorm._NormBase]:
+def _moving_norms(module: torch.nn.Module) -> dict[str, torch.nn.modules.batchnorm._NormBase]:
     """Return the layers by name whose output or statistics depend on the batch, in the mode that they are in."""
-    base = import_torch().nn.modules.batchnorm
+    base = torch.nn.modules.batchnorm
     return {
         name: layer
         for name, layer in module.named_modules()
@@ -256,7 +241,7 @@ _READ_LAYERS = {"MultiheadAttention": ("out_proj",), "AttentionPool2d": ("q_proj
 
 def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
     """Add low-rank updates to linear layers, and freeze all else but the contrastive scale."""
-    peft, torch = require("peft", extra="models"), import_torch()
+    peft = require("peft", extra="models")
     names, read = linear_layers(trainable.module, config.targets), _read_weights(trainable.module)
     called = [name for name in names if name not in read]
     if config.dropout and len(called) < len(names):
@@ -283,15 +268,17 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
         trainable.log_scale.requires_grad_(True)
 
 
-def count_updated(module: nn.Module, *, idle: bool = False) -> dict[str, int]:
+def count_updated(module: torch.nn.Module, *, idle: bool = False) -> dict[str, int]:
     """Return how many layers have an update, by name with `*` for numbers; `idle` ones are those without a gradient."""
-    names = (name for name, weight in module.named_parameters() if not idle or weight.grad is None)
-    names = (name.partition(".lora_A.")[0] for name in names if ".lora_A." in name)
-    layers = (re.sub(r"[._]weight\.0$", "", name.replace("parametrizations.", "")) for name in names)
-    return dict(Counter(re.sub(r"\b\d+\b", "*", name) for name in layers))
+    layers = Counter[str]()
+    for name, weight in module.named_parameters():
+        if ".lora_A." in name and (not idle or weight.grad is None):
+            layer = name.partition(".lora_A.")[0].replace("parametrizations.", "")
+            layers[re.sub(r"\b\d+\b", "*", re.sub(r"[._]weight\.0$", "", layer))] += 1
+    return dict(layers)
 
 
-def describe_updated(module: nn.Module) -> str:
+def describe_updated(module: torch.nn.Module) -> str:
     """Describe the layers that have an update; empty if none has."""
     counts = count_updated(module)
     listing = ", ".join(f"{name} ({count})" for name, count in counts.items())
@@ -304,28 +291,25 @@ def save_merged(trainable: Trainable, folder: Path) -> str:
         return trainable.save(folder)
 
 
-def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
+def linear_layers(module: torch.nn.Module, ends: Sequence[str] = ()) -> list[str]:
     """Return the names of the linear layers that can have an update: those that are not frozen."""
     read = _read_weights(module)
-    linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, import_torch().nn.Linear)}
+    linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, torch.nn.Linear)}
     weights = {name: layer.weight for name, layer in linear.items()}
     weights |= {name: getattr(owner, weight) for name, (owner, weight) in read.items()}
     trained = [name for name, weight in weights.items() if weight.requires_grad]
-    for end in ends:
-        if not any(f".{name}".endswith(f".{end}") for name in trained):
-            kinds = ", ".join(sorted({name.rpartition(".")[2] for name in trained})) or "none at all"
-            raise ModelError(
-                f"lora.targets: no linear layer's name ends in {end!r}; the layers' last names are {kinds}"
-            )
-    layers = [name for name in trained if not ends or any(f".{name}".endswith(f".{end}") for end in ends)]
-    if not layers:
+    ending = {end: [name for name in trained if f".{name}".endswith(f".{end}")] for end in ends}
+    if lacks := [end for end, names in ending.items() if not names]:
+        kinds = ", ".join(sorted({name.rpartition(".")[2] for name in trained})) or "none at all"
+        raise ModelError(f"lora.targets: no linear layer's name ends in {lacks[0]!r}; last names are {kinds}")
+    if not trained:
         raise ModelError("lora: the model has no linear layer to update; leave out [lora]")
-    return layers
+    return [name for name in trained if not ends or any(name in names for names in ending.values())]
 
 
-def _read_weights(module: nn.Module) -> dict[str, tuple[nn.Module, str]]:
+def _read_weights(module: torch.nn.Module) -> dict[str, tuple[torch.nn.Module, str]]:
     """Return the layers that are never called, by name: the module that has the weight, and its name there."""
-    read: dict[str, tuple[nn.Module, str]] = {}
+    read: dict[str, tuple[torch.nn.Module, str]] = {}
     for name, part in module.named_modules():
         before = f"{name}." if name else ""
         kinds = {kind.__name__ for kind in type(part).__mro__}
@@ -338,9 +322,8 @@ def _read_weights(module: nn.Module) -> dict[str, tuple[nn.Module, str]]:
 
 
 @cache
-def _update_class() -> type[nn.Module]:
+def _update_class() -> type[torch.nn.Module]:
     # Made on first use, because its base class is torch's.
-    torch = import_torch()
 
     class Update(torch.nn.Module):  # type: ignore[name-defined,misc]
         """Adds scale * B A to a weight, 0 at first."""
@@ -361,12 +344,10 @@ def _update_class() -> type[nn.Module]:
 
 
 @contextmanager
-def merge_updates(module: nn.Module) -> Iterator[None]:
+def merge_updates(module: torch.nn.Module) -> Iterator[None]:
     """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates."""
-    torch = import_torch()
     parametrize = torch.nn.utils.parametrize
-    adapted: list[tuple[Any, str, Any, Any]] = []
-    read: list[tuple[Any, str, Any, Any]] = []
+    adapted, read = list[tuple[Any, str, Any, Any]](), list[tuple[Any, str, Any, Any]]()
     for name, layer in list(module.named_modules()):
         if hasattr(layer, "get_delta_weight"):  # peft's
             parent, _, leaf = name.rpartition(".")

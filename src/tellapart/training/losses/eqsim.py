@@ -49,8 +49,7 @@ def _check_released(released: bool, info: ValidationInfo) -> bool:
     variant, normalise, k = (info.data.get(name) for name in ("variant", "normalise", "k"))
     if released and (variant, normalise) != ("eqsim", "batch"):
         raise ValueError(
-            f"the released form has one variant and one normalisation, and these are {variant!r} and {normalise!r}; "
-            "leave both at their defaults"
+            f"the released form has one variant and normalisation; leave out {variant!r} and {normalise!r}"
         )
     if released and k is not None and k % 2:
         raise ValueError(f"the released form draws k half as images, half as texts, and k is {k}; make it even")

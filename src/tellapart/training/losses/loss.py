@@ -9,17 +9,14 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from tellapart.catalog import load
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, UnknownNameError, nearest
-from tellapart.training.losses.batch import LossParts
-
-if TYPE_CHECKING:
-    from tellapart.training.losses.batch import Batch, Matches
+from tellapart.training.losses.batch import Batch, LossParts, Matches
 
 Function = TypeVar("Function", bound=Callable[..., LossParts])
 
@@ -183,23 +180,20 @@ def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTer
     for added, values in also.items():
         options = dict(values)
         term = read_term(added, options, f"{where}: also", options.pop("factor", 1.0), options.pop("reading", None))
-        _check_term(terms[0], term, f"{where}: also.{added}")
+        place, loss, factor, reading = f"{where}: also.{added}", term.loss, term.factor, term.reading
+        matching = isinstance(terms[0].loss, FusionLoss)
+        if not isinstance(factor, int | float) or isinstance(factor, bool) or not 0 <= factor < float("inf"):
+            raise DataError(f"{place}: factor is {factor!r}; give a number that is not below 0")
+        if isinstance(loss, FusionLoss) and not matching:
+            raise DataError(f"{place}: matches pairs, and {name!r} is contrastive; let [loss] name {added!r}")
+        if added == name and reading is None:
+            raise DataError(f"{place}: [loss] is that loss already")
+        if reading is not None and not (isinstance(reading, str) and isinstance(loss, FusionLoss)):
+            raise DataError(f"{place}: reading is {reading!r}; it names a matching head, of a loss that matches")
+        if matching and isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate"):
+            raise DataError(f"{place}: needs false captions or counterparts, which no fusion encoder's step draws")
         terms.append(term)
     return tuple(terms)
-
-
-def _check_term(first: LossTerm, term: LossTerm, place: str) -> None:
-    matching, loss, reading = isinstance(first.loss, FusionLoss), term.loss, term.reading
-    if not isinstance(term.factor, int | float) or isinstance(term.factor, bool) or not 0 <= term.factor < float("inf"):
-        raise DataError(f"{place}: factor is {term.factor!r}; give a number that is not below 0")
-    if isinstance(loss, FusionLoss) and not matching:
-        raise DataError(f"{place}: matches pairs, and {first.name!r} is contrastive; let [loss] name {term.name!r}")
-    if term.name == first.name and reading is None:
-        raise DataError(f"{place}: [loss] is that loss already")
-    if reading is not None and not (isinstance(reading, str) and isinstance(loss, FusionLoss)):
-        raise DataError(f"{place}: reading is {reading!r}; it names a matching head, of a loss that matches")
-    if matching and isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate"):
-        raise DataError(f"{place}: needs false captions or counterparts, which no fusion encoder's step draws")
 
 
 def sum_terms(terms: Sequence[LossTerm], parts: Sequence[LossParts]) -> LossParts:

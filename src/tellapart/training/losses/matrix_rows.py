@@ -14,15 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, wide
-
-if TYPE_CHECKING:
-    from torch.autograd import Function
-
 
 #: Constants of SplitMix64, less 2^64 if above 2^63: int64 wraps as the source's uint64 does.
 _ROW, _COLUMN, _STEP = 0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64), 0x165667B19E3779F9
@@ -72,9 +67,7 @@ def count_rows(rows: Tensor) -> int:
     """Return how many rows this rank holds; if another holds a different number, all ranks raise, so none waits."""
     counts = gather(torch.tensor([len(rows)], device=rows.device)).tolist()
     if len(set(counts)) > 1:
-        raise ModelError(
-            f"ranks hold {counts} pairs; a loss over ranks needs equal numbers: drop or pad the last batch"
-        )
+        raise ModelError(f"ranks hold {counts} pairs; a loss needs equal numbers: drop or pad the last batch")
     return len(rows)
 
 
@@ -85,7 +78,7 @@ def gather(rows: Tensor) -> Tensor:
 
 
 @cache
-def _gather_function() -> type[Function]:
+def _gather_function() -> type[torch.autograd.Function]:
     """Return torch's function for `gather`, made on first use, because its base class is torch's."""
     import torch.distributed as dist
 

@@ -152,8 +152,7 @@ def coarse_to_fine(
     """
     if near < 1 or not 1 <= hard <= negatives:
         raise DataError(
-            f"{hard} hard of {negatives} negatives, from {near} nearest images: give nearest >= 1 and "
-            "1 <= hard <= negatives"
+            f"nearest = {near}, negatives = {negatives}, hard = {hard}; give nearest >= 1, 1 <= hard <= negatives"
         )
     pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
     # All others if there are not so many.
