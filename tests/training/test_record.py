@@ -22,9 +22,8 @@ from tellapart.records.samples import read_samples
 from tellapart.report.charts import LineChart, svg
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.data.duplicates import Leak
-from tellapart.training.record import TrainRecord, read_record, write_record
+from tellapart.training.record import Sweep, TrainRecord, read_record, write_record
 from tellapart.training.report.page import log_charts, model_card, sweep_chart, write_training_report
-from tellapart.training.sweep import Sweep
 from tellapart.training.training_run import FinishedRun, run_training
 
 SVG = "{http://www.w3.org/2000/svg}"

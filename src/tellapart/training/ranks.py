@@ -117,7 +117,7 @@ def open_accelerator(device: str) -> Accelerator:
         accelerator = accelerate.Accelerator(cpu=device == "cpu", mixed_precision="no")
     except ValueError as error:
         raise RunError(
-            f"accelerate keeps to this process's first device ({error}); train in a separate process"
+            f"accelerate keeps to the device and precision that it has ({error}); train in another process"
         ) from error
     if accelerator.device.type != device:
         raise RunError(f"device {device!r} is not available; this process keeps to {accelerator.device.type!r}")

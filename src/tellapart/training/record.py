@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -18,13 +19,22 @@ from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
 from tellapart.training.data.duplicates import Duplicates, Leak
-from tellapart.training.sweep import Sweep
 
 #: Its file in the run's folder.
 RECORD = "record.json"
 
 #: p after correction below which a metric counts as better or worse.
 _ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A curve over alphas: each one's mean headline metric on each benchmark; 0 is the start, 1 the trained model."""
+
+    benchmarks: tuple[str, ...]
+    curve: dict[float, tuple[float, ...]]
+    best: float
+    model: str
 
 
 class _Record(BaseModel):

@@ -148,7 +148,7 @@ def read_checkpoint(checkpoint: Path, module: torch.nn.Module, optimiser: torch.
     sums = checkpoint / _SUMS
     lines = read_whole(sums).decode("utf-8", "replace").splitlines() if sums.is_file() else []
     if changed := [name for name in _FILES if f"{_digest(checkpoint / name)}  {name}" not in lines]:
-        raise RunError(f"{checkpoint}: {join_names(changed)} damaged or changed; delete {checkpoint}, and go on")
+        raise RunError(f"{checkpoint}: {join_names(changed)} are not those of {_SUMS}; delete {checkpoint}, and go on")
     values = read_object(checkpoint / "state.json")
     if odd := sorted(values.keys() ^ asdict(TrainingState()).keys()):
         raise RunError(f"{checkpoint}: state.json is of another version ({join_names(odd)}); train to a new folder")

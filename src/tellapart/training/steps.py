@@ -118,7 +118,7 @@ class DualStep(TrainingStep[DrawnRows]):
         if loss.units:
             self._expect_rows([row.units for row in rows.rows], "no units; give units in its file, or leave it out")
         if loss.local and self.config.batch.micro is not None:
-            raise DataError(f"batch.micro: {self._name!r} reads patches and words, which cannot be encoded in pieces")
+            raise DataError(f"batch.micro: loss {self._name!r} reads patches and words, which go in no pieces")
         # The loss's published numbers fill in the keys that the configuration leaves out.
         self._captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
         complete = all(rows.counterparts)

@@ -23,8 +23,7 @@ from tellapart.training.record import RECORD, TrainRecord, read_record
 from tellapart.training.report.page import PAGE, write_progress, write_training_report
 from tellapart.training.run_files import OWNER, RunFiles
 from tellapart.training.seeds import SeedRow, between, over_seeds, read_seeds, train_seeds
-from tellapart.training.test_time_matching import train_matched
-from tellapart.training.training_run import FinishedRun, run_training
+from tellapart.training.training_run import FinishedRun, run_training, train_matched
 
 
 def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:

@@ -6,46 +6,61 @@ writes.
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import shutil
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
-from tellapart.data.pairset import PairSet
+from tellapart.data.folder import LISTINGS, read_pair_set, write_pair_set
+from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import NotedProgress, Progress
+from tellapart.data.rows import read_object
+from tellapart.data.scores import join_names
 from tellapart.diagnosis.why import explain
-from tellapart.errors import DataError, RunError, TellapartWarning
+from tellapart.errors import DataError, MetricError, ModelError, RunError, TellapartWarning
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
+from tellapart.evaluation.verified import read_result
+from tellapart.metrics.matching import best_assignments
+from tellapart.metrics.registry import METRICS
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
-from tellapart.training.config import DataConfig, TrainConfig
+from tellapart.stats.pareto import pareto_best
+from tellapart.tasks.registry import headline
+from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
 from tellapart.training.data.duplicates import PictureHashes, count_duplicates, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
-from tellapart.training.data.validation import left_over, metric_of
+from tellapart.training.data.validation import left_over, metric_of, rescore
 from tellapart.training.encoders import trainable as changes
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
 from tellapart.training.encoders.trainable import Trainable, describe_updated, save_merged
-from tellapart.training.lazy_torch import torch
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.loop import Training, fit_steps, train
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.record import DataRecord, MatchedRound, TrainRecord, write_record
+from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
 from tellapart.training.report.page import model_card
 from tellapart.training.run_files import (
     RunFiles,
@@ -59,7 +74,6 @@ from tellapart.training.run_files import (
     weights_of,
 )
 from tellapart.training.steps import DualStep, FusionStep
-from tellapart.training.sweep import run_sweep
 
 #: A recipe among the sources is built first, into `sets/NAME` of the working folder, and stays there for the next run.
 RECIPE = "recipe:"
@@ -365,6 +379,80 @@ def _measure_both(
     return measured | {"sweep": sweep}
 
 
+def run_sweep(
+    ends: tuple[Weights, Weights],
+    alphas: Sequence[float],
+    save: Callable[[Weights, Path], str],
+    settings: Settings,
+    out: Path,
+    store: EmbeddingStore,
+    *,
+    progress: Callable[[str], Progress] | None = None,
+) -> Sweep:
+    """Measure the weights at each alpha between the start and the trained ones; keep the model of the best one.
+
+    Source: WiSE-FT (Wortsman et al. 2022), equation 1: such weights often lose little elsewhere.
+    """
+    curve: dict[float, tuple[float, ...]] = {}
+    names: dict[float, str] = {}
+    for alpha in sorted({*alphas}):
+        folder = out / f"alpha-{alpha:.2f}"
+        shutil.rmtree(folder / "model", ignore_errors=True)  # of a sweep that was killed
+        names[alpha] = save(interpolate(*ends, alpha), folder / "model")
+        used, kept = replace(settings, models=(names[alpha],)), store if alpha in (0, 1) else EmbeddingStore(None)
+        run(used, folder / "report", store=kept, command="tellapart train", progress=progress)
+        results = read_result(folder / "report").benchmarks
+        headlines = [[result.metrics[name].value for name in headline(result.metrics)] for result in results.values()]
+        curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
+    best = best_alpha(curve)
+    for alpha in curve.keys() - {best}:
+        shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
+    sweep = Sweep(tuple(results), curve, best, names[best])
+    write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
+    return sweep
+
+
+def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha: float) -> dict[str, Tensor]:
+    """Return `(1 - alpha) * before + alpha * after`, tensor by tensor, in new memory.
+
+    Computed in float64 and rounded once to the tensors' type, on the device of `before`; 0 and 1 give the ends to
+    the bit. Tensors of integers or truth values (counters, positions) are not points on a line: they are copied
+    from the nearer end, at 1/2 from `after`.
+    """
+    if not 0 <= alpha <= 1:
+        raise ModelError(f"interpolate: alpha must lie between 0 (before) and 1 (after); got {alpha}")
+    kinds = [{name: (tuple(tensor.shape), tensor.dtype) for name, tensor in side.items()} for side in (before, after)]
+    if odd := sorted(name for name in before.keys() | after.keys() if kinds[0].get(name) != kinds[1].get(name)):
+        first, second = (side.get(odd[0], "none") for side in kinds)
+        raise ModelError(
+            f"interpolate: {len(odd)} tensors differ, {join_names(odd)}: {odd[0]!r} is {first} before and {second} "
+            "after; both ends must be one architecture (merge LoRA's matrices into the weights first)"
+        )
+
+    def mix(start: Tensor, end: Tensor) -> Tensor:
+        # At an end no arithmetic: nought times infinity is not a number.
+        if alpha in (0, 1) or not start.is_floating_point():
+            return (start if alpha < 0.5 else end.to(start.device)).detach().clone()
+        start64, end64 = start.detach().to(torch.float64), end.detach().to(start.device, torch.float64)
+        return ((1 - alpha) * start64 + alpha * end64).to(start.dtype)
+
+    return {name: mix(start, after[name]) for name, start in before.items()}
+
+
+def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
+    """Return the Pareto-best alpha of a sweep: of the front, the greatest mean over objectives.
+
+    Of equally good ones the smallest is taken: it is nearest to the weights before, and forgets least. An alpha with a
+    NaN among its scores was not measured and is left out.
+    """
+    if not curve or any(math.isnan(alpha) for alpha in curve):
+        raise MetricError(f"best_alpha: a score for each of one or more alphas is needed; got {list(curve)}")
+    alphas, sizes = sorted(curve), sorted({len(scores) for scores in curve.values()})
+    if len(sizes) > 1:
+        raise MetricError(f"best_alpha: every alpha needs a score for each objective; got {sizes[0]} and {sizes[-1]}")
+    return alphas[pareto_best([curve[alpha] for alpha in alphas])]
+
+
 def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:
     """Return the settings by which models are measured on the reported benchmarks."""
     device = {"device": config.device, "reading": config.reading, "image_size": config.image_size}
@@ -403,3 +491,73 @@ def _write_record(
     write_text_file(files.model / "README.md", model_card(record))
     write_record(files.folder, record)
     return record
+
+
+def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = False, **settings: Any) -> FinishedRun:
+    """Train in rounds, each from the weights and on the matches of the round before; the last is the run of `out`.
+
+    No label is trained on; the outcome is transductive, and marked as such. The match of an item is the assignment of
+    texts to images with the largest sum of scores, and a round takes those that lead the second best by a threshold,
+    which falls from round to round; weights go on, and the optimiser begins anew. Other than there, a tie is no match.
+
+    Source: Zhu, Zhang and Tang, "Test-Time Matching" (arXiv 2510.07632).
+    """
+    assert config.test_time_matching is not None  # noqa: S101  (for the type checker)
+    files, ranks, done = RunFiles(out), RankGroup(open_accelerator(config.device)), list[MatchedRound]()
+    if not resume and ranks.first(lambda: out.exists() and (not out.is_dir() or any(out.iterdir()))):
+        raise RunError(f"{out} holds something already; add resume=True to go on with it, or name a new out=")
+    items, start = files.rounds.absolute() / "items", resolve_name(config.model, home)
+    ranks.first(lambda: None if items.exists() else _write_items(config, home, items))
+    name, settings = start, settings | {"resume": resume, "allow_leak": True}
+    for number, threshold in enumerate(thresholds := config.test_time_matching.thresholds(), 1):
+        folder, last = items.with_name(str(number)), number == len(thresholds)
+        done.append(ranks.first(partial(_match_items, config, name, items, folder, threshold)))
+        data = config.data.model_copy(update={"train": [f"folder:{folder / 'pairs'}"], "images": str(items)})
+        values = {"model": name, "data": data} | ({} if last else {"report": ReportConfig()})
+        rounds, to = Rounds(config, start, config.data.train[0], tuple(done)), out if last else folder / "run"
+        finished = run_training(config.model_copy(update=values), home, to, rounds=rounds, **settings)
+        name = ranks.first(partial(str, finished.name))
+    ranks.leave()
+    return finished
+
+
+def _write_items(config: TrainConfig, home: Path, folder: Path) -> None:
+    """Copy the items' pictures and captions, as every round reads them."""
+    pairs = load_pairs(resolve_name(config.data.train[0], home), data_locations(config.data, home))
+    if not METRICS["match_score"].defined_for(pairs.shape):
+        raise DataError(
+            f"test_time_matching: {pairs.name} has items of {describe(pairs.shape)}, and a match is of as many images "
+            "as texts, two to six; name such a set in data.train"
+        )
+    images = dict.fromkeys(image for item in pairs.items for image in item.images)
+    copies = {image: f"images/{number}{Path(image).suffix}" for number, image in enumerate(images)}
+    items = [
+        item.model_copy(update={"images": tuple(map(copies.get, item.images)), "provenance": {}})
+        for item in pairs.items
+    ]
+    write_pair_set(folder, items, {copy: pairs.read_bytes(image) for image, copy in copies.items()}, {})
+
+
+def _match_items(config: TrainConfig, name: str, items: Path, folder: Path, threshold: float) -> MatchedRound:
+    """Write the matches that lead by a threshold as a pair set, if they are not there."""
+    if (record := folder / "matched.json").is_file():
+        return MatchedRound.model_validate(read_object(record))
+    options = ModelOptions(device=config.device, reading=config.reading, image_size=config.image_size)
+    model, pairs = find_model(name, options), read_pair_set(items)
+    scores = rescore(model, pairs)
+    matches, leads = best_assignments(METRICS["match_score"].scaled(scores.values, scores.kind))
+    sure = np.flatnonzero((leads >= threshold) & (leads > 0))
+    if not len(sure):
+        raise DataError(
+            f"test_time_matching.threshold: no match of round {folder.name} leads by {threshold:g}, and the largest "
+            f"lead of {len(pairs)} items is {leads.max():g}; lower it"
+        )
+    matched_items = ((pairs.items[k], [pairs.items[k].texts[text] for text in matches[k]]) for k in sure)
+    rows = (json.dumps(item.model_dump(exclude={"true"}) | {"texts": texts}) + "\n" for item, texts in matched_items)
+    write_text_file(folder / "pairs" / LISTINGS[0], "".join(rows))
+    right = int((matches[sure] == np.arange(matches.shape[1])).all(axis=1).sum())
+    round_record = MatchedRound(
+        start=model.fingerprint, threshold=threshold, items=len(pairs), matched=len(sure), right=right
+    )
+    write_text_file(record, round_record.model_dump_json() + "\n")
+    return round_record

@@ -232,7 +232,7 @@ def new_model_facts(folder: Path) -> str:
     if not folder.is_dir():
         raise ModelError(f"{NEW}{folder} is not there{suggest_beside(folder)}")
     if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
-        raise ModelError(f"{NEW}{folder}: expected {_OPEN_CLIP}, or config.json and a processor's files, in it")
+        raise ModelError(f"{NEW}{folder}: the folder lacks {_OPEN_CLIP}, or config.json and a processor's files")
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in _SUFFIXES):
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())

@@ -27,9 +27,8 @@ from tellapart.report.show import write_run_report
 from tellapart.report.templates import make_environment
 from tellapart.report.why import reason_rows
 from tellapart.training.losses.loss import FusionLoss, find_loss
-from tellapart.training.record import RECORD, TrainRecord
+from tellapart.training.record import RECORD, Sweep, TrainRecord
 from tellapart.training.run_files import ENDS, NOT_TERMS, RunFiles
-from tellapart.training.sweep import Sweep
 
 
 def model_card(record: TrainRecord) -> str:
