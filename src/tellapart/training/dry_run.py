@@ -37,6 +37,7 @@ from tellapart.records.machine import device_peak, forget_device_peak, resident_
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import find_task
+from tellapart.training import training_run
 from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
 from tellapart.training.data.duplicates import Duplicates, count_duplicates, find_leaks, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
@@ -47,19 +48,6 @@ from tellapart.training.encoders.trainable import Trainable, describe_updated
 from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms, open_trackers
-from tellapart.training.training_run import (
-    RECIPE,
-    choose_validation,
-    data_locations,
-    prepare_start,
-    read_sources,
-    recipe_path,
-    report_settings,
-    rows_of_step,
-    save_model,
-    set_of,
-    step_of,
-)
 
 #: Missing pictures that are listed on the terminal; JSON has all.
 _LISTED = 10
@@ -255,7 +243,7 @@ class DryRun:
         )
         blocks = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")]
         yield "  " + "".join(blocks[min(7, int(8 * rate))] for rate in schedule.rates)
-        marked = {(step - 1) * width // steps for step in range(every, steps, every)} | {width - 1}
+        marked = {(step - 1) * width // steps for step in (*range(every, steps, every), steps)} | {width - 1}
         yield "  " + "".join("^" if column in marked else " " for column in range(width))
         many = schedule.measurements > 1
         times = f"every {every:,} steps, {schedule.measurements:,} times (^)" if many else "at the end (^)"
@@ -454,12 +442,12 @@ class _Rehearsal:
         rows, validation, metric, compared = None, None, None, 0
         begun = time.perf_counter()
         for source in config.data.train:
-            recipe = recipe_path(source, self.home) if source.startswith(RECIPE) else None
+            recipe = training_run.recipe_path(source, self.home) if source.startswith(training_run.RECIPE) else None
             with problems.collect():
-                if recipe is not None and not set_of(recipe).is_dir():
+                if recipe is not None and not training_run.set_of(recipe).is_dir():
                     problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
         with problems.collect():
-            rows = read_sources(config.data, self.home, refused)
+            rows = training_run.read_sources(config.data, self.home, refused)
         self.parts["reading"] = time.perf_counter() - begun
         decoded, bad, begun = 0, [str(error) for error in refused], time.perf_counter()
         if rows is not None:
@@ -472,7 +460,7 @@ class _Rehearsal:
             self.plan.data = DataPlan(0, 0, 0, 0, tuple(bad))
             return None, None
         with problems.collect():
-            rows, validation = choose_validation(config, self.home, rows)
+            rows, validation = training_run.choose_validation(config, self.home, rows)
             metric = None if validation is None else metric_of(config.validation.metric, validation.shape)
         warn_of_flips(config.data.augment, rows)
         numbers, begun = range(min(len(rows), _HASHED)), time.perf_counter()
@@ -488,7 +476,7 @@ class _Rehearsal:
 
     def _compare_images(self, rows: TrainingRows, pace: float) -> int:
         """Look for leaks among as many training images as time allows; return how many were compared."""
-        config, place, names = self.config, data_locations(self.config.data, self.home), []
+        config, place, names = self.config, training_run.data_locations(self.config.data, self.home), []
         validation = config.data.validation and resolve_name(config.data.validation, self.home)
         for name in filter(None, dict.fromkeys([*config.report.benchmarks, validation])):
             with self.problems.collect():
@@ -523,9 +511,9 @@ class _Rehearsal:
             trainable, _ = open_start(name, config)
             if trainable is None:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
-            prepare_start(config, trainable, ranks.of, problems.collect)
+            training_run.prepare_start(config, trainable, ranks.of, problems.collect)
             self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
-            trained, step = rows_of_step(config, rows), step_of(config)
+            trained, step = training_run.rows_of_step(config, rows), training_run.step_of(config)
             training = Training(config, trainable, trained, step, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
                 self.config = config = config.with_steps(steps := fit_steps(training))
@@ -614,7 +602,7 @@ class _Rehearsal:
                 items_right(metric, rescore(model.model(), pairs.select(range(count))))
 
             self.parts["validation"] = schedule.measurements * fit_seconds(measure_some, len(pairs))
-        saved, reported = save_model(training.trainable, self.files), 0.0
+        saved, reported = training_run.save_model(training.trainable, self.files), 0.0
         for benchmark in config.report.benchmarks:
             with problems.collect():
                 self.parts[benchmark] = self._try_benchmark(benchmark, (saved, name))
@@ -631,8 +619,8 @@ class _Rehearsal:
 
     def _try_benchmark(self, name: str, models: tuple[str, str]) -> float:
         """Measure a few items with both models, and return the seconds that all items would take."""
-        place, folder = data_locations(self.config.data, self.home), self.files.folder.parent / "tried"
-        settings = replace(report_settings(self.config, models, place), benchmarks=(name,))
+        place, folder = training_run.data_locations(self.config.data, self.home), self.files.folder.parent / "tried"
+        settings = replace(training_run.report_settings(self.config, models, place), benchmarks=(name,))
         benchmark, sizes = find_benchmark(name, place), [0.0]
         items = find_task(benchmark.task, name).size(benchmark.records())
 

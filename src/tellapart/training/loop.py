@@ -22,8 +22,10 @@ from typing import Any
 from tellapart.data.atomic import sync_folder
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
+from tellapart.data.scores import join_names
 from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.stats.intervals import share_in_clusters
+from tellapart.training import run_files
 from tellapart.training.config import OptimiserConfig, TrainConfig
 from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.pictures import ImageLoader, find_augmentation
@@ -32,33 +34,14 @@ from tellapart.training.data.validation import better_beyond_doubt, items_right,
 from tellapart.training.encoders.trainable import Inputs, Trainable, count_updated, picture_side
 from tellapart.training.lazy_torch import torch
 from tellapart.training.ranks import RankGroup
-from tellapart.training.run_files import (
-    IDLE_STEPS,
-    RunFiles,
-    TrainingState,
-    copy_weights,
-    delete_older,
-    describe_idle,
-    find_idle_terms,
-    latest_checkpoint,
-    read_checkpoint,
-    read_weights,
-    weights_of,
-    write_checkpoint,
-    write_folder,
-)
+from tellapart.training.run_files import RunFiles, TrainingState
 from tellapart.training.steps import Drawn, TrainingStep
 
 
 def measure_moves(
     steps: TrainingStep[Drawn], plain: TrainingStep[Drawn], drawn: Drawn, images: Sequence[Inputs]
 ) -> dict[str, float]:
-    """Return how far a step differs from a plain one on the same rows: `moved_loss` and `moved_gradient`, both
-    relative.
-
-    The gradient's is the length of the difference over the plain one's. No gradient is left behind, and buffers (the
-    running means of batch normalisation) are as they were.
-    """
+    """Return how far loss and gradient differ from a plain step's on the same rows, relative; nothing else changes."""
     found = []
     buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
     for step in (plain, steps):
@@ -82,9 +65,6 @@ def measure_moves(
 _READERS = 2
 
 _NOTHING_LOST = "Nothing was written after the last checkpoint"
-
-#: Rows of a batch that an error names.
-_NAMED = 8
 
 #: Steps by which a run of so many minutes is planned; the first has its preparations in its time.
 _TIMED = 5
@@ -155,7 +135,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
         loader.close()
     with ranks.together():
         if ranks.leads:
-            read_weights(training.files.best, trainable.module, state.best_sha256)
+            run_files.read_weights(training.files.best, trainable.module, state.best_sha256)
             trainable.module.eval()
     return state
 
@@ -214,8 +194,7 @@ def _accumulate_parts(
 
 def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
     """Name the first few of some rows by number and image, for messages."""
-    row_names = ", ".join(f"{number} ({rows.rows[number].image.name})" for number in numbers[:_NAMED])
-    return f"rows {row_names}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
+    return f"rows {join_names([f'{number} ({rows.rows[number].image.name})' for number in numbers], limit=8)}"
 
 
 def time_steps(
@@ -247,10 +226,10 @@ def fit_steps(training: Training) -> int:
     config, module, interval = training.config, training.trainable.module, training.config.validation.every
     if training.ranks.of > 1:
         raise DataError("optimiser.minutes is measured in one process; give steps or epochs to several")
-    before, files = weights_of(module), RunFiles(training.files.folder / "tried")
+    before, files = run_files.weights_of(module), RunFiles(training.files.folder / "tried")
     shutil.rmtree(files.folder, ignore_errors=True)  # of a process that was killed here
     taken, measuring = time_steps(replace(training, files=files), _TIMED, every=_TIMED)
-    copy_weights(before, module)
+    run_files.copy_weights(before, module)
     shutil.rmtree(files.folder)
     pace, seconds = sum(taken) / len(taken), 60 * (config.optimiser.minutes or 0)
     if interval:
@@ -302,7 +281,7 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
 def _begin_state(training: Training, optimiser: torch.optim.Optimizer) -> TrainingState:
     """Load the last checkpoint, if there is one; all ranks must see the same one."""
     ranks, files = training.ranks, training.files
-    checkpoint = latest_checkpoint(files.checkpoints)
+    checkpoint = run_files.latest_checkpoint(files.checkpoints)
     name = checkpoint and checkpoint.name
     first = ranks.first(lambda: name)
     with ranks.together():
@@ -310,12 +289,12 @@ def _begin_state(training: Training, optimiser: torch.optim.Optimizer) -> Traini
             raise RunError(f"{files.checkpoints}: {name} is last here, and {first} for rank 0; all must see one folder")
         state = TrainingState(run=(run := files.fingerprint()))
         if checkpoint is not None:
-            state = read_checkpoint(checkpoint, training.trainable.module, optimiser)
+            state = run_files.read_checkpoint(checkpoint, training.trainable.module, optimiser)
         if state.run != run:
             raise RunError(f"{checkpoint}: is of another run than {files.folder}; delete it and go on")
         if ranks.leads:
             files.cut_log(state.step)
-            delete_older(files.checkpoints, training.config.validation.keep)
+            run_files.delete_older(files.checkpoints, training.config.validation.keep)
     return state
 
 
@@ -345,8 +324,8 @@ def _finish_step(
     files, settings = training.files, training.config.validation
     interval = settings.interval(total)
     files.log(state.step, numbers)
-    if state.step == IDLE_STEPS and (idle := find_idle_terms(files.log_path)):
-        warnings.warn(describe_idle(idle, training.config.loss_terms()), TellapartWarning, stacklevel=2)
+    if state.step == run_files.IDLE_STEPS and (idle := run_files.find_idle_terms(files.log_path)):
+        warnings.warn(run_files.describe_idle(idle, training.config.loss_terms()), TellapartWarning, stacklevel=2)
     if state.step % interval == 0 or state.step == total:
         # One comparison fewer than measurements: the first has no earlier one to compare with.
         _validate_weights(training, state, max(1, math.ceil(total / interval) - 1))
@@ -354,7 +333,7 @@ def _finish_step(
         with files.log_path.open("rb") as log:
             os.fsync(log.fileno())
         sync_folder(files.folder)
-        write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
+        run_files.write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
         if training.show is not None:
             training.show(state.step, total)
 
@@ -384,4 +363,5 @@ def _validate_weights(training: Training, state: TrainingState, looks: int) -> N
         if state.best is None or value > state.best:
             state.best, state.best_step = value, state.step
     if state.best_step == state.step:
-        state.best_sha256 = write_folder(best.parent, {best.name: weights_of(trainable.module)})[best.name]
+        sums = run_files.write_folder(best.parent, {best.name: run_files.weights_of(trainable.module)})
+        state.best_sha256 = sums[best.name]

@@ -33,8 +33,7 @@ from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, Matches
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import DualLoss, FusionLoss, LossTerm, sum_terms
-from tellapart.training.losses.matching import NegativePairs, counterparts, hard_negatives
-from tellapart.training.losses.matrix_rows import gather, rank_and_count
+from tellapart.training.losses.matrix_rows import NegativePairs, counterparts, gather, hard_negatives, rank_and_count
 
 #: The rows that one family draws for a step.
 Drawn = TypeVar("Drawn")

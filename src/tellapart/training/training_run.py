@@ -48,6 +48,7 @@ from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
 from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
+from tellapart.training import run_files
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
 from tellapart.training.data.duplicates import PictureHashes, count_duplicates, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
@@ -62,17 +63,7 @@ from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
 from tellapart.training.report.page import model_card
-from tellapart.training.run_files import (
-    RunFiles,
-    TrainingState,
-    Weights,
-    copy_weights,
-    describe_idle,
-    find_idle_terms,
-    open_trackers,
-    replace_folder,
-    weights_of,
-)
+from tellapart.training.run_files import RunFiles, TrainingState, Weights
 from tellapart.training.steps import DualStep, FusionStep
 
 #: A recipe among the sources is built first, into `sets/NAME` of the working folder, and stays there for the next run.
@@ -260,9 +251,9 @@ def run_training(
         with ranks.together():
             prepare_start(config, trainable, ranks.of)
     with ranks.together():
-        before = weights_of(trainable.module) if ranks.leads and config.report.alphas else {}
+        before = run_files.weights_of(trainable.module) if ranks.leads and config.report.alphas else {}
     duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
-    with open_trackers(config.log, files.folder, config.name) as trackers:
+    with run_files.open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
         training = Training(
             config, trainable, rows_of_step(config, rows), step_of(config), files, validation, ranks, duplicates,
@@ -367,15 +358,15 @@ def _measure_both(
         measured["why"] = why.model_copy(update={"rows": rows})
     if not config.report.alphas:
         return measured
-    after = weights_of(trainable.module)
+    after = run_files.weights_of(trainable.module)
 
     def save(weights: Weights, folder: Path) -> str:
-        copy_weights(weights, trainable.module)
+        run_files.copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
     ends = (changes.with_directions(before, after), after)
     sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
-    copy_weights(after, trainable.module)
+    run_files.copy_weights(after, trainable.module)
     return measured | {"sweep": sweep}
 
 
@@ -461,7 +452,7 @@ def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locatio
 
 def save_model(trainable: Trainable, files: RunFiles, transductive: str = "") -> str:
     """Write the trained model atomically, with the mark of the items that it was fitted to; return its name."""
-    with replace_folder(files.model) as draft:
+    with run_files.replace_folder(files.model) as draft:
         name = save_merged(trainable, draft)
         if transductive:
             write_mark(draft, transductive)
@@ -473,7 +464,7 @@ def _write_record(
 ) -> TrainRecord:
     """Write the model card, then the record. The record comes last: a folder that has one is complete."""
     config, files = training.config, training.files
-    idle = find_idle_terms(files.log_path)
+    idle = run_files.find_idle_terms(files.log_path)
     record = TrainRecord(
         **entries,
         model=model,
@@ -485,7 +476,7 @@ def _write_record(
         best=state.best,
         history=tuple(state.history),
         updated=describe_updated(training.trainable.module),
-        idle=describe_idle(idle, config.loss_terms()) if idle else "",
+        idle=run_files.describe_idle(idle, config.loss_terms()) if idle else "",
         transductive=read_mark(str(files.model)),
     )
     write_text_file(files.model / "README.md", model_card(record))

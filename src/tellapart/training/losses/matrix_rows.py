@@ -226,3 +226,40 @@ def by_rows(rows: MatrixRows, function: Callable[[MatrixRows], Tensor]) -> Tenso
         if not torch.is_grad_enabled():
             return torch.cat([function(part) for part in parts])
         return torch.cat([checkpoint(function, part, use_reentrant=False, preserve_rng_state=False) for part in parts])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NegativePairs:
+    """The pairs of all ranks, int64 `(b, m)`, by whose texts and images each pair is crossed; -1 for none."""
+
+    texts: Tensor
+    images: Tensor
+
+
+def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardest: bool = False) -> NegativePairs:
+    """Draw hard negatives from the pairs of all ranks, by the softmax of their contrastive logits.
+
+    The draws depend on `batch.step` and on the pair's number over all ranks, not on how many ranks there are.
+
+    Source: ALBEF (Li et al. 2021), section 3.2; EqSim's released `hard_itm` for `shared`.
+    """
+    pairs = gather_pairs(batch)
+
+    def choose(rows: MatrixRows) -> Tensor:
+        sides = rows.logits(with_true=False)
+        if shared:
+            sides = (torch.maximum(*sides).masked_fill(~rows.negative, float("-inf")),) * 2
+        chosen = [
+            best(logits, count) if hardest else draw(logits, count, 2 * batch.step + side * (not shared), rows.index)
+            for side, logits in enumerate(sides)
+        ]
+        return torch.stack(chosen, dim=1)
+
+    with torch.no_grad():
+        texts, images = by_rows(pairs, choose).unbind(1)
+    return NegativePairs(texts=texts, images=images)
+
+
+def counterparts(true: Tensor, negatives: Tensor) -> Tensor:
+    """Return the true logits of the negative pairs, `(b, m)`, with gradients to the ranks that they come from."""
+    return gather(true)[negatives.clamp(min=0)]
