@@ -428,13 +428,9 @@ class _Rehearsal:
             problems.add(f"{out}: {place} cannot be written; train to another folder with out=")
         if report.alphas and not report.benchmarks:
             problems.add("report.alphas: no weights are interpolated without report.benchmarks; name some")
-        with problems.collect(), open_trackers(LogConfig(wandb=self.config.log.wandb), self.files.folder, ""):
-            pass
-        with (
-            problems.collect(),
-            open_trackers(LogConfig(tensorboard=self.config.log.tensorboard), self.files.folder, ""),
-        ):
-            pass
+        for tracker, value in self.config.log:
+            with problems.collect(), open_trackers(LogConfig(**{tracker: value}), self.files.folder, ""):
+                pass
 
     def _read_data(self) -> tuple[TrainingRows | None, PairSet | None]:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""

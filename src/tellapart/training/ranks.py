@@ -51,17 +51,17 @@ class RankGroup:
         if self.of == 1:
             yield
             return
-        own: Exception | None = None
+        raised: Exception | None = None
         try:
             yield
         except Exception as error:
-            own = error
-        for number, failure in enumerate(self._gather_failures(own)):
+            raised = error
+        for number, failure in enumerate(self._gather_failures(raised)):
             if failure is not None:
-                if own is not None and not isinstance(own, TellapartError | OSError):
-                    raise own  # unexpected: its traceback helps
+                if raised is not None and not isinstance(raised, TellapartError | OSError):
+                    raise raised  # unexpected: its traceback helps
                 kind, message = failure
-                raise kind(message if number == 0 else f"rank {number}: {message}") from own
+                raise kind(message if number == 0 else f"rank {number}: {message}") from raised
 
     def first(self, compute: Callable[[], Result]) -> Result:
         """Return the first rank's result to every rank."""
@@ -84,23 +84,23 @@ class RankGroup:
             dist.destroy_process_group(self._group)
             self._group = None
 
-    def _gather_failures(self, own: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
+    def _gather_failures(self, raised: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
         """Return every rank's failure, by rank."""
         import torch.distributed as dist
 
-        failed = torch.tensor([own is not None], dtype=torch.uint8)
+        failed = torch.tensor([raised is not None], dtype=torch.uint8)
         failures: list[Any] = [None] * self.of
         described: tuple[type[TellapartError], str] | None = None
-        if isinstance(own, TellapartError):
-            described = type(own), str(own)
-        elif own is not None:
-            described = RunError, str(own) if isinstance(own, OSError) else f"{type(own).__name__}: {own}"
+        if isinstance(raised, TellapartError):
+            described = type(raised), str(raised)
+        elif raised is not None:
+            described = RunError, str(raised) if isinstance(raised, OSError) else f"{type(raised).__name__}: {raised}"
         try:
             dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=self._group)
             if failed.item():
                 dist.all_gather_object(failures, described, group=self._group)
         except RuntimeError as lost:  # gloo's, when a connection is gone
-            raise own or RunError(
+            raise raised or RunError(
                 "another rank ended, and says why itself; mend that, and go on with resume=True"
             ) from lost
         return failures

@@ -26,21 +26,6 @@ from tellapart.training.seeds import SeedRow, between, over_seeds, read_seeds, t
 from tellapart.training.training_run import FinishedRun, run_training, train_matched
 
 
-def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
-    """Return a training run as one object: its model, its progress, its gains and losses, and its page."""
-    values, same = record.model_dump(mode="json"), ("history", "resumed", "transductive", "comparison", "why")
-    return {
-        **{key: values[key] for key in ("model", "steps", "limit", "best_step")},
-        "validation": record.best,
-        "validation_metric": record.data.validation_metric,
-        **{key: values[key] for key in same},
-        "better": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.gained],
-        "worse": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.lost],
-        "sweep": None if record.sweep is None else asdict(record.sweep),
-        "report": str(page),
-    }
-
-
 def print_trained(record: TrainRecord, page: Path) -> None:
     """Print which weights were kept, how to measure them, their gains and losses, and the page's path."""
     value = record.describe_validation() or "no validation set, so the last ones"
@@ -78,18 +63,6 @@ def print_trained(record: TrainRecord, page: Path) -> None:
 
 def _name_limit(record: TrainRecord) -> str:
     return f" (a smoke run of {record.limit} steps, by --limit)" if record.limit else ""
-
-
-def seeds_json(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | None) -> dict[str, Any]:
-    """Return runs under several seeds as one object: each metric next to the start and another configuration."""
-    return {
-        "models": [record.model for record in records],
-        "seeds": [record.config["seed"] for record in records],
-        "limit": records[0].limit if records else None,
-        "validation": [record.best for record in records],
-        "start": [asdict(row) for row in over_seeds(records)],
-        "against": None if others is None else [asdict(row) for row in between(records, others)],
-    }
 
 
 def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | None = None) -> None:
@@ -155,9 +128,28 @@ class Trained(Shown):
         """Return the JSON of `tellapart train --json`."""
         if self.plan is not None:
             return self.plan.to_json()
-        if self.seeds:
-            return seeds_json(self.records, self.against)
-        return trained_json(self.record, self.folder / PAGE)
+        records, against = self.records, self.against
+        if self.seeds:  # each metric next to the start and another configuration
+            return {
+                "models": [record.model for record in records],
+                "seeds": [record.config["seed"] for record in records],
+                "limit": records[0].limit if records else None,
+                "validation": [record.best for record in records],
+                "start": [asdict(row) for row in over_seeds(records)],
+                "against": None if against is None else [asdict(row) for row in between(records, against)],
+            }
+        record, values = self.record, self.record.model_dump(mode="json")
+        same = ("history", "resumed", "transductive", "comparison", "why")
+        return {
+            **{key: values[key] for key in ("model", "steps", "limit", "best_step")},
+            "validation": record.best,
+            "validation_metric": record.data.validation_metric,
+            **{key: values[key] for key in same},
+            "better": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.gained],
+            "worse": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.lost],
+            "sweep": None if record.sweep is None else asdict(record.sweep),
+            "report": str(self.folder / PAGE),
+        }
 
     def show(self) -> None:
         """Print it as `tellapart train` does."""
@@ -235,7 +227,7 @@ def train(
     if dry_run:
         if resume or against is not None:
             raise DataError("dry_run=True tries a run from its start; leave resume= and against= out")
-        to, place = (None if given is None else as_path(given, name) for given, name in ((out, "out"), (data, "data")))
+        to, place = (None if value is None else as_path(value, name) for value, name in ((out, "out"), (data, "data")))
         with reporting(progress) as report:
             update = None if report is None else report("dry run")
             settings = {"limit": limit, "allow_leak": allow_leak, "seeds": seeds or 1, "progress": update}

@@ -112,14 +112,10 @@ def find_leaks(
         pixels, near = set(theirs.pixels), np.zeros(len(ours.names), dtype=bool)
         for i, _ in near_duplicates(ours.prints, theirs.prints):
             near[i] = True
-        kinds = [
-            (Path(one).name, value in pixels, alike)
-            for one, value, alike in zip(ours.names, ours.pixels, near, strict=True)
-        ]
-        same = tuple(one for one, equal, _ in kinds if equal)
-        leaks.append(
-            Leak(name, same, tuple(one for one, equal, alike in kinds if alike and not equal), len(references))
-        )
+        files = [Path(file).name for file in ours.names]
+        same = np.array([value in pixels for value in ours.pixels], dtype=bool)
+        shared, alike = (tuple(np.array(files)[hit].tolist()) for hit in (same, near & ~same))
+        leaks.append(Leak(name, shared, alike, len(references)))
     return leaks
 
 
@@ -227,8 +223,8 @@ def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
         true = of_picture[picture].union(ids(row.positives))
         foils += sum(numbers[foil] in true for foil in row.negatives)
     widest, fullest = (
-        max(every, key=lambda one: len(showing[one[1]])),
-        max(every, key=lambda one: len(of_picture[one[2]])),
+        max(every, key=lambda entry: len(showing[entry[1]])),
+        max(every, key=lambda entry: len(of_picture[entry[2]])),
     )
     return Duplicates(
         captions=sum(len(showing[caption]) > 1 for caption in captions),

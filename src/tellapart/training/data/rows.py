@@ -630,14 +630,6 @@ def _make_row(
     )
 
 
-def images_root(source: str, images: Path | None) -> Path:
-    """Return the folder that the image paths of a source are relative to, as `read_rows` takes it."""
-    path = Path(source.removeprefix("folder:")).expanduser()
-    if images is not None:
-        return images.expanduser()
-    return path if path.is_dir() else path.parent
-
-
 def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = False) -> None:
     """Write one JSON object a row, as `read_rows` reads it."""
     home = root.resolve()

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.training.config import TrainConfig
-from tellapart.training.encoders.trainable import Inputs, Trainable, TrainableDual, unit
+from tellapart.training.encoders.trainable import Inputs, Trainable, train_dual, unit
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.ranks import RankGroup
@@ -48,14 +48,14 @@ def open_fusion(
     contrast: bool = True,
     image_size: int | None = None,
     also: Sequence[str] = (),
-) -> TrainableFusion:
+) -> Trainable:
     """Open a fusion encoder to train its matching head and all below it."""
     place = runtime(ModelOptions(device=device))
     prefix = declared_prefix(name)
     if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
         readings = (reading or "itm", *also)
         parts = prefix.open_trainable(name, place, readings, image_size)
-        trainable = TrainableFusion(parts, place, parts.read, readings)
+        trainable = train_fusion(parts, place, parts.read, readings)
         _freeze_unread(trainable, place.device, contrast=contrast)
         return trainable
     if also:
@@ -82,13 +82,13 @@ def open_fusion(
             processor.save_pretrained(folder)
         return f"hf:{folder}"
 
-    trainable = TrainableFusion(TrainableParts(source, halves, preparation, family.contrast, save), place, reading)
+    trainable = train_fusion(TrainableParts(source, halves, preparation, family.contrast, save), place, reading)
     for head in family.contrast.heads if family.contrast is not None and not contrast else ():
         halves.module.get_submodule(head).requires_grad_(False)
     return trainable
 
 
-def _freeze_unread(trainable: TrainableFusion, device: str, *, contrast: bool) -> None:
+def _freeze_unread(trainable: Trainable, device: str, *, contrast: bool) -> None:
     """Freeze heads of other readings and all else that no gradient comes to: several ranks would wait for it."""
     module = trainable.module
     image = {name: tensor.to(device) for name, tensor in trainable.image(np.zeros((8, 8, 3), np.uint8)).items()}
@@ -108,48 +108,33 @@ def _freeze_unread(trainable: TrainableFusion, device: str, *, contrast: bool) -
         parameter.grad = None
 
 
-class TrainableFusion:
-    """A fusion encoder with gradients.
+def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> Trainable:
+    """Return a fusion encoder with gradients.
 
-    Attributes:
-        module: the model in its wrapper; called with a function, it calls that with itself: one forward of a full
-            step. Its `heads` are the readings of the columns that `join` returns.
+    Its module, called with a function, calls that with itself: one forward of a full step. The module's `heads` are the
+    readings of the columns that `join` returns.
     """
+    network, preparation, read = parts.halves.module, parts.preparation, reading or "itm"
+    network.requires_grad_(True)
+    module: Any = _matcher_class()(parts.halves, parts.contrast, parts.others)
+    module.heads = heads or (read,)
 
-    def __init__(self, parts: TrainableParts, place: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
-        self._parts, self._where, self._reading = parts, place, reading or "itm"
-        parts.halves.module.requires_grad_(True)
-        self.module: torch.nn.Module = _matcher_class()(parts.halves, parts.contrast, parts.others)
-        cast("Any", self.module).heads = heads or (self._reading,)
-        self.reader = parts.preparation.texts
+    def image(pixels: Pixels) -> Inputs:
+        return {key: torch.as_tensor(value) for key, value in preparation.images(pixels).items()}
 
-    @property
-    def log_scale(self) -> Tensor | None:
-        """The contrastive scale's logarithm, if it is trained; the library's models hold none that is saved."""
-        contrast, module = self._parts.contrast, self._parts.halves.module
-        scale = None if contrast is None else contrast.log_scale(module)
-        return scale if isinstance(scale, torch.Tensor) and scale.requires_grad else None
-
-    def image(self, pixels: Pixels) -> Inputs:
-        """Prepare one image, uint8 `(height, width, 3)`, as the model's processor does."""
-        return {key: torch.as_tensor(value) for key, value in self._parts.preparation.images(pixels).items()}
-
-    def tokens(self, texts: Sequence[str]) -> Inputs:
-        """Tokenise texts to `input_ids` and `attention_mask`, int64 `(m, length)`, as long as the longest needs."""
-        lengths, _ = self.reader.lengths(texts)
-        tokens = self.reader.tokens(texts, max(lengths))
+    def tokens(texts: Sequence[str]) -> Inputs:
+        lengths, _ = preparation.texts.lengths(texts)
+        tokens = preparation.texts.tokens(texts, max(lengths))
         return {name: tokens[name] for name in ("input_ids", "attention_mask")}
 
-    def model(self) -> FusionScorer:
-        """Return a model that measures with the weights as they are; it shares them."""
-        parts = self._parts
-        return FusionScorer(
-            TorchFusionEncoder(parts.name, parts.halves, parts.preparation, self._where, reading=self._reading)
-        )
+    def model() -> FusionScorer:
+        return FusionScorer(TorchFusionEncoder(parts.name, parts.halves, preparation, place, reading=read))
 
-    def save(self, folder: Path) -> str:
-        """Write the model's new folder: configuration, safetensors, processor or tokenizer."""
-        return self._parts.save(folder)
+    def find_scale() -> Tensor | None:  # the library's models hold none that is saved
+        scale = None if parts.contrast is None else parts.contrast.log_scale(network)
+        return scale if isinstance(scale, torch.Tensor) and scale.requires_grad else None
+
+    return Trainable(module, preparation.texts, image, tokens, model, parts.save, find_scale)
 
 
 @cache
@@ -326,7 +311,7 @@ def _open_trainable(name: str, config: TrainConfig) -> Trainable:
     return trainable
 
 
-def open_dual(name: str, device: str) -> TrainableDual:
+def open_dual(name: str, device: str) -> Trainable:
     """Open a dual encoder to train it."""
     if isinstance(declared_prefix(name), FusionPrefix):
         raise ModelError(
@@ -346,7 +331,7 @@ def open_dual(name: str, device: str) -> TrainableDual:
         if isinstance(model, TorchDual) and model.towers.save is not None:
             if model.towers.checkpoint is not None:
                 model.towers.checkpoint.expect_one(model.name)
-            return TrainableDual(model)
+            return train_dual(model)
     raise ModelError(
         f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder, "
         "or compact:FOLDER"

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError, ModelError, require
-from tellapart.models.protocols import Bounded, Model, Pixels
+from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
 from tellapart.training.config import LoraConfig, TrainConfig
 from tellapart.training.lazy_torch import Tensor, torch
@@ -43,75 +43,44 @@ class Encoded:
     real_words: Tensor | None = None
 
 
-class Trainable(Protocol):
-    """A model of any family with gradients."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Trainable:
+    """A model of any family with gradients.
 
-    @property
-    def module(self) -> torch.nn.Module:
-        """The weights; a dual encoder's, called with inputs of images and of texts, returns `Encoded` as a tuple."""
+    Attributes:
+        module: the weights; a dual encoder's, called with inputs of images and of texts, returns `Encoded` as a tuple.
+        reader: the tokenizer, which shows the tokens that the text tower reads of a text, and whether it cuts it.
+        image: prepares an image, uint8 `(height, width, 3)`, as in measuring.
+        tokens: tokenises texts; `(m, length)`, cut to the context, as long as the longest needs.
+        model: returns a model that measures with the weights as they are; it shares them.
+        save: writes the model to a new folder and returns the name that `tellapart run -m` takes.
+        find_scale: returns the parameter whose exponential is a contrastive scale, or None.
+        towers: of a dual encoder.
+    """
+
+    module: torch.nn.Module
+    reader: Any
+    image: Callable[[Pixels], Inputs]
+    tokens: Callable[[Sequence[str]], Inputs]
+    model: Callable[[], Model]
+    save: Callable[[Path], str]
+    find_scale: Callable[[], Tensor | None]
+    towers: Any = None
 
     @property
     def log_scale(self) -> Tensor | None:
         """The parameter whose exponential is a contrastive scale, or None."""
-
-    @property
-    def reader(self) -> Bounded:
-        """The tokenizer, which shows the tokens that the text tower reads of a text, and whether it cuts it."""
-
-    def image(self, pixels: Pixels) -> Inputs:
-        """Prepare one image, uint8 `(height, width, 3)`, as the model's preprocessing does."""
-
-    def tokens(self, texts: Sequence[str]) -> Inputs:
-        """Tokenise texts; `(m, length)`, cut to the context, as long as the longest needs."""
-
-    def model(self) -> Model:
-        """Return a model that measures with the weights as they are; it shares them."""
-
-    def save(self, folder: Path) -> str:
-        """Write the model to a new folder and return the name that `tellapart run -m` takes."""
-
-
-class TrainableDual:
-    """A dual encoder with gradients: the object that measures, its module in a wrapper."""
-
-    def __init__(self, dual: TorchDual) -> None:
-        self._towers, self.reader = dual.towers, dual.towers.reader
-        model: Any = dual.towers.module
-        model.requires_grad_(True)
-        self.module: torch.nn.Module = _dual_module()(model, dual.towers.image, dual.towers.text)
-
-    @property
-    def log_scale(self) -> Tensor:
-        """CLIP's `logit_scale`."""
-        scale: Tensor = self._towers.module.logit_scale
-        return scale
-
-    def image(self, pixels: Pixels) -> Inputs:
-        """Prepare one image, uint8 `(height, width, 3)`, as in measuring."""
-        return self._towers.prepare(pixels)
-
-    def tokens(self, texts: Sequence[str]) -> Inputs:
-        """Tokenise texts to tensors `(m, length)`, as long as the longest needs."""
-        tokens: Inputs = self.reader.batch(texts)
-        return tokens
-
-    def model(self) -> TorchDual:
-        """Return a model that measures with the weights as they are."""
-        return TorchDual(self._towers)
-
-    def save(self, folder: Path) -> str:
-        """Write the model to a new folder and return the name that `tellapart run -m` takes."""
-        return cast("Callable[[Path], str]", self._towers.save)(folder)
+        return self.find_scale()
 
     def add_bias(self) -> None:
         """Add SigLIP's bias, -10 at first, if the model has none; it is trained, and not saved with the model."""
-        if getattr(self._towers.module, "logit_bias", None) is None:
-            value = torch.full((), -10.0, device=self.log_scale.device)
+        if getattr(self.towers.module, "logit_bias", None) is None:
+            value = torch.full((), -10.0, device=self.towers.module.logit_scale.device)
             self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
 
     def add_local(self) -> None:
         """Let the module return vectors of patches and of words, too."""
-        local = self._towers.local()
+        local = self.towers.local()
         if local is None:
             raise ModelError(
                 "fsc-clip reads patches and words, and the model has none in the space of its images and texts; take "
@@ -120,11 +89,20 @@ class TrainableDual:
         cast("Any", self.module).local = local
 
 
+def train_dual(dual: TorchDual) -> Trainable:
+    """Return a dual encoder with gradients: the object that measures, its module in a wrapper."""
+    towers, model = dual.towers, cast("Any", dual.towers.module).requires_grad_(True)
+    module, save = _dual_module()(model, towers.image, towers.text), cast("Callable[[Path], str]", towers.save)
+    reader: Any = towers.reader
+    measure = partial(TorchDual, towers)
+    return Trainable(module, reader, towers.prepare, reader.batch, measure, save, lambda: model.logit_scale, towers)
+
+
 def freeze_images(trainable: Trainable) -> None:
     """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means."""
     towers, model = {"visual", "vision_model", "visual_projection"}, cast("Any", trainable.module).model
     heads = [part for name, part in model.named_children() if name in towers]
-    if not heads or not isinstance(trainable, TrainableDual):
+    if not heads or trainable.towers is None:
         raise ModelError(
             'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
             "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"

@@ -48,9 +48,7 @@ def _check_released(released: bool, info: ValidationInfo) -> bool:
     """Refuse options that the released code lacks."""
     variant, normalise, k = (info.data.get(name) for name in ("variant", "normalise", "k"))
     if released and (variant, normalise) != ("eqsim", "batch"):
-        raise ValueError(
-            f"the released form has one variant and normalisation; leave out {variant!r} and {normalise!r}"
-        )
+        raise ValueError(f"the released form takes the defaults, not variant {variant!r} with normalise {normalise!r}")
     if released and k is not None and k % 2:
         raise ValueError(f"the released form draws k half as images, half as texts, and k is {k}; make it even")
     return released

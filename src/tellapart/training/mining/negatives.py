@@ -33,7 +33,7 @@ from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import normalise
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.training.data.rows import TrainingRow, TrainingRows, images_root, read_image, read_rows, write_rows
+from tellapart.training.data.rows import TrainingRow, TrainingRows, read_image, read_rows, write_rows
 
 #: Rows of the product in memory: 25,000 columns of float32 take 25 MB; pairs that are summed in float64 at once.
 BLOCK, _PAIRS = 256, 1 << 14
@@ -212,11 +212,11 @@ def nearest_images(
         if lacks is None:
             return TrainingRows(tuple(mined))
         if looked == limit:
-            found = len(mined[lacks].counterparts)
+            near_count = len(mined[lacks].counterparts)
             raise DataError(
-                f"training row {lacks} ({quote(rows.rows[lacks].caption)}): {found} other images have another caption, "
-                f"and {count} counterparts are asked for; "
-                + ("ask for fewer" if found else "leave the row out, or add other captions")
+                f"training row {lacks} ({quote(rows.rows[lacks].caption)}): {near_count} other images have another "
+                f"caption, and {count} counterparts are asked for; "
+                + ("ask for fewer" if near_count else "leave the row out, or add other captions")
             )
         looked = min(4 * looked, limit)
 
@@ -317,7 +317,8 @@ def mine(
             reading=(reading, None), negatives=(negatives, 15), hard=(hard, 8), seed=(seed, 0),
         )  # fmt: skip
     folder, to = None if images is None else as_path(images, "images"), as_path(out, "out")
-    root = images_root(rows, folder)
+    path = Path(rows.removeprefix("folder:")).expanduser()
+    root = folder.expanduser() if folder is not None else path if path.is_dir() else path.parent
     source = read_rows([rows], Path(), None if folder is None else str(folder), limit=limit, outside=outside_images)
     with use_store(cache) as store, reporting(progress) as report:
         update = None if report is None else report(to.name)
