@@ -26,7 +26,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain, groupby
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,9 @@ from tellapart.data.strict_json import decode_text, expect_distinct, parse_json,
 from tellapart.data.task_records import linked_images
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.records.run_folder import write_text_file
+
+#: An entry of a pool.
+Choice = TypeVar("Choice")
 
 # Training rows in webdataset's shards, as img2dataset writes them: tar files of `KEY.jpg`, `KEY.txt` and `KEY.json`.
 #
@@ -239,7 +242,7 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for line, fields in read_csv(path):
         place, image = f"{path}:{line}", PurePosixPath(fields["image_path"])
         _refuse_false(place, fields, {})
-        row = {"image": fields["image_path"], "caption": fields["caption"]}
+        row: dict[str, Any] = {"image": fields["image_path"], "caption": fields["caption"]}
         side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
         if side is not None:
             name, coco = f"{image.stem}_img_{side}.jpg", image.stem.partition("_")[0]
@@ -694,7 +697,7 @@ class BatchOrder:
         return self._permutations[epoch][start : start + share]
 
 
-def draw_choices(pool: Sequence[int], count: int, seed: int, step: int, row: int) -> list[int]:
+def draw_choices(pool: Sequence[Choice], count: int, seed: int, step: int, row: int) -> list[Choice]:
     """Draw `count` different entries of a pool, or all of it if it has fewer, by seed, step and row alone."""
     rng = np.random.default_rng([seed, step, row, 1])  # the 1 keeps these draws apart from the permutations
     return [pool[k] for k in rng.permutation(len(pool))[:count]]

@@ -141,7 +141,7 @@ def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, hea
 def _matcher_class() -> type[torch.nn.Module]:
     # Made on first use, because its base class is torch's.
 
-    class Matcher(torch.nn.Module):  # type: ignore[name-defined,misc]
+    class Matcher(torch.nn.Module):
         """`model` is the library's or the authors'."""
 
         def __init__(self, halves: Halves, contrast: Contrast | None, others: Sequence[Halves]) -> None:

@@ -139,7 +139,7 @@ def picture_side(trainable: Trainable) -> int:
 def _dual_module() -> type[torch.nn.Module]:
     # Made on first use, because its base class is torch's.
 
-    class DualModule(torch.nn.Module):  # type: ignore[name-defined,misc]
+    class DualModule(torch.nn.Module):
         def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
             super().__init__()
             self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
@@ -303,7 +303,7 @@ def _read_weights(module: torch.nn.Module) -> dict[str, tuple[torch.nn.Module, s
 def _update_class() -> type[torch.nn.Module]:
     # Made on first use, because its base class is torch's.
 
-    class Update(torch.nn.Module):  # type: ignore[name-defined,misc]
+    class Update(torch.nn.Module):
         """Adds scale * B A to a weight, 0 at first."""
 
         def __init__(self, weight: Tensor, rank: int, scale: float) -> None:

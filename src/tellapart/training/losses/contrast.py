@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, NonNegativeFloat
 
@@ -455,9 +455,9 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
     captions = negclip(batch)["total"]
     for place, (unit, foil) in enumerate(pair.unbind(1) for pair in units.unbind(1)):
         ids = (None, None) if batch.unit_ids is None else batch.unit_ids[:, place].unbind(1)
-        false = {"negative_texts": foil[:, None], "negative_text_ids": None if ids[1] is None else ids[1][:, None]}
-        kept = {"has_negative": None, "units": None, "unit_ids": None, "facts": facts}
-        pairs = replace(batch, texts=unit, text_ids=ids[0], **false, **kept)
+        changes: dict[str, Any] = {"text_ids": ids[0], "negative_texts": foil[:, None], "facts": facts}
+        changes["negative_text_ids"] = None if ids[1] is None else ids[1][:, None]
+        pairs = replace(batch, texts=unit, has_negative=None, units=None, unit_ids=None, **changes)
         losses.append(_against_its_foil(pairs, foil, ids[1]) if foils == "own" else negclip(pairs)["total"])
     of_units = sum(losses[1:], start=losses[0]) / len(losses)
     return sum_parts(negclip=captions, units=weight * of_units)
