@@ -230,8 +230,8 @@ def train(
         to, place = (None if value is None else as_path(value, name) for value, name in ((out, "out"), (data, "data")))
         with reporting(progress) as report:
             update = None if report is None else report("dry run")
-            settings = {"limit": limit, "allow_leak": allow_leak, "seeds": seeds or 1, "progress": update}
-            plan = rehearse(path, to, data=place, **settings)
+            seeded, leaks = seeds or 1, allow_leak
+            plan = rehearse(path, to, data=place, limit=limit, allow_leak=leaks, seeds=seeded, progress=update)
         return Trained(Path(plan.out), (), plan=plan)
     chosen = read_config(path)
     if data is not None:

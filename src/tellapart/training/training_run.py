@@ -129,7 +129,7 @@ def read_sources(data: DataConfig, home: Path, refused: list[DataError] | None =
     """Read the rows of all sources, as `read_rows`; an error names the key of the file in place of `images=`."""
     errors: list[DataError] = [] if refused is None else refused
     columns = {str(field): column for field, column in data.columns.items()}
-    place = {"columns": columns, "outside": data.outside_images, "refused": refused}
+    place: dict[str, Any] = {"columns": columns, "outside": data.outside_images, "refused": refused}
     try:
         return read_rows(find_sources(data, home), home, data.images, take=data.take, **place)
     except DataError as error:
@@ -446,7 +446,7 @@ def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
 
 def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:
     """Return the settings by which models are measured on the reported benchmarks."""
-    device = {"device": config.device, "reading": config.reading, "image_size": config.image_size}
+    device: dict[str, Any] = {"device": config.device, "reading": config.reading, "image_size": config.image_size}
     return Settings(models=models, benchmarks=tuple(config.report.benchmarks), place=place, **device)
 
 

@@ -430,8 +430,7 @@ class TrainingRows:
             ]
         )
         for number, row in enumerate(self.rows):
-            digest = hashlib.sha256((salt + groups[row.cluster]).encode()).digest()
-            parts[int.from_bytes(digest[:8], "big") / 2**64 >= share].append(number)
+            parts[_unit_interval(salt + groups[row.cluster]) >= share].append(number)
         return self.select(parts[0]), self.select(parts[1])
 
     def select(self, numbers: Sequence[int]) -> TrainingRows:
@@ -443,6 +442,10 @@ class TrainingRows:
                 for row in (self.rows[number] for number in numbers)
             )
         )
+
+
+def _unit_interval(cluster: str) -> float:
+    return int.from_bytes(hashlib.sha256(cluster.encode()).digest()[:8], "big") / 2**64
 
 
 @collector_paused()
