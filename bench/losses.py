@@ -30,7 +30,7 @@ from torch.nn.functional import normalize
 
 from tellapart.training.losses.batch import Batch, Matches
 from tellapart.training.losses.loss import find_loss
-from tellapart.training.losses.matching import counterparts, hard_negatives
+from tellapart.training.losses.matrix_rows import counterparts, hard_negatives
 
 #: Loss -> what it is compared with.
 DUAL = dict.fromkeys(

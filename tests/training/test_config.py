@@ -19,15 +19,7 @@ from training_sets import toml
 from facts import raises
 from tellapart.catalog import LOSSES, names
 from tellapart.errors import DataError, UnknownNameError
-from tellapart.training.config import (
-    DataConfig,
-    TrainConfig,
-    config_tables,
-    find_preset,
-    list_presets,
-    merge_preset,
-    read_config,
-)
+from tellapart.training.config import DataConfig, TrainConfig, config_tables, list_presets, merge_preset, read_config
 
 ROOT = Path(__file__).parents[2]
 PAGE = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("training.md", "training_file.md"))
@@ -337,8 +329,8 @@ def test_a_preset_names_its_source_and_a_reason_for_each_value_that_is_not_relea
         for of, reason in preset.ours.items():
             assert "." not in of or of in keys or of.startswith("loss."), of
             assert len(reason.split()) > 3, (name, of)
-    assert "a row without a false caption" in find_preset("cs-clip").ours
-    assert {"data.join", "words that change places"} <= find_preset("clic").ours.keys()
+    assert "a row without a false caption" in list_presets()["cs-clip"].ours
+    assert {"data.join", "words that change places"} <= list_presets()["clic"].ours.keys()
 
 
 def test_presets_take_duplicates_for_negatives_as_the_released_code_and_the_file_may_mask_them(tmp_path: Path) -> None:
@@ -360,9 +352,9 @@ def test_the_file_has_the_last_word(tmp_path: Path) -> None:
 
 
 def test_merging_changes_no_preset() -> None:
-    before = copy.deepcopy(find_preset("negclip").values)
-    merge_preset(find_preset("negclip").values, {"optimiser": {"steps": 1}, "batch": {"size": 2}, "seed": 9})
-    assert before == find_preset("negclip").values
+    before = copy.deepcopy(list_presets()["negclip"].values)
+    merge_preset(list_presets()["negclip"].values, {"optimiser": {"steps": 1}, "batch": {"size": 2}, "seed": 9})
+    assert before == list_presets()["negclip"].values
 
 
 def test_steps_and_epochs_together_are_still_refused(tmp_path: Path) -> None:

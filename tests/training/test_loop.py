@@ -313,7 +313,7 @@ def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
 def test_the_start_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
-    def counted(name: str, device: str) -> load_start.TrainableDual:
+    def counted(name: str, device: str) -> load_start.Trainable:
         opened.append(name)
         return really(name, device)
 

@@ -22,10 +22,8 @@ from tellapart.records.samples import read_samples
 from tellapart.report.charts import LineChart, svg
 from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.data.duplicates import Leak
-from tellapart.training.record import TrainRecord, read_record, write_record
-from tellapart.training.report.page import log_charts, model_card, sweep_chart, write_curves
-from tellapart.training.run_files import RunFiles
-from tellapart.training.sweep import Sweep
+from tellapart.training.record import Sweep, TrainRecord, read_record, write_record
+from tellapart.training.report.page import log_charts, model_card, sweep_chart, write_training_report
 from tellapart.training.training_run import FinishedRun, run_training
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -216,8 +214,8 @@ def test_a_record_that_is_written_anew_is_the_same(run: tuple[Path, FinishedRun]
 
 def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, FinishedRun]) -> None:
     folder, finished = run
-    written = write_curves(RunFiles(folder / "run"), finished.record.sweep)
-    assert [path.relative_to(folder / "run").as_posix() for path in written] == ["log.svg", "wise/curve.svg"]
+    write_training_report(folder / "run", finished.record)
+    written = [folder / "run" / name for name in ("log.svg", "wise/curve.svg")]
     loss, chosen, rate = log_charts(folder / "run" / "log.jsonl")
     steps = [line for line in logged(folder / "run") if "total" in line]
     assert loss.lines["total"] == [(line["step"], line["total"]) for line in steps]

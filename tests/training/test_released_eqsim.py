@@ -20,8 +20,7 @@ from tellapart.training.data.rows import BatchOrder, TrainingRows, read_rows
 from tellapart.training.encoders.load_start import open_fusion
 from tellapart.training.losses.batch import Batch
 from tellapart.training.losses.eqsim import drawn_negatives
-from tellapart.training.losses.matching import hard_negatives
-from tellapart.training.losses.matrix_rows import gather_pairs
+from tellapart.training.losses.matrix_rows import gather_pairs, hard_negatives
 from tellapart.training.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")

@@ -21,8 +21,7 @@ from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.timing_record import Machine
 from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
 from tellapart.training.seeds import between, over_seeds, paired_by_seed, read_seeds, train_seeds
-from tellapart.training.sweep import best_alpha, interpolate
-from tellapart.training.training_run import FinishedRun
+from tellapart.training.training_run import FinishedRun, best_alpha, interpolate
 
 SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=6)
 

@@ -28,7 +28,7 @@ from tellapart.training.data.validation import rescore
 from tellapart.training.encoders.load_start import write_new_model
 from tellapart.training.record import read_record
 from tellapart.training.report.page import model_card, write_training_report
-from tellapart.training.test_time_matching import train_matched
+from tellapart.training.training_run import train_matched
 
 
 def test_the_match_is_the_largest_sum_of_all_permutations_and_leads_the_second() -> None:

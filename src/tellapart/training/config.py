@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -43,11 +44,7 @@ class Preset:
 
 
 def list_presets() -> dict[str, Preset]:
-    """Return the presets of every loss, by name; those of other packages' losses last.
-
-    All have `data.duplicates = "negatives"`, as the released code, unless they name it themselves.
-    A loss of another package that cannot be loaded has none.
-    """
+    """Return the presets of every loss, by name; those of other packages' losses last."""
     presets: dict[str, Preset] = {}
     for name in names("loss"):
         try:
@@ -75,17 +72,8 @@ def _read_presets(path: Path) -> dict[str, Preset]:
             part, _, last = key.rpartition(".")
             (table.setdefault(part, {}) if part else table)[last] = None
         source = table.pop("source", base.source)
-        presets[name] = Preset(merge_preset(base.values, table), source, {**base.ours, **ours})
+        presets[name] = Preset(merge_preset(base.values, table), source, {**ours, **base.ours, **ours})
     return presets
-
-
-def find_preset(name: str) -> Preset:
-    """Return a preset by its name."""
-    presets = list_presets()
-    if name not in presets:
-        hint = nearest(name, presets) or ";"
-        raise DataError(f"no preset {name!r}{hint} the presets are {', '.join(presets)}")
-    return presets[name]
 
 
 def merge_preset(preset: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +182,7 @@ class BatchConfig(_Table):
     def _check_parts(self) -> BatchConfig:
         if self.size % self.accumulate or self.part < 2:
             raise ValueError(
-                f"accumulate = {self.accumulate} does not cut {self.size} pairs into equal parts of two or more"
+                f"accumulate = {self.accumulate} does not cut {self.size} pairs into equal parts, of 2 or more"
             )
         return self
 
@@ -218,10 +206,7 @@ class MatchingConfig(_Table):
 
 
 class LoraConfig(_Table):
-    """Low-rank updates of linear layers (peft): they are trained, and all else is frozen.
-
-    The packed projections of an attention (open_clip's) are one layer, `in_proj`, and are updated where they are read.
-    """
+    """Low-rank updates of linear layers (peft): they are trained, and all else is frozen."""
 
     rank: int = Field(ge=1, le=8192)
     alpha: float = Field(default=16.0, gt=0)
@@ -238,11 +223,7 @@ class ValidationConfig(_Table):
     patience: _Count | None = None
 
     def interval(self, steps: int) -> int:
-        """Return the steps between two measurements; if not set, a tenth of a run's steps, 500 at most.
-
-        >>> ValidationConfig().interval(60), ValidationConfig().interval(100_000)
-        (6, 500)
-        """
+        """Return the steps between two measurements; if not set, a tenth of a run's steps, 500 at most."""
         return self.every or min(500, math.ceil(steps / 10)) or 1
 
 
@@ -314,6 +295,10 @@ class TrainConfig(_Table):
         """Return the declaration of the loss."""
         return find_loss(str(self.loss["name"]))
 
+    def with_folder(self, folder: Path) -> TrainConfig:
+        """Return this configuration with another folder of the data."""
+        return self.model_copy(update={"data": self.data.model_copy(update={"folder": str(folder.absolute())})})
+
     def with_steps(self, steps: int) -> TrainConfig:
         """Return this configuration with so many steps, measured or shortened."""
         optimiser = self.optimiser.model_copy(update={"steps": steps, "epochs": None})
@@ -325,13 +310,8 @@ class TrainConfig(_Table):
 
     def decisive_values(self) -> dict[str, Any]:
         """Return the values that decide the weights, as JSON."""
-        decides_nothing: dict[str, Any] = {
-            "name": True,
-            "report": True,
-            "log": True,
-            "data": {"outside_images", "folder", "columns"},  # the rows have their fingerprint
-        }
-        return self.model_dump(mode="json", exclude=decides_nothing)
+        data = {"outside_images", "folder", "columns"}  # the rows have their fingerprint
+        return self.model_dump(mode="json", exclude={"name": True, "report": True, "log": True, "data": data})
 
     def fingerprint(self, *facts: str) -> str:
         """Return 16 hexadecimal digits of the SHA-256 of all that decides the weights."""
@@ -345,17 +325,24 @@ def read_config(path: Path) -> TrainConfig:
     for fault in find_faults(values, path):
         raise fault
     config = TrainConfig.model_validate(values)
-    # Reported sets have paths relative to the working folder, not to the configuration's.
-    reported = [_locate_set(benchmark, path.parent) for benchmark in config.report.benchmarks]
+
+    def locate(name: str) -> str:
+        """Return a set's name with its path relative to the working folder, if it is in the configuration's."""
+        folder = path.parent / name.removeprefix("folder:")
+        with suppress(OSError):  # too long for a path: the set's reader names it
+            return f"folder:{folder}" if name.startswith("folder:") and folder.exists() else name
+        return name
+
+    reported = [locate(benchmark) for benchmark in config.report.benchmarks]
     return config.model_copy(update={"report": config.report.model_copy(update={"benchmarks": reported})})
 
 
 def find_faults(values: Mapping[str, Any], path: Path) -> list[TellapartError]:
     """Return an error for every fault of a file's values: of its tables, then of other keys, then of its losses."""
     tables = {key: table for key, table in config_tables().items() if isinstance(values.get(key), Mapping)}
-    faults: list[TellapartError] = [
-        fault for key, table in tables.items() for fault in find_problems(table, values[key], f"{path}: [{key}]")
-    ]
+    faults = list[TellapartError]()
+    for key, table in tables.items():
+        faults += find_problems(table, values[key], f"{path}: [{key}]")
     whole = find_problems(TrainConfig, values, str(path))
     faults += [fault for fault in whole if re.split(r"[.\[]", fault.field or "")[0] not in tables]
     if isinstance(loss := values.get("loss"), Mapping):
@@ -366,32 +353,23 @@ def find_faults(values: Mapping[str, Any], path: Path) -> list[TellapartError]:
     return faults
 
 
-def _locate_set(name: str, home: Path) -> str:
-    """Return a set's name with its path relative to the working folder; one that is not in `home` is left as it is."""
-    path = name.removeprefix("folder:")
-    try:
-        return f"folder:{home / path}" if path != name and (home / path).exists() else name
-    except OSError:  # too long for a path: the set's reader names it
-        return name
-
-
 def read_values(path: Path) -> dict[str, Any]:
     """Return the values of a TOML file, completed by its preset's; no key is checked."""
     values = read_toml(path)
-    preset = values.get("preset")
-    if preset is None:
+    if values.get("preset") is None:
         return values
-    try:
-        return merge_preset(find_preset(str(preset)).values, values)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error
+    presets, name = list_presets(), str(values["preset"])
+    if name not in presets:
+        hint = nearest(name, presets) or ";"
+        raise DataError(f"{path}: no preset {name!r}{hint} the presets are {', '.join(presets)}")
+    return merge_preset(presets[name].values, values)
 
 
 def config_tables() -> dict[str, type[BaseModel]]:
     """Return the tables of a configuration, by key."""
-    tables: dict[str, type[BaseModel]] = {}
-    for key, column in TrainConfig.model_fields.items():
-        for kind in (column.annotation, *get_args(column.annotation)):
-            if isinstance(kind, type) and issubclass(kind, _Table):
-                tables[key] = kind
-    return tables
+    kinds = [
+        (key, kind)
+        for key, column in TrainConfig.model_fields.items()
+        for kind in (column.annotation, *get_args(column.annotation))
+    ]
+    return {key: kind for key, kind in kinds if isinstance(kind, type) and issubclass(kind, _Table)}

@@ -30,14 +30,15 @@ from tellapart.data.progress import NotedProgress
 from tellapart.data.rows import read_jsonl
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, plain, quote, require
+from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, plain, quote
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import find_task
-from tellapart.training.config import TrainConfig, find_faults, list_presets, read_config, read_values
+from tellapart.training import training_run
+from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
 from tellapart.training.data.duplicates import Duplicates, count_duplicates, find_leaks, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
@@ -46,19 +47,7 @@ from tellapart.training.encoders.load_start import draw_start, open_start, resol
 from tellapart.training.encoders.trainable import Trainable, describe_updated
 from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
 from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms
-from tellapart.training.training_run import (
-    RECIPE,
-    choose_validation,
-    data_locations,
-    find_sources,
-    prepare_start,
-    read_sources,
-    report_settings,
-    rows_of_step,
-    save_model,
-    step_of,
-)
+from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms, open_trackers
 
 #: Missing pictures that are listed on the terminal; JSON has all.
 _LISTED = 10
@@ -109,11 +98,7 @@ class Problems:
 
 
 def join_faults(lines: Iterable[str]) -> list[str]:
-    """Return the first line of each fault, with the other rows or files that have it.
-
-    >>> join_faults(["a.csv:2: field 'image': no 'x'", "a.csv:3: field 'image': no 'y'", "a.csv:4: field 'text': ''"])
-    ["a.csv:2: field 'image': no 'x'; likewise line 3", "a.csv:4: field 'text': ''"]
-    """
+    """Return the first line of each fault, with the other rows or files that have it."""
     alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for line in lines:
         match = _FAULT.fullmatch(line)
@@ -128,11 +113,7 @@ def join_faults(lines: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class DataPlan:
-    """The data: rows and images of training, and how many images were decoded and compared with the reported sets.
-
-    `missing` has a line for each image or row that cannot be read; `validation` is the number of items that choose the
-    weights, by a `metric` of theirs, if any do. `duplicates` are counted if the model was opened.
-    """
+    """The training data, how many images were decoded and compared with the reported sets, and what cannot be read."""
 
     rows: int
     images: int
@@ -172,11 +153,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The steps that were taken and thrown away.
-
-    `seconds` are of those that were timed. `same` is whether the step taken again after resuming wrote the same
-    checkpoint. `loss` has the parts of the last step.
-    """
+    """The steps that were tried, the seconds of those that were timed, and the last one's parts of the loss."""
 
     steps: int
     seconds: tuple[float, ...]
@@ -198,11 +175,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The cost of the run: wall time as if nothing else ran, its parts, and disk in the end and at most.
-
-    The interval of time has steps as fast as the tenth and as slow as the ninetieth percentile of those taken, and a
-    quarter more or less for each other part.
-    """
+    """The cost of the run: wall time as if nothing else ran, its parts, and disk in the end and at most."""
 
     seconds: Span
     parts: dict[str, float]
@@ -212,11 +185,7 @@ class Forecast:
 
 @dataclass(slots=True)
 class DryRun:
-    """The outcome of a dry run, whose folder does not exist yet; parts that a problem kept from being tried are None.
-
-    `problems` are lines: training would fail, or not do as the configuration means. `notes` are worth reading. The
-    forecast is for so many `seeds`; `seconds` are the dry run's.
-    """
+    """The outcome of a dry run; parts that a problem kept from being tried are None."""
 
     name: str
     out: str
@@ -256,34 +225,32 @@ class DryRun:
         yield f"{self.name}: a dry run, in {self.seconds:.0f} s; nothing is written, and the run would go to {self.out}"
         data, schedule = self.data, self.schedule
         if data is not None:
-            yield (
-                f"data: {data.rows:,} rows, {data.images:,} images, {data.decoded:,} of them decoded; "
-                f"{data.compared:,} compared with the reported sets"
-            )
+            decoded = f"{data.decoded:,} of them decoded; {data.compared:,} compared with the reported sets"
+            yield f"data: {data.rows:,} rows, {data.images:,} images, {decoded}"
             if data.duplicates is not None and (counts := data.duplicates.describe()):
                 yield f"  {counts}"
             faults = join_faults(data.missing)
-            if len(faults) > 1:  # one alone is among the problems
-                yield from (f"  {fault}" for fault in faults[:_LISTED])
+            yield from (f"  {fault}" for fault in faults[:_LISTED] if len(faults) > 1)  # else it is among the problems
             if len(faults) > _LISTED:
                 yield f"  and {len(faults) - _LISTED:,} more (--json lists all)"
-        if schedule is not None:
-            parts = "" if schedule.parts == 1 else f" in {schedule.parts} parts of {schedule.pairs // schedule.parts}"
-            yield (
-                f"schedule: {schedule.steps:,} steps of {schedule.pairs:,} pairs{parts}, {schedule.epochs:.2f} epochs; "
-                f"rate {schedule.learning_rate:g} after {schedule.warm_up:,} steps, then {schedule.decay}"
-            )
-            blocks, width = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")], len(schedule.rates)
-            yield "  " + "".join(blocks[min(7, int(8 * rate))] for rate in schedule.rates)
-            measured = (*range(schedule.every, schedule.steps, schedule.every), schedule.steps)
-            marked = {(step - 1) * width // schedule.steps for step in measured} | {width - 1}
-            yield "  " + "".join("^" if column in marked else " " for column in range(width))
-            many = schedule.measurements > 1
-            times = f"every {schedule.every:,} steps, {schedule.measurements:,} times (^)" if many else "at the end (^)"
-            if data is not None and data.validation is not None:
-                yield f"measured {times}; weights are chosen by {data.metric} of {data.validation:,} items"
-            else:
-                yield f"a checkpoint {times}; nothing is measured on the way, and the last weights are kept"
+        if schedule is None:
+            return
+        steps, every, width = schedule.steps, schedule.every, len(schedule.rates)
+        parts = "" if schedule.parts == 1 else f" in {schedule.parts} parts of {schedule.pairs // schedule.parts}"
+        yield (
+            f"schedule: {steps:,} steps of {schedule.pairs:,} pairs{parts}, {schedule.epochs:.2f} epochs; "
+            f"rate {schedule.learning_rate:g} after {schedule.warm_up:,} steps, then {schedule.decay}"
+        )
+        blocks = _BLOCKS[(sys.stdout.encoding or "ascii").lower().startswith("utf")]
+        yield "  " + "".join(blocks[min(7, int(8 * rate))] for rate in schedule.rates)
+        marked = {(step - 1) * width // steps for step in (*range(every, steps, every), steps)} | {width - 1}
+        yield "  " + "".join("^" if column in marked else " " for column in range(width))
+        many = schedule.measurements > 1
+        times = f"every {every:,} steps, {schedule.measurements:,} times (^)" if many else "at the end (^)"
+        if data is not None and data.validation is not None:
+            yield f"measured {times}; weights are chosen by {data.metric} of {data.validation:,} items"
+        else:
+            yield f"a checkpoint {times}; nothing is measured on the way, and the last weights are kept"
 
     def _result_lines(self) -> Iterator[str]:
         trial, forecast = self.trial, self.forecast
@@ -309,11 +276,7 @@ class DryRun:
 
 
 def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, list[str]]:
-    """Open every image, and decode as many as the time allows.
-
-    The rows come back whose images can be read, with the hashes of those that were decoded, how many these are, and a
-    line for each that cannot be read.
-    """
+    """Open every image, decode as many as the time allows, and count these."""
     until = time.monotonic() + seconds
 
     def open_image(path: Path) -> tuple[str, str]:
@@ -337,7 +300,7 @@ def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, 
 
 def try_steps(training: Training, steps: int, seconds: float, progress: NotedProgress | None = None) -> Trial:
     """Take two steps, then the second one again from the checkpoint of the first, and go on as long as time allows."""
-    files, device = training.files, training.config.device
+    files = training.files
     forget_device_peak()
     taken, writing = time_steps(training, 2, every=1, progress=progress)
     checkpoint = files.checkpoints / "step-00000002"
@@ -348,17 +311,11 @@ def try_steps(training: Training, steps: int, seconds: float, progress: NotedPro
     more = min(steps, IDLE_STEPS, 2 + int(seconds / taken[0]))
     if more > 2:
         taken += time_steps(training, more, every=more, progress=progress)[0]
-    memory = device_peak(device)
+    memory = device_peak(training.config.device)
     last = [line for _, line in read_jsonl(files.log_path) if "total" in line][-1]
-    return Trial(
-        seconds=tuple(taken),
-        steps=more,
-        peak_bytes=resident_memory(peak=True) if memory is None else memory,
-        checkpoint_bytes=size,
-        checkpoint_seconds=writing,
-        same=same,
-        loss={name: value for name, value in last.items() if name not in NOT_TERMS},
-    )
+    memory = resident_memory(peak=True) if memory is None else memory
+    loss = {name: value for name, value in last.items() if name not in NOT_TERMS}
+    return Trial(more, tuple(taken), memory, size, writing, same, loss)
 
 
 def fit_seconds(measure_some: Callable[[int], None], items: int) -> float:
@@ -408,7 +365,7 @@ def rehearse(
         raise DataError(f"{path}: dry_run=True tries rows that are there, test_time_matching makes them; take limit=1")
     plan.out = str(out := out or Path("runs") / f"train-{config.name}")
     if data is not None:
-        config = config.model_copy(update={"data": config.data.model_copy(update={"folder": str(data.absolute())})})
+        config = config.with_folder(data)
     with TemporaryDirectory(prefix="tellapart-dry-run-") as scratch, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", TellapartWarning)
         files, until = RunFiles(Path(scratch) / "run"), began + seconds
@@ -455,11 +412,12 @@ class _Rehearsal:
             plan.schedule = self._plan_schedule(rows)
         with problems.collect():  # rows hold all that the loss reads
             training.step(config, training.trainable, rows, training.ranks.accelerator, None)
-        if len(problems.found) == before and plan.schedule is not None:
+        if plan.schedule is None:
+            return
+        if len(problems.found) == before:
             with problems.collect("the tried steps: "):
                 self._try_training(training, name, plan.schedule)
-        if plan.schedule is not None:
-            self._judge_schedule(plan.schedule, validation)
+        self._judge_schedule(plan.schedule, validation)
 
     def _check_out(self) -> None:
         """Keep as problems a folder that is not empty, and a place that cannot be written."""
@@ -470,22 +428,22 @@ class _Rehearsal:
             problems.add(f"{out}: {place} cannot be written; train to another folder with out=")
         if report.alphas and not report.benchmarks:
             problems.add("report.alphas: no weights are interpolated without report.benchmarks; name some")
-        with problems.collect():
-            if self.config.log.wandb is not None:
-                require("wandb", extra="wandb")
-        with problems.collect():
-            if self.config.log.tensorboard:
-                require("torch.utils.tensorboard", extra="train")
+        for tracker, value in self.config.log:
+            with problems.collect(), open_trackers(LogConfig(**{tracker: value}), self.files.folder, ""):
+                pass
 
     def _read_data(self) -> tuple[TrainingRows | None, PairSet | None]:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
         config, problems, refused = self.config, self.problems, list[DataError]()
         rows, validation, metric, compared = None, None, None, 0
         begun = time.perf_counter()
+        for source in config.data.train:
+            recipe = training_run.recipe_path(source, self.home) if source.startswith(training_run.RECIPE) else None
+            with problems.collect():
+                if recipe is not None and not training_run.set_of(recipe).is_dir():
+                    problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
         with problems.collect():
-            self._expect_recipes()
-        with problems.collect():
-            rows = read_sources(config.data, self.home, refused)
+            rows = training_run.read_sources(config.data, self.home, refused)
         self.parts["reading"] = time.perf_counter() - begun
         decoded, bad, begun = 0, [str(error) for error in refused], time.perf_counter()
         if rows is not None:
@@ -498,7 +456,7 @@ class _Rehearsal:
             self.plan.data = DataPlan(0, 0, 0, 0, tuple(bad))
             return None, None
         with problems.collect():
-            rows, validation = choose_validation(config, self.home, rows)
+            rows, validation = training_run.choose_validation(config, self.home, rows)
             metric = None if validation is None else metric_of(config.validation.metric, validation.shape)
         warn_of_flips(config.data.augment, rows)
         numbers, begun = range(min(len(rows), _HASHED)), time.perf_counter()
@@ -512,20 +470,11 @@ class _Rehearsal:
         self.plan.data = DataPlan(len(rows), len(images), decoded, compared, tuple(bad), items, metric)
         return rows, validation
 
-    def _expect_recipes(self) -> None:
-        data = self.config.data
-        for source, resolved in zip(data.train, find_sources(data, self.home), strict=True):
-            if source.startswith(RECIPE) and not Path(resolved.removeprefix("folder:")).is_dir():
-                raise DataError(
-                    f"data.train: {source} is not built yet, and a dry run builds nothing; run `tellapart build "
-                    f"{self.home / source.removeprefix(RECIPE)}` first"
-                )
-
     def _compare_images(self, rows: TrainingRows, pace: float) -> int:
         """Look for leaks among as many training images as time allows; return how many were compared."""
-        config, place, names = self.config, data_locations(self.config.data, self.home), []
+        config, place, names = self.config, training_run.data_locations(self.config.data, self.home), []
         validation = config.data.validation and resolve_name(config.data.validation, self.home)
-        for name in dict.fromkeys([*config.report.benchmarks, *([validation] if validation else [])]):
+        for name in filter(None, dict.fromkeys([*config.report.benchmarks, validation])):
             with self.problems.collect():
                 find_benchmark(name, place).records()
                 names.append(name)
@@ -558,14 +507,13 @@ class _Rehearsal:
             trainable, _ = open_start(name, config)
             if trainable is None:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
-            prepare_start(config, trainable, ranks.of, problems.collect)
+            training_run.prepare_start(config, trainable, ranks.of, problems.collect)
             self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
-            trained = rows_of_step(config, rows)
-            training = Training(config, trainable, trained, step_of(config), self.files, validation, ranks)
+            trained, step = training_run.rows_of_step(config, rows), training_run.step_of(config)
+            training = Training(config, trainable, trained, step, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
-                self.config = config = config.with_steps(fit_steps(training))
-                note = f"optimiser.minutes: about {config.optimiser.steps:,} steps fit; the run measures it"
-                self.plan.notes.append(note)
+                self.config = config = config.with_steps(steps := fit_steps(training))
+                self.plan.notes.append(f"optimiser.minutes: about {steps:,} steps fit; the run measures it")
             return replace(training, config=config), name
         return None, name
 
@@ -586,8 +534,8 @@ class _Rehearsal:
             )
         if duplicates.merged:
             self.problems.add(
-                f"data.train: {duplicates.merged:,} captions lose their end, and are then the tokens of another one; "
-                "put what differs first, or take a model with a longer context"
+                f"data.train: {duplicates.merged:,} captions are those of others once they are cut; put what differs "
+                "first, or take a longer context"
             )
         if self.config.data.duplicates == "negatives" and duplicates.captions + duplicates.pictures:
             self.plan.notes.append(
@@ -600,47 +548,35 @@ class _Rehearsal:
         order = BatchOrder(rows, config.batch.size, config.seed, config.data.together)
         interval = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
         drawn_steps = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
-        return Schedule(
-            steps=steps,
-            epochs=steps / order.steps_per_epoch,
-            pairs=config.batch.size,
-            parts=config.batch.accumulate,
-            learning_rate=settings.learning_rate,
-            warm_up=settings.warm_up,
-            decay=settings.decay,
-            rates=tuple(rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps),
-            every=interval,
-            measurements=math.ceil(steps / interval),
-        )
+        rates = tuple(rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps)
+        size, epochs, measurements = config.batch.size, steps / order.steps_per_epoch, math.ceil(steps / interval)
+        rise = settings.learning_rate, settings.warm_up, settings.decay
+        return Schedule(steps, epochs, size, config.batch.accumulate, *rise, rates, interval, measurements)
 
     def _judge_schedule(self, schedule: Schedule, validation: PairSet | None) -> None:
         """Keep as problems a schedule that its data or its length do not carry, and a choice that cannot be made."""
         config, problems, steps, interval = self.config, self.problems, schedule.steps, schedule.every
         if config.optimiser.warm_up >= steps:
             problems.add(
-                f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps: the rate never falls, or never "
-                "reaches optimiser.learning_rate; lower it"
+                f"optimiser.warm_up: {config.optimiser.warm_up:,} of {steps:,} steps: the rate never falls; lower it"
             )
         epochs = max(preset.values["optimiser"].get("epochs", 0) for preset in list_presets().values())
-        if config.optimiser.steps and schedule.epochs > 1:
-            text = f"optimiser.steps: {steps:,} steps pass {schedule.epochs:,.1f} times over the rows"
-            if schedule.epochs > epochs:
-                problems.add(f"{text}, and the longest preset {epochs} times; lower it, or add data")
-            else:
-                self.plan.notes.append(text)
+        text = f"optimiser.steps: {steps:,} steps pass {schedule.epochs:,.1f} times over the rows"
+        if config.optimiser.steps and schedule.epochs > epochs:
+            problems.add(f"{text}, and the longest preset {epochs} times; lower it, or add data")
+        elif config.optimiser.steps and schedule.epochs > 1:
+            self.plan.notes.append(text)
         if validation is None:
             self.plan.notes.append("no validation set: the last weights are kept")
         elif interval >= steps:
             problems.add(
-                f"validation.every: {interval:,} of {steps:,} steps: the validation set is measured once, after the "
-                "last step, and cannot choose weights; lower it"
+                f"validation.every: {interval:,} of {steps:,} steps: one measurement cannot choose weights; lower it"
             )
         elif config.validation.patience is not None:
             looks, items = max(1, schedule.measurements - 1), len(validation)
             if not better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
                 problems.add(
-                    f"validation.patience: {items} validation items are so few that even from all wrong to all right "
-                    "is not beyond doubt, and training stops early; take more items, or leave patience out"
+                    f"validation.patience: {items} validation items never are beyond doubt; take more, or leave it out"
                 )
 
     def _try_training(self, training: Training, name: str, schedule: Schedule) -> None:
@@ -662,44 +598,36 @@ class _Rehearsal:
                 items_right(metric, rescore(model.model(), pairs.select(range(count))))
 
             self.parts["validation"] = schedule.measurements * fit_seconds(measure_some, len(pairs))
-        saved, reported = save_model(training.trainable, self.files), 0.0
+        saved, reported = training_run.save_model(training.trainable, self.files), 0.0
         for benchmark in config.report.benchmarks:
             with problems.collect():
                 self.parts[benchmark] = self._try_benchmark(benchmark, (saved, name))
                 reported += self.parts[benchmark]
         self.parts["sweep"] = len({*config.report.alphas} - {0, 1}) * reported / 2  # the ends are measured already
-        self._expect_memory(training, trial)
+        if config.data.keep_images and trial.peak_bytes is not None and hasattr(os, "sysconf"):
+            prepared = training.trainable.image(training.rows.pixels(0)).values()
+            images = len(training.rows) * sum(tensor.numel() * tensor.element_size() for tensor in prepared)
+            memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            if images + trial.peak_bytes > memory:
+                sizes = f"{len(training.rows):,} prepared images are {decimal(images)}, and memory is {decimal(memory)}"
+                problems.add(f"data.keep_images: {sizes}; leave it out")
         self.plan.trial, self.plan.forecast = trial, self._forecast_costs(schedule, trial)
 
     def _try_benchmark(self, name: str, models: tuple[str, str]) -> float:
         """Measure a few items with both models, and return the seconds that all items would take."""
-        place, folder = data_locations(self.config.data, self.home), self.files.folder.parent / "tried"
-        settings = replace(report_settings(self.config, models, place), benchmarks=(name,))
-        benchmark = find_benchmark(name, place)
-        items, size = find_task(benchmark.task, name).size(benchmark.records()), 0.0
+        place, folder = training_run.data_locations(self.config.data, self.home), self.files.folder.parent / "tried"
+        settings = replace(training_run.report_settings(self.config, models, place), benchmarks=(name,))
+        benchmark, sizes = find_benchmark(name, place), [0.0]
+        items = find_task(benchmark.task, name).size(benchmark.records())
 
         def measure_some(count: int) -> None:
-            nonlocal size
             run(replace(settings, limit=str(count)), folder, store=EmbeddingStore(None), command="tellapart train")
-            size = _count_bytes(folder) * items / count
+            sizes.append(_count_bytes(folder) * items / count)
             shutil.rmtree(folder)
 
         seconds = fit_seconds(measure_some, items)
-        self.report_bytes += size
+        self.report_bytes += sizes[-1]
         return seconds
-
-    def _expect_memory(self, training: Training, trial: Trial) -> None:
-        """Keep as a problem images that are to be kept in memory and do not fit into it."""
-        if not self.config.data.keep_images or trial.peak_bytes is None or not hasattr(os, "sysconf"):
-            return
-        prepared = training.trainable.image(training.rows.pixels(0)).values()
-        images = len(training.rows) * sum(tensor.numel() * tensor.element_size() for tensor in prepared)
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if images + trial.peak_bytes > memory:
-            self.problems.add(
-                f"data.keep_images: {len(training.rows):,} prepared images are {decimal(images)}, and the machine "
-                f"has {decimal(memory)} of memory; leave it out"
-            )
 
     def _forecast_costs(self, schedule: Schedule, trial: Trial) -> Forecast:
         config, files, seeds = self.config, self.files, self.plan.seeds
@@ -717,10 +645,8 @@ class _Rehearsal:
         peak = seeds * disk + max(trial.checkpoint_bytes + best, alphas * model)
         place = _present_part(self.out)
         if peak > (free := shutil.disk_usage(place).free):
-            self.problems.add(
-                f"{self.out}: the run needs {decimal(round(peak))} of disk, and {place} has {decimal(free)} left; "
-                "lower validation.keep, or train to another folder with out="
-            )
+            sizes = f"{decimal(round(peak))} of disk, and {place} has {decimal(free)}"
+            self.problems.add(f"{self.out}: the run needs {sizes}; lower validation.keep, or name another out=")
         parts = {name: seeds * seconds for name, seconds in self.parts.items()}
         return Forecast(Span(*(seeds * float(end) for end in bounds)), parts, round(seeds * disk), round(peak))
 

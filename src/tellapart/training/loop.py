@@ -7,6 +7,7 @@ without a break.
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import time
 import warnings
@@ -16,12 +17,15 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tellapart.data.atomic import sync_folder
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
+from tellapart.data.scores import join_names
 from tellapart.errors import DataError, RunError, TellapartWarning
 from tellapart.stats.intervals import share_in_clusters
+from tellapart.training import run_files
 from tellapart.training.config import OptimiserConfig, TrainConfig
 from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.pictures import ImageLoader, find_augmentation
@@ -30,37 +34,14 @@ from tellapart.training.data.validation import better_beyond_doubt, items_right,
 from tellapart.training.encoders.trainable import Inputs, Trainable, count_updated, picture_side
 from tellapart.training.lazy_torch import torch
 from tellapart.training.ranks import RankGroup
-from tellapart.training.run_files import (
-    IDLE_STEPS,
-    RunFiles,
-    TrainingState,
-    copy_weights,
-    delete_older,
-    describe_idle,
-    find_idle_terms,
-    latest_checkpoint,
-    read_checkpoint,
-    read_weights,
-    weights_of,
-    write_checkpoint,
-    write_folder,
-)
+from tellapart.training.run_files import RunFiles, TrainingState
 from tellapart.training.steps import Drawn, TrainingStep
-
-if TYPE_CHECKING:
-    from torch import nn
-    from torch.optim import Optimizer
 
 
 def measure_moves(
     steps: TrainingStep[Drawn], plain: TrainingStep[Drawn], drawn: Drawn, images: Sequence[Inputs]
 ) -> dict[str, float]:
-    """Return how far a step differs from a plain one on the same rows: `moved_loss` and `moved_gradient`, both
-    relative.
-
-    The gradient's is the length of the difference over the plain one's. No gradient is left behind, and buffers (the
-    running means of batch normalisation) are as they were.
-    """
+    """Return how far loss and gradient differ from a plain step's on the same rows, relative; nothing else changes."""
     found = []
     buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
     for step in (plain, steps):
@@ -83,8 +64,7 @@ def measure_moves(
 #: Threads that read and prepare a step's images while another step is computed.
 _READERS = 2
 
-#: Rows of a batch that an error names.
-_NAMED = 8
+_NOTHING_LOST = "Nothing was written after the last checkpoint"
 
 #: Steps by which a run of so many minutes is planned; the first has its preparations in its time.
 _TIMED = 5
@@ -111,10 +91,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     order = BatchOrder(training.rows, config.batch.size, config.seed, config.data.together)
     settings, count = config.optimiser, config.batch.accumulate
     if config.batch.part % ranks.of:
-        raise DataError(
-            f"batch.size: {config.batch.part} pairs {'' if count == 1 else 'of a part '}cannot be shared by "
-            f"{ranks.of} ranks"
-        )
+        raise DataError(f"batch.size: {config.batch.part} pairs of a part cannot be shared by {ranks.of} ranks")
     total = settings.count_steps(order.steps_per_epoch, limit)
     interval = config.validation.interval(total)
     optimiser = make_optimiser(trainable.module, settings)
@@ -158,7 +135,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
         loader.close()
     with ranks.together():
         if ranks.leads:
-            read_weights(training.files.best, trainable.module, state.best_sha256)
+            run_files.read_weights(training.files.best, trainable.module, state.best_sha256)
             trainable.module.eval()
     return state
 
@@ -195,10 +172,7 @@ def _read_parts(
 def _accumulate_parts(
     training: Training, steps: TrainingStep[Any], feed: Iterator[tuple[Any, list[Inputs]]], step: int, order: BatchOrder
 ) -> dict[str, float]:
-    """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses.
-
-    Each part has a similarity matrix of its pairs on all ranks. Ranks exchange gradients once, in the last part.
-    """
+    """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses."""
     count, means = training.config.batch.accumulate, dict[str, Any]()
     for part, (drawn, images) in enumerate(feed):
         number = step * count + part
@@ -206,11 +180,10 @@ def _accumulate_parts(
             losses = steps.backward(drawn, images, number)
         bad = next((name for name, value in losses.items() if not abs(float(value)) < float("inf")), None)
         if bad is not None:
+            place = _name_rows(training.rows, order.batch(number, parts=count))
             raise RunError(
                 f"the loss's part {bad!r} is {float(losses[bad])} in step {step + 1}: training has diverged; lower "
-                "optimiser.learning_rate, or look at the rows of the batch: "
-                f"{_name_rows(training.rows, order.batch(number, parts=count))}. Nothing was written after the last "
-                "checkpoint"
+                f"optimiser.learning_rate, or look at the rows of the batch: {place}. {_NOTHING_LOST}"
             )
         means = {name: means.get(name, 0.0) + value / count for name, value in losses.items()}
     for parameter in training.trainable.module.parameters() if count > 1 else ():
@@ -221,17 +194,13 @@ def _accumulate_parts(
 
 def _name_rows(rows: TrainingRows, numbers: list[int]) -> str:
     """Name the first few of some rows by number and image, for messages."""
-    row_names = ", ".join(f"{number} ({rows.rows[number].image.name})" for number in numbers[:_NAMED])
-    return f"rows {row_names}" + (f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else "")
+    return f"rows {join_names([f'{number} ({rows.rows[number].image.name})' for number in numbers], limit=8)}"
 
 
 def time_steps(
     training: Training, steps: int, every: int, progress: NotedProgress | None = None
 ) -> tuple[list[float], float]:
-    """Train to a step, and return the seconds of all steps but the first, and of the last measurement and checkpoint.
-
-    The first step has the loop's preparations in its time. The run's trackers give way to this measurement.
-    """
+    """Train to a step, and return the seconds of all steps but the first, and of the last checkpoint."""
     validation = training.config.validation.model_copy(update={"every": every, "keep": 2, "patience": None})
     short = training.config.with_steps(steps).model_copy(update={"validation": validation})
     marks: list[list[float]] = []  # of each step: when its numbers were logged, and when its checkpoint was written
@@ -253,17 +222,14 @@ def time_steps(
 
 
 def fit_steps(training: Training) -> int:
-    """Take a few steps and a measurement, throw them away, and return how many fit into `optimiser.minutes`.
-
-    The time is that of steps, measurements and checkpoints, as if the machine stayed as it is now.
-    """
+    """Take a few steps and a measurement, throw them away, and return how many fit into `optimiser.minutes`."""
     config, module, interval = training.config, training.trainable.module, training.config.validation.every
     if training.ranks.of > 1:
         raise DataError("optimiser.minutes is measured in one process; give steps or epochs to several")
-    before, files = weights_of(module), RunFiles(training.files.folder / "tried")
+    before, files = run_files.weights_of(module), RunFiles(training.files.folder / "tried")
     shutil.rmtree(files.folder, ignore_errors=True)  # of a process that was killed here
     taken, measuring = time_steps(replace(training, files=files), _TIMED, every=_TIMED)
-    copy_weights(before, module)
+    run_files.copy_weights(before, module)
     shutil.rmtree(files.folder)
     pace, seconds = sum(taken) / len(taken), 60 * (config.optimiser.minutes or 0)
     if interval:
@@ -272,20 +238,18 @@ def fit_steps(training: Training) -> int:
     return max(1, min(10, int(seconds / (pace + measuring))), int((seconds - 10 * measuring) / pace))
 
 
-def make_optimiser(module: nn.Module, settings: OptimiserConfig) -> Optimizer:
+def make_optimiser(module: torch.nn.Module, settings: OptimiserConfig) -> torch.optim.Optimizer:
     """Return AdamW; parameters of fewer than two axes (biases, norms, the scale) decay only if `decayed` is `all`."""
     parameters = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
     for pattern in settings.groups:
         if not any(fnmatchcase(name, pattern) for name, _ in parameters):
-            raise DataError(
-                f"optimiser.groups: no trained weight's name matches {pattern!r}; {parameters[0][0]} is one"
-            )
+            raise DataError(f"optimiser.groups: no trained weight matches {pattern!r}; {parameters[0][0]} is one")
     groups: dict[tuple[float, float], list[Any]] = {(1.0, settings.weight_decay): [], (1.0, 0.0): []}
     for name, parameter in parameters:
         factor = next((f for pattern, f in settings.groups.items() if fnmatchcase(name, pattern)), 1.0)
         decay = settings.weight_decay if parameter.ndim >= 2 or settings.decayed == "all" else 0.0
         groups.setdefault((factor, decay), []).append(parameter)
-    optimiser: Optimizer = torch.optim.AdamW(
+    optimiser: torch.optim.Optimizer = torch.optim.AdamW(
         [{"params": p, "weight_decay": decay, "factor": factor} for (factor, decay), p in groups.items() if p],
         lr=settings.learning_rate,
         betas=settings.betas,
@@ -314,30 +278,27 @@ def rate(step: int, steps: int, warm_up: int, decay: str = "cosine") -> float:
     return 1 - done if decay == "linear" else 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _begin_state(training: Training, optimiser: Optimizer) -> TrainingState:
+def _begin_state(training: Training, optimiser: torch.optim.Optimizer) -> TrainingState:
     """Load the last checkpoint, if there is one; all ranks must see the same one."""
     ranks, files = training.ranks, training.files
-    checkpoint = latest_checkpoint(files.checkpoints)
+    checkpoint = run_files.latest_checkpoint(files.checkpoints)
     name = checkpoint and checkpoint.name
     first = ranks.first(lambda: name)
     with ranks.together():
         if name != first:
-            raise RunError(
-                f"{files.checkpoints}: the last checkpoint is {name} here and {first} for rank 0; all machines must "
-                "see one folder"
-            )
+            raise RunError(f"{files.checkpoints}: {name} is last here, and {first} for rank 0; all must see one folder")
         state = TrainingState(run=(run := files.fingerprint()))
         if checkpoint is not None:
-            state = read_checkpoint(checkpoint, training.trainable.module, optimiser)
+            state = run_files.read_checkpoint(checkpoint, training.trainable.module, optimiser)
         if state.run != run:
             raise RunError(f"{checkpoint}: is of another run than {files.folder}; delete it and go on")
         if ranks.leads:
             files.cut_log(state.step)
-            delete_older(files.checkpoints, training.config.validation.keep)
+            run_files.delete_older(files.checkpoints, training.config.validation.keep)
     return state
 
 
-def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> float:
+def _update_weights(training: Training, optimiser: torch.optim.Optimizer, batch: str) -> float:
     """Take the optimiser's step, cap the scale at `max_scale`, and return the gradient's norm before clipping."""
     config, trainable = training.config, training.trainable
     limit = config.optimiser.clip_norm or float("inf")
@@ -345,9 +306,8 @@ def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> flo
     norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit, foreach=parameters[0].is_cuda))
     if not norm < float("inf"):
         raise RunError(
-            f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set "
-            f"optimiser.clip_norm, or train in float32 (precision is {config.precision!r}). The batch is {batch}. "
-            "Nothing was written after the last checkpoint"
+            f"the gradient's norm is {norm}: training has diverged; lower optimiser.learning_rate, set clip_norm, or "
+            f"train in float32 (precision is {config.precision!r}). The batch is {batch}. {_NOTHING_LOST}"
         )
     optimiser.step()
     scale, highest = trainable.log_scale, config.optimiser.max_scale
@@ -358,28 +318,28 @@ def _update_weights(training: Training, optimiser: Optimizer, batch: str) -> flo
 
 
 def _finish_step(
-    training: Training, optimiser: Optimizer, state: TrainingState, numbers: dict[str, float], total: int
+    training: Training, optimiser: torch.optim.Optimizer, state: TrainingState, numbers: dict[str, float], total: int
 ) -> None:
     """Log a step; after each interval of `validation.every` and after the last, validate and write a checkpoint."""
     files, settings = training.files, training.config.validation
     interval = settings.interval(total)
     files.log(state.step, numbers)
-    if state.step == IDLE_STEPS and (idle := find_idle_terms(files.log_path)):
-        warnings.warn(describe_idle(idle, training.config.loss_terms()), TellapartWarning, stacklevel=2)
+    if state.step == run_files.IDLE_STEPS and (idle := run_files.find_idle_terms(files.log_path)):
+        warnings.warn(run_files.describe_idle(idle, training.config.loss_terms()), TellapartWarning, stacklevel=2)
     if state.step % interval == 0 or state.step == total:
         # One comparison fewer than measurements: the first has no earlier one to compare with.
         _validate_weights(training, state, max(1, math.ceil(total / interval) - 1))
-        files.sync_log()
-        write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
+        # On the disk before the checkpoint, whose steps are not taken again, after a power cut either.
+        with files.log_path.open("rb") as log:
+            os.fsync(log.fileno())
+        sync_folder(files.folder)
+        run_files.write_checkpoint(files.checkpoints, training.trainable.module, optimiser, state, keep=settings.keep)
         if training.show is not None:
             training.show(state.step, total)
 
 
 def _validate_weights(training: Training, state: TrainingState, looks: int) -> None:
-    """Measure the validation set, and keep the weights if they are the best so far.
-
-    `looks` is the number of comparisons in a run, for which `patience` corrects.
-    """
+    """Measure the validation set, and keep the weights if they are the best so far."""
     trainable, pairs, best = training.trainable, training.validation, training.files.best
     if pairs is None:
         state.best_step = state.step  # without a validation set, the last weights are kept
@@ -403,4 +363,5 @@ def _validate_weights(training: Training, state: TrainingState, looks: int) -> N
         if state.best is None or value > state.best:
             state.best, state.best_step = value, state.step
     if state.best_step == state.step:
-        state.best_sha256 = write_folder(best.parent, {best.name: weights_of(trainable.module)})[best.name]
+        sums = run_files.write_folder(best.parent, {best.name: run_files.weights_of(trainable.module)})
+        state.best_sha256 = sums[best.name]

@@ -51,19 +51,17 @@ class RankGroup:
         if self.of == 1:
             yield
             return
-        own: Exception | None = None
+        raised: Exception | None = None
         try:
             yield
         except Exception as error:
-            own = error
-        failures = self._gather_failures(own)
-        failed = next(((number, failure) for number, failure in enumerate(failures) if failure), None)
-        if failed is None:
-            return
-        number, (kind, message) = failed
-        if own is not None and not isinstance(own, TellapartError | OSError):
-            raise own  # unexpected: its traceback helps
-        raise kind(message if number == 0 else f"rank {number}: {message}") from own
+            raised = error
+        for number, failure in enumerate(self._gather_failures(raised)):
+            if failure is not None:
+                if raised is not None and not isinstance(raised, TellapartError | OSError):
+                    raise raised  # unexpected: its traceback helps
+                kind, message = failure
+                raise kind(message if number == 0 else f"rank {number}: {message}") from raised
 
     def first(self, compute: Callable[[], Result]) -> Result:
         """Return the first rank's result to every rank."""
@@ -79,44 +77,37 @@ class RankGroup:
         return result
 
     def leave(self) -> None:
-        """End the exchange, once all is done.
-
-        Its threads free the last tensors; one that did so while Python ends would abort the process.
-        """
+        """End the exchange, once all is done."""
         if self._group is not None:
             import torch.distributed as dist
 
             dist.destroy_process_group(self._group)
             self._group = None
 
-    def _gather_failures(self, own: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
+    def _gather_failures(self, raised: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
         """Return every rank's failure, by rank."""
         import torch.distributed as dist
 
-        failed = torch.tensor([own is not None], dtype=torch.uint8)
+        failed = torch.tensor([raised is not None], dtype=torch.uint8)
         failures: list[Any] = [None] * self.of
+        described: tuple[type[TellapartError], str] | None = None
+        if isinstance(raised, TellapartError):
+            described = type(raised), str(raised)
+        elif raised is not None:
+            described = RunError, str(raised) if isinstance(raised, OSError) else f"{type(raised).__name__}: {raised}"
         try:
             dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=self._group)
             if failed.item():
-                dist.all_gather_object(failures, None if own is None else _describe_failure(own), group=self._group)
+                dist.all_gather_object(failures, described, group=self._group)
         except RuntimeError as lost:  # gloo's, when a connection is gone
-            raise own or RunError(
-                "another rank ended, and says why itself; go on with resume=True once that is mended"
+            raise raised or RunError(
+                "another rank ended, and says why itself; mend that, and go on with resume=True"
             ) from lost
         return failures
 
 
-def _describe_failure(error: Exception) -> tuple[type[TellapartError], str]:
-    if isinstance(error, TellapartError):
-        return type(error), str(error)
-    return RunError, str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-
-
 def open_accelerator(device: str) -> Accelerator:
-    """Return accelerate's view of this process: one of several under torchrun.
-
-    accelerate's mixed precision is off, for it is fixed once a process; `autocast` takes its place.
-    """
+    """Return accelerate's view of this process: one of several under torchrun."""
     accelerate = require("accelerate", extra="train")
     read_ranks("GROUP_RANK")
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
@@ -126,12 +117,8 @@ def open_accelerator(device: str) -> Accelerator:
         accelerator = accelerate.Accelerator(cpu=device == "cpu", mixed_precision="no")
     except ValueError as error:
         raise RunError(
-            f"accelerate was given another device or precision in this process before, and keeps to it ({error}); "
-            "train in a separate process"
+            f"accelerate keeps to the device and precision that it has ({error}); train in another process"
         ) from error
     if accelerator.device.type != device:
-        raise RunError(
-            f"device {device!r} is not available; accelerate finds {accelerator.device.type!r} (it keeps to the "
-            "device that a process began with)"
-        )
+        raise RunError(f"device {device!r} is not available; this process keeps to {accelerator.device.type!r}")
     return accelerator

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -18,7 +19,6 @@ from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.run_folder import write_text_file
 from tellapart.records.timing_record import Machine
 from tellapart.training.data.duplicates import Duplicates, Leak
-from tellapart.training.sweep import Sweep
 
 #: Its file in the run's folder.
 RECORD = "record.json"
@@ -27,20 +27,27 @@ RECORD = "record.json"
 _ALPHA = 0.05
 
 
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A curve over alphas: each one's mean headline metric on each benchmark; 0 is the start, 1 the trained model."""
+
+    benchmarks: tuple[str, ...]
+    curve: dict[float, tuple[float, ...]]
+    best: float
+    model: str
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 class DataRecord(_Record):
-    """The training data.
+    """The training data: how many rows, images and items, and the SHA-256 of all texts and the bytes of every image.
 
     Attributes:
-        rows, images, items: how many.
-        fingerprint: SHA-256 of all texts and of the bytes of every image.
         validation: items that the weights were chosen by; None if the last weights were taken.
         validation_metric: by which metric of theirs; None without such items.
-        validation_leak: pictures that the set of `data.validation` shares with the training images; None if no such set
-            is named.
+        validation_leak: pictures that the set of `data.validation` shares with the training images, if one is named.
         duplicates: rows with the same caption or picture, and texts that are cut; None before they are counted.
     """
 
@@ -55,11 +62,9 @@ class DataRecord(_Record):
 
 
 class MatchedRound(_Record):
-    """A round of test-time matching.
+    """A round of test-time matching: the fingerprint of the weights that matched the items, and the matches.
 
-    Attributes:
-        start: fingerprint of the weights that matched the items.
-        matched, right: items whose match leads by the threshold, and the true ones of these, counted for people alone.
+    `matched` are items whose match leads by the threshold, `right` the true ones of these, counted for people alone.
     """
 
     start: str
@@ -139,10 +144,9 @@ class TrainRecord(_Record):
         if not self.transductive:
             return ()
         rounds = (
-            f"round {number}: {matched_round.matched:,} of {matched_round.items:,} items matched with a lead of "
-            f"{matched_round.threshold:.3g} or "
-            f"more, {matched_round.right:,} of these truly"
-            for number, matched_round in enumerate(self.rounds, 1)
+            f"round {number}: {done.matched:,} of {done.items:,} items matched with a lead of {done.threshold:.3g} or "
+            f"more, {done.right:,} of these truly"
+            for number, done in enumerate(self.rounds, 1)
         )
         return (f"transductive: fitted, without labels, to the very items of {self.transductive}", *rounds)
 

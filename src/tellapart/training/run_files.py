@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.data.atomic import sync_folder
 from tellapart.data.rows import read_jsonl, read_object
@@ -23,17 +22,11 @@ from tellapart.data.validation import describe_changes
 from tellapart.errors import DataError, ModelError, RunError, first_line, require
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.config import LogConfig
-from tellapart.training.lazy_torch import Tensor, torch
-
-if TYPE_CHECKING:
-    from torch import nn
-    from torch.optim import Optimizer
-
-    from tellapart.training.losses.loss import LossTerm
-
+from tellapart.training.lazy_torch import torch
+from tellapart.training.losses.loss import LossTerm
 
 #: Tensors of a module by name: trained parameters, and buffers.
-Weights = dict[str, "Tensor"]
+Weights = dict[str, "torch.Tensor"]
 
 _FOLDER = "step-{:08d}"
 
@@ -61,7 +54,7 @@ class TrainingState:
     run: str | None = None
 
 
-def weights_of(module: nn.Module) -> Weights:
+def weights_of(module: torch.nn.Module) -> Weights:
     """Return copies of the trained tensors: parameters with gradients, and buffers that are saved; shared ones once."""
     trained = {name: value for name, value in module.named_parameters() if value.requires_grad}
     saved = set(module.state_dict())
@@ -69,33 +62,28 @@ def weights_of(module: nn.Module) -> Weights:
     return {name: value.detach().cpu().contiguous().clone() for name, value in (trained | buffers).items()}
 
 
-def copy_weights(weights: Weights, module: nn.Module) -> None:
+def copy_weights(weights: Weights, module: torch.nn.Module) -> None:
     """Copy weights into a module that has the same names, shapes and types."""
-    expected, tensors = weights_of(module), dict(module.named_parameters()) | dict(module.named_buffers())
-    if odd := sorted(weights.keys() ^ expected.keys()):
-        raise ModelError(f"other weights than the model's: {join_names(odd)} in one alone")
-    kinds = {name: [(side[name].shape, side[name].dtype) for side in (weights, expected)] for name in weights}
-    if odd := [name for name, (given, trained) in kinds.items() if given != trained]:
-        raise ModelError(f"other weights than the model's: {join_names(odd)} of another shape or type")
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+    kinds = [
+        {name: (tensor.shape, tensor.dtype) for name, tensor in side.items()} for side in (weights, weights_of(module))
+    ]
+    if odd := sorted(name for name in kinds[0].keys() | kinds[1].keys() if kinds[0].get(name) != kinds[1].get(name)):
+        raise ModelError(f"other weights than the model's: {join_names(odd)} in one alone, or of another shape or type")
     with torch.no_grad():
         for name, value in weights.items():
             tensors[name].copy_(value)
 
 
-def read_weights(path: Path, module: nn.Module, sha256: str | None) -> None:
+def read_weights(path: Path, module: torch.nn.Module, sha256: str | None) -> None:
     """Copy weights of a file, of this SHA-256, into a module that has the same names, shapes and types."""
     if _digest(path) != sha256:
-        raise RunError(
-            f"{path}: holds other weights than this run's best: its SHA-256 is another; train to a new folder"
-        )
+        raise RunError(f"{path}: has another SHA-256 than this run's best weights; train to a new folder")
     copy_weights(_read_tensors(path), module)
 
 
 def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) -> dict[str, str]:
-    """Write safetensors and JSON files to a folder that gets its name when all of them are on the disk.
-
-    `SHA256SUMS` beside them has the SHA-256 of each, which is returned by name, too.
-    """
+    """Write safetensors and JSON files to a folder that gets its name when all of them are on the disk."""
     with replace_folder(folder) as draft:
         draft.mkdir()
         for name, content in files.items():
@@ -110,10 +98,7 @@ def write_folder(folder: Path, files: Mapping[str, Weights | dict[str, Any]]) ->
 
 @contextmanager
 def replace_folder(folder: Path) -> Iterator[Path]:
-    """Give the path of a folder to create and fill; in the end it takes the name of `folder`, in place of an old one.
-
-    A draft that a killed run left is deleted: a run's folder has one writer.
-    """
+    """Give the path of a draft to create and fill, which takes the name of `folder` in the end."""
     broken = require("safetensors", extra="train").SafetensorError
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -128,23 +113,20 @@ def replace_folder(folder: Path) -> Iterator[Path]:
             draft.rename(folder)
             sync_folder(folder.parent)
     except (OSError, broken) as error:
-        raise RunError(
-            f"{folder}: cannot be written ({error}); make room for it, and go on with resume=True"
-        ) from error
+        raise RunError(f"{folder}: cannot be written ({error}); make room, and go on with resume=True") from error
 
 
-def write_checkpoint(folder: Path, module: nn.Module, optimiser: Optimizer, state: TrainingState, *, keep: int) -> None:
+def write_checkpoint(
+    folder: Path, module: torch.nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState, *, keep: int
+) -> None:
     """Write `step-N` below the folder of the checkpoints, and delete all but the last `keep`."""
-    names = {id(parameter): name for name, parameter in module.named_parameters()}
     moments = {
-        f"{names[id(parameter)]}:{key}": value.detach().cpu().contiguous().clone()
-        for parameter, values in optimiser.state.items()
-        for key, value in values.items()
+        f"{name}:{key}": value.detach().cpu().contiguous().clone()
+        for name, parameter in module.named_parameters()
+        for key, value in optimiser.state.get(parameter, {}).items()
     }
-    write_folder(
-        folder / _FOLDER.format(state.step),
-        dict(zip(_FILES, (weights_of(module), moments, asdict(state)), strict=True)),
-    )
+    contents = weights_of(module), moments, asdict(state)
+    write_folder(folder / _FOLDER.format(state.step), dict(zip(_FILES, contents, strict=True)))
     delete_older(folder, keep)
 
 
@@ -161,39 +143,30 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return next(reversed(_complete_checkpoints(folder)), None)
 
 
-def read_checkpoint(checkpoint: Path, module: nn.Module, optimiser: Optimizer) -> TrainingState:
+def read_checkpoint(checkpoint: Path, module: torch.nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
     """Restore weights and moments, and return the state; files that are not as they were written are refused."""
     sums = checkpoint / _SUMS
     lines = read_whole(sums).decode("utf-8", "replace").splitlines() if sums.is_file() else []
     if changed := [name for name in _FILES if f"{_digest(checkpoint / name)}  {name}" not in lines]:
-        raise RunError(
-            f"{checkpoint}: {join_names(changed)} damaged or changed after {_SUMS} was written; delete {checkpoint} "
-            "and go on from the checkpoint before it"
-        )
+        raise RunError(f"{checkpoint}: {join_names(changed)} are not those of {_SUMS}; delete {checkpoint}, and go on")
     values = read_object(checkpoint / "state.json")
     if odd := sorted(values.keys() ^ asdict(TrainingState()).keys()):
-        raise RunError(
-            f"{checkpoint}: state.json is of another version of tellapart ({join_names(odd)}); train to a new folder"
-        )
-    state = TrainingState(**values)
-    state.history = [(step, value) for step, value in state.history]  # JSON has lists
+        raise RunError(f"{checkpoint}: state.json is of another version ({join_names(odd)}); train to a new folder")
+    state = TrainingState(**values | {"history": [(step, value) for step, value in values["history"]]})
     if checkpoint.name != _FOLDER.format(state.step):
         raise RunError(f"{checkpoint}: state.json is of step {state.step}; delete {checkpoint} and go on")
     parameters = {name: value for name, value in module.named_parameters() if value.requires_grad}
-    moments: dict[str, dict[str, Tensor]] = {}
-    for name, value in _read_tensors(checkpoint / "optimiser.safetensors").items():
-        moments.setdefault(name.rpartition(":")[0], {})[name.rpartition(":")[2]] = value
+    moments = _read_tensors(checkpoint / "optimiser.safetensors")
     try:
         copy_weights(_read_tensors(checkpoint / "weights.safetensors"), module)
-        if odd := sorted(moments.keys() - parameters.keys()):
+        if odd := sorted({name.rpartition(":")[0] for name in moments} - parameters.keys()):
             raise ModelError(f"moments of {join_names(odd)}, not trained here")
     except ModelError as error:
         raise RunError(f"{checkpoint}: holds {error}; it is another run's: train to a new folder") from error
-    for name, values in moments.items():
+    for name, value in moments.items():
+        parameter, key = parameters[name.rpartition(":")[0]], name.rpartition(":")[2]
         # AdamW counts steps on the CPU; moments lie on the device of their parameter.
-        optimiser.state[parameters[name]] = {
-            key: value if key == "step" else value.to(parameters[name].device) for key, value in values.items()
-        }
+        optimiser.state[parameter][key] = value if key == "step" else value.to(parameter.device)
     return state
 
 
@@ -250,10 +223,7 @@ Tracker = Callable[[int, Mapping[str, float]], None]
 
 @contextmanager
 def open_trackers(config: LogConfig, folder: Path, name: str) -> Iterator[list[Tracker]]:
-    """Give a callable for each tracker of the configuration, which writes below the run's folder; close all at the end.
-
-    Nothing is opened before the first number, so other ranks than the first, which log nothing, open nothing.
-    """
+    """Give a callable for each tracker, which is opened by its first number, and close all in the end."""
     trackers, opened = list[Tracker](), dict[str, Any]()
     with ExitStack() as stack:
         if config.tensorboard:
@@ -293,11 +263,7 @@ OWNER = "run.json"
 
 @dataclass
 class RunFiles:
-    """A training run's folder, of which `run.json` names the run; trackers get each step's numbers beside the log.
-
-    `best` is the file of the weights that did best on the validation set, `start` the folder of the start, if its
-    weights were drawn for this run, `sweep` that of the weights between the start and the trained ones (WiSE-FT).
-    """
+    """A training run's folder, of which `run.json` names the run; trackers get each step's numbers beside the log."""
 
     folder: Path
     trackers: list[Tracker] = field(default_factory=list)
@@ -314,8 +280,7 @@ class RunFiles:
 
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the run that the folder holds, if it holds one."""
-        owner = self._read_owner()
-        return None if owner is None else str(owner["fingerprint"])
+        return None if (owner := self._read_owner()) is None else str(owner["fingerprint"])
 
     def _read_owner(self) -> dict[str, Any] | None:
         path = self.folder / OWNER
@@ -346,22 +311,14 @@ class RunFiles:
             self._write_owner({"fingerprint": fingerprint, "values": values or {}})
             return False
         if owner["fingerprint"] != fingerprint:
-            differing = describe_changes(owner["values"], values or {})
-            raise RunError(
-                f"{self.folder} holds another run: {differing or 'its configuration, data or start differ'}; "
-                f"{self._propose_start()}train to a new folder with out="
-            )
+            differing = describe_changes(owner["values"], values or {}) or "its configuration, data or start differ"
+            record = self.folder / "record.json"
+            model = read_object(record).get("model") if record.is_file() else None
+            further = f"to train on from its weights, set model = {model!r}; in any case " if model else ""
+            raise RunError(f"{self.folder} holds another run: {differing}; {further}train to a new folder with out=")
         if not resume:
-            raise RunError(
-                f"{self.folder} holds this run already; add resume=True to go on with it, or name a new out="
-            )
+            raise RunError(f"{self.folder} holds this run already; add resume=True to go on, or name a new out=")
         return True
-
-    def _propose_start(self) -> str:
-        """Name the trained model as the start of another run, if this one is complete."""
-        record = self.folder / "record.json"
-        name = read_object(record).get("model") if record.is_file() else None
-        return "" if name is None else f"to train on from its weights, set model = {name!r}; in any case "
 
     def describe_kept(self) -> str | None:
         """Describe the state that `--resume` would go on from; None if the folder is not yet this run's."""
@@ -382,18 +339,9 @@ class RunFiles:
             return
         lines = []
         for line in self.log_path.read_text(encoding="utf-8").splitlines():
-            try:
-                before = parse_json(line, self.log_path)["step"] <= step
-            except (DataError, KeyError, TypeError):  # the line that was being written when the run was killed
-                continue
-            lines += [line + "\n"] if before else []
+            with suppress(DataError, KeyError, TypeError):  # the line that was being written when the run was killed
+                lines += [line + "\n"] if parse_json(line, self.log_path)["step"] <= step else []
         write_text_file(self.log_path, "".join(lines))
-
-    def sync_log(self) -> None:
-        """Wait until the log is on the disk: a checkpoint's steps are not taken again, after a power cut either."""
-        with self.log_path.open("rb") as file:
-            os.fsync(file.fileno())
-        sync_folder(self.folder)
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
         """Add a line to the log, and pass it to the trackers."""
@@ -402,7 +350,7 @@ class RunFiles:
                 file.write(json.dumps({"step": step, **numbers}, allow_nan=False) + "\n")
         except OSError as error:
             raise RunError(
-                f"{self.log_path}: cannot be written ({error}); make room for it, and go on with resume=True"
+                f"{self.log_path}: cannot be written ({error}); make room, and go on with resume=True"
             ) from error
         for track in self.trackers:
             track(step, numbers)

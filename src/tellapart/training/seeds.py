@@ -5,24 +5,22 @@ An interval over items covers one run's number; it does not cover the change by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError
 from tellapart.stats.multiple import holm
 from tellapart.training.config import TrainConfig
 from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.record import TrainRecord, read_record
+from tellapart.training.record import RECORD, TrainRecord, read_record
 from tellapart.training.training_run import FinishedRun
 
-_Key = tuple[str, str]
-_Values = Mapping[_Key, float]
+#: A record's value of each metric of each benchmark.
+_Values = dict[tuple[str, str], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +66,24 @@ def train_seeds(
 
     Source: COCO-Counterfactuals (Le et al. 2023), appendix B.4.2: 25 seeds, 107 to 131.
     """
-    ranks = RankGroup(open_accelerator(config.device))
-    records: list[TrainRecord] = []
+    ranks, records = RankGroup(open_accelerator(config.device)), list[TrainRecord]()
     for seed in range(config.seed, config.seed + count):
         seeded, folder = config.model_copy(update={"seed": seed}), out / f"seed-{seed:03d}"
-        done = ranks.first(partial(_read_done, seeded, folder, limit)) if resume else None
-        record = done or once(seeded, folder).record
-        if ranks.leads and record is not None:
-            records.append(record)
-    odd = [f"seed-{record.config['seed']:03d}" for record in records if record.data != records[0].data]
+        done = ranks.first(lambda: read_record(folder) if resume and (folder / RECORD).is_file() else None)  # noqa: B023
+        if done is None or (done.config, done.limit) != (seeded.model_dump(mode="json"), limit):
+            done = once(seeded, folder).record
+        records += [done] if ranks.leads and done is not None else []
+    odd = [f"seed-{_seed_of(record):03d}" for record in records if record.data != records[0].data]
     with ranks.together():
         if odd:
-            raise RunError(
-                f"{out}: {join_names(odd)} trained on other data than the rest; delete the folders that are out "
-                "of date, and resume"
-            )
+            raise RunError(f"{out}: {join_names(odd)} trained on other data than the rest; delete them, and resume")
     ranks.leave()
     return records
 
 
-def _read_done(config: TrainConfig, folder: Path, limit: int | None) -> TrainRecord | None:
-    """Return the record of a run that is complete and had the same configuration."""
-    if not (folder / "record.json").is_file():
-        return None
-    record = read_record(folder)
-    return record if (record.config, record.limit) == (config.model_dump(mode="json"), limit) else None
-
-
 def read_seeds(out: Path) -> list[TrainRecord]:
     """Read the records of all seeds of a folder, in the order of the seeds."""
-    records = [read_record(path.parent) for path in sorted(out.glob("seed-*/record.json"))]
+    records = [read_record(path.parent) for path in sorted(out.glob(f"seed-*/{RECORD}"))]
     if not records:
         raise RunError(f"{out} has no finished seeds; name a folder that `tellapart train --seeds N --out` wrote")
     return sorted(records, key=_seed_of)
@@ -105,26 +91,19 @@ def read_seeds(out: Path) -> list[TrainRecord]:
 
 def over_seeds(records: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
     """Compare the trained models with their starts, seed by seed, on every metric that all seeds measured."""
-    after, before = ([_record_values(record, start=start) for record in records] for start in (False, True))
-    return _compare_values(_shared_keys(after), after, before)
+    return _compare_values([_values_of(record) for record in records], [_values_of(r, start=True) for r in records])
 
 
 def between(first: Sequence[TrainRecord], second: Sequence[TrainRecord]) -> tuple[SeedRow, ...]:
-    """Compare two configurations' trained models on the seeds and metrics that both have; differences are the
-    first's.
-    """
-    one, other = ({_seed_of(record): _record_values(record) for record in records} for records in (first, second))
-    seeds = sorted(one.keys() & other.keys())
-    if not seeds:
+    """Compare two configurations on the seeds and metrics that both have; differences are the first's."""
+    one, other = ({_seed_of(record): _values_of(record) for record in records} for records in (first, second))
+    if not (seeds := sorted(one.keys() & other.keys())):
         listed = [", ".join(map(str, sorted(values))) or "none" for values in (one, other)]
-        raise RunError(
-            f"the two share no seed: the first has {listed[0]}, the second {listed[1]}; train both with the same seeds"
-        )
-    a, b = [one[seed] for seed in seeds], [other[seed] for seed in seeds]
-    keys = list(_shared_keys([*a, *b]))
-    if not keys:
+        raise RunError(f"the two share no seed: {listed[0]} and {listed[1]}; train both with the same seeds")
+    rows = _compare_values([one[seed] for seed in seeds], [other[seed] for seed in seeds])
+    if not rows:
         raise RunError("the two report no benchmark in common; give both the same report.benchmarks")
-    return _compare_values(keys, a, b)
+    return rows
 
 
 def paired_by_seed(
@@ -134,7 +113,7 @@ def paired_by_seed(
     from scipy.stats import ttest_rel, wilcoxon
 
     first, second = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    changes: NDArray[np.float64] = first - second
+    changes = first - second
     if len(changes) < 2:
         return None, None, None, None
     moved = np.abs(changes) > 1e-12  # differences of rounded means are equal or are not
@@ -150,23 +129,21 @@ def _seed_of(record: TrainRecord) -> int:
     return int(str(record.config["seed"]))
 
 
-def _record_values(record: TrainRecord, *, start: bool = False) -> _Values:
+def _values_of(record: TrainRecord, *, start: bool = False) -> _Values:
     rows = record.comparison.rows if record.comparison else ()
     return {(row.benchmark, row.metric): row.a if start else row.b for row in rows}
 
 
-def _shared_keys(runs: Sequence[_Values]) -> Iterator[_Key]:
-    return (key for key in (runs[0] if runs else {}) if all(key in values for values in runs))
-
-
-def _compare_values(keys: Iterable[_Key], a: Sequence[_Values], b: Sequence[_Values]) -> tuple[SeedRow, ...]:
+def _compare_values(a: Sequence[_Values], b: Sequence[_Values]) -> tuple[SeedRow, ...]:
+    """Compare, seed by seed, every metric that all have."""
     rows = []
-    for key in keys:
-        first, second = [values[key] for values in a], [values[key] for values in b]
-        low, high, p, ranks = paired_by_seed(first, second)
-        mean, other = float(np.mean(first)), float(np.mean(second))
-        sd = float(np.std(first, ddof=1)) if len(first) > 1 else None
-        rows.append(SeedRow(*key, len(first), mean, sd, other, mean - other, low, high, p, None, ranks))
+    for key in a[0] if a else ():
+        if all(key in values for values in (*a, *b)):
+            first, second = [values[key] for values in a], [values[key] for values in b]
+            low, high, p, ranks = paired_by_seed(first, second)
+            mean, other = float(np.mean(first)), float(np.mean(second))
+            sd = float(np.std(first, ddof=1)) if len(first) > 1 else None
+            rows.append(SeedRow(*key, len(first), mean, sd, other, mean - other, low, high, p, None, ranks))
     tested = [row.p for row in rows if row.p is not None]
     adjusted = iter(holm(tested) if tested else ())
     return tuple(row if row.p is None else replace(row, p_holm=float(next(adjusted))) for row in rows)

@@ -15,14 +15,12 @@ the batch it is already computed; a mined one that is not in the batch costs ano
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, Generic, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.errors import DataError, ModelError, quote
 from tellapart.models.fusion.family import Tensors, pad_tokens
@@ -35,8 +33,7 @@ from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, Matches
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import DualLoss, FusionLoss, LossTerm, sum_terms
-from tellapart.training.losses.matching import NegativePairs, counterparts, hard_negatives
-from tellapart.training.losses.matrix_rows import gather, rank_and_count
+from tellapart.training.losses.matrix_rows import NegativePairs, counterparts, gather, hard_negatives, rank_and_count
 
 #: The rows that one family draws for a step.
 Drawn = TypeVar("Drawn")
@@ -59,11 +56,7 @@ class TrainingStep(ABC, Generic[Drawn]):
 
     @abstractmethod
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
-        """Return the inputs of this rank's rows of a part; they depend on the seed, the part's number and the row only.
-
-        Parts are numbered through all steps: part `p` of step `s` is `s * accumulate + p`. Its `rows` are the numbers
-        of the rows whose images it needs.
-        """
+        """Return the inputs of this rank's rows of a part, by the seed, the part's number and the row only."""
 
     @abstractmethod
     def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
@@ -118,56 +111,43 @@ class DualStep(TrainingStep[DrawnRows]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._captions, self._counterparts = self._choose_negatives()
-        loss = self.config.find_loss()
-        self._units: int = getattr(loss, "units", 0)
-        if getattr(loss, "local", False) and self.config.batch.micro is not None:
-            raise DataError(
-                f"batch.micro: loss {self.config.loss['name']!r} reads patches and words, which are not encoded in "
-                "pieces; leave it out"
-            )
-        self._join, self._positives = self._choose_joins()
-
-    def _choose_negatives(self) -> tuple[int, str]:
-        """Return how many false captions each image gets, and the use of its hard counterpart.
-
-        The loss's published numbers fill in the keys that the configuration leaves out.
-        """
-        loss, data, rows = self.config.find_loss(), self.config.data, self.rows.rows
+        loss, data, rows = self.config.find_loss(), self.config.data, self.rows
         assert isinstance(loss, DualLoss)  # noqa: S101  (for the type checker)
-        complete = all(self.rows.counterparts)
+        self._units, self._name = loss.units, self.config.loss["name"]
         if loss.units:
-            self._expect_rows([row.units for row in rows], "no units; give units in its file, or leave it out")
-        captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
+            self._expect_rows([row.units for row in rows.rows], "no units; give units in its file, or leave it out")
+        if loss.local and self.config.batch.micro is not None:
+            raise DataError(f"batch.micro: loss {self._name!r} reads patches and words, which go in no pieces")
+        # The loss's published numbers fill in the keys that the configuration leaves out.
+        self._captions = loss.negative_captions if data.negative_captions is None else data.negative_captions
+        complete = all(rows.counterparts)
         published = "none" if loss.negative_images == "pairs" and not complete else loss.negative_images
-        images = data.negative_images or published
-        if images != "none" and not complete:
+        self._counterparts = data.negative_images or published
+        if self._counterparts != "none" and not complete:
             remedy = 'give negative_images in its file, or set data.negative_images = "none"'
-            self._expect_rows(self.rows.counterparts, f'no hard counterpart, for "{images}"; {remedy}')
-        return captions, images
+            self._expect_rows(rows.counterparts, f'no hard counterpart, for "{self._counterparts}"; {remedy}')
+        self._join, self._positives = self._choose_joins(loss)
 
     def _expect_rows(self, values: Sequence[Sequence[object]], lack: str) -> None:
         """Refuse the first row without a value that the loss reads."""
         for number, (row, value) in enumerate(zip(self.rows.rows, values, strict=True)):
             if not value:
                 place = f"row {number} ({row.image.name}: {quote(row.caption)})"
-                raise DataError(f"loss {self.config.loss['name']!r}: {place} has {lack}")
+                raise DataError(f"loss {self._name!r}: {place} has {lack}")
 
-    def _choose_joins(self) -> tuple[str, int]:
+    def _choose_joins(self, loss: DualLoss) -> tuple[str, int]:
         """Return which steps join pictures (`none`, `always`, `alternate`), and further true captions of each."""
-        name, data = self.config.loss["name"], self.config.data
-        joins = getattr(self.config.find_loss(), "joins", False)
-        how = data.join or ("alternate" if joins else "none")
-        count = 2 if data.positive_captions is None else data.positive_captions
-        if not joins and (how != "none" or data.positive_captions):
+        data = self.config.data
+        how = data.join or ("alternate" if loss.joins else "none")
+        if not loss.joins and (how != "none" or data.positive_captions):
             raise DataError(
-                f"data.join, data.positive_captions: loss {name!r} reads no joined pictures; leave them out"
+                f"data.join, data.positive_captions: {self._name!r} reads no joined pictures; leave them out"
             )
         if how == "none":
             return how, 0
         if len(set(self.rows.image_ids.tolist())) < 2:
             raise DataError(f'data.join = "{how}": all rows show one picture, and there is no other to join to it')
-        if count:
+        if count := 2 if data.positive_captions is None else data.positive_captions:
             remedy = "give positive_captions in its file, or set data.positive_captions = 0"
             self._expect_rows([row.positives for row in self.rows.rows], f"no further true caption; {remedy}")
         return how, count
@@ -185,39 +165,26 @@ class DualStep(TrainingStep[DrawnRows]):
         batch = numbers if self._counterparts == "mate" else rows  # a mate is no pair of the batch
         drawn = [draw_units(self.rows.rows[n], self._units, seed, step, n) for n in batch] if self._units else []
         units = [text for units in drawn for unit in units for text in unit]
-        return DrawnRows(
-            rows, len(numbers), [self._draw_negatives(n, step) for n in rows] if self._captions else [], units
-        )
-
-    def _draw_negatives(self, number: int, step: int) -> list[str]:
-        texts = self.rows.rows[number].negatives
-        return [texts[k] for k in draw_choices(range(len(texts)), self._captions, self.config.seed, step, number)]
+        negatives = [draw_choices(self.rows.rows[n].negatives, self._captions, seed, step, n) for n in rows]
+        return DrawnRows(rows, len(numbers), negatives if self._captions else [], units)
 
     def backward(self, drawn: DrawnRows, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, in pieces if `batch.micro` asks for it, and add its gradients."""
-        captions = [self.rows.rows[number].caption for number in drawn.rows]
-        captions = [row.captions[0] for row in drawn.joined] or captions
+        captions = [row.captions[0] for row in drawn.joined] or self.rows.captions(drawn.rows)
         texts = list(captions)
         for caption, false in zip(captions, drawn.negatives, strict=False):
             # The true caption fills the place of a missing false one; the mask leaves it out.
-            texts += false + [caption] * (self._captions - len(false))
-        positives = [text for row in drawn.joined for text in row.captions[1:]]
-        texts += drawn.units + positives
-        pieces = list(self._cut_pieces(images, texts))
+            texts += [*false, *[caption] * (self._captions - len(false))]
+        texts += drawn.units + [text for row in drawn.joined for text in row.captions[1:]]
+        count = -(-len(images) // (self.config.batch.micro or len(images)))
+        cuts = [[k * len(side) // count for k in range(count + 1)] for side in (images, texts)]
+        pieces = [(images[a:b], texts[c:d]) for (a, b), (c, d) in zip(*map(pairwise, cuts), strict=True)]
         if len(pieces) > 1:
             return self._backward_in_pieces(drawn, pieces, texts, step)
         batch = self._make_batch(drawn, self._encode_piece(pieces[0], step, 0), texts, step)
         parts = self._sum_losses([batch] * len(self._terms))
         self.accelerator.backward(parts["total"])
         return {name: part.detach() for name, part in parts.items()}
-
-    def _cut_pieces(self, images: Sequence[Inputs], texts: Sequence[str]) -> Iterator[_Piece]:
-        """Cut images and texts into as many pieces, each with some of both."""
-        count = -(-len(images) // (self.config.batch.micro or len(images)))
-        for k in range(count):
-            image = slice(k * len(images) // count, (k + 1) * len(images) // count)
-            text = slice(k * len(texts) // count, (k + 1) * len(texts) // count)
-            yield images[image], texts[text]
 
     def _encode_piece(self, piece: _Piece, step: int, number: int) -> Encoded:
         prepared, texts = piece
@@ -240,17 +207,22 @@ class DualStep(TrainingStep[DrawnRows]):
         batch = self._make_batch(drawn, Encoded(images, texts, scale, bias), every, step)
         parts = self._sum_losses([batch] * len(self._terms))
         torch.autograd.backward(parts["total"])
+
+        def dot(values: Tensor, leaf: Tensor, start: int = 0) -> Tensor:
+            """Return a number whose gradient by values is that of the leaf's rows from a start on; 0 without one."""
+            rows = None if leaf.grad is None else leaf.grad.reshape(-1, *values.shape[1:])
+            return (values * (0.0 if rows is None else rows[start : start + len(values)])).sum()
+
         image = text = 0
         for number, piece in enumerate(pieces):
             last = number == len(pieces) - 1
             # Gradients of all pieces are added up here, and exchanged between ranks once, with the last.
             with nullcontext() if last else self.accelerator.no_sync(self.module):
                 again = self._encode_piece(piece, step, number)
-                flow = _dot_rows(again.images, images, image) + _dot_rows(again.texts, texts, text)
-                if last:  # the scale is one for all pieces
-                    flow = flow + _dot_rows(again.scale.reshape(1), scale.reshape(1), 0, scale.grad)
-                    if again.bias is not None and bias is not None:
-                        flow = flow + _dot_rows(again.bias.reshape(1), bias.reshape(1), 0, bias.grad)
+                flow = dot(again.images, images, image) + dot(again.texts, texts, text)
+                if last:  # the scale is that of all pieces
+                    flow = flow + dot(again.scale.reshape(1), scale)
+                    flow = flow if again.bias is None or bias is None else flow + dot(again.bias.reshape(1), bias)
                 self.accelerator.backward(flow)
             image, text = image + len(again.images), text + len(again.texts)
         return {name: part.detach() for name, part in parts.items()}
@@ -258,7 +230,10 @@ class DualStep(TrainingStep[DrawnRows]):
     def _make_batch(self, drawn: DrawnRows, encoded: Encoded, every: Sequence[str], step: int) -> Batch:
         device, count = encoded.images.device, len(drawn.rows)
         block, rest = slice(drawn.own if self._counterparts == "mate" else count), slice(drawn.own, count)
-        ids = torch.from_numpy(self._image_ids(drawn)).to(device)
+        ids = torch.from_numpy(self.rows.image_ids[drawn.rows]).to(device)
+        if drawn.joined:  # two rows joined in either order make one picture
+            others = torch.from_numpy(self.rows.image_ids[[row.second for row in drawn.joined]]).to(device)
+            ids = torch.minimum(ids, others) * len(self.rows) + torch.maximum(ids, others)
         fields: dict[str, Any] = self._part_texts(drawn, encoded.texts, _TEXTS)
         shared: dict[str, Any] = {"scale": encoded.scale, "chunk": self.config.batch.chunk, "step": step}
         rest_ids = None
@@ -266,6 +241,14 @@ class DualStep(TrainingStep[DrawnRows]):
             numbers = torch.tensor(self._text_ids(every), device=device)
             fields |= self._part_texts(drawn, numbers, _TEXT_IDS)
             rest_ids = numbers[rest]
+
+        def of_captions(tokens: Tensor | None) -> Tensor | None:
+            """Return the tokens of each caption and its false ones, `(b, 1 + f, ...)`, from those of all texts."""
+            if tokens is None:
+                return None
+            false = tokens[count : count * (1 + self._captions)].reshape(count, self._captions, *tokens.shape[1:])
+            return torch.cat([tokens[:count, None], false], dim=1)[block]
+
         if self._counterparts == "mate":
             fields["mates"] = Batch(
                 encoded.images[rest], encoded.texts[rest], image_ids=ids[rest], text_ids=rest_ids, **shared
@@ -278,8 +261,8 @@ class DualStep(TrainingStep[DrawnRows]):
             image_ids=ids[block],
             bias=None if encoded.bias is None else encoded.bias.reshape(()),
             patches=None if encoded.patches is None else encoded.patches[block],
-            words=self._of_captions(encoded.words, count, block),
-            real_words=self._of_captions(encoded.real_words, count, block),
+            words=of_captions(encoded.words),
+            real_words=of_captions(encoded.real_words),
             **fields,
             **shared,
         )
@@ -296,27 +279,6 @@ class DualStep(TrainingStep[DrawnRows]):
             values[-len(drawn.units) :].reshape(-1, self._units, 2, *rest) if drawn.units else None,
         )
         return dict(zip(names, parts, strict=True))
-
-    def _of_captions(self, tokens: Tensor | None, count: int, own: slice) -> Tensor | None:
-        """Return the tokens of each caption and its false ones, `(b, 1 + f, ...)`, from those of all texts in order."""
-        if tokens is None:
-            return None
-        false = tokens[count : count * (1 + self._captions)].reshape(count, self._captions, *tokens.shape[1:])
-        return torch.cat([tokens[:count, None], false], dim=1)[own]
-
-    def _image_ids(self, drawn: DrawnRows) -> NDArray[np.int64]:
-        """Return one number for each picture; two rows joined in either order make one picture."""
-        ids = self.rows.image_ids[drawn.rows]
-        if not drawn.joined:
-            return ids
-        others = self.rows.image_ids[[row.second for row in drawn.joined]]
-        return np.minimum(ids, others) * len(self.rows) + np.maximum(ids, others)
-
-
-def _dot_rows(values: Tensor, leaf: Tensor, start: int, gradient: Tensor | None = None) -> Tensor:
-    """Return a number whose gradient by `values` is that of the leaf's rows from `start` on; 0 if the leaf has none."""
-    rows = leaf.grad if gradient is None else gradient.reshape(leaf.shape)
-    return (values * (0.0 if rows is None else rows[start : start + len(values)])).sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +299,9 @@ class DrawnPairs:
 def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig:
     """Return `[matching]` with the number of negatives filled in: the loss's default if the configuration has none."""
     name, matching = config.loss["name"], config.matching or MatchingConfig()
-    count = matching.negatives or max(loss.negatives for loss in _matching_losses(config.loss_terms()))
+    count = matching.negatives or max(
+        term.loss.negatives for term in config.loss_terms() if isinstance(term.loss, FusionLoss)
+    )
     part = config.batch.part
     if config.data.negative_captions or config.data.negative_images not in {None, "none"}:
         raise DataError(
@@ -345,27 +309,20 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
             'data.negative_images, and set [matching] source = "rows" to take the hard counterparts of the rows'
         )
     if config.batch.chunk is not None:
-        raise DataError(
-            f"batch.chunk: loss {name!r} has no matrix of similarities to cut; set batch.micro to save memory"
-        )
+        raise DataError(f"batch.chunk: loss {name!r} has no matrix of similarities to cut; set batch.micro instead")
     if matching.source == "batch" and count >= part:
         raise DataError(
-            f"matching.negatives: {count} for each pair, and a batch of {part} pairs has {part - 1} others; raise "
-            "batch.size, or lower batch.accumulate or matching.negatives, or take mined ones with "
-            'matching.source = "rows"'
+            f"matching.negatives: {count} a pair, and {part - 1} others in {part} pairs; raise batch.size, lower "
+            'batch.accumulate or matching.negatives, or set matching.source = "rows"'
         )
     for number, row in enumerate(rows.rows if matching.source == "rows" else ()):
         if (hard := len(rows.counterparts[number])) < count:
+            place = f"row {number} ({row.image.name}: {quote(row.caption)})"
             raise DataError(
-                f"matching.negatives: {count} for each pair, and row {number} ({row.image.name}: {quote(row.caption)}) "
-                f"has {hard} hard counterparts of other pictures; mine more (`tellapart mine`), or lower "
-                "matching.negatives"
+                f"matching.negatives: {count} a pair, and {place} has {hard} hard counterparts of other pictures; "
+                "mine more (`tellapart mine`), or lower matching.negatives"
             )
     return matching.model_copy(update={"negatives": count})
-
-
-def _matching_losses(terms: Sequence[LossTerm]) -> list[FusionLoss]:
-    return [term.loss for term in terms if isinstance(term.loss, FusionLoss)]
 
 
 class FusionStep(TrainingStep[DrawnPairs]):
@@ -375,7 +332,8 @@ class FusionStep(TrainingStep[DrawnPairs]):
         super().__post_init__()
         self._matching = matching_settings(self.config, self.rows)
         self._count = self._matching.negatives or 1
-        losses, towers = _matching_losses(self._terms), self.trainable.module.scale is not None
+        towers = self.trainable.module.scale is not None
+        losses = [term.loss for term in self._terms if isinstance(term.loss, FusionLoss)]
         self._wrong_images = any(loss.wrong_images for loss in losses)
         self._counterparts = any(loss.counterparts for loss in losses)
         self._rows_of: dict[int, list[int]] = {}
@@ -387,13 +345,11 @@ class FusionStep(TrainingStep[DrawnPairs]):
         self._contrast = self._itc or bool(contrasts)
         if contrasts and not (towers and self._matching.contrast):
             raise ModelError(
-                f"loss.also.{contrasts[0]}: a contrastive loss needs matching.contrast and a model with unimodal "
-                "towers; leave it out"
+                f"loss.also.{contrasts[0]}: needs matching.contrast and a model with unimodal towers; leave it out"
             )
         if self._matching.hardest and not towers:
             raise ModelError(
-                "matching.hardest: the model has no unimodal towers whose similarities name the hardest pairs; leave "
-                'it out, or mine negatives and set matching.source = "rows"'
+                'matching.hardest: the model has no unimodal towers; leave it out, or set matching.source = "rows"'
             )
 
     def draw(self, numbers: Sequence[int], step: int) -> DrawnPairs:
@@ -413,18 +369,12 @@ class FusionStep(TrainingStep[DrawnPairs]):
             close.append([k < (self._matching.close or 0) for k in choices])
         return DrawnPairs(rows, len(numbers), negatives, None if self._matching.close is None else close)
 
-    def _captions(self, numbers: Sequence[int]) -> list[str]:
-        return [self.rows.rows[number].caption for number in numbers]
-
     def _find_true(self, drawn: DrawnPairs) -> tuple[list[list[bool]] | None, list[list[bool]] | None]:
-        """Return which mined texts are true of their row's image, and of which mined images the row's text is true.
-
-        A text is true of an image if a row of the data joins them; of a batch no such pair is drawn.
-        """
+        """Return which mined texts are true of their row's image, and of which mined images the row's text is true."""
         if drawn.negatives is None or self._text_ids is None:
             return None, None
-        images, texts = self.rows.image_ids[drawn.rows].tolist(), self._text_ids(self._captions(drawn.rows))
-        of_image = {image: set(self._text_ids(self._captions(self._rows_of[image]))) for image in set(images)}
+        images, texts = self.rows.image_ids[drawn.rows].tolist(), self._text_ids(self.rows.captions(drawn.rows))
+        of_image = {image: set(self._text_ids(self.rows.captions(self._rows_of[image]))) for image in set(images)}
         rows = list(enumerate(drawn.negatives))
         return (
             [[texts[other] in of_image[images[row]] for other in others] for row, others in rows],
@@ -435,7 +385,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
         """Take the loss of drawn pairs and their negatives, and add its gradients."""
         device = self.accelerator.device
         inputs = [{name: tensor.to(device) for name, tensor in image.items()} for image in images]
-        tokens = self._read_tokens(self._captions(drawn.rows))
+        tokens = self._read_tokens(self.rows.captions(drawn.rows))
         self._seed_dropout(step)
         with autocast(self.config.precision, device.type):
             joined = self.module(lambda fusion: self._join_pairs(fusion, drawn, inputs, tokens, step))
@@ -461,7 +411,7 @@ class FusionStep(TrainingStep[DrawnPairs]):
         if self._contrast or drawn.negatives is None:
             image, text = fusion.vectors(*(tuple(tensor[:count] for tensor in side) for side in (images, texts)))
             scale = torch.as_tensor(fusion.scale or 1.0, device=device)
-            numbers = None if self._text_ids is None else self._text_ids(self._captions(drawn.rows[:count]))
+            numbers = None if self._text_ids is None else self._text_ids(self.rows.captions(drawn.rows[:count]))
             text_ids = None if numbers is None else torch.tensor(numbers, device=device)
             batch = Batch(image, text, scale, ids[:count], step=step, text_ids=text_ids)
         if drawn.negatives is None:
@@ -495,6 +445,16 @@ class FusionStep(TrainingStep[DrawnPairs]):
         calls = [(true_rows, true_rows), (repeated, wrong_texts)]
         calls += [(wrong_images, repeated)] if self._wrong_images else []
         calls += [(torch.arange(b, len(drawn.rows), device=device),) * 2] if mined and self._counterparts else []
+
+        def take_ids(numbers: Tensor, true: Sequence[Sequence[bool]] | None) -> Tensor:
+            """Return the images of negatives, and the row's image for those that are true of it."""
+            taken = ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
+            return (
+                taken
+                if true is None
+                else torch.where(torch.tensor(true, device=device), ids[true_rows][:, None], taken)
+            )
+
         true_texts, true_images = self._find_true(drawn)
         logits = join(*(torch.cat(side) for side in zip(*calls, strict=True)))
         sizes, heads = [len(side) for side, _ in calls], []
@@ -510,8 +470,8 @@ class FusionStep(TrainingStep[DrawnPairs]):
                     wrong_images=(rest[0] if self._wrong_images else crossed).reshape(b, m),
                     counterparts=fourth,
                     image_ids=ids[true_rows],
-                    negative_text_ids=_take_ids(ids, pairs.texts, true_rows, true_texts),
-                    negative_image_ids=_take_ids(ids, pairs.images, true_rows, true_images),
+                    negative_text_ids=take_ids(pairs.texts, true_texts),
+                    negative_image_ids=take_ids(pairs.images, true_images),
                     close=None if drawn.close is None else torch.tensor(drawn.close, device=device),
                 )
             )
@@ -547,11 +507,3 @@ def _gather_states(states: Tensors) -> Tensors:
     padded = (pad_tokens(tensor, int(length)) for tensor in states)
     # Not every backend of torch.distributed can send bool tensors.
     return tuple(gather(state.byte()).bool() if state.dtype == torch.bool else gather(state) for state in padded)
-
-
-def _take_ids(ids: Tensor, numbers: Tensor, rows: Tensor, true: Sequence[Sequence[bool]] | None) -> Tensor:
-    """Return the images of negatives, and the row's image for those that are true of it."""
-    token_ids = ids[numbers.clamp(min=0)].masked_fill(numbers < 0, -1)
-    return (
-        token_ids if true is None else torch.where(torch.tensor(true, device=ids.device), ids[rows][:, None], token_ids)
-    )

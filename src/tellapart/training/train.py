@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.benchmarks.plugins import exit_is_error
 from tellapart.data.arguments import PathGiven, as_path
@@ -22,30 +22,8 @@ from tellapart.training.dry_run import DryRun, rehearse
 from tellapart.training.record import RECORD, TrainRecord, read_record
 from tellapart.training.report.page import PAGE, write_progress, write_training_report
 from tellapart.training.run_files import OWNER, RunFiles
-from tellapart.training.seeds import read_seeds, train_seeds
-from tellapart.training.test_time_matching import train_matched
-from tellapart.training.training_run import FinishedRun, run_training
-
-if TYPE_CHECKING:
-    from tellapart.evaluation.compare import MetricComparison
-    from tellapart.training.record import TrainRecord
-    from tellapart.training.seeds import SeedRow
-    from tellapart.training.sweep import Sweep
-
-
-def trained_json(record: TrainRecord, page: Path) -> dict[str, Any]:
-    """Return a training run as one object: its model, its progress, its gains and losses, and its page."""
-    values, same = record.model_dump(mode="json"), ("history", "resumed", "transductive", "comparison", "why")
-    return {
-        **{key: values[key] for key in ("model", "steps", "limit", "best_step")},
-        "validation": record.best,
-        "validation_metric": record.data.validation_metric,
-        **{key: values[key] for key in same},
-        "better": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.gained],
-        "worse": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.lost],
-        "sweep": None if record.sweep is None else asdict(record.sweep),
-        "report": str(page),
-    }
+from tellapart.training.seeds import SeedRow, between, over_seeds, read_seeds, train_seeds
+from tellapart.training.training_run import FinishedRun, run_training, train_matched
 
 
 def print_trained(record: TrainRecord, page: Path) -> None:
@@ -54,8 +32,8 @@ def print_trained(record: TrainRecord, page: Path) -> None:
     print_lines(
         plain(f"kept the weights after step {record.best_step} of {record.steps}{_name_limit(record)}: {value}"),
         f"measure with: tellapart run -m {shlex.quote(record.model)}",
+        *map(plain, record.describe_transductive()),
     )
-    print_lines(*map(plain, record.describe_transductive()))
     if record.updated:
         print_lines(f"lora: {plain(record.updated)}")
     if record.data.duplicates is not None and (counts := record.data.duplicates.describe()):
@@ -63,16 +41,23 @@ def print_trained(record: TrainRecord, page: Path) -> None:
     if record.comparison is not None:
         print_lines("")
         print_comparison(record.comparison)
-        print_lines(
-            "",
-            f"better, p after Holm below .05: {_join_rows(record.gained)}",
-            f"worse, p after Holm below .05: {_join_rows(record.lost)}",
-        )
+        print_lines("")
+        for side, rows in (("better", record.gained), ("worse", record.lost)):
+            metrics = ", ".join(f"{row.benchmark} {row.metric}" for row in rows) or "nothing"
+            print_lines(plain(f"{side}, p after Holm below .05: {metrics}"))
     if record.why is not None:
         print_lines("")
         print_why(record.why)
-    if record.sweep is not None:
-        _print_sweep(record.sweep)
+    if (sweep := record.sweep) is not None:
+        curve = table("alpha", *sweep.benchmarks, numbers_from=0)
+        for alpha, values in sweep.curve.items():
+            curve.add_row(f"{alpha:.2f}{' *' if alpha == sweep.best else ''}", *map(percent, values))
+        print_lines("")
+        console().print(curve)
+        print_lines(
+            "weights between the start (0) and the trained model (1): means of headline metrics, percent; "
+            f"* Pareto-best, chosen on these very numbers: {sweep.model}"
+        )
     print_lines("", f"report: {page}")
 
 
@@ -80,41 +65,8 @@ def _name_limit(record: TrainRecord) -> str:
     return f" (a smoke run of {record.limit} steps, by --limit)" if record.limit else ""
 
 
-def _join_rows(rows: Sequence[MetricComparison]) -> str:
-    return plain(", ".join(f"{row.benchmark} {row.metric}" for row in rows) or "nothing")
-
-
-def _print_sweep(sweep: Sweep) -> None:
-    """Print a curve over alphas, the best one marked."""
-    rows = table("alpha", *sweep.benchmarks, numbers_from=0)
-    for alpha, values in sweep.curve.items():
-        rows.add_row(f"{alpha:.2f}{' *' if alpha == sweep.best else ''}", *map(percent, values))
-    print_lines("")
-    console().print(rows)
-    print_lines(
-        "weights between the start (0) and the trained model (1): means of headline metrics, percent; "
-        f"* Pareto-best, chosen on these very numbers: {sweep.model}"
-    )
-
-
-def seeds_json(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | None) -> dict[str, Any]:
-    """Return runs under several seeds as one object: each metric next to the start and another configuration."""
-    from tellapart.training.seeds import between, over_seeds
-
-    return {
-        "models": [record.model for record in records],
-        "seeds": [record.config["seed"] for record in records],
-        "limit": records[0].limit if records else None,
-        "validation": [record.best for record in records],
-        "start": [asdict(row) for row in over_seeds(records)],
-        "against": None if others is None else [asdict(row) for row in between(records, others)],
-    }
-
-
 def print_seeds(records: Sequence[TrainRecord], others: Sequence[TrainRecord] | None = None) -> None:
     """Print each metric's mean and spread over seeds, next to the start and, if there is one, another configuration."""
-    from tellapart.training.seeds import between, over_seeds
-
     rows = over_seeds(records)
     versus = None if others is None else between(records, others)
     if not rows:
@@ -176,9 +128,28 @@ class Trained(Shown):
         """Return the JSON of `tellapart train --json`."""
         if self.plan is not None:
             return self.plan.to_json()
-        if self.seeds:
-            return seeds_json(self.records, self.against)
-        return trained_json(self.record, self.folder / PAGE)
+        records, against = self.records, self.against
+        if self.seeds:  # each metric next to the start and another configuration
+            return {
+                "models": [record.model for record in records],
+                "seeds": [record.config["seed"] for record in records],
+                "limit": records[0].limit if records else None,
+                "validation": [record.best for record in records],
+                "start": [asdict(row) for row in over_seeds(records)],
+                "against": None if against is None else [asdict(row) for row in between(records, against)],
+            }
+        record, values = self.record, self.record.model_dump(mode="json")
+        same = ("history", "resumed", "transductive", "comparison", "why")
+        return {
+            **{key: values[key] for key in ("model", "steps", "limit", "best_step")},
+            "validation": record.best,
+            "validation_metric": record.data.validation_metric,
+            **{key: values[key] for key in same},
+            "better": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.gained],
+            "worse": [{"benchmark": row.benchmark, "metric": row.metric} for row in record.lost],
+            "sweep": None if record.sweep is None else asdict(record.sweep),
+            "report": str(self.folder / PAGE),
+        }
 
     def show(self) -> None:
         """Print it as `tellapart train` does."""
@@ -200,9 +171,7 @@ def open_training(folder: PathGiven, *, outside_images: bool = False) -> Trained
     if any(path.glob(f"seed-*/{RECORD}")):
         return Trained(path, tuple(read_seeds(path)), seeds=True)
     if (path / OWNER).is_file():
-        raise RunError(
-            f"training in {path} has not ended: {PAGE} there has its curves; if stopped, go on with --resume"
-        )
+        raise RunError(f"training in {path} has not ended: {PAGE} there has its curves; go on with --resume")
     return None
 
 
@@ -258,21 +227,15 @@ def train(
     if dry_run:
         if resume or against is not None:
             raise DataError("dry_run=True tries a run from its start; leave resume= and against= out")
+        to, place = (None if value is None else as_path(value, name) for value, name in ((out, "out"), (data, "data")))
         with reporting(progress) as report:
-            plan = rehearse(
-                path,
-                None if out is None else as_path(out, "out"),
-                data=None if data is None else as_path(data, "data"),
-                limit=limit,
-                allow_leak=allow_leak,
-                seeds=seeds or 1,
-                progress=None if report is None else report("dry run"),
-            )
+            update = None if report is None else report("dry run")
+            seeded, leaks = seeds or 1, allow_leak
+            plan = rehearse(path, to, data=place, limit=limit, allow_leak=leaks, seeds=seeded, progress=update)
         return Trained(Path(plan.out), (), plan=plan)
     chosen = read_config(path)
     if data is not None:
-        folder = as_path(data, "data").absolute()
-        chosen = chosen.model_copy(update={"data": chosen.data.model_copy(update={"folder": str(folder)})})
+        chosen = chosen.with_folder(as_path(data, "data"))
     if against is not None and seeds is None:
         raise DataError("against= compares seeds; give seeds=N too")
     others = None if against is None else read_seeds(as_path(against, "against"))

@@ -6,81 +6,67 @@ writes.
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import shutil
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.locations import Locations
 from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
-from tellapart.data.pairset import PairSet
+from tellapart.data.folder import LISTINGS, read_pair_set, write_pair_set
+from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import NotedProgress, Progress
+from tellapart.data.rows import read_object
+from tellapart.data.scores import join_names
 from tellapart.diagnosis.why import explain
-from tellapart.errors import DataError, RunError, TellapartWarning
+from tellapart.errors import DataError, MetricError, ModelError, RunError, TellapartWarning
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.systems import System
+from tellapart.evaluation.verified import read_result
+from tellapart.metrics.matching import best_assignments
+from tellapart.metrics.registry import METRICS
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.transductive import read_mark, write_mark
 from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
+from tellapart.stats.pareto import pareto_best
+from tellapart.tasks.registry import headline
+from tellapart.training import run_files
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
-from tellapart.training.data.duplicates import (
-    Leak,
-    PictureHashes,
-    count_duplicates,
-    find_leaks,
-    hash_pictures,
-    refuse_leaks,
-)
+from tellapart.training.data.duplicates import PictureHashes, count_duplicates, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
-from tellapart.training.data.validation import left_over, metric_of
+from tellapart.training.data.validation import left_over, metric_of, rescore
+from tellapart.training.encoders import trainable as changes
 from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
-from tellapart.training.encoders.trainable import (
-    Trainable,
-    add_dropout,
-    add_updates,
-    describe_updated,
-    freeze_images,
-    save_merged,
-    settle_norms,
-    with_directions,
-)
-from tellapart.training.lazy_torch import torch
+from tellapart.training.encoders.trainable import Trainable, describe_updated, save_merged
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.loop import Training, fit_steps, train
 from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.ranks import RankGroup, open_accelerator
-from tellapart.training.record import DataRecord, MatchedRound, TrainRecord, write_record
+from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
 from tellapart.training.report.page import model_card
-from tellapart.training.run_files import (
-    RunFiles,
-    TrainingState,
-    Weights,
-    copy_weights,
-    describe_idle,
-    find_idle_terms,
-    open_trackers,
-    replace_folder,
-    weights_of,
-)
+from tellapart.training.run_files import RunFiles, TrainingState, Weights
 from tellapart.training.steps import DualStep, FusionStep
-from tellapart.training.sweep import run_sweep
 
-# Sources of a run's training rows: files and sets, in the configuration's folder or the data's, and recipes.
-#
-# A recipe among the sources is built first, as `tellapart build` builds it: into `sets/NAME` of the working folder, and
-# stays there for the next run. The paths in its options are relative to the folder of the data, if one is named.
-
+#: A recipe among the sources is built first, into `sets/NAME` of the working folder, and stays there for the next run.
 RECIPE = "recipe:"
 _HUB = "hf:"
 #: Saves a data set of the hub, with `image` and `caption` columns, as rows.jsonl.
@@ -92,59 +78,106 @@ _SAVE = (
 
 def data_folder(config: DataConfig, home: Path) -> Path | None:
     """Return the folder of the data that `data.folder` or `--data` names, or None."""
-    if config.folder is None:
-        return None
-    folder = home / Path(config.folder).expanduser()
-    if not folder.is_dir():
+    folder = None if config.folder is None else home / Path(config.folder).expanduser()
+    if folder is not None and not folder.is_dir():
         raise DataError(f"data=, or data.folder: missing folder {folder}")
     return folder
+
+
+def recipe_path(source: str, home: Path) -> Path:
+    """Return the file of a recipe that a source names."""
+    return home / Path(source.removeprefix(RECIPE)).expanduser()
+
+
+def set_of(recipe: Path) -> Path:
+    """Return the folder that a recipe is built into."""
+    return Path("sets") / read_recipe_file(recipe).name
 
 
 def build_recipes(config: DataConfig, home: Path, progress: Progress | None = None) -> None:
     """Build the set of every recipe among the sources; one that is built is left as it is."""
     for source in config.train:
         if source.startswith(RECIPE):
-            recipe = _recipe_path(source, home)
-            folder, workers = data_folder(config, home), os.cpu_count() or 1
-            build(recipe, _set_of(recipe), workers=workers, progress=progress, paths=folder)
+            recipe, folder = recipe_path(source, home), data_folder(config, home)
+            build(recipe, set_of(recipe), workers=os.cpu_count() or 1, progress=progress, paths=folder)
 
 
 def find_sources(config: DataConfig, home: Path) -> list[str]:
-    """Return the sources as `read_rows` takes them: a recipe as its set, a path as the file or folder found.
+    """Return the sources as `read_rows` takes them: a recipe as its set; a path from the configuration's or the data's.
 
-    A path is relative to the configuration's folder; if nothing is there, to the folder of the data.
+    A path is of the data's folder if nothing is there in the configuration's.
     """
     data = data_folder(config, home)
     sources = []
     for source in config.train:
+        path = source.removeprefix("folder:")
         if source.startswith(RECIPE):
-            sources.append(f"folder:{_set_of(_recipe_path(source, home)).absolute()}")
-            continue
-        if source.startswith(_HUB):
+            sources.append(f"folder:{set_of(recipe_path(source, home)).absolute()}")
+        elif source.startswith(_HUB):
             raise DataError(
                 f"data.train: {source} is a data set of the hub, and training reads files; save its pictures and write "
                 f"the file's name in their place: {_SAVE.format(source.removeprefix(_HUB))}"
             )
-        path = source.removeprefix("folder:")
-        elsewhere = data is not None and not (home / Path(path).expanduser()).exists()
-        sources.append(f"{source.removesuffix(path)}{(data / path).absolute()}" if elsewhere and data else source)
+        elif data is not None and not (home / Path(path).expanduser()).exists():
+            sources.append(f"{source.removesuffix(path)}{(data / path).absolute()}")
+        else:
+            sources.append(source)
     return sources
 
 
-def _recipe_path(source: str, home: Path) -> Path:
-    return home / Path(source.removeprefix(RECIPE)).expanduser()
+def read_sources(data: DataConfig, home: Path, refused: list[DataError] | None = None) -> TrainingRows:
+    """Read the rows of all sources, as `read_rows`; an error names the key of the file in place of `images=`."""
+    errors: list[DataError] = [] if refused is None else refused
+    columns = {str(field): column for field, column in data.columns.items()}
+    place: dict[str, Any] = {"columns": columns, "outside": data.outside_images, "refused": refused}
+    try:
+        return read_rows(find_sources(data, home), home, data.images, take=data.take, **place)
+    except DataError as error:
+        errors = [*errors, error]
+        raise
+    finally:
+        for fault in errors:
+            fault.args = (str(fault).replace(" with images=", ' with images = "FOLDER" under [data]'),)
 
 
-def _set_of(recipe: Path) -> Path:
-    return Path("sets") / read_recipe_file(recipe).name
+def data_locations(data: DataConfig, home: Path) -> Locations:
+    """Return the folder of the validation and reported sets, and whether images outside of it are allowed."""
+    return Locations(data=data_folder(data, home), outside=data.outside_images)
+
+
+def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:
+    """Return the rows to train on and the validation set: the one named, or the rows that `share` leaves."""
+    data = config.data
+    if data.validation is not None:
+        name = resolve_name(data.validation, home)
+
+        def place(source: str) -> object:
+            # A folder's path is relative to the configuration in one key, and to the working folder in the other.
+            folder = source.removeprefix("folder:")
+            return source if folder == source else Path(folder).expanduser().resolve()
+
+        if place(name) in map(place, config.report.benchmarks):
+            raise DataError(
+                f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say "
+                "nothing about it; name another set"
+            )
+        pairs = load_pairs(name, data_locations(data, home)).one_truth()
+        metric_of(config.validation.metric, pairs.shape)
+        return rows, pairs
+    if data.share == 1:
+        return rows, None
+    trained, rest = rows.split(data.share)
+    if not trained.rows:
+        raise DataError(
+            f"data.share = {data.share:g}: all {len(rows):,} rows are on the side of validation, since a cluster, or "
+            "clusters that share a picture, stay together; raise it, or name a pair set in data.validation"
+        )
+    return trained, left_over(rest, trained)
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """The outcome of a training run: the model's name as `tellapart run -m` takes it, and the steps done.
-
-    `resumed` is whether the run continued from a checkpoint. The first rank alone has the record.
-    """
+    """The outcome of a training run: the model's name as `tellapart run -m` takes it, and, on rank 0, the record."""
 
     name: str
     state: TrainingState
@@ -197,11 +230,11 @@ def run_training(
 
     def begin() -> dict[str, Any]:
         """Check for leaks and claim the run's folder before any rank trains; return the record's first entries."""
-        leaks, shared = _check_leaks(config, home, rows, pictures.pop(), progress, allowed=allow_leak)
+        data = _check_data(config, home, rows, validation, pictures.pop(), progress, allowed=allow_leak)
         warn_of_flips(config.data.augment, rows)
         decisive = {"rows": rows.fingerprint, "start": facts, "tellapart": version("tellapart"), "limit": str(limit)}
         fingerprint = config.fingerprint(*decisive.values())
-        return {
+        return data | {
             "config": rounds.config.model_dump(mode="json"),
             "fingerprint": fingerprint,
             "start": rounds.done[0].start if rounds.done else facts,
@@ -209,16 +242,6 @@ def run_training(
             "started": started,
             "resumed": files.claim(fingerprint, config.decisive_values() | decisive, resume=resume),
             "ranks": ranks.of,
-            "data": DataRecord(
-                rows=len(rows),
-                images=len(rows.files),
-                items=len(rows.items),
-                fingerprint=rows.fingerprint,
-                validation=None if validation is None else len(validation),
-                validation_metric=None if validation is None else metric_of(config.validation.metric, validation.shape),
-                validation_leak=shared,
-            ),
-            "leaks": leaks,
             "rounds": rounds.done,
         }
 
@@ -228,17 +251,16 @@ def run_training(
         with ranks.together():
             prepare_start(config, trainable, ranks.of)
     with ranks.together():
-        before = weights_of(trainable.module) if ranks.leads and _has_sweep(config.report) else {}
+        before = run_files.weights_of(trainable.module) if ranks.leads and config.report.alphas else {}
     duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
-    with open_trackers(config.log, files.folder, config.name) as trackers:
+    with run_files.open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
         training = Training(
             config, trainable, rows_of_step(config, rows), step_of(config), files, validation, ranks, duplicates,
             None if show is None else partial(show, files, config.name),
         )  # fmt: skip
         if config.optimiser.minutes is not None:
-            steps = files.fix_steps(partial(fit_steps, training))
-            training = replace(training, config=config.with_steps(steps))
+            training = replace(training, config=config.with_steps(files.fix_steps(partial(fit_steps, training))))
         torch.manual_seed(config.seed)
         state = train(training, limit=limit, progress=progress)
     finished, place = FinishedRun("", state, entries["resumed"]), data_locations(config.data, home)
@@ -253,16 +275,17 @@ def run_training(
     return finished
 
 
-def _check_leaks(
+def _check_data(
     config: TrainConfig,
     home: Path,
     rows: TrainingRows,
+    validation: PairSet | None,
     pictures: PictureHashes,
     progress: Progress | None,
     *,
     allowed: bool,
-) -> tuple[tuple[Leak, ...], Leak | None]:
-    """Refuse pictures of reported sets and warn of those that choose weights; return what these sets share."""
+) -> dict[str, Any]:
+    """Refuse pictures of reported sets, warn of those that choose weights; return the record's entries of the data."""
     names, place = list(config.report.benchmarks), data_locations(config.data, home)
     names += [] if config.data.validation is None else [resolve_name(config.data.validation, home)]
     leaks, count = tuple(find_leaks(rows, names, progress, place, pictures)), len(config.report.benchmarks)
@@ -271,7 +294,16 @@ def _check_leaks(
     shared = next(iter(leaks[count:]), None)
     if shared is not None and shared.same and (line := shared.describe_choice()):
         warnings.warn(line, TellapartWarning, stacklevel=2)
-    return leaks[:count], shared
+    record = DataRecord(
+        rows=len(rows),
+        images=len(rows.files),
+        items=len(rows.items),
+        fingerprint=rows.fingerprint,
+        validation=None if validation is None else len(validation),
+        validation_metric=None if validation is None else metric_of(config.validation.metric, validation.shape),
+        validation_leak=shared,
+    )
+    return {"data": record, "leaks": leaks[:count]}
 
 
 def prepare_start(
@@ -283,14 +315,14 @@ def prepare_start(
     """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
     with attempt():
         if config.optimiser.tower == "text":
-            freeze_images(trainable)
+            changes.freeze_images(trainable)
     with attempt():
         if config.lora is not None:
-            add_updates(trainable, config.lora, config.seed)
+            changes.add_updates(trainable, config.lora, config.seed)
     with attempt():
-        add_dropout(trainable.module, config.dropout)
+        changes.add_dropout(trainable.module, config.dropout)
     with attempt():
-        settle_norms(trainable.module, config, ranks)
+        changes.settle_norms(trainable.module, config, ranks)
 
 
 def rows_of_step(config: TrainConfig, rows: TrainingRows) -> TrainingRows:
@@ -301,10 +333,6 @@ def rows_of_step(config: TrainConfig, rows: TrainingRows) -> TrainingRows:
 def step_of(config: TrainConfig) -> type[DualStep | FusionStep]:
     """Return the kind of steps that a configuration's loss takes."""
     return FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep
-
-
-def _has_sweep(report: ReportConfig) -> bool:
-    return bool(report.benchmarks and report.alphas)
 
 
 def _measure_both(
@@ -328,35 +356,103 @@ def _measure_both(
         why = explain([replace(System.of(folder, results[folder]), label=label) for label, folder in labels])
         rows = tuple(row.model_copy(update={"by": {}, "items": ()}) for row in why.rows)
         measured["why"] = why.model_copy(update={"rows": rows})
-    if not _has_sweep(config.report):
+    if not config.report.alphas:
         return measured
-    after = weights_of(trainable.module)
+    after = run_files.weights_of(trainable.module)
 
     def save(weights: Weights, folder: Path) -> str:
-        copy_weights(weights, trainable.module)
+        run_files.copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    ends = (with_directions(before, after), after)
+    ends = (changes.with_directions(before, after), after)
     sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
-    copy_weights(after, trainable.module)
+    run_files.copy_weights(after, trainable.module)
     return measured | {"sweep": sweep}
+
+
+def run_sweep(
+    ends: tuple[Weights, Weights],
+    alphas: Sequence[float],
+    save: Callable[[Weights, Path], str],
+    settings: Settings,
+    out: Path,
+    store: EmbeddingStore,
+    *,
+    progress: Callable[[str], Progress] | None = None,
+) -> Sweep:
+    """Measure the weights at each alpha between the start and the trained ones; keep the model of the best one.
+
+    Source: WiSE-FT (Wortsman et al. 2022), equation 1: such weights often lose little elsewhere.
+    """
+    curve: dict[float, tuple[float, ...]] = {}
+    names: dict[float, str] = {}
+    for alpha in sorted({*alphas}):
+        folder = out / f"alpha-{alpha:.2f}"
+        shutil.rmtree(folder / "model", ignore_errors=True)  # of a sweep that was killed
+        names[alpha] = save(interpolate(*ends, alpha), folder / "model")
+        used, kept = replace(settings, models=(names[alpha],)), store if alpha in (0, 1) else EmbeddingStore(None)
+        run(used, folder / "report", store=kept, command="tellapart train", progress=progress)
+        results = read_result(folder / "report").benchmarks
+        headlines = [[result.metrics[name].value for name in headline(result.metrics)] for result in results.values()]
+        curve[alpha] = tuple(sum(values) / len(values) for values in headlines)
+    best = best_alpha(curve)
+    for alpha in curve.keys() - {best}:
+        shutil.rmtree(out / f"alpha-{alpha:.2f}" / "model")
+    sweep = Sweep(tuple(results), curve, best, names[best])
+    write_text_file(out / "curve.json", json.dumps(asdict(sweep), indent=1, allow_nan=False) + "\n")
+    return sweep
+
+
+def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha: float) -> dict[str, Tensor]:
+    """Return `(1 - alpha) * before + alpha * after`, tensor by tensor, in new memory.
+
+    Computed in float64 and rounded once to the tensors' type, on the device of `before`; 0 and 1 give the ends to
+    the bit. Tensors of integers or truth values (counters, positions) are not points on a line: they are copied
+    from the nearer end, at 1/2 from `after`.
+    """
+    if not 0 <= alpha <= 1:
+        raise ModelError(f"interpolate: alpha must lie between 0 (before) and 1 (after); got {alpha}")
+    kinds = [{name: (tuple(tensor.shape), tensor.dtype) for name, tensor in side.items()} for side in (before, after)]
+    if odd := sorted(name for name in before.keys() | after.keys() if kinds[0].get(name) != kinds[1].get(name)):
+        first, second = (side.get(odd[0], "none") for side in kinds)
+        raise ModelError(
+            f"interpolate: {len(odd)} tensors differ, {join_names(odd)}: {odd[0]!r} is {first} before and {second} "
+            "after; both ends must be one architecture (merge LoRA's matrices into the weights first)"
+        )
+
+    def mix(start: Tensor, end: Tensor) -> Tensor:
+        # At an end no arithmetic: nought times infinity is not a number.
+        if alpha in (0, 1) or not start.is_floating_point():
+            return (start if alpha < 0.5 else end.to(start.device)).detach().clone()
+        start64, end64 = start.detach().to(torch.float64), end.detach().to(start.device, torch.float64)
+        return ((1 - alpha) * start64 + alpha * end64).to(start.dtype)
+
+    return {name: mix(start, after[name]) for name, start in before.items()}
+
+
+def best_alpha(curve: Mapping[float, Sequence[float]]) -> float:
+    """Return the Pareto-best alpha of a sweep: of the front, the greatest mean over objectives.
+
+    Of equally good ones the smallest is taken: it is nearest to the weights before, and forgets least. An alpha with a
+    NaN among its scores was not measured and is left out.
+    """
+    if not curve or any(math.isnan(alpha) for alpha in curve):
+        raise MetricError(f"best_alpha: a score for each of one or more alphas is needed; got {list(curve)}")
+    alphas, sizes = sorted(curve), sorted({len(scores) for scores in curve.values()})
+    if len(sizes) > 1:
+        raise MetricError(f"best_alpha: every alpha needs a score for each objective; got {sizes[0]} and {sizes[-1]}")
+    return alphas[pareto_best([curve[alpha] for alpha in alphas])]
 
 
 def report_settings(config: TrainConfig, models: tuple[str, ...], place: Locations) -> Settings:
     """Return the settings by which models are measured on the reported benchmarks."""
-    return Settings(
-        models=models,
-        benchmarks=tuple(config.report.benchmarks),
-        device=config.device,
-        reading=config.reading,
-        image_size=config.image_size,
-        place=place,
-    )
+    device: dict[str, Any] = {"device": config.device, "reading": config.reading, "image_size": config.image_size}
+    return Settings(models=models, benchmarks=tuple(config.report.benchmarks), place=place, **device)
 
 
 def save_model(trainable: Trainable, files: RunFiles, transductive: str = "") -> str:
     """Write the trained model atomically, with the mark of the items that it was fitted to; return its name."""
-    with replace_folder(files.model) as draft:
+    with run_files.replace_folder(files.model) as draft:
         name = save_merged(trainable, draft)
         if transductive:
             write_mark(draft, transductive)
@@ -368,7 +464,7 @@ def _write_record(
 ) -> TrainRecord:
     """Write the model card, then the record. The record comes last: a folder that has one is complete."""
     config, files = training.config, training.files
-    idle = find_idle_terms(files.log_path)
+    idle = run_files.find_idle_terms(files.log_path)
     record = TrainRecord(
         **entries,
         model=model,
@@ -380,7 +476,7 @@ def _write_record(
         best=state.best,
         history=tuple(state.history),
         updated=describe_updated(training.trainable.module),
-        idle=describe_idle(idle, config.loss_terms()) if idle else "",
+        idle=run_files.describe_idle(idle, config.loss_terms()) if idle else "",
         transductive=read_mark(str(files.model)),
     )
     write_text_file(files.model / "README.md", model_card(record))
@@ -388,57 +484,71 @@ def _write_record(
     return record
 
 
-def data_locations(data: DataConfig, home: Path) -> Locations:
-    """Return the folder of the validation and reported sets, and whether images outside of it are allowed."""
-    return Locations(data=data_folder(data, home), outside=data.outside_images)
+def train_matched(config: TrainConfig, home: Path, out: Path, *, resume: bool = False, **settings: Any) -> FinishedRun:
+    """Train in rounds, each from the weights and on the matches of the round before; the last is the run of `out`.
+
+    No label is trained on; the outcome is transductive, and marked as such. The match of an item is the assignment of
+    texts to images with the largest sum of scores, and a round takes those that lead the second best by a threshold,
+    which falls from round to round; weights go on, and the optimiser begins anew. Other than there, a tie is no match.
+
+    Source: Zhu, Zhang and Tang, "Test-Time Matching" (arXiv 2510.07632).
+    """
+    assert config.test_time_matching is not None  # noqa: S101  (for the type checker)
+    files, ranks, done = RunFiles(out), RankGroup(open_accelerator(config.device)), list[MatchedRound]()
+    if not resume and ranks.first(lambda: out.exists() and (not out.is_dir() or any(out.iterdir()))):
+        raise RunError(f"{out} holds something already; add resume=True to go on with it, or name a new out=")
+    items, start = files.rounds.absolute() / "items", resolve_name(config.model, home)
+    ranks.first(lambda: None if items.exists() else _write_items(config, home, items))
+    name, settings = start, settings | {"resume": resume, "allow_leak": True}
+    for number, threshold in enumerate(thresholds := config.test_time_matching.thresholds(), 1):
+        folder, last = items.with_name(str(number)), number == len(thresholds)
+        done.append(ranks.first(partial(_match_items, config, name, items, folder, threshold)))
+        data = config.data.model_copy(update={"train": [f"folder:{folder / 'pairs'}"], "images": str(items)})
+        values = {"model": name, "data": data} | ({} if last else {"report": ReportConfig()})
+        rounds, to = Rounds(config, start, config.data.train[0], tuple(done)), out if last else folder / "run"
+        finished = run_training(config.model_copy(update=values), home, to, rounds=rounds, **settings)
+        name = ranks.first(partial(str, finished.name))
+    ranks.leave()
+    return finished
 
 
-def read_sources(data: DataConfig, home: Path, refused: list[DataError] | None = None) -> TrainingRows:
-    """Read the rows of all sources, as `read_rows`; an error names the key of the file in place of `images=`."""
-    errors: list[DataError] = [] if refused is None else refused
-    try:
-        return read_rows(
-            find_sources(data, home),
-            home,
-            data.images,
-            take=data.take,
-            columns={str(field): column for field, column in data.columns.items()},
-            outside=data.outside_images,
-            refused=refused,
-        )
-    except DataError as error:
-        errors = [*errors, error]
-        raise
-    finally:
-        for each in errors:
-            each.args = (str(each).replace(" with images=", ' with images = "FOLDER" under [data]'),)
-
-
-def choose_validation(config: TrainConfig, home: Path, rows: TrainingRows) -> tuple[TrainingRows, PairSet | None]:
-    """Return the rows to train on and the validation set: the one named, or the rows that `share` leaves."""
-    data = config.data
-    if data.validation is not None:
-        name = resolve_name(data.validation, home)
-        if any(_is_same(name, benchmark) for benchmark in config.report.benchmarks):
-            raise DataError(
-                f"data.validation: {name!r} is among report.benchmarks: weights that are chosen on a test set say "
-                "nothing about it; name another set"
-            )
-        pairs = load_pairs(name, data_locations(config.data, home)).one_truth()
-        metric_of(config.validation.metric, pairs.shape)
-        return rows, pairs
-    if data.share == 1:
-        return rows, None
-    trained, rest = rows.split(data.share)
-    if not trained.rows:
+def _write_items(config: TrainConfig, home: Path, folder: Path) -> None:
+    """Copy the items' pictures and captions, as every round reads them."""
+    pairs = load_pairs(resolve_name(config.data.train[0], home), data_locations(config.data, home))
+    if not METRICS["match_score"].defined_for(pairs.shape):
         raise DataError(
-            f"data.share = {data.share:g}: all {len(rows):,} rows are on the side of validation, since a cluster, or "
-            "clusters that share a picture, stay together; raise it, or name a pair set in data.validation"
+            f"test_time_matching: {pairs.name} has items of {describe(pairs.shape)}, and a match is of as many images "
+            "as texts, two to six; name such a set in data.train"
         )
-    return trained, left_over(rest, trained)
+    images = dict.fromkeys(image for item in pairs.items for image in item.images)
+    copies = {image: f"images/{number}{Path(image).suffix}" for number, image in enumerate(images)}
+    items = [
+        item.model_copy(update={"images": tuple(map(copies.get, item.images)), "provenance": {}})
+        for item in pairs.items
+    ]
+    write_pair_set(folder, items, {copy: pairs.read_bytes(image) for image, copy in copies.items()}, {})
 
 
-def _is_same(one: str, other: str) -> bool:
-    # A folder's path is relative to the configuration in one key, and to the working folder in the other.
-    paths = [Path(name.removeprefix("folder:")).expanduser().resolve() for name in (one, other)]
-    return one == other or (one[:7] == other[:7] == "folder:" and paths[0] == paths[1])
+def _match_items(config: TrainConfig, name: str, items: Path, folder: Path, threshold: float) -> MatchedRound:
+    """Write the matches that lead by a threshold as a pair set, if they are not there."""
+    if (record := folder / "matched.json").is_file():
+        return MatchedRound.model_validate(read_object(record))
+    options = ModelOptions(device=config.device, reading=config.reading, image_size=config.image_size)
+    model, pairs = find_model(name, options), read_pair_set(items)
+    scores = rescore(model, pairs)
+    matches, leads = best_assignments(METRICS["match_score"].scaled(scores.values, scores.kind))
+    sure = np.flatnonzero((leads >= threshold) & (leads > 0))
+    if not len(sure):
+        raise DataError(
+            f"test_time_matching.threshold: no match of round {folder.name} leads by {threshold:g}, and the largest "
+            f"lead of {len(pairs)} items is {leads.max():g}; lower it"
+        )
+    matched_items = ((pairs.items[k], [pairs.items[k].texts[text] for text in matches[k]]) for k in sure)
+    rows = (json.dumps(item.model_dump(exclude={"true"}) | {"texts": texts}) + "\n" for item, texts in matched_items)
+    write_text_file(folder / "pairs" / LISTINGS[0], "".join(rows))
+    right = int((matches[sure] == np.arange(matches.shape[1])).all(axis=1).sum())
+    round_record = MatchedRound(
+        start=model.fingerprint, threshold=threshold, items=len(pairs), matched=len(sure), right=right
+    )
+    write_text_file(record, round_record.model_dump_json() + "\n")
+    return round_record

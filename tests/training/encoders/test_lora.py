@@ -181,15 +181,15 @@ def test_layers_that_no_gradient_reaches_are_found() -> None:
 
 
 def test_a_run_names_layers_that_no_gradient_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tellapart.training.encoders.load_start import TrainableDual
+    from tellapart.training.encoders import load_start
 
-    made = TrainableDual.__init__
+    made = load_start.train_dual
 
-    def with_another(self: Any, dual: Any) -> None:
+    def with_another(dual: Any) -> Any:
         dual.towers.module.left = torch.nn.Linear(2, 2)
-        made(self, dual)
+        return made(dual)
 
-    monkeypatch.setattr(TrainableDual, "__init__", with_another)
+    monkeypatch.setattr(load_start, "train_dual", with_another)
     with pytest.warns(TellapartWarning, match=r"model\.left"):
         run_training(config(tmp_path, lora={"rank": 2}, optimiser={"steps": 1}), tmp_path, tmp_path / "run")
 

@@ -42,8 +42,7 @@ from tellapart.training.losses.contrast import (
 )
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
 from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
-from tellapart.training.losses.matching import counterparts, hard_negatives
-from tellapart.training.losses.matrix_rows import draw, uniform
+from tellapart.training.losses.matrix_rows import counterparts, draw, hard_negatives, uniform
 
 #: Losses of the catalogue, and the options of those that would show little by their defaults.
 OPTIONS: dict[str, Any] = {

@@ -21,12 +21,12 @@ from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
-from tellapart.training.mining.negatives import MiningSettings, coarse_to_fine, nearest, nearest_images
+from tellapart.training.mining.negatives import coarse_to_fine, nearest, nearest_images
 
 Listed = Callable[..., Path]
 Pixels = NDArray[np.uint8]
 
-FEW = MiningSettings(nearest=6, negatives=7, hard=4)
+FEW = {"near": 6, "negatives": 7, "hard": 4}
 
 
 class Colours:
@@ -122,16 +122,16 @@ def test_as_many_neighbours_as_there_are_others_can_be_had(k: int) -> None:
 
 def test_hard_negatives_are_the_highest_scored_captions_of_near_images(listed: Listed) -> None:
     rows = rows_of(listed())
-    mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=FEW)
+    mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **FEW)
     pictures = [rows.pixels(2 * k) for k in range(12)]
-    near = by_hand(Colours().encode_images(pictures), FEW.nearest)
+    near = by_hand(Colours().encode_images(pictures), FEW["near"])
     for number, row in enumerate(mined.rows):
         candidates = [2 * other + c for other in near[number // 2] for c in range(2)]
         scores = {each: np.float32(of_pair(pictures[number // 2], rows.rows[each].caption)) for each in candidates}
-        expected = sorted(candidates, key=lambda each: (-scores[each], candidates.index(each)))[: FEW.hard]
-        assert [*row.counterparts[: FEW.hard]] == expected
+        expected = sorted(candidates, key=lambda each: (-scores[each], candidates.index(each)))[: FEW["hard"]]
+        assert [*row.counterparts[: FEW["hard"]]] == expected
         assert row.negatives == tuple(rows.rows[each].caption for each in row.counterparts)
-        assert len(set(row.negatives)) == FEW.negatives
+        assert len(set(row.negatives)) == FEW["negatives"]
         assert not set(row.negatives) & {f"picture {number // 2}, said {c}" for c in range(2)}
 
 
@@ -139,10 +139,10 @@ def test_the_others_are_drawn_by_seed_and_row(listed: Listed) -> None:
     rows = rows_of(listed())
 
     def mined(seed: int) -> list[tuple[int, ...]]:
-        few = MiningSettings(nearest=6, negatives=7, hard=4, seed=seed)
+        few = {"near": 6, "negatives": 7, "hard": 4, "seed": seed}
         return [
             row.counterparts
-            for row in coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=few).rows
+            for row in coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **few).rows
         ]
 
     assert mined(0) == mined(0)
@@ -160,8 +160,8 @@ def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(liste
     told[2]["caption"] = "The same words."
     path.write_text("".join(json.dumps(line) + "\n" for line in told))
     rows = rows_of(path)
-    wide = MiningSettings(nearest=9, negatives=15, hard=12)
-    mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=wide)
+    wide = {"near": 9, "negatives": 15, "hard": 12}
+    mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **wide)
     for number in (6, 7, 20, 21):
         assert not set(mined.rows[number].negatives) & {"picture 3, said 0", "picture 3, said 1", "again 0", "again 1"}
     for number in (0, 1, 2, 3, 12, 13):
@@ -176,11 +176,11 @@ def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(liste
 def test_what_was_scored_before_a_stop_is_not_scored_again(listed: Listed, tmp_path: Path) -> None:
     rows = rows_of(listed(n=40))
     whole, first, second = Together(), Together(stop_after=250), Together()
-    expected = coarse_to_fine(rows, Colours(), whole, store=EmbeddingStore(None), settings=FEW)
+    expected = coarse_to_fine(rows, Colours(), whole, store=EmbeddingStore(None), **FEW)
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         with pytest.raises(KeyboardInterrupt):
-            coarse_to_fine(rows, Colours(), first, store=store, settings=FEW)
-        assert coarse_to_fine(rows, Colours(), second, store=store, settings=FEW) == expected
+            coarse_to_fine(rows, Colours(), first, store=store, **FEW)
+        assert coarse_to_fine(rows, Colours(), second, store=store, **FEW) == expected
     assert first.scored > 0
     assert second.scored == whole.scored - first.scored
 
@@ -216,7 +216,7 @@ def test_no_counterpart_has_a_caption_of_the_image_itself(listed: Listed) -> Non
 
 
 def test_the_written_file_is_read_as_the_same_rows(listed: Listed, tmp_path: Path) -> None:
-    mined = coarse_to_fine(rows_of(listed()), Colours(), Together(), store=EmbeddingStore(None), settings=FEW)
+    mined = coarse_to_fine(rows_of(listed()), Colours(), Together(), store=EmbeddingStore(None), **FEW)
     write_rows(tmp_path / "mined.jsonl", mined, tmp_path)
     assert rows_of(tmp_path / "mined.jsonl") == mined
     with raises(DataError, "0", "0.png", "row"):
@@ -225,17 +225,17 @@ def test_the_written_file_is_read_as_the_same_rows(listed: Listed, tmp_path: Pat
 
 def test_captions_that_are_too_few_or_broken_are_said(listed: Listed) -> None:
     rows = rows_of(listed(n=4))
-    asked = MiningSettings(nearest=3, negatives=9, hard=2)
+    asked = {"near": 3, "negatives": 9, "hard": 2}
     with raises(DataError, "0", "0", "0", "6"):
-        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=asked)
-    asked = MiningSettings(nearest=2, negatives=9, hard=5)
+        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **asked)
+    asked = {"near": 2, "negatives": 9, "hard": 5}
     with raises(DataError, "0.png", "2", "4", "5", "negatives"):
-        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), settings=asked)
+        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **asked)
     broken = TrainingRows(tuple(replace(row, caption=f"{row.caption} \ud800") for row in rows.rows))
     with raises(DataError, "0.png", "'texts[0]'"):
         nearest_images(broken, Colours(), store=EmbeddingStore(None))
     with raises(DataError, "0", "15", "negatives", "128"):
-        MiningSettings(hard=0)
+        coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), hard=0)
 
 
 def test_a_real_matching_head_mines_by_its_itm_reading(listed: Listed, tmp_path: Path, monkeypatch: Any) -> None:
@@ -250,8 +250,8 @@ def test_a_real_matching_head_mines_by_its_itm_reading(listed: Listed, tmp_path:
     folder = tiny_models.blip(tmp_path / "blip")
     unimodal = find_model(f"hf:{folder}", ModelOptions(reading="itc"))
     matching = find_model(f"hf:{folder}", ModelOptions(reading="itm"))
-    few = MiningSettings(nearest=2, negatives=5, hard=2)
-    mined = coarse_to_fine(rows, unimodal, matching, store=EmbeddingStore(None), settings=few)
+    few = {"near": 2, "negatives": 5, "hard": 2}
+    mined = coarse_to_fine(rows, unimodal, matching, store=EmbeddingStore(None), **few)
     for number, row in enumerate(mined.rows):
         assert len(row.negatives) == 5
         hard = matching.score_pairs([rows.pixels(number)] * 2, row.negatives[:2])  # type: ignore[attr-defined]

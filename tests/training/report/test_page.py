@@ -19,9 +19,8 @@ from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.machine import this_machine
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.training.data.duplicates import Leak
-from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
+from tellapart.training.record import DataRecord, Sweep, TrainRecord, read_record, write_record
 from tellapart.training.report.page import difference_bar, model_card, write_training_report
-from tellapart.training.sweep import Sweep
 from tellapart.training.train import print_trained
 
 HOSTILE = "folder:<script>alert('x')</script>"

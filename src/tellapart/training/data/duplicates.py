@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,15 +17,13 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.images import pixel_hash
 from tellapart.data.perceptual import ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
+from tellapart.data.scores import join_names
 from tellapart.data.video import decode_slot
 from tellapart.errors import DataError
 from tellapart.models.protocols import Bounded
 from tellapart.models.scoring.frames import list_frames
 from tellapart.tasks.registry import find_task
 from tellapart.training.data.rows import TrainingRows, read_image
-
-#: Words for several images, and for one.
-_SAME, _ALIKE = ("images are its pictures", "image is one of its pictures"), ("look like one", "looks like one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,26 @@ def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> Pictu
     return _hash_images(list(rows.files), lambda name: read_image(Path(name)), "training images", progress)
 
 
+def _hash_images(
+    names: Sequence[str], read: Callable[[str], bytes], stage: str, progress: Progress | None
+) -> PictureHashes:
+    def hash_frames(name: str) -> list[tuple[str, str, int, NDArray[np.uint8]]]:
+        try:
+            pixels = decode_slot(read(name), name)
+        except OSError as error:
+            raise DataError(f"{name}: cannot be read ({error.strerror})") from error
+        return [(name, pixel_hash(frame), perceptual_hash(frame), thumbnail(frame)) for frame in list_frames(pixels)]
+
+    hashes = []
+    with ThreadPoolExecutor(4) as pool:
+        for done, hashed in enumerate(pool.map(hash_frames, names), start=1):
+            hashes += hashed
+            if progress is not None:
+                progress(stage, done, len(names))
+    looks = gather_hashes([(value, small) for *_, value, small in hashes])
+    return PictureHashes(tuple(name for name, *_ in hashes), tuple(value for _, value, *_ in hashes), looks)
+
+
 def find_leaks(
     rows: TrainingRows,
     benchmarks: Sequence[str],
@@ -90,12 +109,13 @@ def find_leaks(
         references, read = find_task(benchmark.task, name).images_of(records), benchmark.read_image(records)
         assert read is not None  # noqa: S101  (the records were loaded)
         theirs = _hash_images(references, read, f"images of {name}", progress)
-        pixels = set(theirs.pixels)
-        same = np.array([value in pixels for value in ours.pixels])
-        alike = np.zeros(len(ours.names), dtype=bool)
+        pixels, near = set(theirs.pixels), np.zeros(len(ours.names), dtype=bool)
         for i, _ in near_duplicates(ours.prints, theirs.prints):
-            alike[i] = True
-        leaks.append(Leak(name, _hit_names(ours, same), _hit_names(ours, alike & ~same), len(references)))
+            near[i] = True
+        files = [Path(file).name for file in ours.names]
+        same = np.array([value in pixels for value in ours.pixels], dtype=bool)
+        shared, alike = (tuple(np.array(files)[hit].tolist()) for hit in (same, near & ~same))
+        leaks.append(Leak(name, shared, alike, len(references)))
     return leaks
 
 
@@ -103,41 +123,15 @@ def refuse_leaks(leaks: Sequence[Leak]) -> None:
     """Refuse to train on a benchmark's pictures."""
     for leak in leaks:
         same, alike = len(leak.same), len(leak.alike)
-        parts = [f"{same} training {_SAME[same == 1]} to the pixel ({_join_few(leak.same)})"] if same else []
-        parts += [f"{alike} {_ALIKE[alike == 1]} ({_join_few(leak.alike)})"] if alike else []
+        words = "image is one of its pictures" if same == 1 else "images are its pictures"
+        parts = [f"{same} training {words} to the pixel ({join_names(leak.same, limit=3)})"] if same else []
+        verb = "looks" if alike == 1 else "look"
+        parts += [f"{alike} {verb} like one ({join_names(leak.alike, limit=3)})"] if alike else []
         if parts:
             raise DataError(
                 f"{leak.benchmark}: {', '.join(parts)}; a number measured on training images means nothing: leave "
                 f"them out of data.train or {leak.benchmark} out of report.benchmarks, or allow it with allow_leak=True"
             )
-
-
-def _hash_images(
-    names: Sequence[str], read: Callable[[str], bytes], stage: str, progress: Progress | None, threads: int = 4
-) -> PictureHashes:
-    def hash_frames(name: str) -> list[tuple[str, str, int, NDArray[np.uint8]]]:
-        try:
-            pixels = decode_slot(read(name), name)
-        except OSError as error:
-            raise DataError(f"{name}: cannot be read ({error.strerror})") from error
-        return [(name, pixel_hash(frame), perceptual_hash(frame), thumbnail(frame)) for frame in list_frames(pixels)]
-
-    hashes = []
-    with ThreadPoolExecutor(threads) as pool:
-        for done, hashed in enumerate(pool.map(hash_frames, names), start=1):
-            hashes += hashed
-            if progress is not None:
-                progress(stage, done, len(names))
-    looks = gather_hashes([(value, small) for *_, value, small in hashes])
-    return PictureHashes(tuple(name for name, *_ in hashes), tuple(value for _, value, *_ in hashes), looks)
-
-
-def _hit_names(hashed: PictureHashes, hit: NDArray[np.bool_]) -> tuple[str, ...]:
-    return tuple(Path(name).name for name, yes in zip(hashed.names, hit, strict=True) if yes)
-
-
-def _join_few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 #: Texts that are tokenised at a time, and whose numbers are kept.
@@ -157,15 +151,12 @@ class TextIds:
         numbers: dict[str, int] = {}
         for start in range(0, len(new), _BLOCK):
             block = new[start : start + _BLOCK]
-            numbers |= zip(block, map(_hash_tokens, self._reader.token_ids(block)), strict=True)
+            for text, ids in zip(block, self._reader.token_ids(block), strict=True):
+                digest = hashlib.sha256(np.asarray(ids, np.int64).tobytes()).digest()
+                numbers[text] = int.from_bytes(digest[:8], "little", signed=True)
         if len(self._numbers) < _KEPT:
             self._numbers |= numbers
         return [numbers[text] if text in numbers else self._numbers[text] for text in texts]
-
-
-def _hash_tokens(ids: Sequence[int]) -> int:
-    digest = hashlib.sha256(np.asarray(ids, np.int64).tobytes()).digest()
-    return int.from_bytes(digest[:8], "little", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,40 +201,40 @@ class Duplicates:
 
 def count_duplicates(rows: TrainingRows, reader: Bounded) -> Duplicates:
     """Count texts and pictures that are the same."""
-    texts = list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives)))
-    numbers = dict(zip(texts, (ids := TextIds(reader))(texts), strict=True))
-    captions, pictures = [numbers[row.caption] for row in rows.rows], rows.image_ids.tolist()
-    cut = {text for k in range(0, len(texts), _BLOCK) for text, lost in _cut_of(reader, texts[k : k + _BLOCK]) if lost}
-    showing: dict[int, set[int]] = {}  # the pictures of each caption, and the captions and files of each picture
-    of_picture: dict[int, set[int]] = {}
-    files: dict[int, set[Path]] = {}
-    written: dict[int, set[str]] = {}
-    for row, caption, picture in zip(rows.rows, captions, pictures, strict=True):
-        showing.setdefault(caption, set()).add(picture)
-        of_picture.setdefault(picture, set()).add(caption)
-        files.setdefault(picture, set()).add(row.image)
-        written.setdefault(caption, set()).add(row.caption)
-    foils = sum(
-        numbers[foil] in true
-        for row, picture in zip(rows.rows, pictures, strict=True)
-        for true in [of_picture[picture].union(ids(row.positives))]
-        for foil in row.negatives
+    texts, ids = (
+        list(dict.fromkeys(text for row in rows.rows for text in (row.caption, *row.negatives))),
+        TextIds(reader),
     )
-    widest = max(captions, key=lambda caption: len(showing[caption]))
-    fullest = max(pictures, key=lambda picture: len(of_picture[picture]))
+    numbers, cut = dict(zip(texts, ids(texts), strict=True)), set[str]()
+    for start in range(0, len(texts), _BLOCK):
+        block = texts[start : start + _BLOCK]
+        cut |= {text for text, lost in zip(block, reader.find_cut(block), strict=True) if lost}
+    captions, pictures = [numbers[row.caption] for row in rows.rows], rows.image_ids.tolist()
+    every = list(zip(rows.rows, captions, pictures, strict=True))
+    showing, written = defaultdict[int, set[int]](set), defaultdict[int, set[str]](set)  # of each caption
+    of_picture, files = defaultdict[int, set[int]](set), defaultdict[int, set[Path]](set)  # of each picture
+    for row, caption, picture in every:
+        showing[caption].add(picture)
+        written[caption].add(row.caption)
+        of_picture[picture].add(caption)
+        files[picture].add(row.image)
+    foils = 0
+    for row, _, picture in every:
+        true = of_picture[picture].union(ids(row.positives))
+        foils += sum(numbers[foil] in true for foil in row.negatives)
+    widest, fullest = (
+        max(every, key=lambda entry: len(showing[entry[1]])),
+        max(every, key=lambda entry: len(of_picture[entry[2]])),
+    )
     return Duplicates(
         captions=sum(len(showing[caption]) > 1 for caption in captions),
         pictures=sum(len(files[picture]) > 1 for picture in pictures),
         foils=foils,
         cut=len(cut),
         texts=len(texts),
-        merged=sum(len(written[c]) > 1 and row.caption in cut for row, c in zip(rows.rows, captions, strict=True)),
-        caption=(rows.rows[captions.index(widest)].caption, len(showing[widest])),
-        picture=(rows.rows[pictures.index(fullest)].image.name, len(of_picture[fullest])),
+        merged=sum(len(written[caption]) > 1 and row.caption in cut for row, caption, _ in every),
+        caption=(widest[0].caption, len(showing[widest[1]])),
+        picture=(fullest[0].image.name, len(of_picture[fullest[2]])),
         middle=int(np.median(list(map(len, of_picture.values())))),
         counterparts=sum(len(row.counterparts) for row in rows.rows) - sum(map(len, rows.counterparts)),
     )
-
-
-def _cut_of(reader: Bounded, texts: Sequence[str]) -> zip[tuple[str, bool]]:
-    return zip(texts, reader.find_cut(texts), strict=True)

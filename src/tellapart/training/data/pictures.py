@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -76,18 +75,10 @@ def join_captions(first: str, second: str) -> str:
 
 
 def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, str] | None:
-    """Return two captions with a word of each in the other's place; None without two such words.
-
-    A word names a thing or a property, and is none of the other caption's.
-
-    >>> swap_words("the cup", "the dog and the boat", np.random.default_rng(0))
-    ('the boat', 'the dog and the cup')
-    >>> swap_words("the cup", "a cup", np.random.default_rng(0)) is None
-    True
-    """
+    """Return two captions with a word of each in the other's place; None without two such words."""
     words = [dict.fromkeys(re.findall(r"[^\W\d_]+", text)) for text in (first, second)]
-    word_sets = [{word.casefold() for word in caption_words} | function_words() for caption_words in words]
-    left, right = ([w for w in words[k] if w.casefold() not in word_sets[1 - k] | function_words()] for k in (0, 1))
+    folded = [{word.casefold() for word in caption_words} | function_words() for caption_words in words]
+    left, right = ([word for word in words[k] if word.casefold() not in folded[1 - k]] for k in (0, 1))
     if not left or not right:
         return None
     one, two = left[int(rng.integers(len(left)))], right[int(rng.integers(len(right)))]
@@ -95,21 +86,11 @@ def swap_words(first: str, second: str, rng: np.random.Generator) -> tuple[str, 
 
 
 def join_pictures(first: Pixels, second: Pixels, side: int) -> Pixels:
-    """Join two pictures to a square, uint8 `(side, side, 3)`; each is stretched to a half.
-
-    High ones are joined left and right, wide (and square) ones top and bottom; the first picture decides.
-
-    >>> black, white = np.zeros((4, 2, 3), np.uint8), np.full((4, 2, 3), 255, np.uint8)
-    >>> join_pictures(black, white, 4)[0, :, 0].tolist(), join_pictures(black[:2], white[:2], 4)[:, 0, 0].tolist()
-    ([0, 0, 255, 255], [0, 0, 255, 255])
-    """
-    high = first.shape[0] > first.shape[1]
-    size = (side // 2, side) if high else (side, side // 2)
-    rest = (side - side // 2, side) if high else (side, side - side // 2)
-    halves = [
-        np.asarray(Image.fromarray(pixels).resize(width, Image.Resampling.BICUBIC))
-        for pixels, width in ((first, size), (second, rest))
-    ]
+    """Join two pictures to a square, uint8 `(side, side, 3)`; each is stretched to a half."""
+    high, halves = first.shape[0] > first.shape[1], list[Pixels]()
+    for pixels, part in ((first, side // 2), (second, side - side // 2)):
+        size = (part, side) if high else (side, part)
+        halves.append(np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)))
     return np.concatenate(halves, axis=1 if high else 0)
 
 
@@ -164,6 +145,36 @@ _Generator = np.random.Generator
 _Change = Callable[[Image.Image, _Generator, int], Image.Image]
 
 
+#: Operations on a picture with a magnitude, as a share of the range.
+_COLOURS: Mapping[str, Callable[[Image.Image, float], Image.Image]] = {
+    "auto-contrast": lambda picture, _: ImageOps.autocontrast(picture),
+    "equalise": lambda picture, _: ImageOps.equalize(picture),
+    "posterise": lambda picture, share: ImageOps.posterize(picture, max(1, int(4 * share))),
+    "solarise": lambda picture, share: ImageOps.solarize(picture, int(256 * share)),
+    "solarise-add": lambda picture, share: ImageOps.solarize(_lighten(picture, int(110 * share)), 128),
+    "identity": lambda picture, _: picture,
+}
+#: Each mixes the picture with a plain one, at 0.1 to 1.9.
+_ENHANCERS: Mapping[str, Callable[[Image.Image], Any]] = {
+    "colour": ImageEnhance.Color,
+    "contrast": ImageEnhance.Contrast,
+    "brightness": ImageEnhance.Brightness,
+    "sharpness": ImageEnhance.Sharpness,
+}
+#: Changes of place: the matrix by the tilt and the move in pixels; a rotation is by degrees.
+_PLACES: Mapping[str, Callable[[float, float], tuple[float, ...]]] = {
+    "rotate": lambda _tilt, _move: (),
+    "shear-x": lambda tilt, _: (1, tilt, 0, 0, 1, 0),
+    "shear-y": lambda tilt, _: (1, 0, 0, tilt, 1, 0),
+    "move-x": lambda _, move: (1, 0, move, 0, 1, 0),
+    "move-y": lambda _, move: (1, 0, 0, 0, 1, move),
+}
+
+
+def _lighten(picture: Image.Image, more: int) -> Image.Image:
+    return Image.fromarray(np.clip(np.asarray(picture, np.int16) + more, 0, 255).astype(np.uint8))
+
+
 @dataclass(frozen=True, slots=True)
 class _RandAugment:
     """Operations drawn with replacement, each done by its chance, all with one magnitude: a share of their ranges.
@@ -187,70 +198,26 @@ class _RandAugment:
         return picture
 
     def _change_picture(self, picture: Image.Image, name: str, sign: float) -> Image.Image:
-        share = self.magnitude
-        if name in _GEOMETRY:
-            return self._move_picture(picture, name, sign * share)
         if name in _ENHANCERS:
-            enhanced: Image.Image = _ENHANCERS[name](picture).enhance(0.1 + 1.8 * share)
+            enhanced: Image.Image = _ENHANCERS[name](picture).enhance(0.1 + 1.8 * self.magnitude)
             return enhanced
-        return picture if name == "identity" else _COLOURS[name](picture, share)
-
-    def _move_picture(self, picture: Image.Image, name: str, share: float) -> Image.Image:
-        fill = (self.fill,) * 3
+        if name not in _PLACES:
+            return _COLOURS[name](picture, self.magnitude)
+        share, fill = sign * self.magnitude, (self.fill,) * 3
         if name == "rotate":
             return picture.rotate(30 * share, self.resample, fillcolor=fill)
-        tilt, move = 0.3 * share, self.farthest * share
-        matrix = {
-            "shear-x": (1, tilt, 0, 0, 1, 0),
-            "shear-y": (1, 0, 0, tilt, 1, 0),
-            "move-x": (1, 0, move, 0, 1, 0),
-            "move-y": (1, 0, 0, 0, 1, move),
-        }[name]
+        matrix = _PLACES[name](0.3 * share, self.farthest * share)
         return picture.transform(picture.size, Image.Transform.AFFINE, matrix, self.resample, fillcolor=fill)
 
-
-def _lighten_and_solarise(picture: Image.Image, share: float) -> Image.Image:
-    lighter = np.clip(np.asarray(picture, np.int16) + int(110 * share), 0, 255)
-    return ImageOps.solarize(Image.fromarray(lighter.astype(np.uint8)), 128)
-
-
-#: An operation on a picture with a magnitude, as a share of the range.
-_COLOURS: Mapping[str, Callable[[Image.Image, float], Image.Image]] = MappingProxyType(
-    {
-        "auto-contrast": lambda picture, _: ImageOps.autocontrast(picture),
-        "equalise": lambda picture, _: ImageOps.equalize(picture),
-        "posterise": lambda picture, share: ImageOps.posterize(picture, max(1, int(4 * share))),
-        "solarise": lambda picture, share: ImageOps.solarize(picture, int(256 * share)),
-        "solarise-add": _lighten_and_solarise,
-    }
-)
-
-#: Each mixes the picture with a plain one, at 0.1 to 1.9.
-_ENHANCERS: Mapping[str, Callable[[Image.Image], Any]] = MappingProxyType(
-    {
-        "colour": ImageEnhance.Color,
-        "contrast": ImageEnhance.Contrast,
-        "brightness": ImageEnhance.Brightness,
-        "sharpness": ImageEnhance.Sharpness,
-    }
-)
-
-_GEOMETRY = ("rotate", "shear-x", "shear-y", "move-x", "move-y")
 
 #: METER's RandAugment(2, 9), of 30. Its list of operations is taken to be that of ViLT, on whose code METER's is built:
 #: the usual ones without inversion and cut-out. METER's file was not available.
 _METER = _RandAugment(
-    (*_COLOURS, *_ENHANCERS, *_GEOMETRY),
-    magnitude=9 / 30,
-    chance=1.0,
-    farthest=100.0,
-    fill=0,
-    resample=Image.Resampling.NEAREST,
+    (*filter("identity".__ne__, _COLOURS), *_ENHANCERS, *_PLACES), 9 / 30, 1.0, 100.0, 0, Image.Resampling.NEAREST
 )
-
 #: FIBER's RandomAugment(2, 7), of 10, with ten operations; ALBEF's code does each of the two by a chance of a half.
 _FIBER = _RandAugment(
-    ("identity", "auto-contrast", "equalise", "brightness", "sharpness", *_GEOMETRY),
+    ("identity", "auto-contrast", "equalise", "brightness", "sharpness", *_PLACES),
     magnitude=7 / 10,
     chance=0.5,
     farthest=10.0,
@@ -260,10 +227,7 @@ _FIBER = _RandAugment(
 
 
 def _make_crop(smallest: float) -> _Change:
-    """Cut out between a share of the area and all of it, at a shape between 3:4 and 4:3, and stretch that to a square.
-
-    As torchvision's RandomResizedCrop: ten tries, and then the middle.
-    """
+    """Cut out between a share of the area and all of it, from 3:4 to 4:3, stretched to a square."""
 
     def cut(picture: Image.Image, generator: _Generator, side: int) -> Image.Image:
         width, height = picture.size
@@ -288,9 +252,12 @@ def _flip_picture(picture: Image.Image, generator: _Generator, _side: int) -> Im
 
 
 #: `data.augment` -> the changes of a picture, in order.
-_AUGMENTATIONS: Mapping[str, tuple[_Change, ...]] = MappingProxyType(
-    {"none": (), "meter": (_METER,), "fiber": (_make_crop(0.5), _flip_picture, _FIBER), "open-clip": (_make_crop(0.9),)}
-)
+_AUGMENTATIONS: Mapping[str, tuple[_Change, ...]] = {
+    "none": (),
+    "meter": (_METER,),
+    "fiber": (_make_crop(0.5), _flip_picture, _FIBER),
+    "open-clip": (_make_crop(0.9),),
+}
 
 
 def find_augmentation(name: str, seed: int, trainable: Trainable) -> Augment | None:
@@ -314,11 +281,9 @@ def warn_of_flips(name: str, rows: TrainingRows) -> None:
     """Warn if pictures are flipped whose captions contain left or right: half of those then are false."""
     sided = [row for row in rows.rows if re.search(r"\b(left|right)\b", row.caption, re.IGNORECASE)]
     if _flip_picture in _AUGMENTATIONS[name] and sided:
-        warnings.warn(
+        text = (
             f'data.augment = "{name}" flips half of the pictures, and {len(sided)} of {len(rows)} captions say left or '
             f'right (row of {sided[0].image.name}: "{sided[0].caption[:60]}"): flipped, they are false; take '
-            '"open-clip" '
-            'or "meter", which flip nothing',
-            TellapartWarning,
-            stacklevel=2,
+            '"open-clip" or "meter", which flip nothing'
         )
+        warnings.warn(text, TellapartWarning, stacklevel=2)

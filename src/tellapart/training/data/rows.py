@@ -26,7 +26,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain, groupby
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,9 @@ from tellapart.data.task_records import linked_images
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.records.run_folder import write_text_file
 
+#: An entry of a pool.
+Choice = TypeVar("Choice")
+
 # Training rows in webdataset's shards, as img2dataset writes them: tar files of `KEY.jpg`, `KEY.txt` and `KEY.json`.
 #
 # Nothing is unpacked: a picture's path is `shard-00000.tar/KEY.jpg`, and its bytes are read by their place in the
@@ -60,11 +63,7 @@ _SAMPLE_FIELDS = ("caption", "negative_captions", "positive_captions", "units", 
 
 
 def expand_shards(path: Path) -> list[Path]:
-    """Return the files that `{00000..00009}` in a path stands for.
-
-    >>> [shard.name for shard in expand_shards(Path("shard-{009..010}.tar"))]
-    ['shard-009.tar', 'shard-010.tar']
-    """
+    """Return the files that `{00000..00009}` in a path stands for."""
     if (span := _RANGE.search(str(path))) is None:
         return [path]
     numbers = range(int(span[1]), int(span[2]) + 1)
@@ -73,29 +72,23 @@ def expand_shards(path: Path) -> list[Path]:
 
 
 def shard_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield place and fields of the samples of shards, in order; a caption in `KEY.txt` counts before that in the
-    JSON.
-    """
+    """Yield place and fields of the samples of shards; a caption in `KEY.txt` counts before that in the JSON."""
     for shard in expand_shards(path):
+
+        def read_text(name: str, shard: Path = shard) -> str:
+            return decode_text(read_image(shard / name), shard / name)
+
         for key, names in groupby(_list_members(shard), key=lambda name: _KEY.match(name)[0]):  # type: ignore[index]
             members = {name.removeprefix(f"{key}.").lower(): name for name in names}
             fields: dict[str, Any] = {}
             if "json" in members:
-                stated = parse_json(_read_member(shard / members["json"]), shard / members["json"])
+                stated = parse_json(read_text(members["json"]), shard / members["json"])
                 fields = {name: stated[name] for name in _SAMPLE_FIELDS if isinstance(stated, dict) and name in stated}
             if "txt" in members:
-                fields["caption"] = _read_member(shard / members["txt"]).strip()
+                fields["caption"] = read_text(members["txt"]).strip()
             for picture in [members[suffix] for suffix in _PICTURES if suffix in members][:1]:
                 fields["image"] = f"{shard.relative_to(path.parent)}/{picture}"
             yield f"{shard}: sample {key!r}", fields
-
-
-def find_member(root: Path, reference: str) -> Path | None:
-    """Return the path of a member of a shard in a folder, if a reference names one."""
-    if ".tar/" not in reference or leaves(reference):
-        return None
-    path = root.resolve() / reference
-    return path if _find_shard(path) else None
 
 
 def read_image(path: Path) -> bytes:
@@ -113,10 +106,6 @@ def read_image(path: Path) -> bytes:
 
 def _find_shard(path: Path) -> Path | None:
     return next((folder for folder in path.parents if folder.suffix == ".tar" and folder.is_file()), None)
-
-
-def _read_member(path: Path) -> str:
-    return decode_text(read_image(path), path)
 
 
 def _list_members(shard: Path) -> Mapping[str, tuple[int, int]]:
@@ -207,11 +196,11 @@ def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str])
 
 
 def _refuse_false(place: Path | str, row: Mapping[str, str], columns: Mapping[str, str]) -> None:
-    if unread := [name for name in row if _FALSE.match(name) and name not in columns.values()]:
+    if unread := next((name for name in row if _FALSE.match(name) and name not in columns.values()), None):
         raise DataError(
-            f"{place}: column {unread[0]!r} is not read: a table holds image, caption and cluster, and NegCLIP's TSV "
+            f"{place}: column {unread!r} is not read: a table holds image, caption and cluster, and NegCLIP's TSV "
             "neg_caption and neg_image; put false captions into JSONL as negative_captions, or remove the column",
-            field=unread[0],
+            field=unread,
         )
 
 
@@ -232,15 +221,11 @@ def _negclip_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         for name in _COLUMNS:
             if fields.get(name) is None:
                 raise DataError(f"{place}: column {name!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
-        yield (
-            place,
-            {
-                "image": fields["filepath"],
-                "caption": fields["title"],
-                "negative_captions": _read_list(place, "neg_caption", fields["neg_caption"]),
-                "negative_images": _read_list(place, "neg_image", fields["neg_image"]),
-            },
-        )
+        lists = {
+            f"negative_{kind}s": _read_list(place, name, fields[name])
+            for kind, name in (("caption", "neg_caption"), ("image", "neg_image"))
+        }
+        yield place, {"image": fields["filepath"], "caption": fields["title"], **lists}
 
 
 def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -253,7 +238,16 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     Source: Le et al. (2023), the released `train-coco-cfs.csv`, `dev-coco-cfs.csv` and `test-coco-cfs.csv`.
     """
-    rows = [(f"{path}:{line}", _read_half(fields, f"{path}:{line}")) for line, fields in read_csv(path)]
+    rows = list[tuple[str, dict[str, Any]]]()
+    for line, fields in read_csv(path):
+        place, image = f"{path}:{line}", PurePosixPath(fields["image_path"])
+        _refuse_false(place, fields, {})
+        row: dict[str, Any] = {"image": fields["image_path"], "caption": fields["caption"]}
+        side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
+        if side is not None:
+            name, coco = f"{image.stem}_img_{side}.jpg", image.stem.partition("_")[0]
+            row |= {"image": name, "cluster": coco, "pair": image.stem}
+        rows.append((place, row))
     halves: dict[str, list[int]] = {}
     for number, (_, row) in enumerate(rows):
         halves.setdefault(row.pop("pair", None) or f"row {number}", []).append(number)
@@ -267,17 +261,6 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             captions = [rows[other][1]["caption"] for other in others]
             rows[number][1].update(item=item, negative_images=others, negative_captions=captions)
     yield from rows
-
-
-def _read_half(fields: dict[str, str], place: str) -> dict[str, Any]:
-    _refuse_false(place, fields, {})
-    image = PurePosixPath(fields["image_path"])
-    side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
-    if side is None:
-        return {"image": fields["image_path"], "caption": fields["caption"]}
-    coco = image.stem.partition("_")[0]
-    name = f"{image.stem}_img_{side}.jpg"
-    return {"image": name, "caption": fields["caption"], "cluster": coco, "pair": image.stem}
 
 
 def _read_list(place: str, name: str, text: str) -> list[Any]:
@@ -373,6 +356,10 @@ class TrainingRows:
         """The hard counterparts of each row that show another picture than it."""
         ids = self.image_ids.tolist()
         return [[other for other in row.counterparts if ids[other] != ids[k]] for k, row in enumerate(self.rows)]
+
+    def captions(self, numbers: Sequence[int]) -> list[str]:
+        """Return the captions of some rows."""
+        return [self.rows[number].caption for number in numbers]
 
     def with_pictures(self, hashes: Mapping[Path, str]) -> TrainingRows:
         """Return the rows with the hashes of their files' pixels; a file without one is a picture of its own."""
@@ -473,15 +460,9 @@ def read_rows(
     outside: bool = False,
     refused: list[DataError] | None = None,
 ) -> TrainingRows:
-    """Read all sources; every image must exist.
-
-    Warns:
-        TellapartWarning: a file's false captions or hard images are true of their row's picture; they are left out.
-    """
+    """Read all sources; every image must exist."""
     if take and len(take) != len(sources):
-        raise DataError(
-            f"data.take: gives {len(take)} shares of {len(sources)} sources; give one for each of data.train"
-        )
+        raise DataError(f"data.take: {len(take)} shares of {len(sources)} sources; give a share for each of data.train")
     folder = None if images is None else home / Path(images).expanduser()
     if folder is not None and not folder.is_dir():
         raise DataError(f"the training images' folder {folder} is not there")
@@ -524,7 +505,13 @@ def _read_text(
     folder = path.parent if suffix == ".tar" else place.images or path.parent
     # COCO's files name images without the folder, train2014 or val2014. Several rows show one image: it is found once.
     files = FolderImages(folder, deeper=suffix == ".json", outside=place.outside)
-    find = cache(lambda reference: find_member(folder, reference) or files.find(reference))
+    root = folder.resolve()
+
+    @cache
+    def find_listed(reference: str) -> Path:
+        shown = ".tar/" in reference and not leaves(reference) and _find_shard(root / reference)
+        return root / reference if shown else files.find(reference)
+
     if suffix in {".csv", ".tsv"}:
         listed = list(table_rows(path, columns))
     else:
@@ -532,7 +519,7 @@ def _read_text(
     rows, left = list[TrainingRow](), list[str]()
     for number, (where, fields) in enumerate(listed):
         try:
-            rows.append(_make_row(where, fields, find, len(listed), left, item=number))
+            rows.append(_make_row(where, fields, find_listed, len(listed), left, item=number))
         except DataError as error:
             if refused is None:
                 raise
@@ -567,10 +554,7 @@ def _note_missing(find: Callable[[str], Path], refused: list[DataError]) -> Call
 def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[TrainingRow]:
     images, texts = pairs.shape
     if images > 1 and images != texts:
-        raise DataError(
-            f"{pairs.root}: its items have {images} images and {texts} texts; training takes one image, or as many as "
-            "texts"
-        )
+        raise DataError(f"{pairs.root}: items of {images} images and {texts} texts; training takes 1 image, or as many")
     for number, item in enumerate(pairs.one_truth().items):
         for k, reference in enumerate(item.images):
             yield TrainingRow(
@@ -583,7 +567,30 @@ def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[Trai
             )
 
 
-_FIELDS = ("image", "caption", "negative_captions", "negative_images", "units", "positive_captions", "cluster", "id")
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _are_units(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(unit, list) and len(unit) > 1 and _are_texts(unit[:2]) and unit[2:] in ([], ["relation"])
+        for unit in value
+    )
+
+
+#: Fields of JSONL that are checked alone: what each must be.
+_KINDS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    "image": ("a text", _is_text),
+    "caption": ("a text", _is_text),
+    "negative_captions": ("a list of texts", _are_texts),
+    "positive_captions": ("a list of texts", _are_texts),
+    "units": ('a list of pairs of texts, each alone or with a third entry "relation"', _are_units),
+}
+_FIELDS = (*_KINDS, "negative_images", "cluster", "id")
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -596,9 +603,9 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _make_row(
     place: str, fields: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
 ) -> TrainingRow:
-    for name in ("image", "caption"):
-        if not isinstance(fields.get(name), str) or not fields[name].strip():
-            raise DataError(f"{place}: field {name!r} must be a text, got {quote(fields.get(name))}")
+    for name, (kind, is_right) in _KINDS.items():
+        if (name in {"image", "caption"} or name in fields) and not is_right(fields.get(name)):
+            raise DataError(f"{place}: field {name!r} must be {kind}, got {quote(fields.get(name))}")
     try:
         one_text(fields["caption"])
         image = find(fields["image"])
@@ -606,17 +613,12 @@ def _make_row(
         raise DataError(f"{place}: field 'caption': {error}") from error
     except DataError as error:
         raise DataError(f"{place}: field 'image': {error}") from error
-    negatives, positives = (_read_texts(place, fields, name) for name in ("negative_captions", "positive_captions"))
-    others = fields.get("negative_images", [])
+    negatives, positives, units, others = (
+        fields.get(name, []) for name in ("negative_captions", "positive_captions", "units", "negative_images")
+    )
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
         raise DataError(
             f"{place}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
-        )
-    units = fields.get("units", [])
-    if not isinstance(units, list) or not all(_is_unit(unit) for unit in units):
-        raise DataError(
-            f"{place}: field 'units' must be a list of pairs of texts, each alone or with a third entry "
-            f'"relation", got {quote(units)}'
         )
     # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
     true = {words_of(text) for text in (fields["caption"], *positives)}
@@ -634,35 +636,8 @@ def _make_row(
     )
 
 
-def _read_texts(place: str, fields: dict[str, Any], name: str) -> list[str]:
-    texts = fields.get(name, [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise DataError(f"{place}: field {name!r} must be a list of texts, got {quote(texts)}")
-    return texts
-
-
-def _is_unit(unit: object) -> bool:
-    if not isinstance(unit, list) or len(unit) not in {2, 3}:
-        return False
-    return all(isinstance(text, str) and text.strip() for text in unit) and unit[2:] in ([], ["relation"])
-
-
-def images_root(source: str, images: Path | None) -> Path:
-    """Return the folder that the image paths of a source are relative to, as `read_rows` takes it.
-
-    >>> images_root("sets/rows.jsonl", None).as_posix(), images_root("sets/rows.jsonl", Path("photos")).as_posix()
-    ('sets', 'photos')
-    """
-    path = Path(source.removeprefix("folder:")).expanduser()
-    if images is not None:
-        return images.expanduser()
-    return path if path.is_dir() else path.parent
-
-
 def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = False) -> None:
-    """Write one JSON object a row: `image`, `caption`, `cluster`, `negative_captions`, `negative_images` (row
-    numbers).
-    """
+    """Write one JSON object a row, as `read_rows` reads it."""
     home = root.resolve()
     lines = []
     for number, row in enumerate(rows.rows):
@@ -675,13 +650,9 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
             "cluster": row.cluster,
             "negative_captions": row.negatives,
             "negative_images": row.counterparts,
-            **(
-                {"units": [[*unit, *["relation"] * (k in row.relations)] for k, unit in enumerate(row.units)]}
-                if row.units
-                else {}
-            ),
-            **({"positive_captions": row.positives} if row.positives else {}),
         }
+        units = [[*unit, *["relation"] * (k in row.relations)] for k, unit in enumerate(row.units)]
+        fields |= ({"units": units} if units else {}) | ({"positive_captions": row.positives} if row.positives else {})
         lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
     write_text_file(path, "".join(lines))
 
@@ -705,14 +676,10 @@ class BatchOrder:
         if self.together:
             sizes = {len(item) for item in self.rows.items}
             if len(sizes) > 1 or self.size % next(iter(sizes)):
-                raise DataError(
-                    f"data.together: items have {' and '.join(map(str, sorted(sizes)))} rows, and a batch {self.size} "
-                    "pairs; items must be of one size that divides the batch"
-                )
+                several = " and ".join(map(str, sorted(sizes)))
+                raise DataError(f"data.together: items of {several} rows; one size must divide a batch of {self.size}")
         if len(self.rows) < self.size:
-            raise DataError(
-                f"there are {len(self.rows)} rows to train on, and a batch takes {self.size} pairs; lower batch.size"
-            )
+            raise DataError(f"{len(self.rows)} rows are too few for a batch of {self.size} pairs; lower batch.size")
 
     @property
     def steps_per_epoch(self) -> int:
@@ -720,27 +687,20 @@ class BatchOrder:
         return len(self.rows) // self.size
 
     def batch(self, step: int, rank: int = 0, ranks: int = 1, *, parts: int = 1) -> list[int]:
-        """Return the rows of a step, in order; on several ranks each gets an equal part of the same batch.
-
-        With `parts`, a step's rows are cut into so many, which are numbered through all steps: part `p` of step `s` is
-        `s * parts + p`.
-        """
+        """Return the rows of a step, in order; on several ranks each gets an equal part of the same batch."""
         step, part = divmod(step, parts)
         epoch, number = divmod(step, self.steps_per_epoch)
         size, share = self.size // parts, self.size // parts // ranks
         start = number * self.size + part * size + rank * share
-        return self._permute_rows(epoch)[start : start + share]
-
-    def _permute_rows(self, epoch: int) -> list[int]:
         if epoch not in self._permutations:
             self._permutations.clear()  # the run moves on: one epoch's is enough
             rng = np.random.default_rng([self.seed, epoch])
             units = self.rows.items if self.together else [(number,) for number in range(len(self.rows))]
             self._permutations[epoch] = [n for unit in rng.permutation(len(units)) for n in units[unit]]
-        return self._permutations[epoch]
+        return self._permutations[epoch][start : start + share]
 
 
-def draw_choices(pool: Sequence[int], count: int, seed: int, step: int, row: int) -> list[int]:
+def draw_choices(pool: Sequence[Choice], count: int, seed: int, step: int, row: int) -> list[Choice]:
     """Draw `count` different entries of a pool, or all of it if it has fewer, by seed, step and row alone."""
     rng = np.random.default_rng([seed, step, row, 1])  # the 1 keeps these draws apart from the permutations
     return [pool[k] for k in rng.permutation(len(pool))[:count]]

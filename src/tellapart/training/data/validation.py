@@ -28,17 +28,13 @@ def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
     name = metric or ("group_score" if "group_score" in defined else defined[0])
     if name not in defined:
         raise DataError(
-            f"validation.metric: {name!r} is not defined for items of {describe(shape)}; use one of "
-            f"{', '.join(defined)}"
+            f"validation.metric: {name!r} is not for items of {describe(shape)}; use {' or '.join(defined)}"
         )
     return name
 
 
 def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSet:
-    """Make a validation set of rows that are not trained on: each item's images with its captions.
-
-    Rows that have no false caption are left out: nothing can be chosen by them.
-    """
+    """Make a validation set of rows that are not trained on: each item's images with its captions."""
     items = []
     for numbers in rows.items:
         left_out = [rows.rows[number] for number in numbers]
@@ -72,13 +68,7 @@ def items_right(metric: str, scores: Scores) -> NDArray[np.float64]:
 
 
 def match_numbers(scores: Scores) -> dict[str, float]:
-    """Return the match score of square items and, unless all scores of each are equal, the shares of match and priors.
-
-    >>> match_numbers(Scores(("a",), [[[0.75, 0.5], [0.25, 0.5]]], "similarity"))
-    {'match_score': 1.0, 'match_share': 0.5, 'caption_share': 0.0, 'picture_share': 0.5}
-    >>> match_numbers(Scores(("a",), [[[0.75, 0.5]]], "similarity"))
-    {}
-    """
+    """Return the match score of square items and, unless all their scores are equal, the shares of match and priors."""
     match = METRICS["match_score"]
     if not match.defined_for(scores.values.shape[1:]):
         return {}

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -29,17 +29,15 @@ from tellapart.models.openclip.library import import_open_clip, quiet_open_clip
 from tellapart.models.openclip.source import FOLDER, HUB, TAG
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch.backend import Runtime, import_torch, runtime
+from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.training.config import TrainConfig
-from tellapart.training.encoders.trainable import Inputs, Trainable, TrainableDual, unit
-from tellapart.training.losses.loss import DualLoss, FusionLoss
+from tellapart.training.encoders.trainable import Inputs, Trainable, train_dual, unit
+from tellapart.training.lazy_torch import Tensor, torch
+from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.ranks import RankGroup
 from tellapart.training.run_files import replace_folder
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 
 def open_fusion(
@@ -50,20 +48,18 @@ def open_fusion(
     contrast: bool = True,
     image_size: int | None = None,
     also: Sequence[str] = (),
-) -> TrainableFusion:
+) -> Trainable:
     """Open a fusion encoder to train its matching head and all below it."""
     place = runtime(ModelOptions(device=device))
     prefix = declared_prefix(name)
     if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
         readings = (reading or "itm", *also)
         parts = prefix.open_trainable(name, place, readings, image_size)
-        trainable = TrainableFusion(parts, place, parts.read, readings)
+        trainable = train_fusion(parts, place, parts.read, readings)
         _freeze_unread(trainable, place.device, contrast=contrast)
         return trainable
     if also:
-        raise ModelError(
-            f"{name}: has one matching head, and a loss names another, {also[0]!r}; leave out `reading` of that loss"
-        )
+        raise ModelError(f"{name}: has one matching head, and a loss names {also[0]!r}; leave out its `reading`")
     if image_size is not None:
         raise ModelError(f"{name}: image_size is for models in their authors' files (meter:, fiber:); leave it out")
     source = name.removeprefix("hf:")
@@ -86,16 +82,15 @@ def open_fusion(
             processor.save_pretrained(folder)
         return f"hf:{folder}"
 
-    trainable = TrainableFusion(TrainableParts(source, halves, preparation, family.contrast, save), place, reading)
-    if family.contrast is not None and not contrast:
-        for head in family.contrast.heads:
-            halves.module.get_submodule(head).requires_grad_(False)
+    trainable = train_fusion(TrainableParts(source, halves, preparation, family.contrast, save), place, reading)
+    for head in family.contrast.heads if family.contrast is not None and not contrast else ():
+        halves.module.get_submodule(head).requires_grad_(False)
     return trainable
 
 
-def _freeze_unread(trainable: TrainableFusion, device: str, *, contrast: bool) -> None:
+def _freeze_unread(trainable: Trainable, device: str, *, contrast: bool) -> None:
     """Freeze heads of other readings and all else that no gradient comes to: several ranks would wait for it."""
-    torch, module = import_torch(), trainable.module
+    module = trainable.module
     image = {name: tensor.to(device) for name, tensor in trainable.image(np.zeros((8, 8, 3), np.uint8)).items()}
     tokens = {name: tensor.to(device) for name, tensor in trainable.tokens(["a"]).items()}
 
@@ -113,57 +108,40 @@ def _freeze_unread(trainable: TrainableFusion, device: str, *, contrast: bool) -
         parameter.grad = None
 
 
-class TrainableFusion:
-    """A fusion encoder with gradients.
+def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> Trainable:
+    """Return a fusion encoder with gradients.
 
-    Attributes:
-        module: the model in its wrapper; called with a function, it calls that with itself: one forward of a full
-            step. Its `heads` are the readings of the columns that `join` returns.
+    Its module, called with a function, calls that with itself: one forward of a full step. The module's `heads` are the
+    readings of the columns that `join` returns.
     """
+    network, preparation, read = parts.halves.module, parts.preparation, reading or "itm"
+    network.requires_grad_(True)
+    module: Any = _matcher_class()(parts.halves, parts.contrast, parts.others)
+    module.heads = heads or (read,)
 
-    def __init__(self, parts: TrainableParts, place: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> None:
-        self._parts, self._where, self._reading = parts, place, reading or "itm"
-        parts.halves.module.requires_grad_(True)
-        self.module: nn.Module = _matcher_class()(parts.halves, parts.contrast, parts.others)
-        cast("Any", self.module).heads = heads or (self._reading,)
-        self.reader = parts.preparation.texts
+    def image(pixels: Pixels) -> Inputs:
+        return {key: torch.as_tensor(value) for key, value in preparation.images(pixels).items()}
 
-    @property
-    def log_scale(self) -> Tensor | None:
-        """The contrastive scale's logarithm, if it is trained; the library's models hold none that is saved."""
-        contrast, module = self._parts.contrast, self._parts.halves.module
-        scale = None if contrast is None else contrast.log_scale(module)
-        return None if scale is None or isinstance(scale, int | float) or not scale.requires_grad else scale
-
-    def image(self, pixels: Pixels) -> Inputs:
-        """Prepare one image, uint8 `(height, width, 3)`, as the model's processor does."""
-        torch = import_torch()
-        return {key: torch.as_tensor(value) for key, value in self._parts.preparation.images(pixels).items()}
-
-    def tokens(self, texts: Sequence[str]) -> Inputs:
-        """Tokenise texts to `input_ids` and `attention_mask`, int64 `(m, length)`, as long as the longest needs."""
-        lengths, _ = self.reader.lengths(texts)
-        tokens = self.reader.tokens(texts, max(lengths))
+    def tokens(texts: Sequence[str]) -> Inputs:
+        lengths, _ = preparation.texts.lengths(texts)
+        tokens = preparation.texts.tokens(texts, max(lengths))
         return {name: tokens[name] for name in ("input_ids", "attention_mask")}
 
-    def model(self) -> FusionScorer:
-        """Return a model that measures with the weights as they are; it shares them."""
-        parts = self._parts
-        return FusionScorer(
-            TorchFusionEncoder(parts.name, parts.halves, parts.preparation, self._where, reading=self._reading)
-        )
+    def model() -> FusionScorer:
+        return FusionScorer(TorchFusionEncoder(parts.name, parts.halves, preparation, place, reading=read))
 
-    def save(self, folder: Path) -> str:
-        """Write the model's new folder: configuration, safetensors, processor or tokenizer."""
-        return self._parts.save(folder)
+    def find_scale() -> Tensor | None:  # the library's models hold none that is saved
+        scale = None if parts.contrast is None else parts.contrast.log_scale(network)
+        return scale if isinstance(scale, torch.Tensor) and scale.requires_grad else None
+
+    return Trainable(module, preparation.texts, image, tokens, model, parts.save, find_scale)
 
 
 @cache
-def _matcher_class() -> type[nn.Module]:
+def _matcher_class() -> type[torch.nn.Module]:
     # Made on first use, because its base class is torch's.
-    torch = import_torch()
 
-    class Matcher(torch.nn.Module):  # type: ignore[name-defined,misc]
+    class Matcher(torch.nn.Module):
         """`model` is the library's or the authors'."""
 
         def __init__(self, halves: Halves, contrast: Contrast | None, others: Sequence[Halves]) -> None:
@@ -176,8 +154,7 @@ def _matcher_class() -> type[nn.Module]:
             """The scale of cosines, a parameter's or a number; None without a contrast."""
             if self._contrast is None:
                 return None
-            # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration holds that one's first
-            # value.
+            # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration has the first value.
             logarithm = self._contrast.log_scale(self.model)
             scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
             return scale
@@ -213,26 +190,22 @@ def _matcher_class() -> type[nn.Module]:
         def join(self, images: Tensors, texts: Tensors) -> Tensor:
             """The logit of a match less that of none, float32 `(n, heads)`."""
             if not self._others:
-                return _of_match(self._halves, self._halves.join(images, texts))[:, None]
-            pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
-            logits: Tensor = torch.stack(
-                [_of_match(halves, halves.match_head(pooled)) for halves in (self._halves, *self._others)],  # type: ignore[attr-defined]
-                dim=1,
-            )
+                heads = [(self._halves.match, self._halves.join(images, texts).float())]
+            else:
+                pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
+                every: Any = (self._halves, *self._others)
+                heads = [(halves.match, halves.match_head(pooled).float()) for halves in every]
+            columns = [side[:, 0] if match is None else side[:, match] - side[:, 1 - match] for match, side in heads]
+            logits: Tensor = torch.stack(columns, dim=1)
             return logits
 
     return Matcher
 
 
-def _of_match(halves: Halves, logits: Tensor) -> Tensor:
-    logits, match = logits.float(), halves.match
-    return logits[:, 0] if match is None else logits[:, match] - logits[:, 1 - match]
-
-
 #: Prefixes of models that a contrastive loss trains, beside those of transformers.
 _TRAINED = (COMPACT, TAG, HUB, FOLDER)
 
-#: The prefix of such a model's name.
+#: The prefix of a model without weights.
 NEW = "new:"
 
 _OPEN_CLIP = "open_clip_config.json"
@@ -241,15 +214,12 @@ _SUFFIXES = {".json", ".txt", ".model"}
 
 def new_model_facts(folder: Path) -> str:
     """Return the SHA-256 of the files that describe the model."""
+    if not folder.is_dir():
+        raise ModelError(f"{NEW}{folder} is not there{suggest_beside(folder)}")
     if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
-        if not folder.is_dir():
-            raise ModelError(f"{NEW}{folder} is not there{suggest_beside(folder)}")
-        raise ModelError(
-            f"{NEW}{folder}: expected a folder with {_OPEN_CLIP}, or with config.json and a processor's files"
-        )
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in _SUFFIXES)
+        raise ModelError(f"{NEW}{folder}: the folder lacks {_OPEN_CLIP}, or config.json and a processor's files")
     digest = hashlib.sha256()
-    for path in files:
+    for path in sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in _SUFFIXES):
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
@@ -258,21 +228,19 @@ def write_new_model(folder: Path, target: Path, seed: int) -> str:
     """Draw weights for a folder's configuration, write the model to `target` unless it exists, and return its name."""
     new_model_facts(folder)
     if not target.exists():
-        import_torch().manual_seed(seed)
+        torch.manual_seed(seed)
         with replace_folder(target) as draft:
-            draw_other = _draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers
-            (_draw_compact if is_compact(folder) else draw_other)(folder, draft)
+            if is_compact(folder):
+                from tellapart.models.compact.towers import build_encoder
+
+                config = read_compact_config(folder)
+                tokenizer = read_tokenizer(folder, config)
+                CompactParts(config, build_encoder(config, tokenizer.get_vocab_size()), tokenizer).save(draft)
+            else:
+                (_draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers)(folder, draft)
     if is_compact(target):
         return f"{COMPACT}{target}"
     return f"local-dir:{target}" if (target / _OPEN_CLIP).is_file() else f"hf:{target}"
-
-
-def _draw_compact(folder: Path, draft: Path) -> None:
-    from tellapart.models.compact.towers import build_encoder
-
-    config = read_compact_config(folder)
-    tokenizer = read_tokenizer(folder, config)
-    CompactParts(config, build_encoder(config, tokenizer.get_vocab_size()), tokenizer).save(draft)
 
 
 def _draw_open_clip(folder: Path, draft: Path) -> None:
@@ -295,9 +263,7 @@ def _draw_transformers(folder: Path, draft: Path) -> None:
     architecture = next(iter(read_config(str(folder)).get("architectures") or ()), "")
     model_class = getattr(library, architecture, None)
     if model_class is None:
-        raise ModelError(
-            f"{NEW}{folder}: config.json names the architecture {architecture!r}, which transformers has not"
-        )
+        raise ModelError(f"{NEW}{folder}: transformers lacks the architecture {architecture!r} of config.json")
     with quiet():
         model = model_class(model_class.config_class.from_pretrained(folder))
         draft.mkdir(parents=True)
@@ -306,11 +272,7 @@ def _draw_transformers(folder: Path, draft: Path) -> None:
 
 
 def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
-    """Open the start; return it with the fingerprint of its weights.
-
-    A `new:` model has no weights yet: it comes back as None, with the fingerprint of its architecture; `draw_start`
-    opens it, once the run has a folder.
-    """
+    """Open the start; return it with the fingerprint of its weights."""
     if name.startswith(NEW):
         return None, new_model_facts(Path(name.removeprefix(NEW)))
     trainable = _open_trainable(name, config)
@@ -332,30 +294,24 @@ def _open_trainable(name: str, config: TrainConfig) -> Trainable:
     if isinstance(terms[0].loss, FusionLoss):
         if config.compile is not None:
             raise DataError(
-                f"compile: {config.compile!r} is for dual encoders; a step of a fusion encoder draws its pairs "
-                "inside the pass, which leaves nothing to compile; leave it out"
+                f"compile: {config.compile!r} is for dual encoders; a fusion encoder's pairs are drawn inside the pass"
             )
-        contrast = config.matching is None or config.matching.contrast
-        heads = dict.fromkeys(term.reading for term in terms)
-        also = [head for head in heads if head not in {None, config.reading or "itm"}]
-        size = config.image_size
-        return open_fusion(name, config.device, config.reading, contrast=contrast, image_size=size, also=also)
+        contrast, reading = config.matching is None or config.matching.contrast, config.reading
+        also = [head for head in dict.fromkeys(term.reading for term in terms) if head not in {None, reading or "itm"}]
+        return open_fusion(name, config.device, reading, contrast=contrast, image_size=config.image_size, also=also)
     if config.image_size is not None:
-        raise DataError(
-            f"image_size: {config.image_size} pixels are for a fusion encoder in its authors' file; leave it out"
-        )
+        raise DataError(f"image_size: {config.image_size} is for fusion encoders in their authors' files; leave it out")
     if config.matching is not None:
         raise DataError(f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {terms[0].name!r} is none")
     trainable = open_dual(name, config.device)
-    losses = [term.loss for term in terms if isinstance(term.loss, DualLoss)]
-    if any(loss.bias for loss in losses):
+    if any(getattr(term.loss, "bias", False) for term in terms):
         trainable.add_bias()
-    if any(loss.local for loss in losses):
+    if any(getattr(term.loss, "local", False) for term in terms):
         trainable.add_local()
     return trainable
 
 
-def open_dual(name: str, device: str) -> TrainableDual:
+def open_dual(name: str, device: str) -> Trainable:
     """Open a dual encoder to train it."""
     if isinstance(declared_prefix(name), FusionPrefix):
         raise ModelError(
@@ -375,7 +331,7 @@ def open_dual(name: str, device: str) -> TrainableDual:
         if isinstance(model, TorchDual) and model.towers.save is not None:
             if model.towers.checkpoint is not None:
                 model.towers.checkpoint.expect_one(model.name)
-            return TrainableDual(model)
+            return train_dual(model)
     raise ModelError(
         f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder, "
         "or compact:FOLDER"
@@ -386,10 +342,7 @@ def resolve_name(name: str, home: Path) -> str:
     """Return a model's or a set's name with its path relative to the working folder, not to the configuration's."""
     prefix, colon, path = name.partition(":")
     prefixed = prefix in {"folder", "local-dir", "hf", "new", "compact"}
-    if (
-        colon
-        and (prefixed or isinstance(declared_prefix(name), FusionPrefix))
-        and (home / split_part(path)[0]).exists()
-    ):
+    of_file = bool(colon) and (prefixed or isinstance(declared_prefix(name), FusionPrefix))
+    if of_file and (home / split_part(path)[0]).exists():
         return f"{prefix}:{home / path}"
     return str(home / name) if (home / name / "config.json").is_file() else name

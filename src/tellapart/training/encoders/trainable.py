@@ -8,24 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
+from tellapart.data.scores import join_names
 from tellapart.errors import DataError, ModelError, require
-from tellapart.models.protocols import Bounded, Model, Pixels
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.protocols import Model, Pixels
 from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
-from tellapart.training.config import LoraConfig
+from tellapart.training.config import LoraConfig, TrainConfig
+from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.run_files import Weights
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from tellapart.training.config import TrainConfig
-
 
 #: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
 Inputs = Mapping[str, "Tensor"]
@@ -48,76 +43,44 @@ class Encoded:
     real_words: Tensor | None = None
 
 
-class Trainable(Protocol):
-    """A model of any family with gradients."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Trainable:
+    """A model of any family with gradients.
 
-    @property
-    def module(self) -> nn.Module:
-        """The weights; a dual encoder's, called with inputs of images and of texts, returns `Encoded` as a tuple."""
+    Attributes:
+        module: the weights; a dual encoder's, called with inputs of images and of texts, returns `Encoded` as a tuple.
+        reader: the tokenizer, which shows the tokens that the text tower reads of a text, and whether it cuts it.
+        image: prepares an image, uint8 `(height, width, 3)`, as in measuring.
+        tokens: tokenises texts; `(m, length)`, cut to the context, as long as the longest needs.
+        model: returns a model that measures with the weights as they are; it shares them.
+        save: writes the model to a new folder and returns the name that `tellapart run -m` takes.
+        find_scale: returns the parameter whose exponential is a contrastive scale, or None.
+        towers: of a dual encoder.
+    """
+
+    module: torch.nn.Module
+    reader: Any
+    image: Callable[[Pixels], Inputs]
+    tokens: Callable[[Sequence[str]], Inputs]
+    model: Callable[[], Model]
+    save: Callable[[Path], str]
+    find_scale: Callable[[], Tensor | None]
+    towers: Any = None
 
     @property
     def log_scale(self) -> Tensor | None:
         """The parameter whose exponential is a contrastive scale, or None."""
-
-    @property
-    def reader(self) -> Bounded:
-        """The tokenizer, which shows the tokens that the text tower reads of a text, and whether it cuts it."""
-
-    def image(self, pixels: Pixels) -> Inputs:
-        """Prepare one image, uint8 `(height, width, 3)`, as the model's preprocessing does."""
-
-    def tokens(self, texts: Sequence[str]) -> Inputs:
-        """Tokenise texts; `(m, length)`, cut to the context, as long as the longest needs."""
-
-    def model(self) -> Model:
-        """Return a model that measures with the weights as they are; it shares them."""
-
-    def save(self, folder: Path) -> str:
-        """Write the model to a new folder and return the name that `tellapart run -m` takes."""
-
-
-class TrainableDual:
-    """A dual encoder with gradients: the object that measures, its module in a wrapper."""
-
-    def __init__(self, dual: TorchDual) -> None:
-        self._towers, self.reader = dual.towers, dual.towers.reader
-        model: Any = dual.towers.module
-        model.requires_grad_(True)
-        self.module: nn.Module = _dual_module()(model, dual.towers.image, dual.towers.text)
-
-    @property
-    def log_scale(self) -> Tensor:
-        """CLIP's `logit_scale`."""
-        scale: Tensor = self._towers.module.logit_scale
-        return scale
-
-    def image(self, pixels: Pixels) -> Inputs:
-        """Prepare one image, uint8 `(height, width, 3)`, as in measuring."""
-        return self._towers.prepare(pixels)
-
-    def tokens(self, texts: Sequence[str]) -> Inputs:
-        """Tokenise texts to tensors `(m, length)`, as long as the longest needs."""
-        tokens: Inputs = self.reader.batch(texts)
-        return tokens
-
-    def model(self) -> TorchDual:
-        """Return a model that measures with the weights as they are."""
-        return TorchDual(self._towers)
-
-    def save(self, folder: Path) -> str:
-        """Write the model to a new folder and return the name that `tellapart run -m` takes."""
-        return cast("Callable[[Path], str]", self._towers.save)(folder)
+        return self.find_scale()
 
     def add_bias(self) -> None:
         """Add SigLIP's bias, -10 at first, if the model has none; it is trained, and not saved with the model."""
-        if getattr(self._towers.module, "logit_bias", None) is None:
-            torch = import_torch()
-            value = torch.full((), -10.0, device=self.log_scale.device)
+        if getattr(self.towers.module, "logit_bias", None) is None:
+            value = torch.full((), -10.0, device=self.towers.module.logit_scale.device)
             self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
 
     def add_local(self) -> None:
         """Let the module return vectors of patches and of words, too."""
-        local = self._towers.local()
+        local = self.towers.local()
         if local is None:
             raise ModelError(
                 "fsc-clip reads patches and words, and the model has none in the space of its images and texts; take "
@@ -126,13 +89,20 @@ class TrainableDual:
         cast("Any", self.module).local = local
 
 
+def train_dual(dual: TorchDual) -> Trainable:
+    """Return a dual encoder with gradients: the object that measures, its module in a wrapper."""
+    towers, model = dual.towers, cast("Any", dual.towers.module).requires_grad_(True)
+    module, save = _dual_module()(model, towers.image, towers.text), cast("Callable[[Path], str]", towers.save)
+    reader: Any = towers.reader
+    measure = partial(TorchDual, towers)
+    return Trainable(module, reader, towers.prepare, reader.batch, measure, save, lambda: model.logit_scale, towers)
+
+
 def freeze_images(trainable: Trainable) -> None:
     """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means."""
-    towers = {"visual", "vision_model", "visual_projection"}
-    model: Any = getattr(trainable.module, "model", None)
-    dual = isinstance(trainable, TrainableDual)
-    heads = [part for name, part in model.named_children() if name in towers] if dual else []
-    if not heads:
+    towers, model = {"visual", "vision_model", "visual_projection"}, cast("Any", trainable.module).model
+    heads = [part for name, part in model.named_children() if name in towers]
+    if not heads or trainable.towers is None:
         raise ModelError(
             'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
             "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
@@ -141,20 +111,18 @@ def freeze_images(trainable: Trainable) -> None:
         keep_still(part.requires_grad_(False))
 
 
-def keep_still(part: nn.Module) -> None:
+def keep_still(part: torch.nn.Module) -> None:
     """Keep a part of a model in evaluation while the rest trains: no dropout, and norms keep their statistics."""
     part.eval()
     part.train = lambda mode=True: part  # type: ignore[method-assign]  # noqa: ARG005
 
 
-def add_dropout(module: nn.Module, patterns: Mapping[str, float]) -> None:
+def add_dropout(module: torch.nn.Module, patterns: Mapping[str, float]) -> None:
     """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts."""
-    drop, names = import_torch().nn.functional.dropout, dict(module.named_modules())
+    drop, names = torch.nn.functional.dropout, dict(module.named_modules())
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
-            raise DataError(
-                f"dropout: no part of the model has a name that matches {pattern!r}; {list(names)[-1]} is one"
-            )
+            raise DataError(f"dropout: no part of the model matches {pattern!r}; {list(names)[-1]} is one")
     for name, part in names.items():
         share = next((share for pattern, share in patterns.items() if fnmatchcase(name, pattern)), 0.0)
         if share:
@@ -168,11 +136,10 @@ def picture_side(trainable: Trainable) -> int:
 
 
 @cache
-def _dual_module() -> type[nn.Module]:
+def _dual_module() -> type[torch.nn.Module]:
     # Made on first use, because its base class is torch's.
-    torch = import_torch()
 
-    class DualModule(torch.nn.Module):  # type: ignore[name-defined,misc]
+    class DualModule(torch.nn.Module):
         def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
             super().__init__()
             self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
@@ -191,9 +158,7 @@ def _dual_module() -> type[nn.Module]:
 
 def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
     """Return the context in which encoders compute: torch's autocast for `bfloat16`, nothing for `float32`."""
-    torch = import_torch()
-    context: AbstractContextManager[Any] = torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16")
-    return context
+    return cast("AbstractContextManager[Any]", torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16"))
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -207,7 +172,7 @@ def unit(vectors: Tensor) -> Tensor:
 # batch, and move its running means once for each piece: the numbers would depend on memory and machines.
 
 
-def settle_norms(module: nn.Module, config: TrainConfig, ranks: int) -> None:
+def settle_norms(module: torch.nn.Module, config: TrainConfig, ranks: int) -> None:
     """Freeze batch normalisation's statistics if the configuration asks for it, or trains low-rank updates alone."""
     live = _moving_norms(module.train())
     frozen = config.batch_norm == "frozen"
@@ -218,21 +183,19 @@ def settle_norms(module: nn.Module, config: TrainConfig, ranks: int) -> None:
     for layer in live.values():
         if (frozen or config.lora is not None) and layer.running_mean is not None:
             keep_still(layer)
-    live = _moving_norms(module)
     cuts = [f"batch.micro = {config.batch.micro}"] if config.batch.micro is not None else []
     cuts += [f"{ranks} ranks"] if ranks > 1 else []
-    if live and cuts:
-        rest = f" and {len(live) - 1} more" if len(live) > 1 else ""
+    if cuts and (live := _moving_norms(module)):
         raise DataError(
-            f"{' and '.join(cuts)}: batch normalisation ({next(iter(live))}{rest}) has statistics of the batch, and "
+            f"{' and '.join(cuts)}: batch normalisation ({join_names([*live], 1)}) has statistics of the batch, and "
             "would see parts of it, which changes the numbers; leave batch.micro out and train on one rank, or set "
             'batch_norm = "frozen" to keep the statistics of the start'
         )
 
 
-def _moving_norms(module: nn.Module) -> dict[str, nn.modules.batchnorm._NormBase]:
+def _moving_norms(module: torch.nn.Module) -> dict[str, torch.nn.modules.batchnorm._NormBase]:
     """Return the layers by name whose output or statistics depend on the batch, in the mode that they are in."""
-    base = import_torch().nn.modules.batchnorm
+    base = torch.nn.modules.batchnorm
     return {
         name: layer
         for name, layer in module.named_modules()
@@ -255,11 +218,8 @@ _READ_LAYERS = {"MultiheadAttention": ("out_proj",), "AttentionPool2d": ("q_proj
 
 
 def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
-    """Add low-rank updates to linear layers, and freeze all else but the contrastive scale.
-
-    The updates' length is 0 at first, so the model begins unchanged.
-    """
-    peft, torch = require("peft", extra="models"), import_torch()
+    """Add low-rank updates to linear layers, and freeze all else but the contrastive scale."""
+    peft = require("peft", extra="models")
     names, read = linear_layers(trainable.module, config.targets), _read_weights(trainable.module)
     called = [name for name in names if name not in read]
     if config.dropout and len(called) < len(names):
@@ -286,15 +246,17 @@ def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
         trainable.log_scale.requires_grad_(True)
 
 
-def count_updated(module: nn.Module, *, idle: bool = False) -> dict[str, int]:
+def count_updated(module: torch.nn.Module, *, idle: bool = False) -> dict[str, int]:
     """Return how many layers have an update, by name with `*` for numbers; `idle` ones are those without a gradient."""
-    names = (name for name, weight in module.named_parameters() if not idle or weight.grad is None)
-    names = (name.partition(".lora_A.")[0] for name in names if ".lora_A." in name)
-    layers = (re.sub(r"[._]weight\.0$", "", name.replace("parametrizations.", "")) for name in names)
-    return dict(Counter(re.sub(r"\b\d+\b", "*", name) for name in layers))
+    layers = Counter[str]()
+    for name, weight in module.named_parameters():
+        if ".lora_A." in name and (not idle or weight.grad is None):
+            layer = name.partition(".lora_A.")[0].replace("parametrizations.", "")
+            layers[re.sub(r"\b\d+\b", "*", re.sub(r"[._]weight\.0$", "", layer))] += 1
+    return dict(layers)
 
 
-def describe_updated(module: nn.Module) -> str:
+def describe_updated(module: torch.nn.Module) -> str:
     """Describe the layers that have an update; empty if none has."""
     counts = count_updated(module)
     listing = ", ".join(f"{name} ({count})" for name, count in counts.items())
@@ -307,28 +269,25 @@ def save_merged(trainable: Trainable, folder: Path) -> str:
         return trainable.save(folder)
 
 
-def linear_layers(module: nn.Module, ends: Sequence[str] = ()) -> list[str]:
+def linear_layers(module: torch.nn.Module, ends: Sequence[str] = ()) -> list[str]:
     """Return the names of the linear layers that can have an update: those that are not frozen."""
     read = _read_weights(module)
-    linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, import_torch().nn.Linear)}
+    linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, torch.nn.Linear)}
     weights = {name: layer.weight for name, layer in linear.items()}
     weights |= {name: getattr(owner, weight) for name, (owner, weight) in read.items()}
     trained = [name for name, weight in weights.items() if weight.requires_grad]
-    for end in ends:
-        if not any(f".{name}".endswith(f".{end}") for name in trained):
-            kinds = ", ".join(sorted({name.rpartition(".")[2] for name in trained})) or "none at all"
-            raise ModelError(
-                f"lora.targets: no linear layer's name ends in {end!r}; the layers' last names are {kinds}"
-            )
-    layers = [name for name in trained if not ends or any(f".{name}".endswith(f".{end}") for end in ends)]
-    if not layers:
+    ending = {end: [name for name in trained if f".{name}".endswith(f".{end}")] for end in ends}
+    if lacks := [end for end, names in ending.items() if not names]:
+        kinds = ", ".join(sorted({name.rpartition(".")[2] for name in trained})) or "none at all"
+        raise ModelError(f"lora.targets: no linear layer's name ends in {lacks[0]!r}; last names are {kinds}")
+    if not trained:
         raise ModelError("lora: the model has no linear layer to update; leave out [lora]")
-    return layers
+    return [name for name in trained if not ends or any(name in names for names in ending.values())]
 
 
-def _read_weights(module: nn.Module) -> dict[str, tuple[nn.Module, str]]:
+def _read_weights(module: torch.nn.Module) -> dict[str, tuple[torch.nn.Module, str]]:
     """Return the layers that are never called, by name: the module that has the weight, and its name there."""
-    read: dict[str, tuple[nn.Module, str]] = {}
+    read: dict[str, tuple[torch.nn.Module, str]] = {}
     for name, part in module.named_modules():
         before = f"{name}." if name else ""
         kinds = {kind.__name__ for kind in type(part).__mro__}
@@ -341,11 +300,10 @@ def _read_weights(module: nn.Module) -> dict[str, tuple[nn.Module, str]]:
 
 
 @cache
-def _update_class() -> type[nn.Module]:
+def _update_class() -> type[torch.nn.Module]:
     # Made on first use, because its base class is torch's.
-    torch = import_torch()
 
-    class Update(torch.nn.Module):  # type: ignore[name-defined,misc]
+    class Update(torch.nn.Module):
         """Adds scale * B A to a weight, 0 at first."""
 
         def __init__(self, weight: Tensor, rank: int, scale: float) -> None:
@@ -364,15 +322,10 @@ def _update_class() -> type[nn.Module]:
 
 
 @contextmanager
-def merge_updates(module: nn.Module) -> Iterator[None]:
-    """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates.
-
-    Afterwards every weight is as it was, to the bit.
-    """
-    torch = import_torch()
+def merge_updates(module: torch.nn.Module) -> Iterator[None]:
+    """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates."""
     parametrize = torch.nn.utils.parametrize
-    adapted: list[tuple[Any, str, Any, Any]] = []
-    read: list[tuple[Any, str, Any, Any]] = []
+    adapted, read = list[tuple[Any, str, Any, Any]](), list[tuple[Any, str, Any, Any]]()
     for name, layer in list(module.named_modules()):
         if hasattr(layer, "get_delta_weight"):  # peft's
             parent, _, leaf = name.rpartition(".")
@@ -400,8 +353,5 @@ def merge_updates(module: nn.Module) -> Iterator[None]:
 
 
 def with_directions(start: Weights, trained: Weights) -> Weights:
-    """Return the start's weights with the trained directions: a mean of both is then a mean of merged weights.
-
-    An update is a product B A, and the start's B is 0: with A the same at both ends, B alone is interpolated.
-    """
+    """Return the start's weights with the trained directions: a mean of both is then a mean of merged weights."""
     return {name: trained[name] if ".lora_A." in name else value for name, value in start.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tellapart.errors import ModelError
@@ -14,8 +13,8 @@ LossParts = dict[str, "Tensor"]
 #: Axes by their letters. The size of an axis is that of the first tensor that has it.
 _AXES = {"b": "pairs", "d": "dimensions", "n": "negatives", "p": "true captions", "u": "units", "2": "unit and foil"}
 _AXES |= {"q": "patches", "c": "captions", "w": "words"}
-#: Axes -> the fields of `Batch` and `Matches` that have them.
-_SHAPES: Mapping[str, str] = {
+#: Fields of `Batch` and `Matches` by their axes.
+_FIELDS = {
     "bd": "images texts",
     "": "scale",
     "b": "true image_ids text_ids",
@@ -29,11 +28,12 @@ _SHAPES: Mapping[str, str] = {
     "bcwd": "words",
     "bcw": "real_words",
 }
+_SHAPES = {name: axes for axes, names in _FIELDS.items() for name in names.split()}
 
 
 def _check_shapes(inputs: Batch | Matches) -> None:
     sizes = {"2": 2}
-    for axes, name in ((axes, name) for axes, names in _SHAPES.items() for name in names.split()):
+    for name, axes in _SHAPES.items():
         tensor: Tensor | None = getattr(inputs, name, None)
         if tensor is None:
             continue
@@ -50,30 +50,26 @@ def _check_shapes(inputs: Batch | Matches) -> None:
 class Batch:
     """One rank's encoded pairs: image `i` and text `i` belong together. Every rank holds the same number of them.
 
+    All vectors but those of patches are unit vectors. Ids are equal if two images, or two texts as the tower reads
+    them, are the same, on any rank: a text that some pair of all ranks joins with an image is never its negative.
+
     Attributes:
-        images: float `(b, d)`, unit vectors.
-        texts: float `(b, d)`, unit vectors.
+        images: float `(b, d)`.
+        texts: float `(b, d)`.
         scale: scalar that cosines are multiplied by (the exponential of CLIP's `logit_scale`).
-        image_ids: int64 `(b,)`, equal if two pairs show the same image, on any rank: the caption of an image is
-            never a negative of that image.
+        image_ids: int64 `(b,)`.
         bias: scalar that SigLIP adds to its logits.
-        negative_texts: float `(b, f, d)`, unit vectors of captions that are false of image `i`.
+        negative_texts: float `(b, f, d)`, of captions that are false of image `i`.
         has_negative: bool `(b, f)`, False if an image has fewer; all True if None.
-        positive_texts: float `(b, p, d)`, unit vectors of further captions that are true of image `i`; the first means
-            the same as the pair's text.
-        units: float `(b, u, 2, d)`, unit vectors of parts of each caption, each with its foil, which is false of the
-            image.
-        patches: float `(b, p, d)`, vectors of the parts of each image, of any length.
-        words: float `(b, 1 + f, w, d)`, unit vectors of the tokens of each text and its false captions.
+        positive_texts: float `(b, p, d)`, of further true captions; the first means the same as the pair's text.
+        units: float `(b, u, 2, d)`, of parts of each caption, each with its foil, which is false of the image.
+        patches: float `(b, p, d)`, of the parts of each image, of any length.
+        words: float `(b, 1 + f, w, d)`, of the tokens of each text and its false captions.
         real_words: bool `(b, 1 + f, w)`, False if a token begins a text or fills it up.
         mates: the hard counterpart of each pair (another image and its caption), as many pairs as these.
         chunk: rows of the similarity matrix in memory at a time; all of them if None. Changes no number.
         step: seed of a loss that draws negatives; another number, other draws.
-        text_ids: int64 `(b,)`, equal if two texts are the same to the text tower, on any rank: a text that some pair of
-            all ranks joins with an image is never a negative of that image. None if no two are.
-        negative_text_ids: int64 `(b, f)`, the same of `negative_texts`.
-        positive_text_ids: int64 `(b, p)`, the same of `positive_texts`.
-        unit_ids: int64 `(b, u, 2)`, the same of `units`.
+        text_ids, negative_text_ids, positive_text_ids, unit_ids: int64, of each text; None if no two are the same.
         facts: int64 `(k, 2)`, further images and texts that are true of them, by id; as many on each rank.
 
     Raises:
@@ -110,10 +106,8 @@ class Batch:
     def __post_init__(self) -> None:
         _check_shapes(self)
         if self.mates is not None and self.mates.images.shape != self.images.shape:
-            raise ModelError(
-                f"Batch(mates.images=...) has shape {tuple(self.mates.images.shape)}; expected "
-                f"{tuple(self.images.shape)}: one counterpart for each pair"
-            )
+            shapes = tuple(self.mates.images.shape), tuple(self.images.shape)
+            raise ModelError(f"Batch(mates.images=...) has shape {shapes[0]}; expected {shapes[1]}: one for each pair")
         if self.chunk is not None and self.chunk < 1:
             raise ModelError(f"Batch(chunk={self.chunk}): a chunk has at least one row; None takes all rows at once")
 
@@ -121,16 +115,12 @@ class Batch:
         """Return a field that a loss needs; an error names both, and the field's axes."""
         tensor: Tensor | None = getattr(self, name)
         if tensor is None:
-            axes = next((axes for axes, names in _SHAPES.items() if name in names.split()), "")
-            named = f" ({', '.join(_AXES[axis] for axis in axes)})" if axes else ""
-            raise ModelError(f"{loss} needs Batch({name}=...){named}, which this batch lacks")
+            axes = ", ".join(_AXES[axis] for axis in _SHAPES.get(name, ""))
+            raise ModelError(f"{loss} needs Batch({name}=...){axes and f' ({axes})'}, which this batch lacks")
         return tensor
 
     def true_pairs(self) -> Tensor | None:
-        """Return the ids of each image with each text that this rank knows to be true of it, `(k, 2)`, of mates too.
-
-        None if texts have no ids.
-        """
+        """Return ids `(k, 2)` of images and texts that this rank knows to be true of them; None if texts have none."""
         if self.text_ids is None:
             return None
         texts = [self.text_ids[:, None]]

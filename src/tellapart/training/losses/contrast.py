@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, NonNegativeFloat
 
@@ -40,9 +40,7 @@ def itc(batch: Batch) -> LossParts:
 
 
 def contrasts(rows: MatrixRows) -> Tensor:
-    """Return log-normalisers and logits of true pairs, `(c, 4)`: over texts, over images, true as image row, as text
-    row.
-    """
+    """Return log-normalisers over texts and over images, and both logits of true pairs, `(c, 4)`."""
     sides, first = rows.logits(), rows.part.start
     return torch.stack([side.logsumexp(1) for side in sides] + [side.diagonal(first) for side in sides], dim=1)
 
@@ -141,7 +139,7 @@ def trohn_img(batch: Batch) -> LossParts:
 
     Source: TROHN-Img (BiVLC, Miranda et al. 2024), section 5.
     """
-    return itc(_side_by_side(batch, _find_mates(batch, "trohn-img")))
+    return itc(_with_mates(batch, "trohn-img")[1])
 
 
 @loss(negative_images="mate")
@@ -154,38 +152,31 @@ def tripletclip(batch: Batch) -> LossParts:
 
     Source: TripletCLIP (Patel et al. 2024), `tripletclip_loss` of its code, which sums the two sides.
     """
-    mates, facts = _find_mates(batch, "tripletclip"), batch.true_pairs()
+    (mates, joined), facts = _with_mates(batch, "tripletclip"), batch.true_pairs()
     # Half a mean over pairs and mates together, twice: as much as half a mean over either.
-    images = 2 * itc(_side_by_side(batch, mates))["image_to_text"]
+    images = 2 * itc(joined)["image_to_text"]
     texts = itc(replace(batch, mates=None, facts=facts))["text_to_image"]
     texts = texts + itc(replace(mates, scale=batch.scale, chunk=batch.chunk, facts=facts))["text_to_image"]
     return sum_parts(image_to_text=images, text_to_image=texts)
 
 
-def _find_mates(batch: Batch, name: str) -> Batch:
-    """Return the hard counterparts of a batch, which show other images; a loss's name is for the error."""
+def _with_mates(batch: Batch, name: str) -> tuple[Batch, Batch]:
+    """Return the hard counterparts, which show other images, and one batch of the pairs and, after them, these."""
     batch.need("mates", name)
-    assert batch.mates is not None  # noqa: S101  (for the type checker)
-    alike = (batch.image_ids == batch.mates.image_ids).nonzero()[:, 0].tolist()
-    if alike:
-        raise ModelError(
-            f"{name}: pairs {alike} and their mates have the same image_ids; a mate is another image, with its own id"
-        )
-    return batch.mates
-
-
-def _side_by_side(batch: Batch, mates: Batch) -> Batch:
-    """Return one batch of the pairs and, after them, their mates."""
+    mates = cast("Batch", batch.mates)
+    if alike := (batch.image_ids == mates.image_ids).nonzero()[:, 0].tolist():
+        raise ModelError(f"{name}: pairs {alike} and their mates have the same image_ids; a mate is another image")
     texts = None if batch.text_ids is None or mates.text_ids is None else torch.cat([batch.text_ids, mates.text_ids])
-    return Batch(
-        images=torch.cat([batch.images, mates.images]),
-        texts=torch.cat([batch.texts, mates.texts]),
-        scale=batch.scale,
-        image_ids=torch.cat([batch.image_ids, mates.image_ids]),
+    joined = Batch(
+        torch.cat([batch.images, mates.images]),
+        torch.cat([batch.texts, mates.texts]),
+        batch.scale,
+        torch.cat([batch.image_ids, mates.image_ids]),
         text_ids=texts,
         facts=batch.true_pairs(),
         chunk=batch.chunk,
     )
+    return mates, joined
 
 
 def _check_gamma(gamma: float) -> float:
@@ -431,22 +422,17 @@ def ce_clip(
     ahead, count = (logits[:, :1] - logits[:, 1:]).masked_fill(~there, 0.0), there.sum()
     reached = share(ahead.detach().sum(), count).clamp(0.0, bound) if threshold is None else threshold
     short = (reached - ahead).relu().masked_fill(~there, 0.0)
-    return sum_parts(
-        negclip=negclip(batch)["total"], intra=intra * _between_texts(batch), rank=rank * share(short.sum(), count)
-    )
-
-
-def _between_texts(batch: Batch) -> Tensor:
-    """Return the contrast of each pair's logit with those of its text and all false captions."""
+    of_captions = negclip(batch)["total"]
     captions, missing, ids = _gather_false(batch, "ce-clip")
 
-    def nats(rows: MatrixRows) -> Tensor:
+    def between_texts(rows: MatrixRows) -> Tensor:
         true = rows.scale * (rows.images[rows.part] * rows.texts[rows.part]).sum(1)
         false = rows.scale * (rows.texts[rows.part] @ captions.T)
         false = false.masked_fill(missing | rows.is_true(ids), float("-inf"))
         return torch.cat([true[:, None], false], dim=1).logsumexp(1) - true
 
-    return mean_over_ranks(by_rows(gather_pairs(batch), nats).mean())
+    texts = mean_over_ranks(by_rows(gather_pairs(batch), between_texts).mean())
+    return sum_parts(negclip=of_captions, intra=intra * texts, rank=rank * share(short.sum(), count))
 
 
 @loss(negative_captions=1, units=2)
@@ -469,17 +455,9 @@ def cs_clip(batch: Batch, *, weight: NonNegativeFloat = 0.5, foils: Literal["own
     captions = negclip(batch)["total"]
     for place, (unit, foil) in enumerate(pair.unbind(1) for pair in units.unbind(1)):
         ids = (None, None) if batch.unit_ids is None else batch.unit_ids[:, place].unbind(1)
-        pairs = replace(
-            batch,
-            texts=unit,
-            text_ids=ids[0],
-            negative_texts=foil[:, None],
-            negative_text_ids=None if ids[1] is None else ids[1][:, None],
-            has_negative=None,
-            units=None,
-            unit_ids=None,
-            facts=facts,
-        )
+        changes: dict[str, Any] = {"text_ids": ids[0], "negative_texts": foil[:, None], "facts": facts}
+        changes["negative_text_ids"] = None if ids[1] is None else ids[1][:, None]
+        pairs = replace(batch, texts=unit, has_negative=None, units=None, unit_ids=None, **changes)
         losses.append(_against_its_foil(pairs, foil, ids[1]) if foils == "own" else negclip(pairs)["total"])
     of_units = sum(losses[1:], start=losses[0]) / len(losses)
     return sum_parts(negclip=captions, units=weight * of_units)

@@ -48,10 +48,7 @@ def _check_released(released: bool, info: ValidationInfo) -> bool:
     """Refuse options that the released code lacks."""
     variant, normalise, k = (info.data.get(name) for name in ("variant", "normalise", "k"))
     if released and (variant, normalise) != ("eqsim", "batch"):
-        raise ValueError(
-            f"the released form has one variant and one normalisation, and these are {variant!r} and {normalise!r}; "
-            "leave both at their defaults"
-        )
+        raise ValueError(f"the released form takes the defaults, not variant {variant!r} with normalise {normalise!r}")
     if released and k is not None and k % 2:
         raise ValueError(f"the released form draws k half as images, half as texts, and k is {k}; make it even")
     return released
@@ -273,12 +270,8 @@ def _regularise_as_released(pairs: MatrixRows, whole: Tensor, alpha: float, k: i
 
     `P` is the softmax of the logits over texts alone. For each pair `b` and each of its drawn negatives `i`, with
     `a = P[b, b]`, `d = P[i, i]`: v2 is `[mean((a - P[b, i]) - (d - P[i, b]))^2 - alpha]_+`, and the same with the
-    crossed entries swapped: a hinge on the mean of all pairs of the batch. v1 is the mean over all `n x n` entries of
-    `(P - P^T)^2`, which is 0 at drawn pairs, without a margin.
-
-    Two things differ from that code: pairs of one image or one text are never drawn (and other captions are not
-    candidates), and ranks compute the numbers of one rank (there each rank masks its rows only and takes the other
-    ranks' as constants).
+    crossed entries swapped. v1 is the mean over all `n x n` entries of `(P - P^T)^2`, 0 at drawn pairs. Other than
+    there, pairs of one image or one text are never drawn, and ranks compute the numbers of one rank.
 
     Source: `get_pairloss_itc_hard` and `get_pairloss_v1_itc_hard` of EqSim's released objectives.
     """

@@ -9,17 +9,14 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from tellapart.catalog import load
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, UnknownNameError, nearest
-from tellapart.training.losses.batch import LossParts
-
-if TYPE_CHECKING:
-    from tellapart.training.losses.batch import Batch, Matches
+from tellapart.training.losses.batch import Batch, LossParts, Matches
 
 Function = TypeVar("Function", bound=Callable[..., LossParts])
 
@@ -29,22 +26,16 @@ _DECLARED: dict[Callable[..., LossParts], Loss] = {}
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A loss of either family; calling it calls its function.
+    """A loss of either family; calling it calls its function, which returns scalar parts and their sum, `total`.
 
-    Attributes:
-        function: takes a `Batch` (`DualLoss`) or `Matches` (`FusionLoss`), and its options as keywords; returns scalar
-            parts by name, and their sum as `total`.
-        idle_reason: why a term may be 0 at every step, and what to do, in words; empty if none is known.
-
-    >>> find_loss("eqsim").read_options({"k": 4}, "[loss]")["k"]
-    4
+    `idle_reason` says why a term may be 0 at every step, and what to do; empty if no reason is known.
     """
 
     function: Callable[..., LossParts]
     idle_reason: str = field(default="", kw_only=True, compare=False)
 
     def __call__(self, inputs: Batch | Matches, **options: Any) -> LossParts:
-        """Return the parts of the loss of a `Batch` or of `Matches`, with options or the defaults."""
+        """Return the parts of the loss, with options or the defaults."""
         return self.function(inputs, **options)
 
     @property
@@ -74,9 +65,6 @@ class DualLoss(Loss):
         local: whether it reads `Batch.patches` and `Batch.words`: the model must have both.
         joins: whether its pictures are two rows' joined (`data.join`), with captions that name both.
         bias: whether it reads `Batch.bias`: a model that has none then gets one.
-
-    >>> find_loss("negclip").negative_captions, find_loss("trohn-img").negative_images
-    (1, 'mate')
     """
 
     negative_captions: int = 0
@@ -96,9 +84,6 @@ class FusionLoss(Loss):
         wrong_images: whether the function reads `Matches.wrong_images`; if not, no image is crossed with a wrong text's
             image.
         counterparts: whether it reads `Matches.counterparts`; a pair's wrong text and image then come from one pair.
-
-    >>> find_loss("ranking").negatives, find_loss("eqsim-itm").counterparts
-    (15, True)
     """
 
     negatives: int = 1
@@ -111,14 +96,9 @@ def loss(**needs: Any) -> Callable[[Function], Function]:
 
     The function stays as it is. Its options are its keyword-only parameters, with types that pydantic checks.
 
-    Raises:
-        DataError: the function's first parameter is neither `batch` nor `matches`, or another is not keyword-only.
-
     >>> @loss(negative_captions=2)
     ... def scaled(batch, *, weight: float = 2.0):
     ...     return {"total": batch.scale * weight}
-    >>> DualLoss(scaled, negative_captions=2) == _DECLARED[scaled]
-    True
     """
 
     def declare(function: Function) -> Function:
@@ -134,15 +114,8 @@ def find_loss(name: str) -> Loss:
     A function without `@loss` gets no negatives but those that the configuration asks for, if it takes `batch`; every
     logit, with one negative a pair, if it takes `matches`.
 
-    Raises:
-        UnknownNameError: no such loss.
-        DataError: the entry point names something else.
-
-    >>> import torch
-    >>> from tellapart.training.losses.batch import Batch
-    >>> batch = Batch(torch.eye(4), torch.eye(4), torch.tensor(0.0), torch.arange(4))
-    >>> round(find_loss("itc")(batch)["total"].item(), 4)  # the logarithm of 4
-    1.3863
+    >>> find_loss("negclip").negative_captions, find_loss("eqsim").read_options({"k": 4}, "[loss]")["k"]
+    (1, 4)
     """
     target = load("loss", name)
     if isinstance(target, Loss):
@@ -177,10 +150,7 @@ def _options_table(function: Callable[..., LossParts]) -> type[BaseModel]:
 
 @dataclass(frozen=True, slots=True)
 class LossTerm:
-    """One loss of a sum, with all of its options, and a factor that its parts are multiplied by.
-
-    `reading` is the matching head that gives its logits; None for the one that `reading` of the run names.
-    """
+    """A loss of a sum with its options, its factor, and the matching head that gives its logits, if not the run's."""
 
     name: str
     loss: Loss
@@ -190,47 +160,40 @@ class LossTerm:
 
 
 def read_terms(table: Mapping[str, Any], where: str = "[loss]") -> tuple[LossTerm, ...]:
-    """Return the losses that a table names: the table's loss first, then those of `also`, which are added to it.
+    """Return the losses that a table names: the table's loss first, then those of `also`, which are added to it."""
 
-    A loss of matching may have any loss added to it, a contrastive one then taking the unimodal vectors; a contrastive
-    loss may have contrastive ones.
-    """
-    options, also = dict(table), table.get("also", {})
-    if not isinstance(name := options.pop("name", None), str):
+    def read_term(
+        name: str, options: Mapping[str, Any], place: str, factor: Any = 1.0, reading: Any = None
+    ) -> LossTerm:
+        try:
+            loss = find_loss(name)
+        except UnknownNameError as error:
+            raise UnknownNameError(f"{place}: {error}") from error
+        return LossTerm(name, loss, loss.read_options(options, f"{place}: {name!r}"), factor, reading)
+
+    if not isinstance(name := table.get("name"), str):
         raise DataError(f"{where}: key 'name' is missing; `tellapart ls losses` lists the losses")
-    options.pop("also", None)
-    terms = [_read_term(name, options, where)]
+    also = table.get("also", {})
+    terms = [read_term(name, {key: value for key, value in table.items() if key not in {"name", "also"}}, where)]
     if not isinstance(also, Mapping) or not all(isinstance(values, Mapping) for values in also.values()):
         raise DataError(f"{where}: 'also' holds a table for each loss: [loss.also.itc]")
     for added, values in also.items():
         options = dict(values)
-        factor, reading = options.pop("factor", 1.0), options.pop("reading", None)
-        term = _read_term(added, options, f"{where}: also", factor, reading)
-        _check_term(terms[0], term, f"{where}: also.{added}")
+        term = read_term(added, options, f"{where}: also", options.pop("factor", 1.0), options.pop("reading", None))
+        place, loss, factor, reading = f"{where}: also.{added}", term.loss, term.factor, term.reading
+        matching = isinstance(terms[0].loss, FusionLoss)
+        if not isinstance(factor, int | float) or isinstance(factor, bool) or not 0 <= factor < float("inf"):
+            raise DataError(f"{place}: factor is {factor!r}; give a number that is not below 0")
+        if isinstance(loss, FusionLoss) and not matching:
+            raise DataError(f"{place}: matches pairs, and {name!r} is contrastive; let [loss] name {added!r}")
+        if added == name and reading is None:
+            raise DataError(f"{place}: [loss] is that loss already")
+        if reading is not None and not (isinstance(reading, str) and isinstance(loss, FusionLoss)):
+            raise DataError(f"{place}: reading is {reading!r}; it names a matching head, of a loss that matches")
+        if matching and isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate"):
+            raise DataError(f"{place}: needs false captions or counterparts, which no fusion encoder's step draws")
         terms.append(term)
     return tuple(terms)
-
-
-def _read_term(name: str, options: Mapping[str, Any], place: str, factor: Any = 1.0, reading: Any = None) -> LossTerm:
-    try:
-        loss = find_loss(name)
-    except UnknownNameError as error:
-        raise UnknownNameError(f"{place}: {error}") from error
-    return LossTerm(name, loss, loss.read_options(options, f"{place}: {name!r}"), factor, reading)
-
-
-def _check_term(first: LossTerm, term: LossTerm, place: str) -> None:
-    matching, loss, reading = isinstance(first.loss, FusionLoss), term.loss, term.reading
-    if not isinstance(term.factor, int | float) or isinstance(term.factor, bool) or not 0 <= term.factor < float("inf"):
-        raise DataError(f"{place}: factor is {term.factor!r}; give a number that is not below 0")
-    if isinstance(loss, FusionLoss) and not matching:
-        raise DataError(f"{place}: matches pairs, and {first.name!r} is contrastive; let [loss] name {term.name!r}")
-    if term.name == first.name and reading is None:
-        raise DataError(f"{place}: [loss] is that loss already")
-    if reading is not None and not (isinstance(reading, str) and isinstance(loss, FusionLoss)):
-        raise DataError(f"{place}: reading is {reading!r}; it names a matching head, of a loss that matches")
-    if matching and isinstance(loss, DualLoss) and (loss.negative_captions or loss.negative_images == "mate"):
-        raise DataError(f"{place}: needs false captions or counterparts, which no fusion encoder's step draws")
 
 
 def sum_terms(terms: Sequence[LossTerm], parts: Sequence[LossParts]) -> LossParts:

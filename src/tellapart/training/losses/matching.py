@@ -1,22 +1,11 @@
-"""Losses of matching heads: a fusion encoder tells true pairs from crossed ones; and the pairs to cross."""
+"""Losses of matching heads: a fusion encoder tells true pairs from crossed ones."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.losses.batch import Batch, LossParts, Matches, sum_parts, wide
+from tellapart.training.losses.batch import LossParts, Matches, sum_parts, wide
 from tellapart.training.losses.loss import loss
-from tellapart.training.losses.matrix_rows import (
-    MatrixRows,
-    best,
-    by_rows,
-    draw,
-    gather,
-    gather_pairs,
-    mean_over_ranks,
-    share,
-)
+from tellapart.training.losses.matrix_rows import mean_over_ranks, share
 
 
 @loss()
@@ -64,45 +53,3 @@ def ranking(matches: Matches) -> LossParts:
     wrong = matches.wrong_texts.masked_fill(~matches.has_wrong_text, float("-inf"))
     logits = wide(torch.cat([matches.true[:, None], wrong], dim=1))
     return sum_parts(rank=mean_over_ranks((logits.logsumexp(1) - logits[:, 0]).mean()))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NegativePairs:
-    """The pairs of all ranks that each of this rank's pairs is crossed with; rank 0's pairs are counted first.
-
-    Both are int64 `(b, m)`: the pairs whose texts are wrong for image `i`, and whose images are wrong for text `i`; -1
-    fills up.
-    """
-
-    texts: Tensor
-    images: Tensor
-
-
-def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardest: bool = False) -> NegativePairs:
-    """Draw hard negatives from the pairs of all ranks, by the softmax of their contrastive logits.
-
-    The draws depend on `batch.step` and on the pair's number over all ranks, not on how many ranks there are. The
-    caller gathers the encoded negatives and runs the fusion half on them.
-
-    Source: ALBEF (Li et al. 2021), section 3.2; EqSim's released `hard_itm` for `shared`.
-    """
-    pairs = gather_pairs(batch)
-
-    def choose(rows: MatrixRows) -> Tensor:
-        sides = rows.logits(with_true=False)
-        if shared:
-            sides = (torch.maximum(*sides).masked_fill(~rows.negative, float("-inf")),) * 2
-        chosen = [
-            best(logits, count) if hardest else draw(logits, count, 2 * batch.step + side * (not shared), rows.index)
-            for side, logits in enumerate(sides)
-        ]
-        return torch.stack(chosen, dim=1)
-
-    with torch.no_grad():
-        texts, images = by_rows(pairs, choose).unbind(1)
-    return NegativePairs(texts=texts, images=images)
-
-
-def counterparts(true: Tensor, negatives: Tensor) -> Tensor:
-    """Return the true logits of the negative pairs, `(b, m)`, with gradients to the ranks that they come from."""
-    return gather(true)[negatives.clamp(min=0)]

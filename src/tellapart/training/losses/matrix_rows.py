@@ -14,22 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 from tellapart.errors import ModelError
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, wide
 
-if TYPE_CHECKING:
-    from torch.autograd import Function
-
-
-def _sign_constant(constant: int) -> int:
-    return constant - (1 << 64) if constant >= 1 << 63 else constant
-
-
-_ROW, _COLUMN, _STEP = (_sign_constant(c) for c in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
-_FIRST, _SECOND = (_sign_constant(c) for c in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+#: Constants of SplitMix64, less 2^64 if above 2^63: int64 wraps as the source's uint64 does.
+_ROW, _COLUMN, _STEP = 0x9E3779B97F4A7C15 - (1 << 64), 0xC2B2AE3D27D4EB4F - (1 << 64), 0x165667B19E3779F9
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64)
 
 
 def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
@@ -37,24 +29,21 @@ def uniform(step: int, rows: Tensor, columns: int) -> Tensor:
 
     Source: the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
     """
+
+    def mix_bits(x: Tensor) -> Tensor:
+        # A right shift is arithmetic, so the copies of the sign are cut off.
+        x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST
+        x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
+        return x ^ ((x >> 31) & ((1 << 33) - 1))
+
     mixed = rows[:, None] * _ROW + torch.arange(columns, device=rows.device)[None, :] * _COLUMN
-    mixed = _mix_bits(mixed + _mix_bits(torch.tensor(step * _STEP % (1 << 63), device=rows.device)))
+    mixed = mix_bits(mixed + mix_bits(torch.tensor(step * _STEP % (1 << 63), device=rows.device)))
     # The upper 23 bits: with the half they are exact in float32, and never 0 or 1.
     return (((mixed >> 41) & 0x7FFFFF).float() + 0.5) / (1 << 23)
 
 
-def _mix_bits(x: Tensor) -> Tensor:
-    # int64 wraps as the source's uint64 does; its right shift is arithmetic, so the copies of the sign are cut off.
-    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * _FIRST
-    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * _SECOND
-    return x ^ ((x >> 31) & ((1 << 33) - 1))
-
-
 def draw(logits: Tensor, count: int, step: int, rows: Tensor) -> Tensor:
-    """Draw `count` distinct columns a row with the probabilities of a softmax; -1 if none is left.
-
-    The same distribution as `torch.multinomial` without replacement.
-    """
+    """Draw `count` distinct columns a row by a softmax, as `torch.multinomial` does; -1 if none is left."""
     # With standard Gumbel noise added to logits, the largest is a draw by their softmax.
     noise = -(-uniform(step, rows, logits.shape[1]).log()).log()
     return best(logits + noise.to(logits.dtype), count)
@@ -78,9 +67,7 @@ def count_rows(rows: Tensor) -> int:
     """Return how many rows this rank holds; if another holds a different number, all ranks raise, so none waits."""
     counts = gather(torch.tensor([len(rows)], device=rows.device)).tolist()
     if len(set(counts)) > 1:
-        raise ModelError(
-            f"ranks hold {counts} pairs; a loss over ranks needs equal numbers: drop or pad the last batch"
-        )
+        raise ModelError(f"ranks hold {counts} pairs; a loss needs equal numbers: drop or pad the last batch")
     return len(rows)
 
 
@@ -91,7 +78,7 @@ def gather(rows: Tensor) -> Tensor:
 
 
 @cache
-def _gather_function() -> type[Function]:
+def _gather_function() -> type[torch.autograd.Function]:
     """Return torch's function for `gather`, made on first use, because its base class is torch's."""
     import torch.distributed as dist
 
@@ -140,9 +127,8 @@ _IMAGE = -0x61C8864680B583EB
 class MatrixRows:
     """`c` rows of the matrix of all ranks' `n` pairs, and of its transpose: this rank's, or a chunk of them.
 
-    Images and texts are unit vectors `(n, d)`, float32 or float64. An entry of a row's own pair is on the diagonal that
-    begins at `part.start`. `text_ids` are None if each text is true of its image alone; else `true` has, sorted, a
-    number for each image id with the id of a text that is true of it.
+    The diagonal of true pairs begins at `part.start`. `text_ids` are None if each text is true of its image alone; else
+    `true` has, sorted, a number for each image id with the id of a text that is true of it.
     """
 
     images: Tensor
@@ -175,8 +161,8 @@ class MatrixRows:
 
     @property
     def negative(self) -> Tensor:
-        """True if each pair's text is false of the other's image, of the row and of the column, bool `(c, n)`."""
-        return self.negative_texts if self.text_ids is None else self.negative_texts & self.negative_images
+        """True if each of two pairs' texts is false of the other's image, bool `(c, n)`."""
+        return self.negative_texts & self.negative_images
 
     def is_true(self, text_ids: Tensor | None) -> Tensor:
         """Return which texts, of ids `(m,)`, are true of the rows' images, bool `(c, m)`; `(c, 1)` without ids."""
@@ -240,3 +226,40 @@ def by_rows(rows: MatrixRows, function: Callable[[MatrixRows], Tensor]) -> Tenso
         if not torch.is_grad_enabled():
             return torch.cat([function(part) for part in parts])
         return torch.cat([checkpoint(function, part, use_reentrant=False, preserve_rng_state=False) for part in parts])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NegativePairs:
+    """The pairs of all ranks, int64 `(b, m)`, by whose texts and images each pair is crossed; -1 for none."""
+
+    texts: Tensor
+    images: Tensor
+
+
+def hard_negatives(batch: Batch, count: int = 1, *, shared: bool = False, hardest: bool = False) -> NegativePairs:
+    """Draw hard negatives from the pairs of all ranks, by the softmax of their contrastive logits.
+
+    The draws depend on `batch.step` and on the pair's number over all ranks, not on how many ranks there are.
+
+    Source: ALBEF (Li et al. 2021), section 3.2; EqSim's released `hard_itm` for `shared`.
+    """
+    pairs = gather_pairs(batch)
+
+    def choose(rows: MatrixRows) -> Tensor:
+        sides = rows.logits(with_true=False)
+        if shared:
+            sides = (torch.maximum(*sides).masked_fill(~rows.negative, float("-inf")),) * 2
+        chosen = [
+            best(logits, count) if hardest else draw(logits, count, 2 * batch.step + side * (not shared), rows.index)
+            for side, logits in enumerate(sides)
+        ]
+        return torch.stack(chosen, dim=1)
+
+    with torch.no_grad():
+        texts, images = by_rows(pairs, choose).unbind(1)
+    return NegativePairs(texts=texts, images=images)
+
+
+def counterparts(true: Tensor, negatives: Tensor) -> Tensor:
+    """Return the true logits of the negative pairs, `(b, m)`, with gradients to the ranks that they come from."""
+    return gather(true)[negatives.clamp(min=0)]

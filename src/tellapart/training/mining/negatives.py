@@ -33,13 +33,13 @@ from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.vectors import normalise
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.training.data.rows import TrainingRow, TrainingRows, images_root, read_image, read_rows, write_rows
+from tellapart.training.data.rows import TrainingRow, TrainingRows, read_image, read_rows, write_rows
 
-#: TrainingRows of the product in memory at once: 25,000 columns of float32 take 25 MB.
-BLOCK = 256
+#: Rows of the product in memory: 25,000 columns of float32 take 25 MB; pairs that are summed in float64 at once.
+BLOCK, _PAIRS = 256, 1 << 14
 
-#: Pairs whose products are summed in float64 at once.
-_PAIRS = 1 << 14
+#: Images that are scored together: 640 captions each make 20,480 pairs.
+_IMAGES = 32
 
 
 def nearest(
@@ -62,7 +62,11 @@ def nearest(
         cosines[np.arange(len(rows)), start + np.arange(len(rows))] = -np.inf
         limits = np.partition(cosines, len(unit) - k, axis=1)[:, len(unit) - k] - margin
         row, column = np.nonzero(cosines >= limits[:, None])
-        order = np.lexsort((column, -_exact_cosines(rows, unit, row, column), row))
+        exact = np.empty(len(row))
+        for first in range(0, len(row), _PAIRS):
+            part = slice(first, first + _PAIRS)
+            exact[part] = (rows[row[part]].astype(np.float64) * unit[column[part]]).sum(axis=1)
+        order = np.lexsort((column, -exact, row))
         firsts = np.searchsorted(row, np.arange(len(rows)))  # `nonzero` goes row by row
         neighbours[start : start + block] = column[order][firsts[:, None] + np.arange(k)]
         if progress:
@@ -70,44 +74,9 @@ def nearest(
     return neighbours
 
 
-def _exact_cosines(
-    rows: NDArray[np.float32], unit: NDArray[np.float32], row: NDArray[np.int64], column: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Cosines of pairs, each summed in float64 and in one order."""
-    sums = np.empty(len(row))
-    for start in range(0, len(row), _PAIRS):
-        part = slice(start, start + _PAIRS)
-        sums[part] = (rows[row[part]].astype(np.float64) * unit[column[part]]).sum(axis=1)
-    return sums
-
-
-#: Images that are scored together: 640 captions each make 20,480 pairs.
-_IMAGES = 32
-
-
-@dataclass(frozen=True, slots=True)
-class MiningSettings:
-    """Nearest images whose captions are scored; captions that each row gets, and how many of them are the hardest."""
-
-    nearest: int = 128
-    negatives: int = 15
-    hard: int = 8
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.nearest < 1 or not 1 <= self.hard <= self.negatives:
-            raise DataError(
-                f"{self.hard} hard of {self.negatives} negatives, from {self.nearest} nearest images: give "
-                "nearest >= 1 and 1 <= hard <= negatives"
-            )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPictures:
-    """Pictures, one number each: files with the same pixels are one picture, with its rows and captions as they read.
-
-    `vectors` are float32 `(picture, dimensions)`; `hashes` are of the pixels, by file.
-    """
+    """Distinct pictures of files, each with its rows, its captions as they read, and its vector; hashes by file."""
 
     files: tuple[str, ...]
     rows: tuple[tuple[int, ...], ...]
@@ -117,42 +86,96 @@ class RowPictures:
     hashes: dict[str, str]
 
 
+def encode_pictures(
+    rows: Sequence[TrainingRow], model: Model | Deferred, *, store: EmbeddingStore, progress: Progress | None = None
+) -> RowPictures:
+    """Encode every distinct picture that the store lacks by a dual encoder, and sort the rows by picture."""
+    caption = {str(row.image): row.caption for row in rows}
+    pairs = _as_pairs([(file, (text,)) for file, text in caption.items()])
+    encoded = embeddings(model, pairs, store=store, texts=False, progress=progress)
+    assert encoded.images is not None  # noqa: S101  (they were asked for)
+    firsts: dict[str, int] = {}  # the position of the first file of each picture, by its hash
+    for position, file in enumerate(caption):
+        firsts.setdefault(encoded.hashes[file], position)
+    number = {value: k for k, value in enumerate(firsts)}
+    of_row = tuple(number[encoded.hashes[str(row.image)]] for row in rows)
+    members: list[list[int]] = [[] for _ in firsts]
+    for row, picture in enumerate(of_row):
+        members[picture].append(row)
+    files, positions = [*caption], [*firsts.values()]
+    return RowPictures(
+        files=tuple(files[position] for position in positions),
+        rows=tuple(map(tuple, members)),
+        of_row=of_row,
+        captions=tuple(frozenset(_reading(rows[row].caption) for row in member) for member in members),
+        vectors=encoded.images[positions, 0],
+        hashes=dict(encoded.hashes),
+    )
+
+
+def _reading(caption: str) -> str:
+    """Return a caption as it reads: without case, signs and blanks around words."""
+    return " ".join(words(caption)) or caption
+
+
+def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
+    """Return a pair set with an item for each image file and its captions, as many of each."""
+    items = tuple(
+        make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
+        for number, (file, texts) in enumerate(captions)
+    )
+    return PairSet("training rows", items, Path(), read=lambda file: read_image(Path(file)))
+
+
+def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
+    """Yield numbers below `count` at random, in the end every one, by its row's seed alone."""
+    rng = np.random.default_rng([seed, number])
+    yield from rng.integers(0, count, 64).tolist()
+    yield from rng.permutation(count).tolist()  # few captions are different
+
+
 def coarse_to_fine(
     rows: TrainingRows,
     features: Model | Deferred,
     scorer: Model | Deferred,
     *,
     store: EmbeddingStore,
-    settings: MiningSettings | None = None,
+    near: int = 128,
+    negatives: int = 15,
+    hard: int = 8,
+    seed: int = 0,
     progress: Progress | None = None,
 ) -> TrainingRows:
     """Return the rows with mined negatives: hard ones first, the hardest first; `counterparts` are their rows.
 
     Scores are in the store, so that a killed run goes on from there, to the same rows.
     """
-    settings = settings or MiningSettings()
+    if near < 1 or not 1 <= hard <= negatives:
+        raise DataError(
+            f"nearest = {near}, negatives = {negatives}, hard = {hard}; give nearest >= 1, 1 <= hard <= negatives"
+        )
     pictures = encode_pictures(rows.rows, features, store=store, progress=progress)
     # All others if there are not so many.
-    near = nearest(pictures.vectors, min(settings.nearest, len(pictures.files) - 1), progress=progress)
-    hard = hard_rows(rows.rows, pictures, near, scorer, store=store, count=settings.hard, progress=progress)
+    neighbours = nearest(pictures.vectors, min(near, len(pictures.files) - 1), progress=progress)
+    hardest = hard_rows(rows.rows, pictures, neighbours, scorer, store=store, count=hard, progress=progress)
     mined = []
     readings = [_reading(row.caption) for row in rows.rows]
     for number, row in enumerate(rows.rows):
-        candidates = list(hard[pictures.of_row[number]])
+        candidates = list(hardest[pictures.of_row[number]])
         texts = pictures.captions[pictures.of_row[number]].union(readings[candidate] for candidate in candidates)
-        for other in _draw_rows(len(rows), settings.seed, number):
-            if len(candidates) == settings.negatives:
+        for other in _draw_rows(len(rows), seed, number):
+            if len(candidates) == negatives:
                 break
             if readings[other] not in texts:
                 texts |= {readings[other]}
                 candidates.append(other)
-        if len(candidates) < settings.negatives:
+        if len(candidates) < negatives:
             raise DataError(
                 f"training row {number} ({quote(row.caption)}): there are {len(candidates)} different captions of "
-                f"other images, and {settings.negatives} negatives are asked for; ask for fewer"
+                f"other images, and {negatives} negatives are asked for; ask for fewer"
             )
-        negatives = tuple(rows.rows[candidate].caption for candidate in candidates)
-        mined.append(replace(row, negatives=negatives, counterparts=tuple(candidates)))
+        captions = tuple(rows.rows[candidate].caption for candidate in candidates)
+        mined.append(replace(row, negatives=captions, counterparts=tuple(candidates)))
     return TrainingRows(tuple(mined))
 
 
@@ -189,10 +212,11 @@ def nearest_images(
         if lacks is None:
             return TrainingRows(tuple(mined))
         if looked == limit:
+            near_count = len(mined[lacks].counterparts)
             raise DataError(
-                f"training row {lacks} ({quote(rows.rows[lacks].caption)}): {len(mined[lacks].counterparts)} other "
-                f"images have another caption, and {count} counterparts are asked for; "
-                + ("ask for fewer" if mined[lacks].counterparts else "leave the row out, or add other captions")
+                f"training row {lacks} ({quote(rows.rows[lacks].caption)}): {near_count} other images have another "
+                f"caption, and {count} counterparts are asked for; "
+                + ("ask for fewer" if near_count else "leave the row out, or add other captions")
             )
         looked = min(4 * looked, limit)
 
@@ -210,89 +234,29 @@ def hard_rows(
     """Return the rows of near pictures whose captions score highest with each picture; of equals the nearer first."""
     hard: list[tuple[int, ...]] = []
     for start in range(0, len(pictures.files), _IMAGES):
-        block = range(start, min(start + _IMAGES, len(pictures.files)))
-        candidates = [_candidate_rows(rows, pictures, picture, near[picture]) for picture in block]
-        for picture, numbers in zip(block, candidates, strict=True):
-            if len(numbers) < count:
+        files, candidates = pictures.files[start : start + _IMAGES], list[list[int]]()
+        for picture, file in enumerate(files, start):
+            first: dict[str, int] = {}  # the nearest row of each text
+            for number in (number for other in near[picture] for number in pictures.rows[other]):
+                first.setdefault(_reading(rows[number].caption), number)
+            candidates.append([row for text, row in first.items() if text not in pictures.captions[picture]])
+            if len(candidates[-1]) < count:
                 raise DataError(
-                    f"{pictures.files[picture]}: its {near.shape[1]} nearest images have {len(numbers)} other "
-                    f"captions, and {count} hard negatives are asked for; look at more images, or ask for fewer"
+                    f"{file}: its {near.shape[1]} nearest images have {len(candidates[-1])} other captions, and "
+                    f"{count} hard negatives are asked for; look at more images, or ask for fewer"
                 )
         # One shape for all: the last caption fills a row up, and is scored once.
         widest = max(map(len, candidates))
         filled = [numbers + numbers[-1:] * (widest - len(numbers)) for numbers in candidates]
         captions = [[rows[number].caption for number in numbers] for numbers in filled]
-        pairs = _as_pairs(list(zip(pictures.files[block.start : block.stop], captions, strict=True)))
+        pairs = _as_pairs(list(zip(files, captions, strict=True)))
         scores = score(scorer, pairs, store=store, hashes=pictures.hashes).scores.values
         for numbers, values in zip(candidates, scores[:, 0], strict=True):
             best = np.argsort(-values[: len(numbers)], kind="stable")[:count]
             hard.append(tuple(numbers[candidate] for candidate in best))
         if progress:
-            progress("images scored", block.stop, len(pictures.files))
+            progress("images scored", start + len(files), len(pictures.files))
     return hard
-
-
-def _candidate_rows(
-    rows: Sequence[TrainingRow], pictures: RowPictures, picture: int, near: NDArray[np.int64]
-) -> list[int]:
-    """Return rows of near pictures, nearest first, one for each text that is not one of the picture's."""
-    first: dict[str, int] = {}
-    for other in near:
-        for number in pictures.rows[other]:
-            first.setdefault(_reading(rows[number].caption), number)
-    return [number for text, number in first.items() if text not in pictures.captions[picture]]
-
-
-def _reading(caption: str) -> str:
-    """Return a caption as it reads: without case, signs and blanks around words."""
-    return " ".join(words(caption)) or caption
-
-
-def _draw_rows(count: int, seed: int, number: int) -> Iterator[int]:
-    """Yield numbers below `count` at random, in the end every one, by its row's seed alone."""
-    rng = np.random.default_rng([seed, number])
-    yield from rng.integers(0, count, 64).tolist()
-    yield from rng.permutation(count).tolist()  # few captions are different
-
-
-def encode_pictures(
-    rows: Sequence[TrainingRow], model: Model | Deferred, *, store: EmbeddingStore, progress: Progress | None = None
-) -> RowPictures:
-    """Encode every distinct picture that the store lacks by a dual encoder, and sort the rows by picture."""
-    caption = {str(row.image): row.caption for row in rows}
-    files = [*caption]
-    pairs = _as_pairs([(file, (text,)) for file, text in caption.items()])
-    encoded = embeddings(model, pairs, store=store, texts=False, progress=progress)
-    assert encoded.images is not None  # noqa: S101  (they were asked for)
-    number: dict[str, int] = {}
-    firsts: list[int] = []
-    for position, file in enumerate(files):
-        if encoded.hashes[file] not in number:
-            number[encoded.hashes[file]] = len(firsts)
-            firsts.append(position)
-    of_row = tuple(number[encoded.hashes[str(row.image)]] for row in rows)
-    members: list[list[int]] = [[] for _ in firsts]
-    for row, picture in enumerate(of_row):
-        members[picture].append(row)
-    return RowPictures(
-        files=tuple(files[position] for position in firsts),
-        rows=tuple(map(tuple, members)),
-        of_row=of_row,
-        captions=tuple(frozenset(_reading(rows[row].caption) for row in member) for member in members),
-        vectors=encoded.images[firsts, 0],
-        hashes=dict(encoded.hashes),
-    )
-
-
-def _as_pairs(captions: Sequence[tuple[str, Sequence[str]]]) -> PairSet:
-    """Return a pair set with an item for each image file and its captions; all files have the same number of
-    captions.
-    """
-    items = tuple(
-        make_item(f"captions of {file}", id=str(number), images=(file,), texts=tuple(texts))
-        for number, (file, texts) in enumerate(captions)
-    )
-    return PairSet("training rows", items, Path(), read=lambda file: read_image(Path(file)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +317,8 @@ def mine(
             reading=(reading, None), negatives=(negatives, 15), hard=(hard, 8), seed=(seed, 0),
         )  # fmt: skip
     folder, to = None if images is None else as_path(images, "images"), as_path(out, "out")
-    root = images_root(rows, folder)
+    path = Path(rows.removeprefix("folder:")).expanduser()
+    root = folder.expanduser() if folder is not None else path if path.is_dir() else path.parent
     source = read_rows([rows], Path(), None if folder is None else str(folder), limit=limit, outside=outside_images)
     with use_store(cache) as store, reporting(progress) as report:
         update = None if report is None else report(to.name)
@@ -361,8 +326,8 @@ def mine(
         if scorer is None:
             mined = nearest_images(source, features, store=store, count=nearest or 3, progress=update)
         else:
-            settings = MiningSettings(nearest or 128, negatives, hard, seed)
             judge = find_deferred(open_model(scorer), ModelOptions(device=device, reading=reading), store)
-            mined = coarse_to_fine(source, features, judge, store=store, settings=settings, progress=update)
+            asked = {"near": nearest or 128, "negatives": negatives, "hard": hard, "seed": seed}
+            mined = coarse_to_fine(source, features, judge, store=store, progress=update, **asked)
     write_rows(to, mined, root, outside=outside_images)
     return Mined(to, len(mined), root)

@@ -7,11 +7,13 @@ the template escapes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
@@ -25,18 +27,12 @@ from tellapart.report.show import write_run_report
 from tellapart.report.templates import make_environment
 from tellapart.report.why import reason_rows
 from tellapart.training.losses.loss import FusionLoss, find_loss
-from tellapart.training.record import RECORD, TrainRecord
+from tellapart.training.record import RECORD, Sweep, TrainRecord
 from tellapart.training.run_files import ENDS, NOT_TERMS, RunFiles
-
-if TYPE_CHECKING:
-    from tellapart.training.run_files import RunFiles
-    from tellapart.training.sweep import Sweep
 
 
 def model_card(record: TrainRecord) -> str:
     """Return a card in Markdown, with the hub's front matter.
-
-    The licence is `unknown` unless `report.licence` names one: it is not the start's alone to give.
 
     Source: Mitchell et al. (2019), Model cards for model reporting; the sections that a record can fill.
     """
@@ -50,7 +46,8 @@ def model_card(record: TrainRecord) -> str:
         config=config,
         data=config["data"],
         report=config["report"],
-        hub=config["model"].removeprefix("hf-hub:") if _on_the_hub(config["model"]) else "",
+        # A repository's name: `openai/clip-vit-base-patch32` or `hf-hub:org/repo`.
+        hub=name if re.fullmatch(r"[^:/]+/[^:/]+", name := config["model"].removeprefix("hf-hub:")) else "",
         # The hub has no name for the task of a matching head.
         contrastive=not isinstance(find_loss(config["loss"]["name"]), FusionLoss),
         smoke=f" It is a smoke run, stopped by `--limit {record.limit}`." if record.limit else "",
@@ -78,15 +75,9 @@ def settings_of(record: TrainRecord) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _on_the_hub(name: str) -> bool:
-    """Whether a start's name is a repository's: `openai/clip-vit-base-patch32` or `hf-hub:org/repo`."""
-    owner, slash, repository = name.removeprefix("hf-hub:").partition("/")
-    return bool(owner and slash and repository) and not set(":/") & set(owner + repository)
-
-
 def _escape_cell(text: str) -> str:
     """Keep a name from ending its cell or its line, and from being read as markup."""
-    return "".join(f"\\{letter}" if letter in "\\|`*_[]<>" else letter for letter in plain(" ".join(text.split())))
+    return re.sub(r"([\\|`*_\[\]<>])", r"\\\1", plain(" ".join(text.split())))
 
 
 def _escape_code(value: object) -> str:
@@ -96,6 +87,8 @@ def _escape_code(value: object) -> str:
 
 #: Points of a curve at most; each is the mean of as many steps as leave these.
 _POINTS = 200
+
+_Points = list[tuple[float, float]]
 
 
 def sweep_chart(sweep: Sweep) -> LineChart:
@@ -112,26 +105,21 @@ def sweep_chart(sweep: Sweep) -> LineChart:
 
 
 def log_charts(path: Path) -> list[LineChart]:
-    """Draw a log's losses, its validation values, which are in percent, and its learning rate.
-
-    A point of a loss is the mean of as many steps as leave 200 points. A validation value has its 95 % interval.
-    """
-    losses: dict[str, list[tuple[float, float]]] = {}
-    values: dict[str, list[tuple[float, float]]] = {}
-    rates: list[tuple[float, float]] = []
+    """Draw a log's losses, its validation values, which are in percent, and its learning rate."""
+    losses, values = defaultdict[str, _Points](list), defaultdict[str, _Points](list)
+    rates: _Points = []
     ranges: list[tuple[float, float, float]] = []
     try:
         for _, record in read_jsonl(path):
+            step = _number(record, "step")
             if "learning_rate" in record:
-                rates.append((_number(record, "step"), _number(record, "learning_rate")))
+                rates.append((step, _number(record, "learning_rate")))
             if all(end in record for end in ENDS):
                 low, high = (100 * _number(record, end) for end in ENDS)
-                ranges.append((_number(record, "step"), low, high))
+                ranges.append((step, low, high))
             for name in (name for name in record if name not in NOT_TERMS):
-                of_validation = name.startswith("validation_")
-                curves, factor = (values, 100) if of_validation else (losses, 1)
-                point = _number(record, "step"), factor * _number(record, name)
-                curves.setdefault(name.removeprefix("validation_"), []).append(point)
+                curves, factor = (values, 100) if name.startswith("validation_") else (losses, 1)
+                curves[name.removeprefix("validation_")].append((step, factor * _number(record, name)))
     except (DataError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path}: is damaged ({first_line(error)}); go on with resume=True, which mends it") from error
     # The total first, then its parts by name; of the validation set the metric that chooses, whose interval is drawn.
@@ -152,18 +140,7 @@ def _number(record: Mapping[str, Any], name: str) -> float:
     return float(record[name])
 
 
-def write_curves(files: RunFiles, sweep: Sweep | None) -> list[Path]:
-    """Write `log.svg`, and `wise/curve.svg` next to `curve.json` if there was a sweep; return their paths."""
-    charts_of = {files.folder / "log.svg": log_charts(files.log_path)}
-    if sweep is not None:
-        charts_of[files.sweep / "curve.svg"] = [sweep_chart(sweep)]
-    paths = [path for path, charts in charts_of.items() if charts]
-    for path in paths:
-        write_text_file(path, svg(charts_of[path]))
-    return paths
-
-
-def _thin_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _thin_points(points: _Points) -> _Points:
     """Return means of as many neighbours as leave `_POINTS` points at most."""
     size = -(-len(points) // _POINTS)
     parts = (points[start : start + size] for start in range(0, len(points), size))
@@ -175,17 +152,28 @@ PAGE = "report.html"
 
 
 def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = False) -> Path:
-    """Write `report.html` and the curves of a training run's folder; return the page's path.
-
-    The run folder of the measurements before and after, `report/`, gets a separate report, which shows the items.
-    """
+    """Write `report.html` and the curves of a training run's folder; return the page's path."""
     run_files = RunFiles(folder)
     if (run_files.report / RESULTS).is_file():
         write_run_report(run_files.report, outside=outside)
-    write_curves(run_files, record.sweep)
-    charts = log_charts(run_files.log_path)
+    if charts := log_charts(run_files.log_path):
+        write_text_file(folder / "log.svg", svg(charts))
     if record.sweep is not None:
         charts.append(sweep_chart(record.sweep))
+        write_text_file(run_files.sweep / "curve.svg", svg(charts[-1:]))
+    alphas = record.sweep.curve if record.sweep else ()
+    links = [
+        (run_files.report / PAGE, "every item of the trained model, its start beside it"),
+        (run_files.report, "their run folder, which tellapart show, compare, table and plot read"),
+        *(
+            (run_files.sweep / f"alpha-{alpha:.2f}" / "report", f"the run folder of alpha {alpha:.2f}")
+            for alpha in alphas
+        ),
+        (run_files.model / "README.md", "the model card, beside the model"),
+        (run_files.log_path, "the numbers of each step"),
+        (folder / RECORD, "all that this page is made from, but the log"),
+    ]
+    names = [(path.relative_to(folder).as_posix() + "/" * path.is_dir(), text) for path, text in links if path.exists()]
     rows = record.comparison.rows if record.comparison else ()
     bounds = [abs(end) for row in rows for end in (row.low, row.high, row.difference) if end is not None]
     return _write_page(
@@ -197,7 +185,7 @@ def write_training_report(folder: Path, record: TrainRecord, *, outside: bool = 
         difference_bar=difference_bar,
         figures=charts,
         settings=[(key, str(value)) for key, value in settings_of(record)],
-        links=list(_file_links(run_files, record)),
+        links=names,
     )
 
 
@@ -212,22 +200,6 @@ def _write_page(folder: Path, **content: Any) -> Path:
     template = files("tellapart.training.report").joinpath("page.html.j2").read_text(encoding="utf-8")
     write_text_file(folder / PAGE, page_environment().from_string(template).render(content))
     return folder / PAGE
-
-
-def _file_links(files: RunFiles, record: TrainRecord) -> Iterator[tuple[str, str]]:
-    """Yield the files of the run's folder, relative to it."""
-    alphas = record.sweep.curve if record.sweep else ()
-    links = [
-        (files.report / PAGE, "every item of the trained model, its start beside it"),
-        (files.report, "their run folder, which tellapart show, compare, table and plot read"),
-        *((files.sweep / f"alpha-{alpha:.2f}" / "report", f"the run folder of alpha {alpha:.2f}") for alpha in alphas),
-        (files.model / "README.md", "the model card, beside the model"),
-        (files.log_path, "the numbers of each step"),
-        (files.folder / RECORD, "all that this page is made from, but the log"),
-    ]
-    for path, meaning in links:
-        if path.exists():
-            yield path.relative_to(files.folder).as_posix() + ("/" if path.is_dir() else ""), meaning
 
 
 def difference_bar(difference: float, low: float | None, high: float | None, reach: float) -> Markup:
