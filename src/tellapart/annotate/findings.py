@@ -88,15 +88,12 @@ def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer]) -> 
 
     A label is the option itself, whatever its letter was: two people who both chose `A` need not agree.
     """
-    ask = survey.choice
-    if ask is None:
-        return []
     labels: dict[str, dict[str, str]] = {}
-    for answer in usable(answers):
-        labels.setdefault(answer.unit, {})[answer.annotator] = answer.values[ask.name]
-    if all(len(label) < 2 for label in labels.values()):
+    for answer in usable(answers) if survey.choice else ():
+        labels.setdefault(answer.unit, {})[answer.annotator] = answer.values[survey.choice.name]
+    if survey.choice is None or all(len(label) < 2 for label in labels.values()):
         return []
-    return [_view_agreement(study, ask.name, view, labels) for view in survey.views]
+    return [_view_agreement(study, survey.choice.name, view, labels) for view in survey.views]
 
 
 def _view_agreement(study: Study, field: str, view: str, labels: dict[str, dict[str, str]]) -> LabelAgreement:
@@ -134,13 +131,11 @@ def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, see
         return []
     labels = []
     for answer in answers:
-        label, unit = answer.values[ask.name], study.unit_of[answer.unit]
-        if unit.truth:
-            label = (
-                "right" if label == unit.truth else "wrong" if label not in ask.choices or not ask.options else label
-            )
-        elif label not in ask.choices:
-            label = "an option"
+        label, truth = answer.values[ask.name], study.unit_of[answer.unit].truth
+        if label == truth:
+            label = "right"
+        elif label not in ask.choices or (truth and not ask.options):
+            label = "wrong" if truth else "an option"
         labels.append(label)
     clusters = [study.unit_of[answer.unit].cluster for answer in answers]
     counts = Counter(labels).most_common()
@@ -161,10 +156,7 @@ AnsweredStudies = Sequence[tuple[Study, Sequence[SurveyAnswer]]]
 class JudgedRow(Record):
     """People's value over a full set, of which they answered a part and a model all (`prediction_powered`).
 
-    Attributes:
-        others: items that the model alone answered.
-        weight: of the model, from 0 to 1.
-        worth: people's items that would give an interval as short.
+    `others` counts items that the model alone answered; `worth` of people's items would be as good.
     """
 
     judge: str
@@ -212,14 +204,10 @@ def _read_judge(run: Path, answered: AnsweredStudies) -> tuple[str, list[Sample]
     fitting = {name: samples for name, samples in sets.items() if items <= {sample.id for sample in samples}}
     if len(fitting) != 1:
         held = ", ".join(sets) or "nothing"
-        raise ScoreError(
-            f"judge={os.fspath(run)!r}: expected one set with all {len(items)} items of {pairs}; it holds {held}"
-        )
+        raise ScoreError(f"judge={os.fspath(run)!r}: expected a set with all {len(items)} items of {pairs}, got {held}")
     (samples,) = fitting.values()
     if len(samples) < len(items) + 2:
-        raise ScoreError(
-            f"judge={os.fspath(run)!r}: it measured no other items than people did; run it on the full set"
-        )
+        raise ScoreError(f"judge={os.fspath(run)!r}: it measured no other items than people; run it on the full set")
     return result.model.name, samples
 
 
@@ -330,9 +318,7 @@ def human_scores(answered: AnsweredStudies) -> Scores:
     _expect_together(answered)
     by_survey = {study.survey: (study, answers) for study, answers in answered}
     if "match" in by_survey and len(by_survey) > 1:
-        raise ScoreError(
-            f"scores are of a match study or of choices, not of {', '.join(by_survey)} together; give some"
-        )
+        raise ScoreError(f"scores are of a match study or of choices, not of {', '.join(by_survey)}; give some")
     if "match" in by_survey:
         return _match_scores(*by_survey["match"])
     text = next((by_survey[name] for name in _TEXT if name in by_survey), None)
@@ -417,10 +403,8 @@ def _split_total(signs: NDArray[np.float64], total: float) -> tuple[float, float
 # (COCO-Counterfactuals appendix A.3). Rates are over answers, with intervals that draw clusters.
 
 #: The words by which COCO-Counterfactuals counts a caption as one about people (appendix A.3.2).
-HUMAN = (
-    *("girl", "boy", "man", "men", "woman", "guy", "kid"),
-    *("person", "people", "child", "children", "couple", "group", "lady"),
-)
+HUMAN = ("girl", "boy", "man", "men", "woman", "guy", "kid", "person", "people", "child", "children", "couple", "group",
+         "lady")  # fmt: skip
 
 
 class ErrorRate(Record):
@@ -458,6 +442,7 @@ def errors_by(
     judged = [(unit, label != unit.truth) for unit, label in rows if unit.truth]
     if not judged:
         return None
+    members = {name: {*words} for name, words in (groups or {"human": HUMAN}).items()}
 
     def rates(names_of: Callable[[SurveyUnit], Iterable[str]]) -> list[ErrorRate]:
         by_name: dict[str, list[tuple[SurveyUnit, bool]]] = {}
@@ -469,17 +454,14 @@ def errors_by(
     def list_groups(unit: SurveyUnit) -> list[str]:
         # The paper's "altered subject of its caption": the altered word of the unit's caption.
         word = unit.altered[int(unit.truth)] if unit.altered and unit.truth.isdigit() else ""
-        return [name for name, members in (groups or {"human": HUMAN}).items() if word in {*members}]
+        return [name for name, words in members.items() if word in words]
 
+    by_tag = rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items()))
+    by_words = rates(lambda unit: ["{} -> {}".format(*unit.altered)] if unit.altered else [])
     return Errors(
         all=_error_rate("all answers", judged, seed),
-        by_tag=sorted(
-            rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items())), key=lambda row: row.of
-        ),
-        by_alteration=sorted(
-            rates(lambda unit: ["{} -> {}".format(*unit.altered)] if unit.altered else []),
-            key=lambda row: (-row.errors, row.of),
-        ),
+        by_tag=sorted(by_tag, key=lambda row: row.of),
+        by_alteration=sorted(by_words, key=lambda row: (-row.errors, row.of)),
         by_group=rates(list_groups),
     )
 
@@ -593,32 +575,22 @@ def print_findings(record: Findings) -> None:
     """Print the findings of each study, and the human row."""
     for study in record.studies:
         print_lines(f"{study.survey}: {study.answers:,} answers, {study.skipped:,} skipped, {study.broken:,} not used")
-        shares = [(share.label, f"{share.answers:,}", _format_percent(share.share)) for share in study.labels]
-        if shares:
-            print_tables(table("answer", "n", "share", numbers_from=1, rows=shares), gap=False)
+        _print_table(("answer", "n", "share"), ((row.label, row.answers, row.share) for row in study.labels))
         if not study.agreement:
             print_lines("agreement: none, no unit has labels of two annotators")
         for view in study.agreement:
             _print_agreement(view)
-        if study.errors:
-            rows = [*study.errors.by_group, *study.errors.by_tag, *study.errors.by_alteration[:_MOST_ROWS]]
-            cells = (
-                (row.of, f"{row.errors:,}", f"{row.answers:,}", _format_percent(row.rate))
-                for row in (study.errors.all, *rows)
-            )
-            print_tables(table("errors", "n", "of", "rate", numbers_from=1, rows=cells), gap=False)
-            if (more := len(study.errors.by_alteration) - _MOST_ROWS) > 0:
+        if errors := study.errors:
+            rows = [errors.all, *errors.by_group, *errors.by_tag, *errors.by_alteration[:_MOST_ROWS]]
+            _print_table(("errors", "n", "of", "rate"), ((row.of, row.errors, row.answers, row.rate) for row in rows))
+            if (more := len(errors.by_alteration) - _MOST_ROWS) > 0:
                 print_lines(f"{more:,} more altered word pairs are in --json")
-    people = [
-        (
-            *(row.metric, f"{row.items:,}", _format_percent(row.strict), f"{100 * row.neutral:.2f}", f"{row.ties:,}"),
-            join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()]),
-        )
+    people = (
+        (row.metric, row.items, row.strict, f"{100 * row.neutral:.2f}", row.ties,
+         join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()]))
         for row in record.human
-    ]
-    if people:
-        heads = ("people", "items", "score", "ties broken by a coin", "items with ties", "each alone")
-        print_tables(table(*heads, numbers_from=1, rows=people), gap=False)
+    )  # fmt: skip
+    _print_table(("people", "items", "score", "ties broken by a coin", "items with ties", "each alone"), people)
     for row in record.human:
         if row.judged is not None:
             print_lines(
@@ -633,12 +605,23 @@ def print_findings(record: Findings) -> None:
         )
 
 
+def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str | int | Estimate]]) -> None:
+    """Print a table, unless it has no rows: counts with commas, estimates in percent."""
+    cells = [
+        [_format_percent(cell) if isinstance(cell, Estimate) else cell if isinstance(cell, str) else f"{cell:,}"
+         for cell in row]
+        for row in rows
+    ]  # fmt: skip
+    if cells:
+        print_tables(table(*heads, numbers_from=1, rows=cells), gap=False)
+
+
 def _print_agreement(view: LabelAgreement) -> None:
     cells = (
-        (f"{pair.a}, {pair.b}", f"{pair.units:,}", f"{100 * pair.same:.1f}", _format_coefficient(pair.kappa))
+        (f"{pair.a}, {pair.b}", pair.units, f"{100 * pair.same:.1f}", _format_coefficient(pair.kappa))
         for pair in view.pairs
     )
-    print_tables(table("annotators", "units", "same", "kappa", numbers_from=1, rows=cells), gap=False)
+    _print_table(("annotators", "units", "same", "kappa"), cells)
     undefined = sum(pair.kappa.value is None for pair in view.pairs)
     mean = "undefined" if view.kappa is None else f"{view.kappa:.2f}"
     some = f" of the {len(view.pairs) - undefined} pairs that have one" if 0 < undefined < len(view.pairs) else ""

@@ -1,18 +1,13 @@
 """A human study of a pair set: its folder, the forms that annotators get, their replies, and the answers.
 
 - `study.json`: the key. It holds the right answers; do not give it to annotators.
-- `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator. The configuration holds no
-  caption and is the same for all tasks; options are named A, B... and the key has the option of each letter. A task's
-  data carries `study` and `task`, which identify it. Replies are Label Studio's JSON and JSON_MIN exports.
-- `sheets/NAME.csv`: the same as a spreadsheet, with a row a task. Columns: `study`, `task`, one for each image (a path)
-  and text that is shown, `how_to_answer`, one for each answer, and `skip`: a row with anything in it is passed over.
-- `images/`: named by their content.
-- `answers.jsonl`: made by `tellapart annotate import`. Nothing is lost or guessed: an unknown task, a second reply to
-  one, an unreadable reply and a task without a reply are errors. An answer that breaks a rule of the survey (a caption
-  of five words) is kept with its problem.
+- `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator, without captions in the
+  configuration. Options are named A, B... and the key has the option of each letter. Replies are JSON and JSON_MIN.
+- `sheets/NAME.csv`: the same as a spreadsheet, with a row a task: `study`, `task`, a column for each image (a path) and
+  text, `how_to_answer`, one for each answer, and `skip`: a row with anything in it is passed over.
+- `images/`: named by their content. `answers.jsonl`: made by `tellapart annotate import`; nothing is lost or guessed.
 
-Formats: https://labelstud.io/tags (View, Header, Text, Image, Choices, TextArea, RectangleLabels),
-https://labelstud.io/guide/task_format (tasks and JSON export); JSON_MIN as Label Studio's converter writes it.
+Formats: https://labelstud.io/tags, https://labelstud.io/guide/task_format; JSON_MIN as its converter writes it.
 """
 
 from __future__ import annotations
@@ -53,7 +48,7 @@ from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_json, read_jsonl, read_object, spreadsheet_cell
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
+from tellapart.data.strict_json import decode_text, first_repeated, plain_suffix, read_whole
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, TellapartError, TellapartWarning, quote
 from tellapart.report.templates import make_environment
@@ -225,9 +220,7 @@ def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Re
 def _read_full(row: Mapping[str, Any], place: str) -> Iterator[Reply]:
     data, annotations = row.get("data"), row["annotations"]
     if not isinstance(data, Mapping) or not isinstance(annotations, list):
-        raise DataError(
-            f"{place}: expected an object `data` and a list `annotations`, as Label Studio's JSON export has"
-        )
+        raise DataError(f"{place}: expected an object `data` and a list `annotations`, as in Label Studio's JSON")
     replies = []
     for annotation in annotations:
         if not isinstance(annotation, Mapping) or not isinstance(annotation.get("result"), list):
@@ -248,9 +241,7 @@ def _read_full(row: Mapping[str, Any], place: str) -> Iterator[Reply]:
 def _read_minimal(row: Mapping[str, Any], place: str, fields: Collection[str]) -> Reply | None:
     """Read a row of JSON_MIN: the task's data and the answers side by side, each unpacked if it is single."""
     if "task" not in row:
-        raise DataError(
-            f"{place}: has neither `annotations` (JSON) nor `task` (JSON_MIN); export in one of these formats"
-        )
+        raise DataError(f"{place}: has neither `annotations` (JSON) nor `task` (JSON_MIN); export one of these formats")
     if row.get("annotation_id") is None:
         return None
     controls = {name: value if isinstance(value, list) else [value] for name, value in row.items() if name in fields}
@@ -284,9 +275,7 @@ def _pixel_box(part: Mapping[str, Any], name: str, place: str) -> tuple[float, .
     needed = ("x", "y", "width", "height", "original_width", "original_height")
     sides = [part.get(key) for key in needed]
     if any(isinstance(side, bool) or not isinstance(side, int | float) for side in sides):
-        raise DataError(
-            f"{place}: field {name!r}: expected a choice, a text or a rectangle, got {quote(dict(part), 80)}"
-        )
+        raise DataError(f"{place}: field {name!r}: expected a choice, text or rectangle, got {quote(dict(part), 80)}")
     if part.get("rotation"):
         raise DataError(f"{place}: field {name!r}: the box is turned by {part['rotation']} degrees; draw it upright")
     x, y, width, height, wide, high = (float(side) for side in sides if side is not None)
@@ -388,12 +377,10 @@ def _describe(answer: SurveyAnswer) -> str:
 def _explain_unknown(reply: Reply, study: Study) -> str:
     if not reply.task:
         return f"{reply.where}: has no `task`; export with the task's data"
-    if reply.study != study.token:
-        origin = f"of study {reply.study!r}" if reply.study else "of no study"
-        return (
-            f"{reply.where}: task {reply.task} is {origin}, not of study {study.token!r}; name the folder of its study"
-        )
-    return f"{reply.where}: task {reply.task!r} is unknown to this study"
+    if reply.study == study.token:
+        return f"{reply.where}: task {reply.task!r} is unknown to this study"
+    origin = f"of study {reply.study!r}" if reply.study else "of no study"
+    return f"{reply.where}: task {reply.task} is {origin}, not of study {study.token!r}; name its study's folder"
 
 
 def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, place: str) -> None:
@@ -406,16 +393,12 @@ def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, plac
     options = {str(index): str(index) for index in sorted(task.order)}
     values = {} if answer.skipped else _decode_values(survey, options, answer.values, place)
     if values != answer.values:
-        raise DataError(
-            f"{place}: field 'values': expected {quote(values)}, got {quote(answer.values)}; import it again"
-        )
+        raise DataError(f"{place}: field 'values': expected {quote(values)}, got {quote(answer.values)}; import again")
     problems = set(survey.problems(values, frozenset()) if values else ())
     # A list of answers, which a question may have, is not kept: what it refused is beyond the survey's own rules.
     if problems - set(answer.problems) or (survey.name != "question" and problems != set(answer.problems)):
         expected = quote(sorted(problems))
-        raise DataError(
-            f"{place}: field 'problems': expected {expected}, got {quote(answer.problems)}; import it again"
-        )
+        raise DataError(f"{place}: field 'problems': expected {expected}, got {quote(answer.problems)}; import again")
 
 
 def _decode_answer(survey: Survey, task: AnnotatorTask, reply: Reply, allowed: frozenset[str]) -> SurveyAnswer:
@@ -528,14 +511,14 @@ def _check_study(study: Study) -> None:
         raise DataError("has no units")
     if len(study.shape) != 2 or min(study.shape) < 1:
         raise DataError(f"field 'shape': expected how many images and texts an item has, got {quote(study.shape)}")
-    names: list[tuple[str, list[Hashable]]] = [
-        ("unit", [unit.id for unit in study.units]),
-        ("task", [task.id for task in study.tasks]),
-        ("task of annotator and unit", [(task.annotator, task.unit) for task in study.tasks]),
-    ]
-    for name, ids in names:
-        if repeated := [id_ for id_, count in Counter(ids).items() if count > 1]:
-            raise DataError(f"{name} {quote(repeated[0])} is there twice")
+    names: dict[str, list[Hashable]] = {
+        "unit": [unit.id for unit in study.units],
+        "task": [task.id for task in study.tasks],
+        "task of annotator and unit": [(task.annotator, task.unit) for task in study.tasks],
+    }
+    for name, ids in names.items():
+        if (twice := first_repeated(ids)) is not None:
+            raise DataError(f"{name} {quote(twice)} is there twice")
     for unit in study.units:
         _check_unit(survey, study, unit)
     for task in study.tasks:
@@ -597,9 +580,7 @@ def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> lis
     for line, row in read_jsonl(path):
         answer = check_row(SurveyAnswer, row, f"{path}:{line}")
         if answer.task not in tasks:
-            raise DataError(
-                f"{path}:{line}: task {answer.task!r} is unknown to {folder / _KEY}; import the answers again"
-            )
+            raise DataError(f"{path}:{line}: task {answer.task!r} is unknown to {folder / _KEY}; import answers again")
         if answer.task in answers:
             raise DataError(
                 f"{path}:{line}: a second answer to task {answer.task}, answered in line {answers[answer.task][1]}; "
@@ -623,9 +604,7 @@ def read_replies(path: Path, survey: Survey, study: Study, columns: Mapping[str,
     elif plain_suffix(path) == ".json":
         yield from read_export(read_json(path), str(path), field_names(survey, study))
     else:
-        raise DataError(
-            f"{path}: answers are read from the .json files that Label Studio exports, and from .csv sheets and tables"
-        )
+        raise DataError(f"{path}: answers are read from Label Studio's .json exports, and .csv sheets and tables")
 
 
 @dataclass(frozen=True, slots=True)
@@ -744,9 +723,7 @@ def annotate_import(
     key = read_study(folder)
     survey = find_survey(key.survey)
     if records and survey.records is None:
-        raise DataError(
-            f"records={records}: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
-        )
+        raise DataError(f"records={records}: a {survey.name} survey makes none; `tellapart annotate agree` reads it")
     if key.survey != "question":
         expect_used("annotate import", f"on a {key.survey} survey", answer_list=(answer_list, None))
     allowed = read_allowed(as_path(answer_list, "answer_list")) if answer_list else frozenset()

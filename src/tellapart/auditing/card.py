@@ -79,6 +79,13 @@ _HOW_TO_ANSWER = (
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
+def size_text(audit: Audit, unit: str = " (images x texts)") -> str:
+    """Write how large a set is."""
+    pictures = f", {audit.images:,} distinct pictures" if audit.images is not None else ""
+    size = f"{audit.items:,} items of {audit.shape[0]}x{audit.shape[1]}{unit}, {audit.texts:,} distinct captions"
+    return f"{size}{pictures}, {audit.clusters:,} clusters"
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """The content of both forms of a card; questions of the datasheet by section, and the items that are shown."""
@@ -140,13 +147,10 @@ def markdown(card: Card) -> str:
 
 def _render(environment: Environment, name: str, card: Card) -> str:
     template = files("tellapart.auditing").joinpath(name).read_text(encoding="utf-8")
-    audit = card.audit
-    captions = f"{audit.texts:,} distinct captions"
-    pictures = f", {audit.images:,} distinct pictures" if audit.images is not None else ""
-    size = f"{audit.items:,} items of {audit.shape[0]}x{audit.shape[1]} (images x texts)"
-    shown = {"card": card, "audit": audit, "value": format_value, "interval": format_interval}
-    shown |= {"how_to_answer": _HOW_TO_ANSWER, "size": f"{size}, {captions}{pictures}, {audit.clusters:,} clusters"}
-    return environment.from_string(template).render(shown)
+    shown = {"card": card, "audit": card.audit, "value": format_value, "interval": format_interval}
+    return environment.from_string(template).render(
+        shown | {"how_to_answer": _HOW_TO_ANSWER, "size": size_text(card.audit)}
+    )
 
 
 def _escape_markdown(text: str) -> str:

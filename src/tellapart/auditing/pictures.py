@@ -82,16 +82,17 @@ def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
     """Return how many changes are not minimal, how many can hardly be seen, and the mean share, box and difference."""
     sizes = sum(change.share is None for change in changes)
     unequal = f"; {sizes:,} items have pictures of different sizes and count as not minimal" if sizes else ""
-    large = [change.share is None or change.share > _MINIMAL for change in changes]
-    faint = [change.share is not None and change.share < _INVISIBLE for change in changes]
+    shares = [change.share for change in changes]
+    large = [share is None or share > _MINIMAL for share in shares]
+    faint = [share is not None and share < _INVISIBLE for share in shares]
     much = f"items of which more than {100 * _MINIMAL:g} % of the pixels change by more than {LEVEL} of 255 levels"
     little = f"items of which less than {100 * _INVISIBLE:g} % of the pixels change"
     same = "look at them: the pictures are the same to the eye"
-    findings = [
+    return [
         at_most(_EXCEPTIONS, "change: not minimal", much, large, pairs, f"not minimal to the eye{unequal}"),
         at_most(0, "change: hardly seen", little, faint, pairs, same),
+        *([_mean_change(changes, pairs)] if sizes < len(changes) else []),
     ]
-    return findings + ([_mean_change(changes, pairs)] if sizes < len(changes) else [])
 
 
 def _mean_change(changes: Sequence[Change], pairs: PairSet) -> Finding:
@@ -195,11 +196,14 @@ def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
 
 def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
     """Find the items with a caption of the other set; case and spaces do not count."""
-    other_texts = {_normalize_text(text) for item in other.items for text in item.texts}
-    hits = [any(_normalize_text(text) in other_texts for text in item.texts) for item in pairs.items]
-    return at_most(
-        _FEW, "leak: captions", f"items with a caption of {other.name}", hits, pairs, "case and spaces do not count"
-    )
+
+    def normalize(text: str) -> str:
+        return " ".join(text.casefold().split())
+
+    texts = {normalize(text) for item in other.items for text in item.texts}
+    hits = [any(normalize(text) in texts for text in item.texts) for item in pairs.items]
+    title, says = f"items with a caption of {other.name}", "case and spaces do not count"
+    return at_most(_FEW, "leak: captions", title, hits, pairs, says)
 
 
 def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: ImageScan) -> list[Finding]:
@@ -240,7 +244,3 @@ def _near_items(pairs: PairSet, scan: ImageScan) -> list[bool]:
         alike[i[(clusters[i] != clusters[j]) & (pixels[i] != pixels[j])]] = True
     names = {name for name, hit in zip(scan.references, alike, strict=True) if hit}
     return [not names.isdisjoint(item.images) for item in pairs.items]
-
-
-def _normalize_text(text: str) -> str:
-    return " ".join(text.casefold().split())

@@ -1,7 +1,4 @@
-"""A run's images: read from the run folder, the path that the run read them from, or a folder next to both.
-
-A page has them as data URIs within a budget.
-"""
+"""A run's images: read from its folder, or from where the run read them; a page has them as data URIs in a budget."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 
@@ -36,10 +33,10 @@ _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"))
 class Album:
     """The pictures of one benchmark: data URIs by reference, items left out for the budget, and the unreadable."""
 
-    uris: tuple[str, ...]
-    index: dict[str, int]
-    left_out: int
-    unreadable: tuple[str, ...]
+    uris: tuple[str, ...] = ()
+    index: dict[str, int] = field(default_factory=dict)
+    left_out: int = 0
+    unreadable: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:

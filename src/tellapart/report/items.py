@@ -19,20 +19,12 @@ _BEST = 10
 
 
 def true_texts(measured: Container[str], texts: int) -> int:
-    """Return how many texts of an item of one image are true: all but one if `itt` was measured of it.
-
-    >>> true_texts(["itt"], 3), true_texts(["choice_score"], 3)
-    (2, 1)
-    """
+    """Return how many texts of an item of one image are true: all but one if `itt` was measured of it."""
     return texts - 1 if "itt" in measured else 1
 
 
 def true_pairs(shape: tuple[int, int], true: int = 1) -> tuple[tuple[int, int], ...]:
-    """Return the true (image, text) pairs of an item: equal indices, or the first if one side is single.
-
-    >>> true_pairs((2, 2)), true_pairs((1, 5)), true_pairs((1, 3), 2)
-    (((0, 0), (1, 1)), ((0, 0),), ((0, 0), (0, 1)))
-    """
+    """Return the true (image, text) pairs of an item: equal indices, or the first if one side is single."""
     images, texts = shape
     if true > 1:
         return tuple((0, k) for k in range(true))

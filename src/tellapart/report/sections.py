@@ -19,13 +19,7 @@ from tellapart.tasks.registry import headline, main_metric
 
 @dataclass(frozen=True, slots=True)
 class ReportRun:
-    """One model's run.
-
-    Attributes:
-        samples: benchmark -> its items, in the benchmark's order.
-        read_image: (benchmark, reference) -> the image file's bytes; None without images. It raises
-            `DataError` for an image it cannot read.
-    """
+    """One model's run: samples by benchmark; `read_image` takes benchmark and reference to a file's bytes."""
 
     result: Result
     samples: Mapping[str, Sequence[Sample]]
@@ -130,9 +124,7 @@ def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
 
 
 def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
-    """Return the metrics that the authors report, else the headline metrics, that all the records have; failing that,
-    all shares that they have.
-    """
+    """Return the metrics that the authors report, else of a first look, that all have; failing that, all shares."""
     first = records[0].metrics if records else {}
     shared = [name for name in first if all(name in record.metrics for record in records)]
     if records and records[0].official and all(name in shared for name in records[0].official):
@@ -141,9 +133,7 @@ def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
 
 
 def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
-    """Write how many independent items are as good as a benchmark's, by the main metric of models that are not
-    references.
-    """
+    """Write how many independent items are as good as a benchmark's, by the main metric of models but references."""
     measured = [record for name, record in records if name not in REFERENCES] or [record for _, record in records]
     main = main_metric(shared_headline(measured))
     return worth_text(record.metrics[main] for record in measured if main in record.metrics)
@@ -151,15 +141,12 @@ def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
 
 def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """Return each note once, after the names of the models that it is about."""
-    models_of: dict[str, list[str]] = {}
-    for model, notes in notes_of:
-        for note in notes:
-            models_of.setdefault(note, []).append(model)
-    everyone = len(notes_of) if len(notes_of) > 1 else 0
-    return [
-        f"{'all models' if len(models) == everyone else ', '.join(models)}: {note}"
-        for note, models in models_of.items()
-    ]
+    lines = []
+    for note in dict.fromkeys(note for _, notes in notes_of for note in notes):
+        models = [model for model, notes in notes_of if note in notes]
+        everyone = len(models) == len(notes_of) > 1
+        lines.append(f"{'all models' if everyone else ', '.join(models)}: {note}")
+    return lines
 
 
 def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
@@ -167,19 +154,15 @@ def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Samp
     samples = tuple(run.samples.get(benchmark, ()))
     if not samples:
         raise RunError(f"{label} has a result but no samples of {benchmark}; read them with read_samples")
-    shape = run.result.benchmarks[benchmark].shape
-    for sample in samples:
-        if shape is not None and (len(sample.scores), len(sample.scores[0])) != shape:
-            raise RunError(
-                f"{label} on {benchmark}: item {sample.id} has {len(sample.scores)}x{len(sample.scores[0])} scores, "
-                f"the record says {shape[0]}x{shape[1]}; measure the run again"
-            )
+    shape, place = run.result.benchmarks[benchmark].shape, f"{label} on {benchmark}"
+    for sample in samples if shape is not None else ():
+        if (found := (len(sample.scores), len(sample.scores[0]))) != shape:
+            sizes = "{}x{} scores, the record says {}x{}".format(*found, *shape)
+            raise RunError(f"{place}: item {sample.id} has {sizes}; measure the run again")
     if first is None:
         return samples
     by_id = {(sample.unit, sample.id): sample for sample in samples}
     if by_id.keys() != {(sample.unit, sample.id) for sample in first}:
-        raise RunError(
-            f"{label} on {benchmark}: {len(by_id)} items that are not the {len(first)} of the other runs, "
-            "though the fingerprints agree; the run folder is incomplete"
-        )
+        others = f"{len(by_id)} items that are not the {len(first)} of the other runs"
+        raise RunError(f"{place}: {others}, though the fingerprints agree; the run folder is incomplete")
     return tuple(by_id[sample.unit, sample.id] for sample in first)

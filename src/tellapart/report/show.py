@@ -74,13 +74,10 @@ def write_run_report(
     reload: float | None = None,
     results: Mapping[Path, Result] | None = None,
 ) -> WrittenReport:
-    """Make `report.html` of a run folder again, from its records and samples.
+    """Make `report.html` of a run folder again, from its records and samples, or from `results` by their folders.
 
-    Of checkpoints that were followed it has all in its curve, and the items of the first, the best and the last.
-
-    Records that are read already come as `results`, by their folders.
-
-    A page that shows images is never replaced by one that cannot: it stays as it is, and a warning gives the reason.
+    Of checkpoints that were followed it has all in its curve, and the items of the first, the best and the last. A page
+    that shows images is never replaced by one that cannot: it stays, and a warning gives the reason.
     """
     page, warnings = _draw_page(folder, results or {}, bundle=bundle, outside=outside, reload=reload)
     if page is None:
@@ -246,8 +243,10 @@ def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
     if declared is None or declared.paper is None:
         return None
     tag, row_of = declared.paper
-    filled = [paper_row(row_of, numbers_of(groups_of(result.benchmarks[benchmark], tag))) for result in results]
-    rows = {plain(result.model.name): row for result, row in zip(results, filled, strict=True) if row is not None}
+    rows = {}
+    for result in results:
+        if row := paper_row(row_of, numbers_of(groups_of(result.benchmarks[benchmark], tag))):
+            rows[plain(result.model.name)] = row
     if not rows:
         return None
     title = f"{plain(benchmark)}: as in the paper's table, percent"

@@ -93,18 +93,11 @@ def _with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResu
     declared = declared_benchmark(benchmark)
     if declared is None or declared.tie_rule == "wrong" or is_imported(record):
         return record
-    names = [name for name in record.metrics if name in first_metrics([record])]
-    # Its interval would need the items, so it has none.
-    added = {
-        name + _AUTHORS_RULE: value.model_copy(
-            update={
-                "value": value.value if value.official is None else value.official,
-                **dict.fromkeys(("low", "high", "reason")),
-            }
-        )
-        for name, value in record.metrics.items()
-        if name in names
-    }
+    added, bare = {}, dict.fromkeys(("low", "high", "reason"))  # an interval would need the items
+    for name in first_metrics([record]):
+        value = record.metrics[name]
+        number = value.value if value.official is None else value.official
+        added[name + _AUTHORS_RULE] = value.model_copy(update={"value": number, **bare})
     return record.model_copy(update={"metrics": record.metrics | added})
 
 
@@ -238,17 +231,12 @@ BESIDE = "reference models, which bound the numbers, are not marked"
 
 def _write_notes(parts: Sequence[_Laid], further: Mapping[str, bool], ties: str) -> list[str]:
     """Write the meaning of the marks in a table with models down, then further notes if they hold."""
-    notes = {
-        "bold: the best of its column, if it is above chance": True,
-        "dagger: not significantly different from the best on these items (Holm over all pairs of models, 5%)": any(
-            part.is_tested for part in parts
-        ),
-        "imported: measured by another tool, whose ties count otherwise; not tested against the others": any(
-            is_imported(record) for part in parts for record in part.records
-        ),
-        **further,
-        ties: True,
-    }
+    tested = any(part.is_tested for part in parts)
+    imported = any(is_imported(record) for part in parts for record in part.records)
+    dagger = "dagger: not significantly different from the best on these items (Holm over all pairs of models, 5%)"
+    elsewhere = "imported: measured by another tool, whose ties count otherwise; not tested against the others"
+    bold = "bold: the best of its column, if it is above chance"
+    notes = {bold: True, dagger: tested, elsewhere: imported, **further, ties: True}
     return [note for note, holds in notes.items() if holds and note]
 
 
@@ -257,27 +245,26 @@ def benchmark_table(
 ) -> PaperTable:
     """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
 
-    The best of each column is marked, if it is above chance, and with it the models that these items do not distinguish
-    from it (its tier); reference models beside others never are. Chance is the last row.
+    The best of each column above chance is marked, and its tier; reference models beside others never are.
     """
     laid = _lay_out_runs(
         runs, benchmark, lambda name, records: _paper_layout(name, records) or _plain_layout(records), with_tiers, seed
     )
-    ranked = leave_references(laid.runs)
+    ranked, columns = leave_references(laid.runs), laid.layout.columns
     rows = [
         TableRow(run.label, row, reference=run not in ranked) for run, row in zip(laid.runs, laid.cells, strict=True)
     ]
-    authors = "authors: ties as the benchmark's own code counts them"
+    by_authors = any(column.name.endswith(_AUTHORS_RULE) for column in columns)
     further = {
         BESIDE: len(ranked) < len(laid.runs),
-        authors: any(column.name.endswith(_AUTHORS_RULE) for column in laid.layout.columns),
+        "authors: ties as the benchmark's own code counts them": by_authors,
     }
     notes = _write_notes([laid], further, describe_ties(laid.metrics))
     notes += unlike_published(laid.runs, [laid.benchmark])
     chance = TableRow("chance", laid.chance, plain=True)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
     title = ", ".join(filter(None, (title_of_set(laid.runs, laid.benchmark), laid.items, "percent")))
-    return mark_best(stack_groups(PaperTable(title, ("model",), laid.layout.columns, tuple(rows), notes=tuple(notes))))
+    return mark_best(stack_groups(PaperTable(title, ("model",), columns, tuple(rows), notes=tuple(notes))))
 
 
 def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
@@ -311,47 +298,44 @@ def many_benchmarks_table(
 ) -> PaperTable:
     """Lay out several benchmarks side by side, in percent, each by the one number that stands for it."""
     parts = [_lay_out_runs(runs, benchmark, _headline_layout, with_tiers, seed) for benchmark in benchmarks]
-    headings = [
-        TableColumn(title_of_set(part.runs, part.benchmark), part.layout.columns[0].full_name) for part in parts
-    ]
+    heads = [TableColumn(title_of_set(part.runs, part.benchmark), part.layout.columns[0].full_name) for part in parts]
     cells_of = [{run.label: cell for run, (cell,) in zip(part.runs, part.cells, strict=True)} for part in parts]
+
+    def make_row(label: str, cells: tuple[TableCell, ...], **kind: bool) -> TableRow:
+        numbers = [cell.value for cell in cells if cell.value is not None]
+        mean = sum(numbers) / len(numbers) if numbers and len(numbers) == len(cells) else None
+        imported = mean is not None and any(cell.imported for cell in cells)
+        return TableRow(label, (*cells, *([TableCell(mean, imported=imported)] if average else [])), **kind)
+
     ranked = {run.label for run in leave_references(runs)}
     rows = [
-        TableRow(name, tuple(cells.get(name, TableCell(None)) for cells in cells_of), reference=name not in ranked)
+        make_row(name, tuple(cells.get(name, TableCell(None)) for cells in cells_of), reference=name not in ranked)
         for name in (run.label for run in runs)
         if any(name in cells for cells in cells_of)
     ]
-    chance = TableRow("chance", tuple(part.chance[0] for part in parts), plain=True)
-    title = f"{', '.join(heading.group for heading in headings)}, percent"
-    counted = ", ".join(f"{head.group}: {part.items}" for head, part in zip(headings, parts, strict=True) if part.items)
+    chance = make_row("chance", tuple(part.chance[0] for part in parts), plain=True)
     further = {
-        f"{_AVERAGE} below a benchmark: as its paper averages": any(h.name.endswith(_AVERAGE) for h in headings),
+        f"{_AVERAGE} below a benchmark: as its paper averages": any(head.name.endswith(_AVERAGE) for head in heads),
         f"{_AVERAGE}: the plain mean of the columns": average,
-        counted: True,
+        ", ".join(f"{head.group}: {part.items}" for head, part in zip(heads, parts, strict=True) if part.items): True,
     }
     metrics = {
-        f"{heading.group} {name}": of_models
-        for heading, part in zip(headings, parts, strict=True)
+        f"{head.group} {name}": of_models
+        for head, part in zip(heads, parts, strict=True)
         for name, of_models in part.metrics.items()
     }
     notes = _write_notes(parts, further, describe_ties(metrics))
     notes += [BESIDE] if any(row.reference for row in rows) else []
-    if average:
-        headings.append(TableColumn("", _AVERAGE))
-        for place, row in enumerate(of_all := [*rows, chance]):
-            numbers = [cell.value for cell in row.cells if cell.value is not None]
-            mean = sum(numbers) / len(numbers) if len(numbers) == len(row.cells) else None
-            imported = mean is not None and any(cell.imported for cell in row.cells)
-            of_all[place] = replace(row, cells=(*row.cells, TableCell(mean, imported=imported)))
-        *rows, chance = of_all
     if sort is not None:
         names = [*benchmarks, *([_AVERAGE] if average else [])]
         if sort not in names:
             raise RunError(f"sort={sort}: this table has the columns {', '.join(names)}; sort by one of them")
         rows.sort(key=lambda row: -(row.cells[names.index(sort)].value or 0))
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
+    title = f"{', '.join(head.group for head in heads)}, percent"
+    columns = (*heads, *([TableColumn("", _AVERAGE)] if average else []))
     notes += unlike_published(runs, benchmarks)
-    return mark_best(PaperTable(title, ("model",), tuple(headings), tuple(rows), notes=tuple(notes)))
+    return mark_best(PaperTable(title, ("model",), columns, tuple(rows), notes=tuple(notes)))
 
 
 def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _RowLayout:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from tellapart.data.rows import read_toml
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.report.numbers import items_text
@@ -12,62 +14,28 @@ from tellapart.report.paper_tables.benchmarks import BESIDE, unlike_published
 from tellapart.report.paper_tables.table import PaperTable, TableCell, TableColumn, TableRow, mark_best
 from tellapart.report.plots.pareto import Costs
 
-#: Task -> rows: the paper's name, our benchmark, our metric.
-_TASKS: dict[str, tuple[tuple[str, str, str], ...]] = {
-    **{
-        task: tuple(
-            (f"R@{k}{suffix}", benchmark, f"{side}_recall@{k}")
-            for suffix, benchmark in (("", "coco-retrieval"), ("-OOD", "vlue-retrieval"))
-            for k in (1, 5, 10)
-        )
-        for task, side in (("TR", "i2t"), ("IR", "t2i"))
-    },
-    "NLVR2": (
-        ("Dev", "nlvr2-dev", "accuracy"),
-        ("Test-P", "nlvr2", "accuracy"),
-        ("Test-OOD", "vlue-nlvr2", "accuracy"),
-    ),
-    "VQA": (("Test", "vqa2", "soft_accuracy"), ("Test-OOD", "vlue-vqa", "exact_match")),
-    "Visual Grounding": (
-        ("Val", "refcoco+-val", "box_accuracy"),
-        ("Test-A", "refcoco+-testa", "box_accuracy"),
-        ("Test-B", "refcoco+-testb", "box_accuracy"),
-        ("Test-OOD", "vlue-grounding", "box_accuracy"),
-    ),
-}
-
-_CAPTIONS = {
-    "BLEU4": ("coco-captions", "bleu_4"),
-    "CIDEr": ("coco-captions", "cider"),
-    "BLEU4-OOD": ("vlue-captions", "bleu_4"),
-    "CIDEr-OOD": ("vlue-captions", "cider"),
-}
-
-#: Performance, as the paper calls it: the mean of the two.
-_PERFORMANCE = (("vlue-nlvr2", "accuracy"), ("vlue-vqa", "exact_match"))
+_DATA = read_toml(Path(__file__).with_name("vlue.toml"))
 
 _EMPTY = TableCell(None)
 
 
 def tasks_table(runs: Sequence[System]) -> PaperTable:
-    """Lay out VLUE's Table 2: models across, tasks and metrics down; the best of a row is marked.
+    """Lay out VLUE's Table 2: models across, tasks and metrics down; rows that no model measured are left out.
 
-    Rows that no model measured are left out. VQA is measured by soft accuracy in domain and by exact match out of it,
-    as in the paper.
+    VQA is measured by soft accuracy in domain and by exact match out of it.
 
     Source: Zhou et al. 2022, Table 2.
     """
-    models = _collect_cells(runs)
+    models, references = _collect_cells(runs), _name_references(runs)
     rows = [
         TableRow(label, tuple(cells.get((benchmark, metric), _EMPTY) for cells in models.values()), block=task)
-        for task, lines in _TASKS.items()
-        for label, benchmark, metric in lines
+        for task, lines in _DATA["tasks"].items()
+        for label, (benchmark, metric) in lines.items()
     ]
-    references = _name_references(runs)
     columns = tuple(TableColumn("", model, reference=model in references) for model in models)
     table = PaperTable("VLUE, percent", ("task", "metric"), columns, tuple(rows), best_of="row")
-    benchmarks = [benchmark for lines in _TASKS.values() for _, benchmark, _ in lines]
-    return mark_best(_with_notes(table, runs, benchmarks, "bold: the best of its row; OOD: out of domain"))
+    names = [name for lines in _DATA["tasks"].values() for name, _ in lines.values()]
+    return _mark_and_note(table, runs, names, "bold: the best of its row; OOD: out of domain")
 
 
 def captions_table(runs: Sequence[System]) -> PaperTable:
@@ -75,15 +43,15 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
 
     Source: Zhou et al. 2022, Table 3.
     """
-    references = _name_references(runs)
+    references, sources = _name_references(runs), [*map(tuple, _DATA["captions"].values())]
     rows = [
-        TableRow(name, tuple(cells.get(source, _EMPTY) for source in _CAPTIONS.values()), reference=name in references)
+        TableRow(name, tuple(cells.get(source, _EMPTY) for source in sources), reference=name in references)
         for name, cells in _collect_cells(runs).items()
     ]
-    columns = tuple(TableColumn("", name) for name in _CAPTIONS)
+    columns = tuple(TableColumn("", name) for name in _DATA["captions"])
     table = PaperTable("VLUE captions, times 100", ("model",), columns, tuple(rows))
-    benchmarks = [benchmark for benchmark, _ in _CAPTIONS.values()]
-    return mark_best(_with_notes(table, runs, benchmarks, "bold: the best of its column; OOD: out of domain"))
+    legend = "bold: the best of its column; OOD: out of domain"
+    return _mark_and_note(table, runs, [name for name, _ in sources], legend)
 
 
 def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
@@ -92,24 +60,24 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     Source: Zhou et al. 2022, Table 4 and Figure 2.
     """
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
-    references, rows = _name_references(runs), []
-    for run in runs:
-        records, model = run.result.benchmarks, plain(run.result.model.name)
-        values = [records[name].metrics.get(metric) for name, metric in _PERFORMANCE if name in records]
-        scores = [value.value for value in values if value is not None]
-        if len(scores) < len(_PERFORMANCE):
+    references, sources, rows = _name_references(runs), [*map(tuple, _DATA["performance"].values())], []
+    for run, cells in zip(runs, _collect_cells(runs).values(), strict=True):
+        model, scores = plain(run.result.model.name), [cells[source].value for source in sources if source in cells]
+        if len(scores) < len(sources):
             continue
         if model not in cost_of:
             raise RunError(f"no {costs.what} of {model}; the file has {', '.join(cost_of) or 'no model'}")
-        cells = TableCell(100 * sum(scores) / len(scores)), TableCell(cost_of[model])
-        rows.append(TableRow(run.label, cells, reference=run.label in references))
+        mean = sum(score or 0.0 for score in scores) / len(scores)
+        rows.append(
+            TableRow(run.label, (TableCell(mean), TableCell(cost_of[model])), reference=run.label in references)
+        )
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
     table = PaperTable("VLUE, performance and cost", ("model",), columns, tuple(rows))
     legend = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
-    return mark_best(_with_notes(table, runs, [benchmark for benchmark, _ in _PERFORMANCE], legend), lowest=(1,))
+    return _mark_and_note(table, runs, [name for name, _ in sources], legend, lowest=(1,))
 
 
-def _collect_cells(runs: Sequence[System]) -> Mapping[str, Mapping[tuple[str, str], TableCell]]:
+def _collect_cells(runs: Sequence[System]) -> Mapping[str, Mapping[tuple[str, ...], TableCell]]:
     """Return model -> (benchmark, metric) -> number."""
     return {
         run.label: {
@@ -121,8 +89,10 @@ def _collect_cells(runs: Sequence[System]) -> Mapping[str, Mapping[tuple[str, st
     }
 
 
-def _with_notes(table: PaperTable, runs: Sequence[System], benchmarks: Sequence[str], legend: str) -> PaperTable:
-    """Leave out rows without a number; note parts of a benchmark, and other files than the published ones."""
+def _mark_and_note(
+    table: PaperTable, runs: Sequence[System], benchmarks: Sequence[str], legend: str, lowest: Sequence[int] = ()
+) -> PaperTable:
+    """Leave out rows without a number, mark the best; note parts of a benchmark, and other than published files."""
     names = list(dict.fromkeys(benchmarks))
     measured = tuple(row for row in table.rows if any(cell.value is not None for cell in row.cells))
     if not measured:
@@ -135,7 +105,7 @@ def _with_notes(table: PaperTable, runs: Sequence[System], benchmarks: Sequence[
         if (record := run.result.benchmarks.get(name)) and record.limited_from is not None
     ]
     notes = [legend, *([BESIDE] if _name_references(runs) else []), *([f"limited: {', '.join(cut)}"] if cut else [])]
-    return replace(table, rows=measured, notes=(*notes, *unlike_published(runs, benchmarks)))
+    return mark_best(replace(table, rows=measured, notes=(*notes, *unlike_published(runs, names))), lowest)
 
 
 def _name_references(runs: Sequence[System]) -> set[str]:

@@ -106,9 +106,8 @@ def share_a_scale(traces: Sequence[Trace]) -> list[list[Trace]]:
 def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: float = 170.0) -> Plot:
     """Draw one deviation of the items for models on one scale: densities over all items, or dots if they are few.
 
-    All curves have the same bins, symmetric about zero, so that they compare. The axis holds 99 % of every
-    model's items, or eight times its typical deviation if that is less; items beyond are counted. Below 30 items
-    every item is a dot, each model's on a separate floor, the first model's at the top.
+    All curves have the same bins, symmetric about zero. The axis holds 99 % of every model's items, or eight times its
+    typical deviation if that is less; items beyond are counted. Below 30 items each is a dot, each model's on a floor.
 
     Source: EqSim, Fig. 6 and 13.
     """
@@ -198,9 +197,7 @@ def section_curves(section: Section) -> list[list[Plot]]:
 
 
 def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
-    """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a separate row.
-
-    The geometry is that of the report's page.
+    """Draw a panel for every deviation, a curve a model, as the page does; models on another scale get a separate row.
 
     Source: Wang et al. 2023 (EqBen), Figures 6 and 13.
     """

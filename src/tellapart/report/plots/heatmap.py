@@ -58,22 +58,25 @@ def heat_map(
     records: Mapping[str, BenchmarkResult], benchmark: str, metric: str | None = None, tag: str | None = None
 ) -> HeatMap:
     """Arrange models' records of one benchmark by the values of a tag."""
-    first = next(iter(records.values()))
     metric = metric or main_metric(shared_headline(list(records.values())))
-    if not any(metric in record.metrics for record in records.values()):
+    total = [record.metrics.get(metric) for record in records.values()]
+    if not any(total):
+        first = next(iter(records.values()))
         raise RunError(f"{benchmark} has no {metric!r}; it has {', '.join(first.metrics) or 'no metric'}")
-    if any(metric in record.metrics and is_deviation(record.metrics[metric]) for record in records.values()):
+    if any(value is not None and is_deviation(value) for value in total):
         raise RunError(f"{metric} is a deviation in the unit of the scores; a heat map shows shares of items")
     tag = _check_tag(records, benchmark, tag)
-    names = dict.fromkeys(value for record in records.values() for value in record.by.get(tag, {}))
-    groups = [{value: group.metrics for value, group in record.by.get(tag, {}).items()} for record in records.values()]
-    by = (_make_row(value, [by_value.get(value, {}).get(metric) for by_value in groups]) for value in names)
-    total = _make_row("all items", [record.metrics.get(metric) for record in records.values()])
-    return HeatMap(benchmark, metric, tag, tuple(records), (*(row for row in by if row.n or row.is_imported), total))
-
-
-def _make_row(name: str, values: list[Value | None]) -> HeatRow:
-    return HeatRow(name, max((value.n for value in values if value is not None), default=0), tuple(values))
+    groups = [record.by.get(tag, {}) for record in records.values()]
+    columns: dict[str, list[Value | None]] = {
+        name: [of[name].metrics.get(metric) if name in of else None for of in groups]
+        for name in dict.fromkeys(name for of in groups for name in of)
+    }
+    rows = [
+        HeatRow(name, max((value.n for value in values if value is not None), default=0), tuple(values))
+        for name, values in (*columns.items(), ("all items", total))
+    ]
+    shown = (row for row in rows[:-1] if row.n or row.is_imported)
+    return HeatMap(benchmark, metric, tag, tuple(records), (*shown, rows[-1]))
 
 
 def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str | None:

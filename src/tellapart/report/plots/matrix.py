@@ -80,10 +80,9 @@ def _find_sample(run: System, benchmark: str, item: str) -> Sample:
     sample = samples.get(item)
     if sample is None:
         hint = nearest(item, samples) or ";"
+        path = samples_path(folder, benchmark)
         listed = f"{len(samples):,} ids, such as {next(iter(samples), '')!r}, are in"
-        raise RunError(
-            f"{folder}: {benchmark} has no item {item!r}{hint} its {listed} {samples_path(folder, benchmark)}"
-        )
+        raise RunError(f"{folder}: {benchmark} has no item {item!r}{hint} its {listed} {path}")
     if not sample.scores:
         raise RunError(f"{folder}: item {item!r} of {benchmark} is a task's, without scores of images and texts")
     return sample
@@ -125,9 +124,8 @@ def _draw_cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
         weight = "bold" if framed else "normal"
         axes.text(column, row, numbers[float(value)], ha="center", va="center", weight=weight, size=7)
         if framed:
-            axes.add_patch(
-                Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, fill=False, linewidth=1.8, edgecolor="black")
-            )
+            place = (column - 0.47, row - 0.46)
+            axes.add_patch(Rectangle(place, 0.94, 0.92, fill=False, linewidth=1.8, edgecolor="black"))
     names = headline(sample.outcomes) or [name for name in sample.outcomes if name in {"choice_score", "pairwise"}]
     said = ["right" if sample.outcomes[name] >= 1 else "tied" if name in sample.tied else "wrong" for name in names]
     verdicts = ", ".join(f"{name.removesuffix('_score')} {word}" for name, word in zip(names, said, strict=True))
