@@ -298,9 +298,7 @@ def test_without_scripts_the_tables_of_every_model_are_there(make_run, visit) ->
     assert not page.is_visible(".filters")
 
 
-def test_a_page_that_awaits_checkpoints_comes_again_unless_somebody_is_at_work(
-    make_run, browser, tmp_path: Path
-) -> None:
+def test_a_page_that_awaits_checkpoints_comes_again_unless_somebody_is_at_work(make_run, browser, tmp_path) -> None:
     path, page = tmp_path / "report.html", browser.new_page()
     loads: list[Any] = []
     path.write_text(make_page([make_run()], reload=20.0).html, encoding="utf-8")

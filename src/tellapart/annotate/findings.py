@@ -309,11 +309,8 @@ def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list
 def human_scores(answered: AnsweredStudies) -> Scores:
     """Return people's answers as scores of every item's image-text pairs, for `tellapart score`.
 
-    - match: the share of people who found the caption true of the image; a probability.
-    - captions for one image, or images for one caption: the share of people who chose each; both count a half each.
-    - two images and two captions, asked both ways (i2t and t2i): scores whose four comparisons are people's choices.
-
-    Source: Winoground section 4.1 (the share of people is the score).
+    Of a match study and of choices on one side the score is the share of people (Winoground section 4.1); items asked
+    both ways get scores whose four comparisons are people's choices.
     """
     _expect_together(answered)
     by_survey = {study.survey: (study, answers) for study, answers in answered}
@@ -378,7 +375,7 @@ def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, S
 def _sign_matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
     """Return scores with the signs: s00 - s01 and s11 - s10 as in `captions`, s00 - s10 and s11 - s01 as in `images`.
 
-    Both pairs of differences add up to s00 + s11 - s01 - s10, so that one sum must be reachable from either.
+    Both pairs of differences have one sum, s00 + s11 - s01 - s10.
     """
     for total in (0.0, 2.0, -2.0):
         ours, theirs = _split_total(captions, total), _split_total(images, total)

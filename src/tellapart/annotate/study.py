@@ -85,10 +85,7 @@ def choice_names(ask: Ask, options: int = 0) -> tuple[str, ...]:
 
 
 def read_image_file(pairs: PairSet, part: TaskPart) -> tuple[str, bytes]:
-    """Read an image of a pair set as annotators get it: its file, or a PNG of a frame or with the box drawn on it.
-
-    Its name is made of its content, since the set's often gives it away.
-    """
+    """Read an image as annotators get it, named by its content: its file, or a PNG, with a box drawn on it."""
     suffix = PurePosixPath(part.value).suffix.lower()
     if part.box or suffix not in _TYPES:
         data, suffix = _draw_box(pairs, part), ".png"
@@ -179,11 +176,7 @@ def configuration(survey: Survey, study: Study) -> str:
 
 
 def image_address(name: str, data: bytes, prefix: str | None) -> str:
-    """Return an image's address for Label Studio: under its local file serving, or a `data:` address without a prefix.
-
-    >>> image_address("0.png", b"", "my study")
-    '/data/local-files/?d=my%20study/images/0.png'
-    """
+    """Return an image's address for Label Studio: of its files below `prefix`, or a `data:` address without one."""
     if prefix is not None:
         return f"/data/local-files/?d={percent_encode(f'{prefix}/images/{name}')}"
     return f"data:{_TYPES[PurePosixPath(name).suffix]};base64,{base64.b64encode(data).decode()}"
@@ -202,8 +195,7 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
 def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Reply]:
     """Yield the replies of an export in JSON or JSON_MIN; its content shows which of the two it is.
 
-    A skipped (cancelled) annotation is a reply that is skipped, unless the task has an answer beside it; JSON_MIN
-    leaves it out. Drafts and predictions are not replies; nor is JSON_MIN's row of a task without annotation.
+    A skipped annotation is a reply that is skipped, unless the task has an answer beside it. Drafts are no replies.
     """
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: expected a list of tasks, as Label Studio's JSON and JSON_MIN exports have it")
@@ -461,10 +453,8 @@ _KEY, _ANSWERS = "study.json", "answers.jsonl"
 def write_study(
     folder: Path, survey: Survey, study: Study, pairs: PairSet, *, embed: bool = False, prefix: str = ""
 ) -> None:
-    """Write a study's folder atomically.
-
-    Label Studio's tasks embed the images as `data:` addresses, or name files of `prefix`: the folder below
-    LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
+    """Write a study's folder atomically; Label Studio's tasks embed the images, or name files of `prefix`: the folder
+    below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
     """
     served = None if embed else prefix or folder.resolve().name
     names: dict[tuple[str, tuple[float, ...]], str] = {}

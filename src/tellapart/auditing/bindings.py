@@ -132,8 +132,7 @@ def seen_bindings(
 ) -> tuple[Finding, dict[str, str]]:
     """Return how much more often the first caption's bindings are all in the corpus than another's, and items' classes.
 
-    An item's class is that of its first caption, of several pictures of all its captions: `seen`, `partly`, `unseen`,
-    or `none` without a binding.
+    An item's class is that of its first caption, of several pictures of all.
     """
     texts = [*dict.fromkeys(text for item in pairs.items for text in item.texts)]
     of_text = {text: sorted(list_bindings(tagger.read(text))) for text in texts}

@@ -81,8 +81,7 @@ def mixed_scripts(pairs: PairSet) -> Finding:
 def truth_first(pairs: PairSet) -> Finding | None:
     """Return the share of items whose true entry stands first, and the probability of such a share at random places.
 
-    Returns:
-        None if no item names the place of its truth: the form of the set then puts it first.
+    None if no item names the place of its truth: the form of the set then puts it first.
 
     Source of the probability: the exact two-sided binomial test of `scipy.stats.binomtest`.
     """
@@ -103,9 +102,8 @@ def truth_first(pairs: PairSet) -> Finding | None:
 def torn_sides(pairs: PairSet) -> Finding:
     """Find items with a side that is missing, or whose sides do not belong together by their names.
 
-    A side is missing if a loader wrote `nan` or the like for it. Names show more where they follow a rule in nine of
-    ten items or more: pictures of an item are named alike but for the last part (`7_0.png`, `7_1.png`), or ids are
-    (`7_pos`, `7_neg`) in families of one size; an item that breaks the rule was torn from its other side.
+    A loader writes `nan` or the like for a missing side. Where nine of ten items name their pictures alike but for the
+    last part (`7_0.png`, `7_1.png`), or ids are in families of one size (`7_pos`, `7_neg`), one that does not was torn.
     """
     absent = [_lacks_side(item) for item in pairs.items]
     apart, alone = _named_apart(pairs), _lacks_kin(pairs)
@@ -231,9 +229,8 @@ def text_scores(model: TextScorer, pairs: PairSet, progress: Progress | None = N
 def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None = None) -> Finding:
     """Return how often a blind model prefers the caption with index 0; a tie of k captions counts 1 / k.
 
-    With one image, this is the model's accuracy. Above chance, the set can be solved in part without the images; below
-    chance, the captions alone mislead. With two images, both captions are true and no blind model can solve an item;
-    then the share shows whether the two captions come from different sources.
+    With one image this is its accuracy: above chance, the set can be solved in part without images; below, captions
+    mislead. With two images both captions are true; the share shows whether they come from different sources.
     """
     scores = text_scores(model, pairs, progress)
     top = scores == scores.max(axis=1, keepdims=True)

@@ -34,12 +34,8 @@ _EXCEPTIONS = 0.1
 class Change(BaseModel):
     """The difference between an item's first picture and the one that differs most from it.
 
-    Attributes:
-        share: of the pixels that changed, of videos in all frames; None if the pictures have different sizes.
-        box: the smallest box around them, `(left, top, right, bottom)` as shares of width and height.
-        box_share: the box's share of the picture.
-        mean_absolute: over all pixels and channels, in levels of 255.
-        centre: of the changed pixels, `(x, y)` as shares.
+    `share` is of the pixels that changed, of videos in all frames; None if the sizes differ. The smallest box around
+    them and their centre are shares of width and height; the mean difference is in levels of 255.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 #: Names of the columns of every comparison, after those that name a row's subject.
 _COMPARED = ("a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable")
 
+#: A note on runs whose items cannot be compared.
+_ON_TRUST = "scores made elsewhere, so that only the ids are known to be the same"
+
 #: Letters of a first heading beyond which a table is too wide for a terminal.
 _LONGEST_HEAD = 24
 
@@ -50,12 +53,11 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
     for benchmark in _list_benchmarks([comparison]):
         rows = [row for row in comparison.rows if row.benchmark == benchmark]
         if comparison.by is None:
-            even = len({row.n for row in rows}) == 1
-            title = f"{plain(benchmark)}{f' ({count_items(rows[0])})' if even else ''}"
+            sizes = [] if len({row.n for row in rows}) == 1 else ["n"]
+            title = plain(benchmark) if sizes else f"{plain(benchmark)} ({count_items(rows[0])})"
             fits = len(title) <= _LONGEST_HEAD  # else it would take the numbers' room
-            labelled = [([row.metric, *([] if even else [thousands(row.n)])], row) for row in rows]
-            heads = [title if fits else "metric", *([] if even else ["n"])]
-            _print_rows(heads, labelled, title=None if fits else title)
+            labelled = [([row.metric, *(thousands(row.n) for _ in sizes)], row) for row in rows]
+            _print_rows([title if fits else "metric", *sizes], labelled, title=None if fits else title)
             continue
         for metric in dict.fromkeys(row.metric for row in rows):
             labelled = [
@@ -78,13 +80,13 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
             _print_tiers(benchmark, rankings, number_of)
         rows = [(pair, row) for pair in pairs for row in pair.rows if row.benchmark == benchmark]
         for metric, subset in dict.fromkeys((row.metric, row.subset) for _, row in rows):
-            labelled = [(pair, row) for pair, row in rows if (row.metric, row.subset) == (metric, subset)]
+            named = [
+                ([f"{number_of[pair.b]} - {number_of[pair.a]}" if baseline is None else pair.b], row)
+                for pair, row in rows
+                if (row.metric, row.subset) == (metric, subset)
+            ]
             part = "" if subset is None else f", {plain(f'{pairs[0].by} = {subset}')}"
-            title = f"{plain(benchmark)}: {metric}{part} ({count_items(labelled[0][1])})"
-            if baseline is None:
-                named = [([f"{number_of[pair.b]} - {number_of[pair.a]}"], row) for pair, row in labelled]
-            else:
-                named = [([pair.b], row) for pair, row in labelled]
+            title = f"{plain(benchmark)}: {metric}{part} ({count_items(named[0][1])})"
             _print_rows(["pair" if baseline is None else "model"], named, title=title)
     tiers = ["tier: no model differs from its best, and all of later tiers do; Holm over the pairs of a metric, 5%"]
     _print_end(pairs, left_out, comparison.verdicts, *(tiers if comparison.tiers else ()))
@@ -177,7 +179,7 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[s
         [name for pair in pairs for name in getattr(pair, field)] for field in ("on_trust", "untagged", "unshared")
     )
     for note, names in (
-        ("scores made elsewhere, so that only the ids are known to be the same", trusted),
+        (_ON_TRUST, trusted),
         (f"not compared, without the tag {plain(pairs[0].by or '')}", untagged),
         ("not compared, measured in one run only", unshared),
         ("not compared, reference models beside a run (name their folders to compare them)", left_out),
@@ -190,32 +192,33 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[s
 _LISTED = {
     "benchmarks": ("name", "shape", "items", "metrics", "about", "licence", "files"),
     "models": ("name", "role", "kind", "about"),
-    "losses": ("name", "about"),
-    "builders": ("name", "about"),
+    **dict.fromkeys(("losses", "builders"), ("name", "about")),
 }
 
 
 def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print the rows that `tellapart.ls` returns."""
-    lines = table(*_LISTED[what])
-    for row in rows:
-        # Images by texts of an item; for a task, the kind of its output.
-        shape = "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
-        metrics = tuple(row.get("official") or ())
-        if not metrics and row.get("shape"):
-            metrics = headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
-        cells = {**row, "shape": shape, "metrics": _join_few(metrics or headline(row.get("metrics") or ()))}
-        if what == "benchmarks" and row["media"]:
-            languages = ", ".join(row["languages"] or ()) or "unknown"
-            year = row["year"] or "year unknown"
-            cells["about"] = f"{row['media']}, {year}; language {languages}; a tie: {row['tie_rule']}"
-        cells["items"] = thousands(row["items"]) if row.get("items") else ""
-        if what == "benchmarks" and row["files"] is None:
-            cells["licence"] = row["title"]
-        add_row(lines, (str(cells.get(column) or "") for column in _LISTED[what]))
-    print_tables(lines, gap=False)
+    cells = (_listing_cells(what, row) for row in rows)
+    columns = _LISTED[what]
+    print_tables(table(*columns, rows=[[str(of.get(name) or "") for name in columns] for of in cells]), gap=False)
     if notes := [*_listing_notes(what, rows)]:
         print_lines("", *notes)
+
+
+def _listing_cells(what: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    metrics = tuple(row.get("official") or ())
+    if not metrics and row.get("shape"):
+        metrics = headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
+    # Images by texts of an item; for a task, the kind of its output.
+    shape = "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
+    cells = {**row, "shape": shape, "metrics": _join_few(metrics or headline(row.get("metrics") or ()))}
+    cells["items"] = thousands(row["items"]) if row.get("items") else ""
+    if what == "benchmarks" and row["media"]:
+        languages, year = ", ".join(row["languages"] or ()) or "unknown", row["year"] or "year unknown"
+        cells["about"] = f"{row['media']}, {year}; language {languages}; a tie: {row['tie_rule']}"
+    if what == "benchmarks" and row["files"] is None:
+        cells["licence"] = row["title"]
+    return cells
 
 
 def _listing_notes(what: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -422,12 +425,11 @@ def headline_of(result: GateResult) -> str:
     if not result.passed:
         stopped = Counter(_STOPS[row.verdict] for row in result.rows if row.fails)
         return f"the gate stops: {', '.join(count_nouns(count, noun) for noun, count in stopped.items())}"
-    headlines = sum(row.metric is not None for row in result.rows)
-    benchmarks = len({row.benchmark for row in result.rows})
+    headlines = count_nouns(sum(row.metric is not None for row in result.rows), "headline")
+    benchmarks = count_nouns(len({row.benchmark for row in result.rows}), "benchmark")
     better = sum(row.verdict == "improvement" for row in result.rows)
-    parts = f"{count_nouns(headlines, 'headline')} of {count_nouns(benchmarks, 'benchmark')}"
     within = "" if result.margin is None else f", each shown to fall by less than {result.margin:g} points"
-    text = f"the gate passes: no regression in {parts}{within}"
+    text = f"the gate passes: no regression in {headlines} of {benchmarks}{within}"
     return f"{text}, {count_nouns(better, 'improvement')}" if better else text
 
 
@@ -447,15 +449,18 @@ def gate_markdown(result: GateResult) -> str:
 
     Names are in code: a model called `@someone` must not call anybody.
     """
-    rows = []
+
+    def code(text: str) -> str:
+        return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
+
+    rows = [_COLUMNS, [":---", ":---", *["---:"] * (len(_COLUMNS) - 3), ":---"]]
     for row in result.rows:
         *cells, verdict = _gate_cells(row, "–")
-        metric = _write_code(row.metric) if row.metric else "–"
-        rows.append([_write_code(row.benchmark), metric, *cells, f"**{verdict}**" if row.fails else verdict])
-    lines = [f"**tellapart: {headline_of(result)}**", "", f"| {' | '.join(_COLUMNS)} |"]
-    lines += [f"|:---|:---|{'---:|' * (len(_COLUMNS) - 3)}:---|", *(f"| {' | '.join(cells)} |" for cells in rows)]
-    lines += ["", f"base: {_write_code(result.base)}; new: {_write_code(result.new)}; percent, 95% intervals", ""]
-    if notes := [f"- {_write_code(line)}" for line in _gate_notes(result)]:
+        verdict = f"**{verdict}**" if row.fails else verdict
+        rows.append([code(row.benchmark), code(row.metric) if row.metric else "–", *cells, verdict])
+    lines = [f"**tellapart: {headline_of(result)}**", "", *(f"| {' | '.join(cells)} |" for cells in rows)]
+    lines += ["", f"base: {code(result.base)}; new: {code(result.new)}; percent, 95% intervals", ""]
+    if notes := [f"- {code(line)}" for line in _gate_notes(result)]:
         lines += [*notes, ""]
     return "\n".join(lines)
 
@@ -475,20 +480,12 @@ def _gate_notes(result: GateResult) -> list[str]:
     if any(row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows):
         notes.append("an interval without 0, yet no difference seen: p is corrected for all headlines, no interval is")
     if result.by_chance is not None and result.by_chance >= 0.01:
-        notes.append(
-            f"--max-drop {result.max_drop:g}: by chance alone it stops a model as good as the base in up to "
-            f"{percent(result.by_chance, 0)}% of comparisons of this size"
-        )
+        share = f"up to {percent(result.by_chance, 0)}% of comparisons of this size"
+        notes.append(f"--max-drop {result.max_drop:g}: by chance alone it stops a model as good as the base in {share}")
     if result.on_trust:
-        only = "scores made elsewhere, so that only the ids are known to be the same"
-        notes.append(f"{only}: {', '.join(result.on_trust)}")
+        notes.append(f"{_ON_TRUST}: {', '.join(result.on_trust)}")
     if result.dtypes:
         notes.append(f"computed in different precisions: the base in {result.dtypes[0]}, the new in {result.dtypes[1]}")
     if result.added:
         notes.append(f"not judged, the base did not measure it: {', '.join(result.added)}")
     return notes
-
-
-def _write_code(text: str) -> str:
-    """Return a text as a span of code, also in a cell of a table."""
-    return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

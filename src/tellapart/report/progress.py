@@ -150,10 +150,7 @@ class NotebookProgress(CommandProgress):
 
 
 class _Stage(NamedTuple):
-    """The state of a stage, and the time and state of its second report: its pace is measured from there.
-
-    Before the first one it may have loaded a model or gone on with a run, and the first step is slower than others.
-    """
+    """The state of a stage, and the time and state of its second report, from which its pace is measured."""
 
     title: str
     done: int = 0

@@ -52,22 +52,21 @@ def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
 def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[str] | None = None) -> Table:
     """Return the first look: models as rows, the headline metrics as columns, chance as the last row."""
     records = find_records(results, benchmark)
-    first = records[0][1]
-    names = shared_headline([first]) if names is None else names
+    first = records[0][1].metrics
+    names = shared_headline([records[0][1]]) if names is None else names
     rows = _number_table(write_title(benchmark, records, names), "model", *names)
     for model, record in records:
         values = [record.metrics.get(name) for name in names]
         add_row(rows, [model, *("" if value is None else score(value) for value in values)])
         if any(value is not None and value.ties for value in values):
             add_row(rows, ["  ties broken at random", *map(tie_text, values)], "dim")
-            official = [None if value is None else value.official for value in values]
-            if any(number is not None for number in official):
-                cells = ("" if number is None else percent(number) for number in official)
-                add_row(rows, ["  ties as its authors count", *cells], "dim")
+            official = ["" if v is None or v.official is None else percent(v.official) for v in values]
+            if any(official):
+                add_row(rows, ["  ties as its authors count", *official], "dim")
     rows.add_section()
-    add_row(rows, ["chance", *(chance_cell(first.metrics.get(name)) for name in names)], "dim")
-    if counts_differ(first, names):
-        add_row(rows, ["n", *(thousands(first.metrics[name].n) for name in names)], "dim")
+    add_row(rows, ["chance", *(chance_cell(first.get(name)) for name in names)], "dim")
+    if counts_differ(records[0][1], names):
+        add_row(rows, ["n", *(thousands(first[name].n) for name in names)], "dim")
     return rows
 
 
@@ -75,8 +74,6 @@ def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | Non
     """Return mean, spread and mean size of the equivariance deviations; None if the shape has none."""
     records = find_records(results, benchmark)
     names = [name for name, value in records[0][1].metrics.items() if is_deviation(value)]
-    if not names:
-        return None
     title = "equivariance deviations, each model in its own unit: 0 is best"
     rows = _number_table(title, "model", "metric", "mean", "sd", "mean |.|", "n")
     for model, record in records:
@@ -84,7 +81,7 @@ def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | Non
             value = record.metrics[name]
             numbers = map(deviation, (value.value, value.sd, value.mean_absolute))
             add_row(rows, ["" if row else model, name, *numbers, thousands(value.n)])
-    return rows
+    return rows if names else None
 
 
 def breakdown_table(result: Result, benchmark: str) -> Table | None:
@@ -102,10 +99,10 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
     rows = _number_table(title, "tag", "n", *names)
 
     def add_group(label: str, metrics: Mapping[str, Value], style: str = "") -> None:
-        count = max((value.n for value in metrics.values()), default=0)
-        cells = ("" if name not in metrics else score(metrics[name]) for name in names)
+        values, count = [metrics.get(name) for name in names], max((value.n for value in metrics.values()), default=0)
+        cells = ("" if value is None else score(value) for value in values)
         add_row(rows, [label, thousands(count) if count else "–", *cells], style)
-        fewer = [f"of {thousands(v.n)}" if (v := metrics.get(name)) and v.n != count else "" for name in names]
+        fewer = ["" if value is None or value.n == count else f"of {thousands(value.n)}" for value in values]
         if any(fewer):
             add_row(rows, ["", "", *fewer], "dim")
 
@@ -185,22 +182,20 @@ def first_table(results: Sequence[Result], benchmark: str, *, width: int | None 
 def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str, main: str, tag: str) -> Table:
     from rich.text import Text
 
-    first = records[0][1]
     columns = [*dict.fromkeys(value for _, record in records for value in record.by.get(tag, {}))]
-
-    def list_values(record: BenchmarkResult) -> list[Value | None]:
+    values_of = []
+    for _, record in records:
         groups = map(record.by.get(tag, {}).get, columns)
-        return [record.metrics.get(main), *(None if group is None else group.metrics.get(main) for group in groups)]
-
+        of_groups = (None if group is None else group.metrics.get(main) for group in groups)
+        values_of.append([record.metrics.get(main), *of_groups])
+    first, (of_all, *of_first) = records[0][1], values_of[0]
     # The record of another tool describes its average over all parts.
-    by = first.metrics[main].average if is_imported(first) and main in first.metrics else f"by {tag}"
+    by = of_all.average if is_imported(first) and of_all is not None else f"by {tag}"
     rows = _number_table(f"{write_title(benchmark, records, [main])}; {plain(by)}", "model", main, *columns)
-    for model, record in records:
-        value, *groups = list_values(record)
-        shares = ("–" if group is None else percent(group.value, 1) for group in groups)
+    for (model, _), (value, *shares_of) in zip(records, values_of, strict=True):
+        shares = ("–" if group is None else percent(group.value, 1) for group in shares_of)
         add_row(rows, [model, "–" if value is None else score(value), *shares])
     rows.add_section()
-    of_all, *of_first = list_values(first)
     add_row(rows, ["chance", chance_cell(of_all), *(chance_cell(value, 1) for value in of_first)], "dim")
     cells = ("–" if count is None or not count.n else thousands(count.n) for count in (of_all, *of_first))
     add_row(rows, ["n" if counts_differ(first, [main]) else "items", *cells], "dim")
@@ -212,8 +207,9 @@ def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str
 def overview_table(groups: Groups) -> Table:
     """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
     measured = any(not is_imported(result.benchmarks[name]) for name, results in groups for result in results)
-    title = f"percent, {'with intervals' if measured else 'measured by another tool'}, by the metric that ranks each "
-    rows = _number_table(f"{title}benchmark", "benchmark", "items", "metric", "model", "value", "tied", "chance")
+    how = "with intervals" if measured else "measured by another tool"
+    heads = ("benchmark", "items", "metric", "model", "value", "tied", "chance")
+    rows = _number_table(f"percent, {how}, by the metric that ranks each benchmark", *heads)
     rows.columns[2].justify = rows.columns[3].justify = "left"
     rows.columns[3].no_wrap = False
     for benchmark, results in groups:
@@ -224,7 +220,7 @@ def overview_table(groups: Groups) -> Table:
         start = [benchmark, size, main]
         for model, record in records:
             value = record.metrics.get(main)
-            tied = thousands(value.ties) if value is not None and value.ties else ""
+            tied = "" if value is None or not value.ties else thousands(value.ties)
             label = f"{model} (imported)" if measured and is_imported(record) else model
             add_row(rows, [*start, label, "–" if value is None else score(value), tied, chance_cell(value)])
             start = ["", "", ""]

@@ -1,9 +1,8 @@
 """Import result files of CLIP_benchmark and mteb, which have no interval, no items and another tie rule.
 
-CLIP_benchmark writes one object: `dataset`, `model`, `pretrained`, `task`, `metrics`, `language` (its `cli.py`); its
-`build` writes many as the rows of a CSV file, with a column for each metric and each field. mteb writes one file a
-task: `task_name`, `mteb_version`, and `scores`, from a split to a list with an object a subset; the model's name is in
-`model_meta.json` in the same folder, and in the folders `ORG__MODEL/REVISION`.
+CLIP_benchmark writes one object a file (its `cli.py`), and its `build` many as the rows of a CSV file. mteb writes one
+file a task, with an object for each split and subset; the model's name is in `model_meta.json` beside it, and in the
+folders `ORG__MODEL/REVISION`.
 """
 
 from __future__ import annotations

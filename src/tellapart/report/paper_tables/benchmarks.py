@@ -140,8 +140,7 @@ def _find_sources(
 ) -> tuple[_Source | None, ...]:
     """Find which cells are one number unchanged, and so have its interval.
 
-    Every cell of a paper's table is a number or a mean of several: with one number set to one and all others to zero,
-    a cell holds that number's weight.
+    With one number set to one and all others to zero, a cell of a paper's table holds that number's weight.
     """
     sources: dict[str, _Source] = {}
     for value, metrics in groups.items():

@@ -412,8 +412,7 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
 def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     r"""Return numbers in full for a spreadsheet or a program: no marks, an empty cell if nothing was measured.
 
-    With `intervals`, each column is followed by its `low` and its `high`, and by the reason (`no interval`) if any
-    number of the table has none. A name that a spreadsheet would run as a formula gets an apostrophe before it.
+    With `intervals` each column is followed by its `low`, its `high` and, if some number has none, the reason.
     """
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")

@@ -88,10 +88,7 @@ def deviations(record: BenchmarkResult, samples: Sequence[Sample]) -> dict[str, 
 
 
 def share_a_scale(traces: Sequence[Trace]) -> list[list[Trace]]:
-    """Group models of one kind of scores whose typical deviations form a chain without gaps.
-
-    A model without any deviation fits every scale.
-    """
+    """Group models of one kind of scores whose typical deviations, if any, form a chain without gaps."""
     groups: list[list[Trace]] = []
     for trace in sorted(traces, key=lambda trace: (trace.kind, trace.size == 0, trace.size)):
         last = groups[-1] if groups else [trace]

@@ -129,8 +129,7 @@ def draw_heatmap(
 ) -> Figure:
     """Draw a metric as shades from 0 to 100 percent, its number in every cell: a tag's values by models.
 
-    Of values and models, those that are more stand down. A number in brackets is not above chance: its interval reaches
-    down to it. With more than twelve columns there are shades alone.
+    Those that are more stand down. A number in brackets is not above chance; above twelve columns shades are alone.
     """
     benchmark, measured = pick_benchmark(runs, benchmark)
     heat = heat_map({run.label: run.record(benchmark) for run in measured}, benchmark, metric, tag)

@@ -35,8 +35,7 @@ _LETTER = 0.062  # of 7 points
 def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None) -> Figure:
     """Draw an item: images across, captions down, a score in every cell, a block a model; true pairs are framed.
 
-    The darker the cell, the higher the score within the item; a model's verdicts are under its block. As many blocks
-    as fit a page are side by side, under one row of pictures.
+    The darker the cell, the higher the score within the item; a model's verdicts are under its block.
 
     Source: Wang et al. 2023 (EqBen), Figures 1 and 5.
     """

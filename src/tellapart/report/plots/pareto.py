@@ -160,9 +160,9 @@ _LETTERS, _LETTER = 48, 0.06
 def name_points(
     figure: Figure, axes: Axes, points: Sequence[tuple[str, float, float]], line: Sequence[tuple[float, float]] = ()
 ) -> None:
-    """Write each name next to its point so that it meets no point, no other name, no part of a line and no frame.
+    """Write each name next to its point so that it meets no point, name, part of a line or frame.
 
-    If one has no such place, all points get numbers, in the order given, and the names are below the picture.
+    If one has no such place, all points get numbers, and the names are below the picture.
     """
     if _place_names(figure, axes, points, line):
         return
@@ -252,7 +252,7 @@ def points(
 ) -> list[CostPoint]:
     """Put scores and costs together; runs of one model are one point, its score the plain mean over benchmarks.
 
-    Source: VLUE section 5.3 and Figure 2: the mean of NLVR2 and VQA against the time of one pair.
+    Source: VLUE section 5.3 and Figure 2.
     """
     complete, ranked = read_ranked(runs, benchmarks, metrics)
     names = [plain(run.result.model.name) for run in complete]
