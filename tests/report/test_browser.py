@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.report.items import margins
 from tellapart.report.page import make_page, render
-from tellapart.report.sections import ReportRun
+from tellapart.report.sections import ReportRun, margins
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

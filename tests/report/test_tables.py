@@ -34,7 +34,7 @@ from tellapart.report.paper_tables.table import (
     write_markdown,
 )
 from tellapart.report.sections import ReportRun, sections
-from tellapart.report.tables import (
+from tellapart.report.show import (
     breakdown_table,
     equivariance_table,
     first_table,

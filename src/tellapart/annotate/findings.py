@@ -187,59 +187,79 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
     Source: BiVLC Table 2 and appendix H (two surveys, one a direction).
     """
     _expect_together(answered)
-    rows = _rows_of(answered, seed, None if judge is None else _read_judge(judge, answered))
-    alone: dict[str, dict[str, float | None]] = {row.metric: {} for row in rows}
-    for who in sorted({answer.annotator for _, answers in answered for answer in answers}):
-        part = [(study, [each for each in answers if each.annotator == who]) for study, answers in answered]
-        for row in _rows_of(part, seed):
-            alone[row.metric][who] = row.strict.value
-    return [row.model_copy(update={"alone": alone[row.metric]}) for row in rows]
+    samples = None if judge is None else _read_judge(judge, answered)
+    clusters = {unit.item: unit.cluster for study, _ in answered for unit in study.units}
+    alone = {
+        who: _collect_leads(
+            [(study, [each for each in answers if each.annotator == who]) for study, answers in answered]
+        )
+        for who in sorted({answer.annotator for _, answers in answered for answer in answers})
+    }
+    rows = []
+    for metric, leads in _collect_leads(answered).items():
+        right = _mark_right(leads)
+        strict = [*right.values()]
+        coins = [float(np.prod([0.5 * (np.sign(lead) + 1) for lead in own])) for own in leads.values()]
+        interval = interval_for(strict, [clusters[item] for item in leads], binary=True, seed=seed)
+        people = {who: [*_mark_right(of[metric]).values()] for who, of in alone.items() if metric in of}
+        rows.append(
+            HumanRow(
+                metric=metric,
+                items=len(leads),
+                ties=sum(0 in own for own in leads.values()),
+                strict=Estimate.of(sum(strict) / len(strict), interval),
+                neutral=sum(coins) / len(coins),
+                alone={who: sum(own) / len(own) for who, own in people.items()},
+                judged=None if samples is None else _judged_row(metric, right, samples),
+            )
+        )
+    return rows
+
+
+def _mark_right(leads: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return for each item whether the true options of all of its units lead."""
+    return {item: float(all(lead > 0 for lead in of_item)) for item, of_item in leads.items()}
 
 
 def _read_judge(run: Path, answered: AnsweredStudies) -> tuple[str, list[Sample]]:
     """Return the model's name and its samples of the set that people answered a part of."""
-    result, pairs = read_result(run), answered[0][0].pairs
+    result, pairs, given = read_result(run), answered[0][0].pairs, f"judge={os.fspath(run)!r}"
     items = {unit.item for study, _ in answered for unit in study.units}
     sets = {name: read_samples(run, name, record) for name, record in result.benchmarks.items() if record.samples}
-    fitting = {name: samples for name, samples in sets.items() if items <= {sample.id for sample in samples}}
+    fitting = [samples for samples in sets.values() if items <= {sample.id for sample in samples}]
     if len(fitting) != 1:
         held = ", ".join(sets) or "nothing"
-        raise ScoreError(f"judge={os.fspath(run)!r}: expected a set with all {len(items)} items of {pairs}, got {held}")
-    (samples,) = fitting.values()
-    if len(samples) < len(items) + 2:
-        raise ScoreError(f"judge={os.fspath(run)!r}: it measured no other items than people; run it on the full set")
-    return result.model.name, samples
+        raise ScoreError(f"{given}: expected one set with all {len(items)} items of {pairs}; it holds {held}")
+    if len(fitting[0]) < len(items) + 2:
+        raise ScoreError(f"{given}: it measured no other items than people did; run it on the full set")
+    return result.model.name, fitting[0]
 
 
 def _judged_row(metric: str, right: Mapping[str, float], judge: tuple[str, list[Sample]]) -> JudgedRow | None:
     name, samples = judge
     if any(metric not in sample.outcomes for sample in samples):
         return None
-    by_people = [sample for sample in samples if sample.id in right]
-    others = [sample for sample in samples if sample.id not in right]
+    people, others = ([sample for sample in samples if (sample.id in right) == asked] for asked in (True, False))
     powered = prediction_powered(
-        [right[sample.id] for sample in by_people],
-        [sample.outcomes[metric] for sample in by_people],
-        [sample.outcomes[metric] for sample in others],
-        [sample.cluster for sample in by_people],
-        [sample.cluster for sample in others],
+        [right[sample.id] for sample in people],
+        *([sample.outcomes[metric] for sample in part] for part in (people, others)),
+        *([sample.cluster for sample in part] for part in (people, others)),
     )
     estimate = Estimate.of(powered.mean, powered.interval)
     return JudgedRow(judge=name, others=len(others), estimate=estimate, weight=powered.weight, worth=powered.worth)
 
 
-def _rows_of(answered: AnsweredStudies, seed: int, judge: tuple[str, list[Sample]] | None = None) -> list[HumanRow]:
+def _collect_leads(answered: AnsweredStudies) -> dict[str, dict[str, list[float]]]:
+    """Return the leads of items by metric, of those that somebody was asked for."""
     by_metric: dict[str, dict[str, list[float]]] = {}
-    clusters: dict[str, str] = {}
     for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
         for study, answers in answered:
             if study.survey in surveys:
                 by_metric["choice_score" if 1 in study.shape else metric] = _true_leads(study, answers)
-                clusters |= {unit.item: unit.cluster for unit in study.units}
     if len(by_metric) == 2:
         text, image = by_metric.values()
         by_metric["group_score"] = {item: text[item] + image[item] for item in text if item in image}
-    return [_metric_row(metric, leads, clusters, seed, judge) for metric, leads in by_metric.items() if leads]
+    return {metric: leads for metric, leads in by_metric.items() if leads}
 
 
 def _expect_together(answered: AnsweredStudies) -> None:
@@ -258,25 +278,6 @@ def _expect_together(answered: AnsweredStudies) -> None:
             )
 
 
-def _metric_row(
-    metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[str, str], seed: int,
-    judge: tuple[str, list[Sample]] | None,
-) -> HumanRow:  # fmt: skip
-    right = {item: float(all(lead > 0 for lead in of_item)) for item, of_item in leads.items()}
-    strict = [*right.values()]
-    coins = [float(np.prod([0.5 * (np.sign(lead) + 1) for lead in own])) for own in leads.values()]
-    interval = interval_for(strict, [clusters[item] for item in leads], binary=True, seed=seed)
-    return HumanRow(
-        metric=metric,
-        items=len(leads),
-        ties=sum(any(lead == 0 for lead in own) for own in leads.values()),
-        strict=Estimate.of(sum(strict) / len(strict), interval),
-        neutral=sum(coins) / len(coins),
-        alone={},
-        judged=None if judge is None else _judged_row(metric, right, judge),
-    )
-
-
 def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[np.float64]]:
     """Return for each unit the share of people for each option; `both` gives each a half, `neither` nothing."""
     votes: dict[str, list[NDArray[np.float64]]] = {}
@@ -293,17 +294,15 @@ def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDA
 def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[float]]:
     """Return the lead of the true option over the best other one, by unit, of items whose units were all answered."""
     votes = _vote_shares(study, answers)
+    partly = {unit.item for unit in study.units if unit.id not in votes}
     leads: dict[str, list[float]] = {}
-    partly: set[str] = set()
     for unit in study.units:
-        if unit.id not in votes:
-            partly.add(unit.item)
-            continue
-        counts = votes[unit.id]
-        # In float32 as every score is: thirds that are equal stay equal.
-        lead = np.float32(counts[int(unit.truth)]) - np.float32(np.delete(counts, int(unit.truth)).max())
-        leads.setdefault(unit.item, []).append(float(lead))
-    return {item: own for item, own in leads.items() if item not in partly}
+        if unit.item not in partly:
+            counts, true = votes[unit.id], int(unit.truth)
+            # In float32 as every score is: thirds that are equal stay equal.
+            lead = np.float32(counts[true]) - np.float32(np.delete(counts, true).max())
+            leads.setdefault(unit.item, []).append(float(lead))
+    return leads
 
 
 def human_scores(answered: AnsweredStudies) -> Scores:

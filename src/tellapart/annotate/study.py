@@ -252,20 +252,17 @@ def _control_values(controls: Mapping[str, list[Any]], place: str) -> dict[str, 
         for part in parts:
             control = part
             if isinstance(part, Mapping):
-                control = next((part[key] for key in ("choices", "text") if key in part), None)
-                control = _pixel_box(part, name, place) if control is None else control
+                key = next((key for key in ("choices", "text") if part.get(key) is not None), None)
+                control = _pixel_box(part, name, place) if key is None else part[key]
             flat += control if isinstance(control, list) else [control]
-        if len(flat) > 1:
-            values[name] = flat
-        elif flat:
-            values[name] = flat[0]
+        if flat:
+            values[name] = flat if len(flat) > 1 else flat[0]
     return values
 
 
 def _pixel_box(part: Mapping[str, Any], name: str, place: str) -> tuple[float, ...]:
     """Return a rectangle in pixels; Label Studio has per cent of the image's sides."""
-    needed = ("x", "y", "width", "height", "original_width", "original_height")
-    sides = [part.get(key) for key in needed]
+    sides = [part.get(key) for key in ("x", "y", "width", "height", "original_width", "original_height")]
     if any(isinstance(side, bool) or not isinstance(side, int | float) for side in sides):
         raise DataError(f"{place}: field {name!r}: expected a choice, text or rectangle, got {quote(dict(part), 80)}")
     if part.get("rotation"):
@@ -314,8 +311,8 @@ def decode_replies(
 ) -> list[SurveyAnswer]:
     """Decode replies into answers, in the order of the study's tasks; workers take the annotators' places at a unit."""
     tasks = {task.id: task for task in study.tasks}
-    answers: dict[str, tuple[SurveyAnswer, str]] = {}
     imported = {answer.task: answer for answer in earlier}
+    answers: dict[str, tuple[SurveyAnswer, str]] = {}
     places: dict[str, dict[str, str]] = {}
     for place in study.tasks:
         places.setdefault(place.unit, {})[place.id] = ""
@@ -327,27 +324,25 @@ def decode_replies(
         if reply.worker:
             task = tasks[_place_worker(reply, task.unit, places[task.unit])]
             answer = answer.model_copy(update={"task": task.id, "annotator": task.annotator})
-        if task.id in answers and answers[task.id][0] != answer:
-            raise DataError(
-                f"{reply.where}: a second answer to task {task.id} ({task.annotator} on {task.unit}), answered in "
-                f"{answers[task.id][1]}; keep one of them"
-            )
+        place_of, named = answers.get(task.id, (answer, "")), f"task {task.id} ({task.annotator} on {task.unit})"
+        if place_of[0] != answer:
+            raise DataError(f"{reply.where}: a second answer to {named}, answered in {place_of[1]}; keep one of them")
         before = imported.get(task.id, answer)
         if (before.values, before.skipped) != (answer.values, answer.skipped):
             raise DataError(
-                f"{reply.where}: task {task.id} ({task.annotator} on {task.unit}) was imported before with another "
-                f"answer ({_describe(before)}, now {_describe(answer)}); to take the new ones, remove the study's "
-                "answers.jsonl and import all files together"
+                f"{reply.where}: {named} was imported before with another answer ({_describe(before)}, now "
+                f"{_describe(answer)}); to take the new ones, remove the study's answers.jsonl and import all files "
+                "together"
             )
         answers[task.id] = (answer, reply.where)
-    answers = {name: (answer, "") for name, answer in imported.items()} | answers
-    missing = [task.id for task in study.tasks if task.id not in answers]
+    answered = imported | {name: answer for name, (answer, _) in answers.items()}
+    missing = [task.id for task in study.tasks if task.id not in answered]
     if missing and not partial:
         raise DataError(
             f"{len(missing)} of {len(tasks)} tasks have no answer: {join_names(missing)}; "
             "import all files, or pass partial=True to go on without them"
         )
-    return [answers[task.id][0] for task in study.tasks if task.id in answers]
+    return [answered[task.id] for task in study.tasks if task.id in answered]
 
 
 def _place_worker(reply: Reply, unit: str, workers: dict[str, str]) -> str:
@@ -379,16 +374,15 @@ def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, plac
     """Hold a stored answer to a task to the rules of replies; its options are indices of the unit, not letters."""
     place = f"{place}: task {task.id}"
     if (answer.annotator, answer.unit) != (task.annotator, task.unit):
-        raise DataError(
-            f"{place} is {task.annotator} on {task.unit}, not {answer.annotator} on {answer.unit}; import it again"
-        )
+        other = f"not {answer.annotator} on {answer.unit}"
+        raise DataError(f"{place} is {task.annotator} on {task.unit}, {other}; import it again")
     options = {str(index): str(index) for index in sorted(task.order)}
     values = {} if answer.skipped else _decode_values(survey, options, answer.values, place)
     if values != answer.values:
         raise DataError(f"{place}: field 'values': expected {quote(values)}, got {quote(answer.values)}; import again")
-    problems = set(survey.problems(values, frozenset()) if values else ())
+    problems, held = set(survey.problems(values, frozenset()) if values else ()), set(answer.problems)
     # A list of answers, which a question may have, is not kept: what it refused is beyond the survey's own rules.
-    if problems - set(answer.problems) or (survey.name != "question" and problems != set(answer.problems)):
+    if problems - held or (survey.name != "question" and problems != held):
         expected = quote(sorted(problems))
         raise DataError(f"{place}: field 'problems': expected {expected}, got {quote(answer.problems)}; import again")
 
@@ -561,22 +555,20 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> list[SurveyAnswer]:
     """Read a study's answers; with `missing_ok`, there may be none yet."""
     path = folder / _ANSWERS
+    if not path.is_file() and missing_ok:
+        return []
     if not path.is_file():
-        if missing_ok:
-            return []
         raise DataError(f"{folder}: has no {_ANSWERS}; read them in with `tellapart annotate import`")
     survey, tasks = find_survey(study.survey), {task.id: task for task in study.tasks}
     answers: dict[str, tuple[SurveyAnswer, int]] = {}
     for line, row in read_jsonl(path):
-        answer = check_row(SurveyAnswer, row, f"{path}:{line}")
+        place, answer = f"{path}:{line}", check_row(SurveyAnswer, row, f"{path}:{line}")
         if answer.task not in tasks:
-            raise DataError(f"{path}:{line}: task {answer.task!r} is unknown to {folder / _KEY}; import answers again")
+            raise DataError(f"{place}: task {answer.task!r} is unknown to {folder / _KEY}; import answers again")
         if answer.task in answers:
-            raise DataError(
-                f"{path}:{line}: a second answer to task {answer.task}, answered in line {answers[answer.task][1]}; "
-                "keep one of them"
-            )
-        check_answer(survey, tasks[answer.task], answer, f"{path}:{line}")
+            first = f"answered in line {answers[answer.task][1]}"
+            raise DataError(f"{place}: a second answer to task {answer.task}, {first}; keep one of them")
+        check_answer(survey, tasks[answer.task], answer, place)
         answers[answer.task] = answer, line
     return [answer for answer, _ in answers.values()]
 
@@ -723,10 +715,5 @@ def annotate_import(
     to = write_answers(folder, answers)
     if records and survey.records:
         write_rows(as_path(records, "records"), survey.records(key, usable(answers)))
-    return ImportedAnswers(
-        to,
-        answers,
-        [answer for answer in answers if answer.problems],
-        sum(answer.skipped for answer in answers),
-        len(key.tasks),
-    )
+    broken = [answer for answer in answers if answer.problems]
+    return ImportedAnswers(to, answers, broken, sum(answer.skipped for answer in answers), len(key.tasks))

@@ -14,11 +14,10 @@ from pathlib import Path
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import FOLDER, find_again
 from tellapart.benchmarks.locations import Locations, own_images
-from tellapart.data.atomic import atomic_file
 from tellapart.data.video import as_picture, decode_slot
-from tellapart.errors import DataError, RunError, TellapartError
+from tellapart.errors import DataError, TellapartError
 from tellapart.records.result import Located, Result
-from tellapart.records.run_folder import file_name, find_located, places_of
+from tellapart.records.run_folder import file_name, find_located, places_of, write_blocks
 
 #: Items whose pictures are made together.
 _AHEAD = 32
@@ -171,12 +170,7 @@ def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) ->
     """Write an image, small, into a run folder, and return the bytes that were written."""
     kind, small = small_picture(data, reference)
     path = _bundled_path(folder / PICTURES / file_name(benchmark), reference, kind)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as draft:
-            draft.write_bytes(small)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    write_blocks(path, [small])
     return small
 
 

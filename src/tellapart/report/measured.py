@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import RunError, plain
 from tellapart.evaluation import systems
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import System, key_samples
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value, is_imported
 from tellapart.records.samples import read_samples
 from tellapart.report.numbers import items_text
@@ -117,12 +117,8 @@ def value_of(run: System, benchmark: str, metric: str) -> Value:
 
 
 def samples_of(run: System, benchmark: str) -> list[Sample]:
-    """Read the items of a run with their outcomes."""
-    if is_imported(run.record(benchmark)):
-        raise RunError(
-            f"{run.folders[benchmark]} holds numbers of {benchmark} that another tool measured, without outcomes of "
-            "items; measure the model with `tellapart run`, or leave that run out"
-        )
+    """Read the items of a run with their outcomes; numbers of another tool have none."""
+    systems.refuse_imported(run.folders[benchmark], {benchmark: run.record(benchmark)})
     return read_samples(run.folders[benchmark], benchmark, run.record(benchmark))
 
 
@@ -139,8 +135,7 @@ def outcomes_of(runs: Sequence[System], benchmark: str, metric: str) -> Outcomes
     if not runs:
         raise RunError("no run was named; name one or more run folders")
     rows = {
-        run.label: {(item.unit, item.id): item for item in samples_of(run, benchmark) if metric in item.outcomes}
-        for run in runs
+        run.label: key_samples(item for item in samples_of(run, benchmark) if metric in item.outcomes) for run in runs
     }
     first = rows[runs[0].label]
     if not first:

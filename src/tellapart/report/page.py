@@ -25,10 +25,19 @@ from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals,
 from tellapart.report.curves import TagCurves, tag_curves
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
-from tellapart.report.items import MOST_ITEMS, ends, item_table, margins, model_table, worst_first
 from tellapart.report.plots.curves import RADIUS, section_curves
 from tellapart.report.plots.heatmap import HeatMap, first_breakdown, heat_map, is_above_chance
-from tellapart.report.sections import ReportRun, Section, sections
+from tellapart.report.sections import (
+    MOST_ITEMS,
+    ReportRun,
+    Section,
+    ends,
+    item_table,
+    margins,
+    model_table,
+    sections,
+    worst_first,
+)
 from tellapart.report.templates import make_environment
 from tellapart.report.why import explain_section, place_items, reason_rows
 from tellapart.tasks.registry import METRICS

@@ -25,7 +25,7 @@ from tellapart.report.measured import gather, mark_imported, outcomes_of, sample
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.report.paper_tables.table import write_csv, write_json, write_latex, write_markdown
 from tellapart.report.plots.prepare import prepare_plot
-from tellapart.report.tables import result_table
+from tellapart.report.show import result_table
 
 
 def test_clip_benchmarks_words_become_ours(tmp_path) -> None:

@@ -14,10 +14,10 @@ from tellapart.errors import RunError
 from tellapart.evaluation.systems import System
 from tellapart.metrics.equivariance import histogram
 from tellapart.records.result import BenchmarkResult, Sample
-from tellapart.report.items import shared_outcomes
 from tellapart.report.measured import pick_benchmark, samples_of, title_of_set
 from tellapart.report.numbers import is_deviation, items_text, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
+from tellapart.report.sections import shared_outcomes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

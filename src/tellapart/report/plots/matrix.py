@@ -17,9 +17,9 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Sample
 from tellapart.records.samples import samples_path
 from tellapart.report.image_sources import ImageSources
-from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.measured import pick_benchmark, samples_of, title_of_set
 from tellapart.report.plots.style import GREY, PAGE, fold, new_figure, write_title
+from tellapart.report.sections import true_pairs, true_texts
 from tellapart.tasks.registry import headline
 
 if TYPE_CHECKING:

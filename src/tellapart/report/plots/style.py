@@ -83,7 +83,7 @@ def look(number: int) -> PlotStyle:
 
 def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
     """Draw under the rules of this module, and write the file atomically; the same picture has the same bytes."""
-    from tellapart.data.atomic import atomic_file  # the command line imports this module
+    from tellapart.records.run_folder import write_blocks  # the command line imports this module
 
     ending = path.suffix.removeprefix(".").lower()
     if ending not in FORMATS:
@@ -102,12 +102,7 @@ def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
             "boxes; install one that has them (Noto Sans CJK, say), or rename with labels="
         )
         warnings.warn(message, TellapartWarning, stacklevel=2)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as draft:
-            draft.write_bytes(content)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    write_blocks(path, [content])
 
 
 def _draw_bytes(draw: Callable[[], Figure], ending: str) -> tuple[bytes, set[int]]:
