@@ -88,12 +88,14 @@ def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer]) -> 
 
     A label is the option itself, whatever its letter was: two people who both chose `A` need not agree.
     """
-    labels: dict[str, dict[str, str]] = {}
-    for answer in usable(answers) if survey.choice else ():
-        labels.setdefault(answer.unit, {})[answer.annotator] = answer.values[survey.choice.name]
-    if survey.choice is None or all(len(label) < 2 for label in labels.values()):
+    ask, labels = survey.choice, dict[str, dict[str, str]]()
+    if ask is None:
         return []
-    return [_view_agreement(study, survey.choice.name, view, labels) for view in survey.views]
+    for answer in usable(answers):
+        labels.setdefault(answer.unit, {})[answer.annotator] = answer.values[ask.name]
+    if all(len(label) < 2 for label in labels.values()):
+        return []
+    return [_view_agreement(study, ask.name, view, labels) for view in survey.views]
 
 
 def _view_agreement(study: Study, field: str, view: str, labels: dict[str, dict[str, str]]) -> LabelAgreement:
@@ -242,8 +244,10 @@ def _judged_row(metric: str, right: Mapping[str, float], judge: tuple[str, list[
     people, others = ([sample for sample in samples if (sample.id in right) == asked] for asked in (True, False))
     powered = prediction_powered(
         [right[sample.id] for sample in people],
-        *([sample.outcomes[metric] for sample in part] for part in (people, others)),
-        *([sample.cluster for sample in part] for part in (people, others)),
+        [sample.outcomes[metric] for sample in people],
+        [sample.outcomes[metric] for sample in others],
+        [sample.cluster for sample in people],
+        [sample.cluster for sample in others],
     )
     estimate = Estimate.of(powered.mean, powered.interval)
     return JudgedRow(judge=name, others=len(others), estimate=estimate, weight=powered.weight, worth=powered.worth)

@@ -453,12 +453,13 @@ def gate_markdown(result: GateResult) -> str:
     def code(text: str) -> str:
         return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
-    rows = [_COLUMNS, [":---", ":---", *["---:"] * (len(_COLUMNS) - 3), ":---"]]
+    lines = [f"**tellapart: {headline_of(result)}**", "", f"| {' | '.join(_COLUMNS)} |"]
+    lines.append(f"|:---|:---|{'---:|' * (len(_COLUMNS) - 3)}:---|")
     for row in result.rows:
         *cells, verdict = _gate_cells(row, "–")
         verdict = f"**{verdict}**" if row.fails else verdict
-        rows.append([code(row.benchmark), code(row.metric) if row.metric else "–", *cells, verdict])
-    lines = [f"**tellapart: {headline_of(result)}**", "", *(f"| {' | '.join(cells)} |" for cells in rows)]
+        names = (code(row.benchmark), code(row.metric) if row.metric else "–")
+        lines.append(f"| {' | '.join([*names, *cells, verdict])} |")
     lines += ["", f"base: {code(result.base)}; new: {code(result.new)}; percent, 95% intervals", ""]
     if notes := [f"- {code(line)}" for line in _gate_notes(result)]:
         lines += [*notes, ""]

@@ -158,7 +158,7 @@ def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Samp
     shape, place = run.result.benchmarks[benchmark].shape, f"{label} on {benchmark}"
     for sample in samples if shape is not None else ():
         if (found := (len(sample.scores), len(sample.scores[0]))) != shape:
-            sizes = "{}x{} scores, the record says {}x{}".format(*found, *shape)
+            sizes = "{}x{} scores, the record says {}x{}".format(*found, *(shape or ()))
             raise RunError(f"{place}: item {sample.id} has {sizes}; measure the run again")
     if first is None:
         return samples

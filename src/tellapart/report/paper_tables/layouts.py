@@ -109,8 +109,14 @@ def lay_out(
     """Return runs as a table: in a layout, one benchmark as its paper does it, or several; `marks` are of tiers."""
     from tellapart.benchmarks.find import set_name
     from tellapart.report.measured import gather, mark_imported, sort_runs
-    from tellapart.report.paper_tables.benchmarks import benchmark_table, many_benchmarks_table, with_named_averages
-    from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
+    from tellapart.report.paper_tables.benchmarks import (
+        benchmark_table,
+        captions_table,
+        cost_table,
+        many_benchmarks_table,
+        tasks_table,
+        with_named_averages,
+    )
     from tellapart.report.plots.pareto import read_costs
 
     with_tiers, seed = marks.get("with_tiers", True), marks.get("seed", 0)

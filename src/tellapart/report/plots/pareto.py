@@ -325,7 +325,7 @@ def _draw_mark(axes: Axes, number: int, point: CostPoint) -> None:
         reach = [[point.score - point.low], [point.high - point.score]]
         axes.errorbar(point.cost, point.score, yerr=reach, color=GREY, elinewidth=0.9, capsize=2.0)
     face = style.colour if point.front else "white"
-    edge = {"markeredgecolor": "black", "markeredgewidth": 0.8, "markersize": 6, "linestyle": "none"}
+    edge: dict[str, Any] = {"markeredgecolor": "black", "markeredgewidth": 0.8, "markersize": 6, "linestyle": "none"}
     axes.plot(point.cost, point.score, marker=style.marker, color=style.colour, markerfacecolor=face, **edge)
 
 
