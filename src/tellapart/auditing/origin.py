@@ -222,36 +222,32 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: P
 
 def word_counts(texts: Sequence[Sequence[str]]) -> Evidence:
     """Count the 256 commonest words and marks of all texts, capitals and characters: features `(item, text, 258)`."""
-    split = [[_WORD.findall(text.lower()) for text in row] for row in texts]
-    commonest = Counter(word for row in split for words in row for word in words)
+    split = [[Counter(_WORD.findall(text.lower())) for text in row] for row in texts]
+    commonest = Counter(word for row in split for words in row for word in words.elements())
     vocabulary = sorted(commonest, key=lambda word: (-commonest[word], word))[:_WORDS]
-    column = {word: k for k, word in enumerate(vocabulary)}
-    counts = np.zeros((len(texts), len(texts[0]), len(vocabulary) + 2))
-    for k, row in enumerate(split):
-        for j, words in enumerate(row):
-            for word in words:
-                if word in column:
-                    counts[k, j, column[word]] += 1
-            counts[k, j, len(vocabulary) :] = sum(map(str.isupper, texts[k][j])), len(texts[k][j])
+    features = []
+    for row, counts in zip(texts, split, strict=True):
+        marks = [(sum(map(str.isupper, text)), len(text)) for text in row]
+        of_words = ([words[word] for word in vocabulary] for words in counts)
+        features.append([[*of_text, *mark] for of_text, mark in zip(of_words, marks, strict=True)])
     names = (f"the word {word!r}" if word[0].isalnum() else f"the mark {word!r}" for word in vocabulary)
-    return Evidence("captions", "words", counts, (*names, "capitals", "length"))
+    return Evidence("captions", "words", np.array(features, np.float64), (*names, "capitals", "length"))
 
 
 def _picture_evidence(pairs: PairSet, progress: Progress | None) -> list[Evidence]:
     """Decode the pictures of the items, each once."""
-    features: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    of_files: dict[str, NDArray[np.float64]] = {}
+    of_pixels: dict[str, NDArray[np.float64]] = {}
     references = [*dict.fromkeys(image for item in pairs.items for image in item.images)]
     for done, reference in enumerate(references, 1):
         pixels = pairs.pixels(reference)
-        features[reference] = file_statistics(pairs.read_bytes(reference), pixels), pixel_statistics(pixels)
+        of_files[reference] = file_statistics(pairs.read_bytes(reference), pixels)
+        of_pixels[reference] = pixel_statistics(pixels)
         if progress:
             progress("pictures", done, len(references))
-    of_files, of_pixels = (
-        np.array([[features[image][side] for image in item.images] for item in pairs.items]) for side in (0, 1)
-    )
     return [
-        Evidence("images", "file", of_files, FILE_STATISTICS),
-        Evidence("images", "pixels", of_pixels, PIXEL_STATISTICS),
+        Evidence("images", name, np.array([[of[image] for image in item.images] for item in pairs.items]), names)
+        for name, of, names in (("file", of_files, FILE_STATISTICS), ("pixels", of_pixels, PIXEL_STATISTICS))
     ]
 
 
@@ -471,11 +467,10 @@ def origins(
     progress: Progress | None = None,
 ) -> Origins:
     """Return the probabilities of heads that were fitted on others; arguments and errors as `detect`."""
-    for pair_set in (pairs, *([trained_on] if trained_on is not None else [])):
+    for pair_set in (pairs, *([] if trained_on is None else [trained_on])):
         if pair_set.shape != (2, 2):
-            raise DataError(
-                f"{pair_set.name} has {describe(pair_set.shape)} an item; a detector needs {describe((2, 2))}"
-            )
+            shapes = f"{describe(pair_set.shape)}; a detector plays sets of {describe((2, 2))}"
+            raise DataError(f"{pair_set.name} has items of {shapes}")
     ours = _split_sides(pairs, embeddings(model, pairs, store=store, progress=progress))
     if trained_on is None:
         clusters = [item.cluster for item in pairs.items]

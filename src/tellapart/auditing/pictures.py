@@ -92,18 +92,17 @@ def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
 
 
 def _mean_change(changes: Sequence[Change], pairs: PairSet) -> Finding:
-    places = [k for k, change in enumerate(changes) if change.share is not None]
-    shares = np.array([changes[k].share for k in places], np.float64)
-    mean = mean_with_interval(shares, pairs.select(places), bounds=(0.0, 1.0))
-    boxes = np.mean([changes[k].box_share for k in places])
-    difference = np.mean([changes[k].mean_absolute or 0.0 for k in places])
-    largest = sorted(places, key=lambda k: -(changes[k].share or 0))
+    sized = [(k, change.share, change) for k, change in enumerate(changes) if change.share is not None]
+    shares = np.array([share for _, share, _ in sized], np.float64)
+    mean = mean_with_interval(shares, pairs.select([k for k, *_ in sized]), bounds=(0.0, 1.0))
+    boxes = np.mean([change.box_share for *_, change in sized])
+    difference = np.mean([change.mean_absolute or 0.0 for *_, change in sized])
     says = (
         f"median {100 * np.median(shares):.1f} %; the box around them holds {100 * boxes:.1f} % of the picture; "
         f"mean absolute difference {difference:.1f} of 255; audit.json names the largest"
     )
-    warns, ids = mean["value"] > _MINIMAL, [pairs.items[k].id for k in largest]
-    allowed = f"at most {100 * _MINIMAL:g} %"
+    ids = [pairs.items[k].id for k, *_ in sorted(sized, key=lambda row: -row[1])]
+    allowed, warns = f"at most {100 * _MINIMAL:g} %", mean["value"] > _MINIMAL
     return judge("change: share", "pixels that change, on average", mean, allowed, warns, says, items=ids)
 
 

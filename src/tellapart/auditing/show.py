@@ -197,13 +197,13 @@ def _keep_answers(path: Path, known: Mapping[str, Any]) -> None:
     written = read_object(path)
     lost = [key for key in written if key not in known]
     lost += [key for key in CARD_FIELDS if written.get(key) and not known[key]]
-    datasheet = written.get("datasheet")
-    if isinstance(datasheet, dict):
+    if isinstance(datasheet := written.get("datasheet"), dict):
         lost += [key for key, answer in datasheet.items() if answer and not known["datasheet"].get(key)]
     if lost:
+        named = ", ".join(map(quote, lost[:_NAMED]))
         raise RunError(
-            f"{path} has answers that the set's card lacks ({', '.join(map(quote, lost[:_NAMED]))}): put it into the "
-            "folder of the set (or of the table), where an audit reads it, or remove it; it would be written over"
+            f"{path} has answers that the set's card lacks ({named}), and would be written over: put it into the "
+            "folder of the set (or of the table), where an audit reads it, or remove it"
         )
 
 
@@ -234,13 +234,13 @@ def print_audit(record: Audit) -> None:
         texts = (Text(plain(cell)) for cell in (each.name, format_value(each), interval))
         rows.add_row(*texts, verdict, Text(plain(each.threshold)))
     print_tables(rows, gap=False)
-    few = [finding for finding in record.findings if finding.reason]
-    lines = [f"too few  {each.name}: {each.reason.removeprefix('too few for an interval: ')}" for each in few]
+    reasons = {each.name: each.reason.removeprefix("too few for an interval: ") for each in record.findings}
+    lines = [f"too few  {name}: {reason}" for name, reason in reasons.items() if reason]
     for each in record.warnings:
-        names = ", ".join(each.items[:_NAMED]) + (", ..." if len(each.items) > _NAMED else "")
-        lines.append(
-            f"warn  {each.name}: {each.title}: {format_value(each)}; {each.says}" + (f" ({names})" if names else "")
+        names = (
+            f" ({', '.join(each.items[:_NAMED])}{', ...' if len(each.items) > _NAMED else ''})" if each.items else ""
         )
+        lines.append(f"warn  {each.name}: {each.title}: {format_value(each)}; {each.says}{names}")
     lines += [f"not checked  {skipped.name}: {skipped.reason}" for skipped in record.not_done]
     print_lines(*map(plain, lines), plain(record.verdict))
 

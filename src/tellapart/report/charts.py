@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
@@ -88,8 +87,9 @@ class LineChart:
 
 @cache
 def _macros() -> Any:
-    source = files("tellapart.report").joinpath("charts.svg.j2").read_text(encoding="utf-8")
-    return make_environment().from_string(source).module
+    from jinja2 import PackageLoader
+
+    return make_environment(PackageLoader("tellapart.report", "")).get_template("charts.svg.j2").module
 
 
 def svg(charts: Sequence[LineChart]) -> str:
