@@ -198,13 +198,6 @@ def test_a_name_is_neither_markup_nor_a_terminal_escape(make_run) -> None:
     assert plain("a\u202eb\n") == "a\\u202eb\\n"
 
 
-def test_a_limited_run_says_of_how_many(make_run) -> None:
-    result = make_run().result
-    record = result.benchmarks["shapes"].model_copy(update={"limited_from": 3000})
-    text = printed(result_table([result.model_copy(update={"benchmarks": {"shapes": record}})], "shapes"))
-    assert "30 of 3,000 items" in text
-
-
 def test_an_unknown_benchmark_is_refused_with_those_there_are(make_run) -> None:
     with raises(RunError, "benchmark", "'x'"):
         result_table([make_run().result], "x")

@@ -303,20 +303,6 @@ def test_imported_numbers_are_marked_among_several_benchmarks_in_every_format(tm
         prepare_plot("bars", runs)()
 
 
-def test_an_imported_point_and_an_imported_column_are_marked(tmp_path, save) -> None:
-    wino = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
-    coco = clip_file(tmp_path, "mscoco_captions", "zeroshot_retrieval", {"image_retrieval_recall@1": 0.3})
-    imported([wino, coco], tmp_path / "theirs", model="theirs")
-    across = lay_out([tmp_path / "theirs"], "vlue")
-    assert [column.name for column in across.columns] == ["theirs (imported)"]
-    pytest.importorskip("matplotlib")
-    costs = tmp_path / "costs.csv"
-    costs.write_text("model,ms\ntheirs,3\nours,5\n")
-    runs = [tmp_path / "theirs", save("ours", benchmark="winoground", n=40)]
-    (axes,) = prepare_plot("pareto", runs, benchmarks=("winoground",), costs=costs, cost="ms")().axes
-    assert {"theirs (imported)", "ours"} <= {text.get_text() for text in axes.texts}
-
-
 def test_a_system_that_is_imported_on_one_benchmark_is_marked_with_its_name(tmp_path, save) -> None:
     (own,) = gather([save("ours", benchmark="winoground", n=40)])
     imported([clip_file(tmp_path, "sugar_crepe/add_att", "image_caption_selection", {"text_acc": 0.6})], tmp_path / "c")
