@@ -192,9 +192,7 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
     samples = None if judge is None else _read_judge(judge, answered)
     clusters = {unit.item: unit.cluster for study, _ in answered for unit in study.units}
     alone = {
-        who: _collect_leads(
-            [(study, [each for each in answers if each.annotator == who]) for study, answers in answered]
-        )
+        who: _collect_leads([(study, [of for of in answers if of.annotator == who]) for study, answers in answered])
         for who in sorted({answer.annotator for _, answers in answered for answer in answers})
     }
     rows = []

@@ -436,9 +436,8 @@ def _misjudged_units(_survey: Survey, pairs: PairSet, earlier: Earlier | None) -
             raise DataError(f"survey error-category: {pairs.name} has no item {unit.item!r} of the earlier study")
         others = [f"Another caption: {text}" for k, text in enumerate(unit.options) if str(k) != unit.truth]
         texts = [f"Its caption: {unit.options[int(unit.truth)]}", *others]
-        units.append(
-            unit.model_copy(update={"texts": texts, "options": [], "truth": "", "earlier": {"chosen": choice}})
-        )
+        changed = {"texts": texts, "options": [], "truth": "", "earlier": {"chosen": choice}}
+        units.append(unit.model_copy(update=changed))
     return units
 
 

@@ -155,9 +155,8 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
             findings += change_findings(scan.changes, pairs)
         else:
             not_done.append(NotDone(name="change", reason="items have one picture: nothing changes within an item"))
-    of_origin, skipped = detectability(
-        pairs, pictures=options.pictures, model=options.detector_model, progress=options.progress
-    )
+    model, progress = options.detector_model, options.progress
+    of_origin, skipped = detectability(pairs, pictures=options.pictures, model=model, progress=progress)
     if (order := truth_first(original)) is None and 1 in original.shape:
         reason = "no item names the place of its true entry: by the set's form it is the first"
         not_done.append(NotDone(name="order: truth first", reason=reason))

@@ -147,9 +147,8 @@ def markdown(card: Card) -> str:
 def _render(environment: Environment, name: str, card: Card) -> str:
     template = files("tellapart.auditing").joinpath(name).read_text(encoding="utf-8")
     shown = {"card": card, "audit": card.audit, "value": format_value, "interval": format_interval}
-    return environment.from_string(template).render(
-        shown | {"how_to_answer": _HOW_TO_ANSWER, "size": size_text(card.audit)}
-    )
+    shown |= {"how_to_answer": _HOW_TO_ANSWER, "size": size_text(card.audit)}
+    return environment.from_string(template).render(shown)
 
 
 def _escape_markdown(text: str) -> str:

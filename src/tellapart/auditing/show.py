@@ -237,9 +237,8 @@ def print_audit(record: Audit) -> None:
     reasons = {each.name: each.reason.removeprefix("too few for an interval: ") for each in record.findings}
     lines = [f"too few  {name}: {reason}" for name, reason in reasons.items() if reason]
     for each in record.warnings:
-        names = (
-            f" ({', '.join(each.items[:_NAMED])}{', ...' if len(each.items) > _NAMED else ''})" if each.items else ""
-        )
+        listed = ", ".join((*each.items[:_NAMED], *(["..."] if len(each.items) > _NAMED else ())))
+        names = f" ({listed})" if listed else ""
         lines.append(f"warn  {each.name}: {each.title}: {format_value(each)}; {each.says}{names}")
     lines += [f"not checked  {skipped.name}: {skipped.reason}" for skipped in record.not_done]
     print_lines(*map(plain, lines), plain(record.verdict))

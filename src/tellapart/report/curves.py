@@ -170,9 +170,8 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
         )  # fmt: skip
         for value, level in zip(values, row.levels, strict=True):
             if level.low is not None and level.high is not None:
-                axes.plot(
-                    [value] * 2, [100 * level.low, 100 * level.high], color=style.colour, linewidth=0.7, alpha=0.6
-                )
+                bounds = [100 * level.low, 100 * level.high]
+                axes.plot([value] * 2, bounds, color=style.colour, linewidth=0.7, alpha=0.6)
         axes.plot([], [], color=style.colour, linestyle=style.dash, marker=style.marker, label=plain(row.model))
         if not row.line:
             continue

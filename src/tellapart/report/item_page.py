@@ -67,9 +67,8 @@ def analysis_lines(analysis: ItemAnalysis) -> list[str]:
     ]
     if analysis.groups:
         first = "; ".join(", ".join(map(plain, group[:_MOST])) for group in analysis.groups[:3])
-        lines.append(
-            f"got together beyond their difficulty: {thousands(len(analysis.groups))} groups of items, first {first}"
-        )
+        groups = thousands(len(analysis.groups))
+        lines.append(f"got together beyond their difficulty: {groups} groups of items, first {first}")
     short_form = next((row for row in analysis.short_forms if row.size == len(analysis.short)), None)
     if short_form is not None:
         lines.append(

@@ -121,9 +121,8 @@ def check_report(folder: Path) -> Check | None:
         return Check(fact=REPORT, state="cannot be checked", why=str(error))
     others = [] if stored.checksum == "right" else [f"the record's checksum is {stored.checksum}"]
     others += ["it has another number of checkpoints"] if (folder / FOLLOWED).exists() else []
-    others += [
-        f"{name} is {now} now" for name, now in versions().items() if stored.result.run.versions.get(name, now) != now
-    ]
+    recorded = stored.result.run.versions
+    others += [f"{name} is {now} now" for name, now in versions().items() if recorded.get(name, now) != now]
     if excuse := [*lost, *others]:
         return Check(fact=REPORT, state="cannot be checked", why=excuse[0])
     why = "records and samples make another page; `tellapart show` makes it again"
@@ -190,9 +189,7 @@ def print_runs(
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
     groups = on_the_same_items(records)
     # A tag with one value has the numbers over all items.
-    tagged_by = [
-        tag for name, members in groups for measured in members for tag in measured.benchmarks[name].by.items()
-    ]
+    tagged_by = [tag for name, of in groups for measured in of for tag in measured.benchmarks[name].by.items()]
     tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]
     if by is not None:
         having = [(name, of) for name, of in groups if any(by in measured.benchmarks[name].by for measured in of)]

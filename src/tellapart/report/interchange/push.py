@@ -421,10 +421,9 @@ class HubRepository:
         if not operations:
             return None
 
-        words = {"commit_message": proposed.message, "commit_description": proposed.description}
-        made = self._ask_hub(
-            lambda: self._api.create_commit(self.repo, operations, repo_type=self.kind, create_pr=True, **words)
-        )
+        words: dict[str, Any] = {"commit_message": proposed.message, "commit_description": proposed.description}
+        words |= {"repo_type": self.kind, "create_pr": True}
+        made = self._ask_hub(lambda: self._api.create_commit(self.repo, operations, **words))
         address: str | None = made.pr_url
         return address
 

@@ -253,9 +253,8 @@ def benchmark_table(
         runs, benchmark, lambda name, records: _paper_layout(name, records) or _plain_layout(records), with_tiers, seed
     )
     ranked, columns = leave_references(laid.runs), laid.layout.columns
-    rows = [
-        TableRow(run.label, row, reference=run not in ranked) for run, row in zip(laid.runs, laid.cells, strict=True)
-    ]
+    named = zip(laid.runs, laid.cells, strict=True)
+    rows = [TableRow(run.label, row, reference=run not in ranked) for run, row in named]
     by_authors = any(column.name.endswith(_AUTHORS_RULE) for column in columns)
     further = {
         BESIDE: len(ranked) < len(laid.runs),
@@ -482,9 +481,8 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
         if model not in cost_of:
             raise RunError(f"no {costs.what} of {model}; the file has {', '.join(cost_of) or 'no model'}")
         mean = sum(score or 0.0 for score in scores) / len(scores)
-        rows.append(
-            TableRow(run.label, (TableCell(mean), TableCell(cost_of[model])), reference=run.label in references)
-        )
+        shown = (TableCell(mean), TableCell(cost_of[model]))
+        rows.append(TableRow(run.label, shown, reference=run.label in references))
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
     table = PaperTable("VLUE, performance and cost", ("model",), columns, tuple(rows))
     legend = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"

@@ -175,9 +175,8 @@ def stack_groups(table: PaperTable) -> PaperTable:
         for group, numbers in columns_of.items()
         for row in table.rows
     )
-    return replace(
-        table, heads=("metric", *table.heads), columns=tuple(TableColumn("", name) for name in names[0]), rows=rows
-    )
+    heads, columns = ("metric", *table.heads), tuple(TableColumn("", name) for name in names[0])
+    return replace(table, heads=heads, columns=columns, rows=rows)
 
 
 #: Letters that LaTeX reads as commands.

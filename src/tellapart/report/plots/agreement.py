@@ -146,9 +146,8 @@ def agreement(
         listed = ", ".join(sorted(measured)) or "nothing"
         raise RunError(f"agree: no run measured {unknown[0]!r}; these have {listed}")
     wanted = set(benchmarks) or measured
-    return find_agreement(
-        {model: {name: number for name, number in row.items() if name in wanted} for model, row in table.items()}
-    )
+    chosen = {model: {name: of for name, of in row.items() if name in wanted} for model, row in table.items()}
+    return find_agreement(chosen)
 
 
 def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str, dict[str, Measured]]:

@@ -49,9 +49,8 @@ class HeatMap:
     @property
     def chance(self) -> float | None:
         """The value of a model without information, over all items."""
-        return next(
-            (value.chance for value in self.rows[-1].values if value is not None and value.chance is not None), None
-        )
+        chances = (value.chance for value in self.rows[-1].values if value is not None)
+        return next((chance for chance in chances if chance is not None), None)
 
 
 def heat_map(
