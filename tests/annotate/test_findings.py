@@ -42,16 +42,11 @@ SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 def pairs_of(n: int, shape: tuple[int, int] = (2, 2), texts: tuple[str, ...] = ("a man", "a boy")) -> PairSet:
-    items = tuple(
-        Item(
-            id=str(k),
-            images=tuple(f"{k}_{i}.png" for i in range(shape[0])),
-            texts=texts[: shape[1]],
-            tags={"type": "add" if k % 2 else "swap"},
-        )
-        for k in range(n)
-    )
-    return PairSet("made", items, Path())
+    items = []
+    for k in range(n):
+        images, tags = tuple(f"{k}_{i}.png" for i in range(shape[0])), {"type": "add" if k % 2 else "swap"}
+        items.append(Item(id=str(k), images=images, texts=texts[: shape[1]], tags=tags))
+    return PairSet("made", tuple(items), Path())
 
 
 def answered(survey: str, pairs: PairSet, replies: dict[str, list[str]], **how) -> tuple[Study, list[SurveyAnswer]]:
@@ -76,10 +71,8 @@ def test_people_on_winoground_get_the_published_scores() -> None:
     path = SHARED / "winoground_scores" / "human.jsonl"
     if not path.is_file():
         pytest.skip("the Winoground score files are not beside this checkout")
-    share = {
-        row["label"]: Fraction(row["score"]).limit_denominator(21)
-        for row in map(json.loads, path.read_text().splitlines())
-    }
+    rows = map(json.loads, path.read_text().splitlines())
+    share = {row["label"]: Fraction(row["score"]).limit_denominator(21) for row in rows}
     replies: dict[str, list[str]] = {f"annotator-{k}": [] for k in range(21)}
     for item, image, text in itertools.product(range(400), (0, 1), (0, 1)):
         yes = share[f"{item}_c{text}_i{image}"]
@@ -134,14 +127,9 @@ def test_scores_of_both_ways_are_what_people_chose_or_there_are_none(signs) -> N
     rows = np.array([[1, -1, 0, 0], [0, 0, -1, 1], [1, 0, -1, 0], [0, -1, 0, 1]])
     strict = [sign * row for sign, row in zip(signs, rows, strict=True) if sign]
     ties = [row for sign, row in zip(signs, rows, strict=True) if not sign]
-    possible = linprog(
-        np.zeros(4),
-        A_ub=-np.array(strict).reshape(-1, 4),
-        b_ub=-np.ones(len(strict)),
-        A_eq=np.array(ties).reshape(-1, 4),
-        b_eq=np.zeros(len(ties)),
-        bounds=(-10, 10),
-    ).success
+    apart, equal = -np.array(strict).reshape(-1, 4), np.array(ties).reshape(-1, 4)
+    bounds = -np.ones(len(strict)), equal, np.zeros(len(ties)), (-10, 10)
+    possible = linprog(np.zeros(4), apart, *bounds).success
     if not possible:
         with raises(ScoreError, "1", "0", "items"):
             human_scores([captions, images])
@@ -278,20 +266,13 @@ def test_broken_and_skipped_answers_are_no_labels() -> None:
     assert shares(survey, study, [*marked, *others]) == shares(survey, study, others)
 
 
-def test_one_annotator_agrees_with_nobody() -> None:
-    study, answers = answered("i2t", pairs_of(2), {"ann": list("0101")})
-    assert agreement(find_survey("i2t"), study, answers) == []
-
-
 def test_shares_tell_right_from_wrong_and_from_neither() -> None:
     study, answers = answered("coco-cf", pairs_of(3), {"ann": ["0", "1", "0", "0", "both", "neither"]})
     label_shares = {share.label: share.answers for share in shares(find_survey("coco-cf"), study, answers)}
     assert label_shares == {"right": 3, "wrong": 1, "both": 1, "neither": 1}
     study, answers = answered("match", pairs_of(1), {"ann": ["yes", "yes", "no", "no"]})
-    assert {share.label: share.answers for share in shares(find_survey("match"), study, answers)} == {
-        "right": 2,
-        "wrong": 2,
-    }
+    label_shares = {share.label: share.answers for share in shares(find_survey("match"), study, answers)}
+    assert label_shares == {"right": 2, "wrong": 2}
 
 
 # Errors
@@ -299,14 +280,11 @@ def test_shares_tell_right_from_wrong_and_from_neither() -> None:
 
 def test_error_rates_by_tag_by_altered_words_and_by_group() -> None:
     items = [("a man runs", "a boy runs"), ("a man sits", "a boy sits"), ("a red cup", "a red mug"), ("a b", "c d")]
-    pairs = PairSet(
-        "made",
-        tuple(
-            Item(id=str(k), images=(f"{k}0.png", f"{k}1.png"), texts=texts, tags={"half": "ab"[k // 2]})
-            for k, texts in enumerate(items)
-        ),
-        Path(),
+    rows = (
+        Item(id=str(k), images=(f"{k}0.png", f"{k}1.png"), texts=texts, tags={"half": "ab"[k // 2]})
+        for k, texts in enumerate(items)
     )
+    pairs = PairSet("made", tuple(rows), Path())
     replies = {"ann": ["0", "0", "both", "1", "1", "1", "0", "1"]}
     study, answers = answered("coco-cf", pairs, replies)
     found = errors_by(find_survey("coco-cf"), study, answers, {"people": ["man"], "cups": ["cup", "mug"]})
@@ -346,25 +324,12 @@ def test_the_altered_words_of_coco_counterfactuals_are_found() -> None:
     pairs_of_words = [altered_words(*item.texts) for item in pairs.items]
     assert (len(pairs_of_words), sum(each is not None for each in pairs_of_words)) == (17_410, 17_401)
     counts = Counter(pairs_of_words)
-    table_10 = {
-        ("woman", "girl"): 126,
-        ("man", "boy"): 125,
-        ("people", "men"): 116,
-        ("person", "man"): 93,
-        ("person", "woman"): 42,
-        ("person", "boy"): 37,
-        ("couple", "group"): 36,
-        ("person", "girl"): 33,
-        ("girl", "woman"): 32,
-        ("man", "woman"): 30,
-        ("men", "people"): 29,
-        ("woman", "man"): 24,
-        ("man", "person"): 24,
-        ("building", "house"): 23,
-        ("boy", "man"): 21,
-    }
+    table_10 = """woman girl 126, man boy 125, people men 116, person man 93, person woman 42, person boy 37,
+        couple group 36, person girl 33, girl woman 32, man woman 30, men people 29, woman man 24, man person 24,
+        building house 23, boy man 21"""
+    erred = [row.split() for row in table_10.split(",")]
     # Two images an item can err.
-    assert all(2 * counts[pair] >= errors for pair, errors in table_10.items())
+    assert len(erred) == 15 and all(2 * counts[one, other] >= int(errors) for one, other, errors in erred)
     # The paper counts 4,117 about people, by a matching it does not give; word for word there are so many:
     changed = (altered_words(*item.texts) for item in pairs.items)
     assert sum(1 for words in changed if words and set(HUMAN) & set(words)) == 4_072
@@ -380,23 +345,6 @@ def test_groups_are_lists_of_words(tmp_path) -> None:
 
 
 # On the terminal
-
-
-def test_everything_is_printed(capsys) -> None:
-    replies = {"ann": ["0", "1", "both", "1", "1", "1"], "bob": ["0", "1", "0", "1", "0", "1"]}
-    print_findings(findings([answered("coco-cf", pairs_of(3), replies)]))
-    out = capsys.readouterr().out
-    for expected in (
-        "coco-cf: 12 answers, 0 skipped, 0 not used",
-        "ann, bob",
-        "Krippendorff's alpha",
-        "man -> boy",
-        "human",
-        "type: swap",
-        "text_score",
-        "ties broken by a coin",
-    ):
-        assert expected in out
 
 
 def test_tags_cannot_steer_the_terminal(capsys) -> None:

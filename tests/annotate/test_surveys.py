@@ -30,16 +30,11 @@ FIRST = [name for name, survey in SURVEYS.items() if not survey.after]
 
 
 def pairs_of(shape: tuple[int, int], n: int = 8, text: str = "a {} cat") -> PairSet:
-    items = tuple(
-        Item(
-            id=f"item-{k}",
-            images=tuple(f"{k}_{i}.png" for i in range(shape[0])),
-            texts=tuple(f"{text.format(k)} {t}" for t in range(shape[1])),
-            cluster=f"scene-{k // 2}",
-        )
-        for k in range(n)
-    )
-    return PairSet("made", items, Path(), read=lambda reference: reference.encode())
+    items = []
+    for k in range(n):
+        images, texts = (f"{k}_{i}.png" for i in range(shape[0])), (f"{text.format(k)} {t}" for t in range(shape[1]))
+        items.append(Item(id=f"item-{k}", images=tuple(images), texts=tuple(texts), cluster=f"scene-{k // 2}"))
+    return PairSet("made", tuple(items), Path(), read=lambda reference: reference.encode())
 
 
 @pytest.mark.parametrize(
@@ -162,10 +157,8 @@ def test_the_configuration_is_well_formed_and_refers_to_what_the_tasks_hold(name
     assert len(names) == len(set(names))
     # What a task holds and what the configuration shows are the same; JSON_MIN's own keys are free.
     for task in json.loads(tasks_json(study, "ann", lambda each: f"/{each.value}")):
-        assert {each.get("value") for each in objects.values()} == {f"${key}" for key in task["data"]} - {
-            "$study",
-            "$task",
-        }
+        held = {f"${key}" for key in task["data"]} - {"$study", "$task"}
+        assert {each.get("value") for each in objects.values()} == held
     taken = {"id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement", "study", "task"}
     assert not taken & set(names)
 

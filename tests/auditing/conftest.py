@@ -43,16 +43,12 @@ def captioned() -> Callable[..., PairSet]:
     """A set of captions alone."""
 
     def make(texts: Sequence[Sequence[str]], *, images: int = 1, name: str = "set", **fields: Any) -> PairSet:
-        items = tuple(
-            Item(
-                id=str(k),
-                images=tuple(f"{k}_{side}.png" for side in range(images)),
-                texts=tuple(each),
-                **{field: values[k] for field, values in fields.items()},
-            )
-            for k, each in enumerate(texts)
-        )
-        return PairSet(name, items, Path("nowhere"))
+        items = []
+        for k, each in enumerate(texts):
+            own = {field: values[k] for field, values in fields.items()}
+            shown = tuple(f"{k}_{side}.png" for side in range(images))
+            items.append(Item(id=str(k), images=shown, texts=tuple(each), **own))
+        return PairSet(name, tuple(items), Path("nowhere"))
 
     return make
 
@@ -75,15 +71,9 @@ def pictured(tmp_path: Path) -> Callable[..., PairSet]:
             references = tuple(f"images/{k}_{side}.png" for side in range(len(row)))
             for reference, picture in zip(references, row, strict=True):
                 files[reference] = picture if isinstance(picture, bytes) else encoded(picture)
-            items.append(
-                Item(
-                    id=f"item-{k}",
-                    images=references,
-                    texts=tuple(texts[k]) if texts else (f"one {name} {k}", f"two {name} {k}"),
-                    cluster=clusters[k] if clusters else "",
-                    tags=tags[k] if tags else {},
-                )
-            )
+            captions = tuple(texts[k]) if texts else (f"one {name} {k}", f"two {name} {k}")
+            facts = {"cluster": clusters[k] if clusters else "", "tags": tags[k] if tags else {}}
+            items.append(Item(id=f"item-{k}", images=references, texts=captions, **facts))
         write_pair_set(tmp_path / name, items, files, {"title": f"Set {name}"} if card is None else card)
         return read_pair_set(tmp_path / name)
 

@@ -57,9 +57,7 @@ def test_words_of_a_binding_that_stand_apart_do_not_make_it(tagger: NltkTagger) 
     assert find_in_corpus(wanted, corpus, tagger) == {("red", "car"), ("hors", "eat", "grass")}
 
 
-def test_true_captions_whose_bindings_alone_were_seen_are_warned_of(
-    captioned: Made, tagger: NltkTagger, tmp_path: Path
-) -> None:
+def test_true_captions_whose_bindings_alone_were_seen_are_warned_of(captioned, tagger, tmp_path) -> None:
     pairs = captioned([("a red car under a blue sky", "a blue car under a red sky")] * 30)
     corpus = tmp_path / "captions.txt"
     corpus.write_text("a red car is parked\n7\ta blue sky\na car under a sky\n")

@@ -32,9 +32,7 @@ def test_a_set_whose_false_captions_are_longer_is_solved_blind(captioned: Made) 
 
 def test_a_set_where_the_short_caption_is_true_half_of_the_time_passes(captioned: Made) -> None:
     short, long = "a cat", "a cat on a mat"
-    pairs = captioned(
-        [(f"{short} {k}", f"{long} {k}") if k % 2 else (f"{long} {k}", f"{short} {k}") for k in range(100)]
-    )
+    pairs = captioned([(f"{short} {k}", f"{long} {k}")[:: 1 if k % 2 else -1] for k in range(100)])
     finding = blind_accuracy(Blind(), pairs)
     assert (finding.value, finding.verdict) == (0.5, "pass")
     assert [gap.verdict for gap in length_gaps(pairs)] == ["pass", "pass"]
@@ -105,32 +103,20 @@ def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned: Ma
     assert isinstance(model, TinyStories)
     assert blind_accuracy(model, pairs).value == 1.0
     gap = plausibility_gap(model, pairs)
-    direct = np.mean(
-        [model.log_likelihoods(a).mean() - model.log_likelihoods(b).mean() for a, b in (i.texts for i in pairs.items)]
-    )
+    likely = [[model.log_likelihoods(text).mean() for text in item.texts] for item in pairs.items]
+    direct = np.mean([first - second for first, second in likely])
     assert gap.value == pytest.approx(direct, abs=1e-6)
     assert gap.value > 1 and gap.verdict == "warn"
     record = audit(pairs, Options(pictures=False, text_model=f"tinystories:{loves_z}"))
-    assert [f.name for f in record.findings[:3]] == [
-        "blind: blind",
-        f"blind: {model.name}",
-        f"plausibility: {model.name}",
-    ]
+    names = ["blind: blind", f"blind: {model.name}", f"plausibility: {model.name}"]
+    assert [finding.name for finding in record.findings[:3]] == names
     assert "plausibility" not in [each.name for each in record.not_done]
 
 
 def test_checks_that_were_not_made_are_listed(captioned: Made) -> None:
     record = audit(captioned([("a", "b c")] * 3), Options(pictures=False))
-    assert {each.name for each in record.not_done} == {
-        "bindings",
-        "grammar",
-        "plausibility",
-        "pictures",
-        "leak",
-        "detectable",
-        "context",
-        "order: truth first",
-    }
+    names = {"bindings", "grammar", "plausibility", "pictures", "leak", "detectable", "context", "order: truth first"}
+    assert {each.name for each in record.not_done} == names
     assert (record.images, record.fingerprint, record.changes) == (None, None, [])
 
 
@@ -149,9 +135,7 @@ def test_items_of_one_caption_have_none_to_prefer(captioned: Made) -> None:
         ("blint", UnknownNameError, ("'blint'", "'blind'")),
     ],
 )
-def test_a_text_model_that_is_none_is_an_error(
-    name: str, error: type[Exception], message: str | tuple[str, ...]
-) -> None:
+def test_a_text_model_that_is_none_is_an_error(name, error, message) -> None:
     with raises(error, message):
         find_text_scorer(name, Path())
 
@@ -179,9 +163,8 @@ def test_a_caption_that_is_better_english_is_found(captioned: Made) -> None:
     # Nine words against six, so all scores are one deviation from their mean: two deviations between them.
     assert gap.value == pytest.approx(2.0) and gap.verdict == "warn" and gap.unit == "deviations"
     assert "grammar" not in [each.name for each in record.not_done]
-    alike = audit(
-        captioned([(f"{n} cats", f"{n} dogs") for n in range(30)]), Options(pictures=False, grammar_model="words")
-    )
+    equal = captioned([(f"{n} cats", f"{n} dogs") for n in range(30)])
+    alike = audit(equal, Options(pictures=False, grammar_model="words"))
     assert next(finding for finding in alike.findings if finding.name == "grammar: words").verdict == "pass"
 
 
@@ -195,17 +178,14 @@ def test_an_unknown_model_of_grammar_is_refused(captioned: Made) -> None:
     shutil.which("link-parser") is None, reason="the Link Grammar parser (link-parser) is not installed"
 )
 def test_a_parser_tells_scrambled_captions(captioned: Made) -> None:
-    pairs = captioned(
-        [("A cat is sitting on the mat.", "Mat the on sitting is cat a."), ("Two dogs run.", "Two dogs runs.")] * 12
-    )
+    cat = ("A cat is sitting on the mat.", "Mat the on sitting is cat a.")
+    pairs = captioned([cat, ("Two dogs run.", "Two dogs runs.")] * 12)
     record = audit(pairs, Options(pictures=False, grammar_model="link-grammar"))
     gap = next(finding for finding in record.findings if finding.name.startswith("grammar"))
     assert gap.verdict == "warn" and gap.value > 1
 
 
-def test_captions_are_scored_block_by_block_with_the_same_numbers(
-    captioned: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_captions_are_scored_block_by_block_with_the_same_numbers(captioned, monkeypatch) -> None:
     pairs = captioned([(f"cat {k}", f"dog number {k}") for k in range(5)])
     told: list[tuple[str, int, int]] = []
     whole = text_scores(Blind(), pairs)

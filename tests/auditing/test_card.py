@@ -104,9 +104,8 @@ def test_the_audit_answers_what_it_has_counted_and_the_card_comes_first(made_set
     check_facts(counted["count"], ("12", "swap 4", "add 4", "replace 4"))
     check_facts(counted["instance_data"], ("2 images", "2 texts"))
     assert "masks" not in counted["instance_data"]
-    masked = tuple(
-        item.model_copy(update={"provenance": {"masks": [["a.png", "b.png"], ["c.png"]]}}) for item in pairs.items[:2]
-    )
+    masks = {"provenance": {"masks": [["a.png", "b.png"], ["c.png"]]}}
+    masked = tuple(item.model_copy(update=masks) for item in pairs.items[:2])
     check_facts(count_answers(replace(pairs, items=masked), found)["instance_data"], ("2 images", "6 masks"))
     check_facts(counted["missing"], ("6", "side"))  # every second item has that tag
     check_facts(counted["relationships"], ("12", "4"))
@@ -117,13 +116,9 @@ def test_the_audit_answers_what_it_has_counted_and_the_card_comes_first(made_set
 
 def test_a_card_without_answers_says_so_and_one_with_all_folds_nothing(pictured: Made, blots: Blots) -> None:
     every = {"datasheet": {question.key: "x" for question in QUESTIONS}}
-    none, all_of_them = (
-        html(make_card(pairs, audit(pairs)))
-        for pairs in (
-            pictured([[blots(0), blots(1)]], name="none"),
-            pictured([[blots(0), blots(1)]], name="all", card=every),
-        )
-    )
+    cards = {"none": None, "all": every}
+    sets = (pictured([[blots(0), blots(1)]], name=name, card=card) for name, card in cards.items())
+    none, all_of_them = (html(make_card(pairs, audit(pairs))) for pairs in sets)
     assert "answers none of its questions yet" in none
     assert "<details>" not in all_of_them
 

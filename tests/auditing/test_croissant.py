@@ -68,9 +68,7 @@ def test_arrays_have_the_shape_of_the_items(cups: PairSet) -> None:
     assert all(fields[name]["isArray"] is True for name in ("images", "texts"))
 
 
-def test_the_card_is_told_in_croissants_terms_and_what_it_lacks_is_not_made_up(
-    cups: PairSet, pictured: Made, blots: Blots
-) -> None:
+def test_the_card_is_told_in_croissants_terms_and_what_it_lacks_is_not_made_up(cups, pictured, blots) -> None:
     made = croissant(cups)
     assert made["conformsTo"] == "http://mlcommons.org/croissant/1.1"
     assert made["license"] == "https://spdx.org/licenses/CC-BY-4.0"
@@ -113,9 +111,8 @@ def test_its_validator_accepts_it_and_reads_every_item(cups: PairSet, caplog: py
     def text(value: Any) -> Any:
         return [each.decode() for each in value] if isinstance(value, list) else value.decode()
 
-    records = [
-        {key: text(value) for key, value in row.items() if value is not None} for row in dataset.records("items")
-    ]
+    rows = dataset.records("items")
+    records = [{key: text(value) for key, value in row.items() if value is not None} for row in rows]
     assert [row["items/id"] for row in records] == [item.id for item in cups.items]
     assert [tuple(row["items/images"]) for row in records] == [item.images for item in cups.items]
     assert [tuple(row["items/texts"]) for row in records] == [item.texts for item in cups.items]

@@ -124,9 +124,8 @@ def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(
     names = ("cat", "dog", "cow", "hen", "ox")
     texts = [(f"the {names[k % 5]} sits {k}", f"there is no {names[k % 5]} {k}") for k in range(40)]
     findings, _ = detectability(captioned(texts), pictures=True)
-    assert [(each.name, each.value, each.verdict) for each in findings] == [
-        ("detectable: captions, by words", 1.0, "warn")
-    ]
+    (told,) = findings
+    assert (told.name, told.value, told.verdict) == ("detectable: captions, by words", 1.0, "warn")
     texts = [(f"{names[k % 5]} sees {names[k % 4]} {k}", f"{names[k % 4]} sees {names[k % 5]} {k}") for k in range(40)]
     findings, _ = detectability(captioned(texts), pictures=True)
     assert (findings[0].value, findings[0].verdict) == (0.5, "pass")
@@ -155,9 +154,8 @@ def test_vectors_of_an_encoder_tell_tinted_pictures(pictured: Made) -> None:
 @pytest.mark.slow
 def test_what_is_not_judged_is_said(captioned: Made, pictured: Made) -> None:
     few = captioned([("a", "b")] * 19)
-    assert [each.reason for each in detectability(few, pictures=True)[1]] == [
-        "19 clusters: a head is fitted on at least 20"
-    ]
+    (reason,) = (each.reason for each in detectability(few, pictures=True)[1])
+    assert "19 clusters" in reason and "20" in reason
     single = captioned([("a", "a")] * 20)
     assert [each.name for each in detectability(single, pictures=True)[1]] == ["detectable: images"]
     pairs = pictured([(natural(k, 16), natural(100 + k, 16)) for k in range(20)])

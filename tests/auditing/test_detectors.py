@@ -110,9 +110,8 @@ def test_what_is_measured_is_not_trained_on(tinted: Any) -> None:
         origins(here, Means(), store=EmbeddingStore(None), trained_on=tinted("again", n=8, seed=1))
     both = tinted("both", n=30, seed=3)
     alone = origins(here, Means(), store=EmbeddingStore(None), trained_on=both)
-    mixed = PairSet(
-        "mixed", (*both.items, *(each.model_copy(update={"id": f"x{each.id}"}) for each in both.items)), both.root
-    )
+    again = (each.model_copy(update={"id": f"x{each.id}"}) for each in both.items)
+    mixed = PairSet("mixed", (*both.items, *again), both.root)
     assert np.allclose(alone.images, origins(here, Means(), store=EmbeddingStore(None), trained_on=mixed).images)
 
 
@@ -161,11 +160,9 @@ def test_a_feature_that_never_moves_moves_nothing() -> None:
 def test_folds_hold_whole_clusters_and_differ_by_one_at_most(names: list[str], seed: int) -> None:
     clusters = [*names, *"abcde"]
     result = fold_of(clusters, seed=seed)
-    by_cluster = {
-        name: {int(fold) for fold, each in zip(result, clusters, strict=True) if each == name} for name in clusters
-    }
-    assert all(len(folds) == 1 for folds in by_cluster.values())
-    sizes = np.bincount([folds.copy().pop() for folds in by_cluster.values()], minlength=5)
+    fold_by_cluster = {*zip(clusters, result.tolist(), strict=True)}
+    assert len(fold_by_cluster) == len({*clusters})
+    sizes = np.bincount([fold for _, fold in fold_by_cluster], minlength=5)
     assert sizes.max() - sizes.min() <= 1
 
 
@@ -184,9 +181,7 @@ def test_entries_without_a_difference_tie_and_are_half_told() -> None:
         (np.zeros((2, 1)), np.array([0, 1]), 0.0, ("0", "0")),
     ],
 )
-def test_what_no_head_can_be_fitted_on_is_refused(
-    features: Any, labels: Any, penalty: float, said: str | tuple[str, ...]
-) -> None:
+def test_what_no_head_can_be_fitted_on_is_refused(features, labels, penalty, said) -> None:
     with raises(DataError, said):
         fit_head(features, labels, penalty=penalty)
 

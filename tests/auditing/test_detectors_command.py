@@ -33,9 +33,7 @@ def test_it_prints_accuracies_and_the_game_and_writes_the_same_record(ran: Any, 
 
 
 @pytest.mark.parametrize("kinds", [("JPEG", "PNG"), ("PNG", "PNG"), ("JPEG", "JPEG")])
-def test_the_format_of_the_bytes_alone_is_measured_whatever_its_name(
-    ran: Any, made_set: Callable[..., Path], kinds: tuple[str, str]
-) -> None:
+def test_the_format_of_the_bytes_alone_is_measured_whatever_its_name(ran, made_set, kinds) -> None:
     from PIL import Image
 
     folder = made_set(n=20)

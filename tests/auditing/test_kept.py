@@ -41,9 +41,7 @@ def test_an_edited_card_is_written_anew_from_the_kept_audit_and_an_edited_set_is
     assert stages
 
 
-def test_an_audit_by_another_version_of_a_library_is_not_taken(
-    made_set: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_by_another_version_of_a_library_is_not_taken(made_set, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(machine, "_version", machine._version.__wrapped__)  # as in two processes
     folder = made_set(n=2)

@@ -72,9 +72,7 @@ def test_planted_duplicates_are_named(pictured: Made, blots: Blots) -> None:
     assert {each.verdict for each in findings.values()} == {"warn", "pass"}
 
 
-def test_a_look_alike_in_another_cluster_is_a_near_duplicate_and_one_in_the_same_is_not(
-    pictured: Made, blots: Blots
-) -> None:
+def test_a_look_alike_in_another_cluster_is_a_near_duplicate_and_one_in_the_same_is_not(pictured, blots) -> None:
     brighter = np.clip(blots(0).astype(np.int16) + 3, 0, 255).astype(np.uint8)
     rows = [[blots(0), blots(1)], [brighter, blots(2)], [blots(3), blots(4)]]
     pairs = pictured(rows)

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.report.items import margins
 from tellapart.report.page import make_page, render
-from tellapart.report.sections import ReportRun
+from tellapart.report.sections import ReportRun, margins
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -298,9 +297,7 @@ def test_without_scripts_the_tables_of_every_model_are_there(make_run, visit) ->
     assert not page.is_visible(".filters")
 
 
-def test_a_page_that_awaits_checkpoints_comes_again_unless_somebody_is_at_work(
-    make_run, browser, tmp_path: Path
-) -> None:
+def test_a_page_that_awaits_checkpoints_comes_again_unless_somebody_is_at_work(make_run, browser, tmp_path) -> None:
     path, page = tmp_path / "report.html", browser.new_page()
     loads: list[Any] = []
     path.write_text(make_page([make_run()], reload=20.0).html, encoding="utf-8")

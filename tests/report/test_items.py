@@ -21,7 +21,7 @@ from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score
 from tellapart.records.result import Sample
 from tellapart.report.image_sources import KEEP_BYTES, album, data_uri
-from tellapart.report.items import ends, item_table, margins, model_table, shared_outcomes, worst_first
+from tellapart.report.sections import ends, item_table, margins, model_table, shared_outcomes, worst_first
 
 # Small whole numbers tie often; any float32 checks rounding and underflow.
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -32,9 +32,7 @@ def test_margin_is_positive_exactly_where_the_group_score_is_right(scores) -> No
     assert ((margins(scores) > 0) == (group_score(scores) == 1)).all()
 
 
-@given(
-    st.sampled_from([(1, 2), (1, 5), (3, 1)]).flatmap(lambda shape: arrays(np.float32, (4, *shape), elements=SCORES))
-)
+@given(st.sampled_from([(1, 2), (1, 5), (3, 1)]).flatmap(lambda of: arrays(np.float32, (4, *of), elements=SCORES)))
 def test_margin_is_positive_exactly_where_the_choice_is_right(scores) -> None:
     assert ((margins(scores) > 0) == (choice_score(scores) == 1)).all()
 
@@ -89,12 +87,9 @@ def test_outcomes_are_coded_right_wrong_and_tied(make_run) -> None:
 
 
 def test_tags_are_columns_and_an_item_without_one_has_none(make_run) -> None:
-    samples = [
-        replace(sample, tags=tags)
-        for sample, tags in zip(
-            make_run().samples["shapes"][:3], ({"type": ""}, {}, {"type": "swap", "side": "left"}), strict=True
-        )
-    ]
+    tags: list[dict[str, str]] = [{"type": ""}, {}, {"type": "swap", "side": "left"}]
+    first = make_run().samples["shapes"][:3]
+    samples = [replace(sample, tags=own) for sample, own in zip(first, tags, strict=True)]
     assert item_table(samples, {})["tags"] == {
         "side": {"values": ["left"], "of": [-1, -1, 0]},
         "type": {"values": ["", "swap"], "of": [0, -1, 1]},

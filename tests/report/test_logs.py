@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +25,15 @@ def _sheet(path: Path, *, hits: bool = True) -> Path:
     book = openpyxl.Workbook()
     book.active.append(["index", "question", "answer", "prediction", "category", *(["hit"] if hits else [])])
     for k in range(6):
-        book.active.append(
-            [k, f"Which {k}?", "A", "AB"[k % 2], "colour" if k < 3 else "size", *([k % 2] if hits else [])]
-        )
+        kind = "colour" if k < 3 else "size"
+        book.active.append([k, f"Which {k}?", "A", "AB"[k % 2], kind, *([k % 2] if hits else [])])
     book.save(path)
     return path
 
 
 def _rewards(path: Path, **columns: Any) -> Path:
-    rows = {
-        "model": "reward",
-        "subset": ["easy", "easy", "hard"],
-        "id": [1, 2, 3],
-        "scores_chosen": [0.5, [1.5], 0.1],
-        "scores_rejected": [0.1, [0.2], 0.9],
-        "results": [1, 1, 0],
-    }
+    rows = {"model": "reward", "subset": ["easy", "easy", "hard"], "id": [1, 2, 3], "results": [1, 1, 0]}
+    rows |= {"scores_chosen": [0.5, [1.5], 0.1], "scores_rejected": [0.1, [0.2], 0.9]}
     path.write_text(json.dumps(rows | columns))
     return path
 
@@ -89,10 +81,8 @@ def test_the_order_of_items_is_nothing(tmp_path: Path) -> None:
     (tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl").write_text("".join(reversed(lines)))
     one = ta.import_results(_alternate(5), tmp_path / "a")
     other = ta.import_results(tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl", tmp_path / "b", model="alternate-5")
-    kept = ("fingerprint", "metrics", "samples")
-    assert [getattr(one.benchmarks["lm-eval:cats"], name) for name in kept] == [
-        getattr(other.benchmarks["lm-eval:cats"], name) for name in kept
-    ]
+    a, b = (result.benchmarks["lm-eval:cats"] for result in (one, other))
+    assert (a.fingerprint, a.metrics, a.samples) == (b.fingerprint, b.metrics, b.samples)
 
 
 def test_a_sheet_of_vlmevalkit(tmp_path: Path) -> None:
@@ -124,9 +114,7 @@ def test_scores_of_rewardbench(tmp_path: Path) -> None:
     ],
     ids=["no hits", "lengths", "no model", "no number", "cut", "no results file", "not judged"],
 )
-def test_a_log_that_does_not_serve_is_refused(
-    make: Callable[[Path], Path], facts: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path) -> None:
     with raises(RunError, *facts):
         ta.import_results(make(tmp_path), tmp_path / "run")
     assert not (tmp_path / "run" / "results.json").exists()

@@ -72,9 +72,7 @@ def winoground(tmp_path: Path) -> Path:
     return run_scores({"winoground": tmp_path / "scores.csv"}, tmp_path / "run", name="mine/clip")
 
 
-def test_a_pull_request_holds_the_results_and_what_was_there(
-    hub: Hub, winoground: Path, command: Callable[..., Any]
-) -> None:
+def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, command) -> None:
     files = {"README.md": CARD.encode(), ".eval_results/tellapart.yaml": EARLIER.encode()}
     hub.repositories["models/me/clip"] = dict(files)
     ran = command("push", winoground, "me/clip")
@@ -100,9 +98,7 @@ def test_a_pull_request_holds_the_results_and_what_was_there(
     ]
 
 
-def test_a_page_without_a_card_gets_one_and_the_same_again_is_nothing_to_propose(
-    hub: Hub, winoground: Path, command: Callable[..., Any]
-) -> None:
+def test_a_page_without_a_card_gets_one_and_the_same_again_is_nothing_to_propose(hub, winoground, command) -> None:
     hub.repositories["models/me/new"] = {}
     assert command("push", winoground, "me/new", "--json").json["pull_request"] == f"{hub.address}/me/new/discussions/1"
     made = hub.pull_requests[0]["files"]
@@ -113,9 +109,7 @@ def test_a_page_without_a_card_gets_one_and_the_same_again_is_nothing_to_propose
     assert len(hub.pull_requests) == 1
 
 
-def test_a_dry_run_prints_the_files_that_would_be_sent_and_sends_nothing(
-    hub: Hub, winoground: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dry_run_prints_the_files_that_would_be_sent_and_sends_nothing(hub, winoground, command, monkeypatch) -> None:
     hub.repositories["models/me/clip"] = {"README.md": CARD.encode()}
     monkeypatch.delenv("HF_TOKEN")
     printed = command("push", winoground, "me/clip", "--dry-run")
@@ -128,9 +122,7 @@ def test_a_dry_run_prints_the_files_that_would_be_sent_and_sends_nothing(
         assert f"==> {path}\n{text}" in printed.out
 
 
-def test_the_token_is_from_the_environment_alone(
-    hub: Hub, winoground: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_token_is_from_the_environment_alone(hub, winoground, command, monkeypatch, tmp_path) -> None:
     hub.repositories["models/me/clip"] = {}
     (tmp_path / "token").write_text(TOKEN)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
@@ -151,15 +143,7 @@ def test_the_token_is_from_the_environment_alone(
         ("no id", TOKEN, ("id", "id", "OWNER/NAME")),
     ],
 )
-def test_what_the_hub_refuses_is_one_line(
-    hub: Hub,
-    winoground: Path,
-    command: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    repo: str,
-    token: str,
-    message: str | tuple[str, ...],
-) -> None:
+def test_what_the_hub_refuses_is_one_line(hub, winoground, command, monkeypatch, repo, token, message) -> None:
     hub.repositories["models/me/clip"] = {}
     monkeypatch.setenv("HF_TOKEN", token)
     ran = command("push", winoground, repo)
@@ -168,9 +152,7 @@ def test_what_the_hub_refuses_is_one_line(
     assert ran.err.count("\n") == 1
 
 
-def test_front_matter_that_the_hub_refuses_is_said_in_its_words(
-    hub: Hub, winoground: Path, command: Callable[..., Any]
-) -> None:
+def test_front_matter_that_the_hub_refuses_is_said_in_its_words(hub, winoground, command) -> None:
     hub.repositories["models/me/clip"] = {"README.md": CARD.replace("license:", "licence:").encode()}
     ran = command("push", winoground, "me/clip")
     assert ran.code == 2
@@ -178,18 +160,14 @@ def test_front_matter_that_the_hub_refuses_is_said_in_its_words(
 
 
 @pytest.mark.parametrize("text", ["- a: 1\n", "{", "- 7\n"])
-def test_a_results_file_that_is_none_is_refused(
-    hub: Hub, winoground: Path, command: Callable[..., Any], text: str
-) -> None:
+def test_a_results_file_that_is_none_is_refused(hub, winoground, command, text) -> None:
     hub.repositories["models/me/clip"] = {".eval_results/tellapart.yaml": text.encode()}
     ran = command("push", winoground, "me/clip")
     assert ran.code == 2
     check_facts(ran.err, ".eval_results/tellapart.yaml")
 
 
-def test_a_set_that_is_not_on_the_hub_is_in_the_card_alone(
-    hub: Hub, made_set: Callable[..., Path], command: Callable[..., Any]
-) -> None:
+def test_a_set_that_is_not_on_the_hub_is_in_the_card_alone(hub, made_set, command) -> None:
     hub.repositories["models/me/clip"] = {}
     made_set("pairs", n=6)
     assert command("run", "-m", "random", "-b", "folder:pairs", "--out", "r", "--no-cache").code == 0
@@ -199,9 +177,7 @@ def test_a_set_that_is_not_on_the_hub_is_in_the_card_alone(
     assert set(hub.pull_requests[0]["files"]) == {"README.md"}
 
 
-def test_a_benchmark_gets_a_task_for_each_metric_that_results_name(
-    hub: Hub, winoground: Path, command: Callable[..., Any]
-) -> None:
+def test_a_benchmark_gets_a_task_for_each_metric_that_results_name(hub, winoground, command) -> None:
     hub.repositories |= {"datasets/facebook/winoground": {}, "models/me/clip": {}}
     ran = command("push", "winoground", "facebook/winoground", "--benchmark", "--split", "validation")
     assert ran.code == 0, ran.err

@@ -296,7 +296,11 @@ def test_scores_that_do_not_fit_are_refused(
 
 @pytest.mark.parametrize(
     ("row", "said"),
-    [({"people": [1]}, ("ranking", "4", "1")), ({"people": [1, 2, 3, "x"]}, "'people[3]'"), ({"query": ""}, "'query'")],
+    [
+        ({"people": [1]}, ("ranking", "4", "(1.0,)")),
+        ({"people": [1, 2, 3, "x"]}, "'people[3]'"),
+        ({"query": ""}, "'query'"),
+    ],
 )
 def test_rankings_that_are_not_what_they_must_be_are_refused(
     row: dict, said: str | tuple[str, ...], tmp_path: Path

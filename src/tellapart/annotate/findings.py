@@ -88,10 +88,9 @@ def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer]) -> 
 
     A label is the option itself, whatever its letter was: two people who both chose `A` need not agree.
     """
-    ask = survey.choice
+    ask, labels = survey.choice, dict[str, dict[str, str]]()
     if ask is None:
         return []
-    labels: dict[str, dict[str, str]] = {}
     for answer in usable(answers):
         labels.setdefault(answer.unit, {})[answer.annotator] = answer.values[ask.name]
     if all(len(label) < 2 for label in labels.values()):
@@ -134,13 +133,11 @@ def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, see
         return []
     labels = []
     for answer in answers:
-        label, unit = answer.values[ask.name], study.unit_of[answer.unit]
-        if unit.truth:
-            label = (
-                "right" if label == unit.truth else "wrong" if label not in ask.choices or not ask.options else label
-            )
-        elif label not in ask.choices:
-            label = "an option"
+        label, truth = answer.values[ask.name], study.unit_of[answer.unit].truth
+        if label == truth:
+            label = "right"
+        elif label not in ask.choices or (truth and not ask.options):
+            label = "wrong" if truth else "an option"
         labels.append(label)
     clusters = [study.unit_of[answer.unit].cluster for answer in answers]
     counts = Counter(labels).most_common()
@@ -161,10 +158,7 @@ AnsweredStudies = Sequence[tuple[Study, Sequence[SurveyAnswer]]]
 class JudgedRow(Record):
     """People's value over a full set, of which they answered a part and a model all (`prediction_powered`).
 
-    Attributes:
-        others: items that the model alone answered.
-        weight: of the model, from 0 to 1.
-        worth: people's items that would give an interval as short.
+    `others` counts items that the model alone answered; `worth` of people's items would be as good.
     """
 
     judge: str
@@ -195,63 +189,79 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
     Source: BiVLC Table 2 and appendix H (two surveys, one a direction).
     """
     _expect_together(answered)
-    rows = _rows_of(answered, seed, None if judge is None else _read_judge(judge, answered))
-    alone: dict[str, dict[str, float | None]] = {row.metric: {} for row in rows}
-    for who in sorted({answer.annotator for _, answers in answered for answer in answers}):
-        part = [(study, [each for each in answers if each.annotator == who]) for study, answers in answered]
-        for row in _rows_of(part, seed):
-            alone[row.metric][who] = row.strict.value
-    return [row.model_copy(update={"alone": alone[row.metric]}) for row in rows]
+    samples = None if judge is None else _read_judge(judge, answered)
+    clusters = {unit.item: unit.cluster for study, _ in answered for unit in study.units}
+    alone = {
+        who: _collect_leads([(study, [of for of in answers if of.annotator == who]) for study, answers in answered])
+        for who in sorted({answer.annotator for _, answers in answered for answer in answers})
+    }
+    rows = []
+    for metric, leads in _collect_leads(answered).items():
+        right = _mark_right(leads)
+        strict = [*right.values()]
+        coins = [float(np.prod([0.5 * (np.sign(lead) + 1) for lead in own])) for own in leads.values()]
+        interval = interval_for(strict, [clusters[item] for item in leads], binary=True, seed=seed)
+        people = {who: [*_mark_right(of[metric]).values()] for who, of in alone.items() if metric in of}
+        rows.append(
+            HumanRow(
+                metric=metric,
+                items=len(leads),
+                ties=sum(0 in own for own in leads.values()),
+                strict=Estimate.of(sum(strict) / len(strict), interval),
+                neutral=sum(coins) / len(coins),
+                alone={who: sum(own) / len(own) for who, own in people.items()},
+                judged=None if samples is None else _judged_row(metric, right, samples),
+            )
+        )
+    return rows
+
+
+def _mark_right(leads: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return for each item whether the true options of all of its units lead."""
+    return {item: float(all(lead > 0 for lead in of_item)) for item, of_item in leads.items()}
 
 
 def _read_judge(run: Path, answered: AnsweredStudies) -> tuple[str, list[Sample]]:
     """Return the model's name and its samples of the set that people answered a part of."""
-    result, pairs = read_result(run), answered[0][0].pairs
+    result, pairs, given = read_result(run), answered[0][0].pairs, f"judge={os.fspath(run)!r}"
     items = {unit.item for study, _ in answered for unit in study.units}
     sets = {name: read_samples(run, name, record) for name, record in result.benchmarks.items() if record.samples}
-    fitting = {name: samples for name, samples in sets.items() if items <= {sample.id for sample in samples}}
+    fitting = [samples for samples in sets.values() if items <= {sample.id for sample in samples}]
     if len(fitting) != 1:
         held = ", ".join(sets) or "nothing"
-        raise ScoreError(
-            f"judge={os.fspath(run)!r}: expected one set with all {len(items)} items of {pairs}; it holds {held}"
-        )
-    (samples,) = fitting.values()
-    if len(samples) < len(items) + 2:
-        raise ScoreError(
-            f"judge={os.fspath(run)!r}: it measured no other items than people did; run it on the full set"
-        )
-    return result.model.name, samples
+        raise ScoreError(f"{given}: expected one set with all {len(items)} items of {pairs}; it holds {held}")
+    if len(fitting[0]) < len(items) + 2:
+        raise ScoreError(f"{given}: it measured no other items than people did; run it on the full set")
+    return result.model.name, fitting[0]
 
 
 def _judged_row(metric: str, right: Mapping[str, float], judge: tuple[str, list[Sample]]) -> JudgedRow | None:
     name, samples = judge
     if any(metric not in sample.outcomes for sample in samples):
         return None
-    by_people = [sample for sample in samples if sample.id in right]
-    others = [sample for sample in samples if sample.id not in right]
+    people, others = ([sample for sample in samples if (sample.id in right) == asked] for asked in (True, False))
     powered = prediction_powered(
-        [right[sample.id] for sample in by_people],
-        [sample.outcomes[metric] for sample in by_people],
+        [right[sample.id] for sample in people],
+        [sample.outcomes[metric] for sample in people],
         [sample.outcomes[metric] for sample in others],
-        [sample.cluster for sample in by_people],
+        [sample.cluster for sample in people],
         [sample.cluster for sample in others],
     )
     estimate = Estimate.of(powered.mean, powered.interval)
     return JudgedRow(judge=name, others=len(others), estimate=estimate, weight=powered.weight, worth=powered.worth)
 
 
-def _rows_of(answered: AnsweredStudies, seed: int, judge: tuple[str, list[Sample]] | None = None) -> list[HumanRow]:
+def _collect_leads(answered: AnsweredStudies) -> dict[str, dict[str, list[float]]]:
+    """Return the leads of items by metric, of those that somebody was asked for."""
     by_metric: dict[str, dict[str, list[float]]] = {}
-    clusters: dict[str, str] = {}
     for metric, surveys in (("text_score", _TEXT), ("image_score", _IMAGE)):
         for study, answers in answered:
             if study.survey in surveys:
                 by_metric["choice_score" if 1 in study.shape else metric] = _true_leads(study, answers)
-                clusters |= {unit.item: unit.cluster for unit in study.units}
     if len(by_metric) == 2:
         text, image = by_metric.values()
         by_metric["group_score"] = {item: text[item] + image[item] for item in text if item in image}
-    return [_metric_row(metric, leads, clusters, seed, judge) for metric, leads in by_metric.items() if leads]
+    return {metric: leads for metric, leads in by_metric.items() if leads}
 
 
 def _expect_together(answered: AnsweredStudies) -> None:
@@ -270,25 +280,6 @@ def _expect_together(answered: AnsweredStudies) -> None:
             )
 
 
-def _metric_row(
-    metric: str, leads: Mapping[str, Sequence[float]], clusters: Mapping[str, str], seed: int,
-    judge: tuple[str, list[Sample]] | None,
-) -> HumanRow:  # fmt: skip
-    right = {item: float(all(lead > 0 for lead in of_item)) for item, of_item in leads.items()}
-    strict = [*right.values()]
-    coins = [float(np.prod([0.5 * (np.sign(lead) + 1) for lead in own])) for own in leads.values()]
-    interval = interval_for(strict, [clusters[item] for item in leads], binary=True, seed=seed)
-    return HumanRow(
-        metric=metric,
-        items=len(leads),
-        ties=sum(any(lead == 0 for lead in own) for own in leads.values()),
-        strict=Estimate.of(sum(strict) / len(strict), interval),
-        neutral=sum(coins) / len(coins),
-        alone={},
-        judged=None if judge is None else _judged_row(metric, right, judge),
-    )
-
-
 def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDArray[np.float64]]:
     """Return for each unit the share of people for each option; `both` gives each a half, `neither` nothing."""
     votes: dict[str, list[NDArray[np.float64]]] = {}
@@ -305,34 +296,27 @@ def _vote_shares(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, NDA
 def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list[float]]:
     """Return the lead of the true option over the best other one, by unit, of items whose units were all answered."""
     votes = _vote_shares(study, answers)
+    partly = {unit.item for unit in study.units if unit.id not in votes}
     leads: dict[str, list[float]] = {}
-    partly: set[str] = set()
     for unit in study.units:
-        if unit.id not in votes:
-            partly.add(unit.item)
-            continue
-        counts = votes[unit.id]
-        # In float32 as every score is: thirds that are equal stay equal.
-        lead = np.float32(counts[int(unit.truth)]) - np.float32(np.delete(counts, int(unit.truth)).max())
-        leads.setdefault(unit.item, []).append(float(lead))
-    return {item: own for item, own in leads.items() if item not in partly}
+        if unit.item not in partly:
+            counts, true = votes[unit.id], int(unit.truth)
+            # In float32 as every score is: thirds that are equal stay equal.
+            lead = np.float32(counts[true]) - np.float32(np.delete(counts, true).max())
+            leads.setdefault(unit.item, []).append(float(lead))
+    return leads
 
 
 def human_scores(answered: AnsweredStudies) -> Scores:
     """Return people's answers as scores of every item's image-text pairs, for `tellapart score`.
 
-    - match: the share of people who found the caption true of the image; a probability.
-    - captions for one image, or images for one caption: the share of people who chose each; both count a half each.
-    - two images and two captions, asked both ways (i2t and t2i): scores whose four comparisons are people's choices.
-
-    Source: Winoground section 4.1 (the share of people is the score).
+    Of a match study and of choices on one side the score is the share of people (Winoground section 4.1); items asked
+    both ways get scores whose four comparisons are people's choices.
     """
     _expect_together(answered)
     by_survey = {study.survey: (study, answers) for study, answers in answered}
     if "match" in by_survey and len(by_survey) > 1:
-        raise ScoreError(
-            f"scores are of a match study or of choices, not of {', '.join(by_survey)} together; give some"
-        )
+        raise ScoreError(f"scores are of a match study or of choices, not of {', '.join(by_survey)}; give some")
     if "match" in by_survey:
         return _match_scores(*by_survey["match"])
     text = next((by_survey[name] for name in _TEXT if name in by_survey), None)
@@ -392,7 +376,7 @@ def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, S
 def _sign_matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
     """Return scores with the signs: s00 - s01 and s11 - s10 as in `captions`, s00 - s10 and s11 - s01 as in `images`.
 
-    Both pairs of differences add up to s00 + s11 - s01 - s10, so that one sum must be reachable from either.
+    Both pairs of differences have one sum, s00 + s11 - s01 - s10.
     """
     for total in (0.0, 2.0, -2.0):
         ours, theirs = _split_total(captions, total), _split_total(images, total)
@@ -417,10 +401,8 @@ def _split_total(signs: NDArray[np.float64], total: float) -> tuple[float, float
 # (COCO-Counterfactuals appendix A.3). Rates are over answers, with intervals that draw clusters.
 
 #: The words by which COCO-Counterfactuals counts a caption as one about people (appendix A.3.2).
-HUMAN = (
-    *("girl", "boy", "man", "men", "woman", "guy", "kid"),
-    *("person", "people", "child", "children", "couple", "group", "lady"),
-)
+HUMAN = ("girl", "boy", "man", "men", "woman", "guy", "kid", "person", "people", "child", "children", "couple", "group",
+         "lady")  # fmt: skip
 
 
 class ErrorRate(Record):
@@ -458,6 +440,7 @@ def errors_by(
     judged = [(unit, label != unit.truth) for unit, label in rows if unit.truth]
     if not judged:
         return None
+    members = {name: {*words} for name, words in (groups or {"human": HUMAN}).items()}
 
     def rates(names_of: Callable[[SurveyUnit], Iterable[str]]) -> list[ErrorRate]:
         by_name: dict[str, list[tuple[SurveyUnit, bool]]] = {}
@@ -469,17 +452,14 @@ def errors_by(
     def list_groups(unit: SurveyUnit) -> list[str]:
         # The paper's "altered subject of its caption": the altered word of the unit's caption.
         word = unit.altered[int(unit.truth)] if unit.altered and unit.truth.isdigit() else ""
-        return [name for name, members in (groups or {"human": HUMAN}).items() if word in {*members}]
+        return [name for name, words in members.items() if word in words]
 
+    by_tag = rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items()))
+    by_words = rates(lambda unit: ["{} -> {}".format(*unit.altered)] if unit.altered else [])
     return Errors(
         all=_error_rate("all answers", judged, seed),
-        by_tag=sorted(
-            rates(lambda unit: (f"{tag}: {value}" for tag, value in unit.tags.items())), key=lambda row: row.of
-        ),
-        by_alteration=sorted(
-            rates(lambda unit: ["{} -> {}".format(*unit.altered)] if unit.altered else []),
-            key=lambda row: (-row.errors, row.of),
-        ),
+        by_tag=sorted(by_tag, key=lambda row: row.of),
+        by_alteration=sorted(by_words, key=lambda row: (-row.errors, row.of)),
         by_group=rates(list_groups),
     )
 
@@ -593,32 +573,22 @@ def print_findings(record: Findings) -> None:
     """Print the findings of each study, and the human row."""
     for study in record.studies:
         print_lines(f"{study.survey}: {study.answers:,} answers, {study.skipped:,} skipped, {study.broken:,} not used")
-        shares = [(share.label, f"{share.answers:,}", _format_percent(share.share)) for share in study.labels]
-        if shares:
-            print_tables(table("answer", "n", "share", numbers_from=1, rows=shares), gap=False)
+        _print_table(("answer", "n", "share"), ((row.label, row.answers, row.share) for row in study.labels))
         if not study.agreement:
             print_lines("agreement: none, no unit has labels of two annotators")
         for view in study.agreement:
             _print_agreement(view)
-        if study.errors:
-            rows = [*study.errors.by_group, *study.errors.by_tag, *study.errors.by_alteration[:_MOST_ROWS]]
-            cells = (
-                (row.of, f"{row.errors:,}", f"{row.answers:,}", _format_percent(row.rate))
-                for row in (study.errors.all, *rows)
-            )
-            print_tables(table("errors", "n", "of", "rate", numbers_from=1, rows=cells), gap=False)
-            if (more := len(study.errors.by_alteration) - _MOST_ROWS) > 0:
+        if errors := study.errors:
+            rows = [errors.all, *errors.by_group, *errors.by_tag, *errors.by_alteration[:_MOST_ROWS]]
+            _print_table(("errors", "n", "of", "rate"), ((row.of, row.errors, row.answers, row.rate) for row in rows))
+            if (more := len(errors.by_alteration) - _MOST_ROWS) > 0:
                 print_lines(f"{more:,} more altered word pairs are in --json")
-    people = [
-        (
-            *(row.metric, f"{row.items:,}", _format_percent(row.strict), f"{100 * row.neutral:.2f}", f"{row.ties:,}"),
-            join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()]),
-        )
+    people = (
+        (row.metric, row.items, row.strict, f"{100 * row.neutral:.2f}", row.ties,
+         join_names([f"{who} {100 * (share or 0.0):.1f}" for who, share in row.alone.items()]))
         for row in record.human
-    ]
-    if people:
-        heads = ("people", "items", "score", "ties broken by a coin", "items with ties", "each alone")
-        print_tables(table(*heads, numbers_from=1, rows=people), gap=False)
+    )  # fmt: skip
+    _print_table(("people", "items", "score", "ties broken by a coin", "items with ties", "each alone"), people)
     for row in record.human:
         if row.judged is not None:
             print_lines(
@@ -633,12 +603,23 @@ def print_findings(record: Findings) -> None:
         )
 
 
+def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str | int | Estimate]]) -> None:
+    """Print a table, unless it has no rows: counts with commas, estimates in percent."""
+    cells = [
+        [_format_percent(cell) if isinstance(cell, Estimate) else cell if isinstance(cell, str) else f"{cell:,}"
+         for cell in row]
+        for row in rows
+    ]  # fmt: skip
+    if cells:
+        print_tables(table(*heads, numbers_from=1, rows=cells), gap=False)
+
+
 def _print_agreement(view: LabelAgreement) -> None:
     cells = (
-        (f"{pair.a}, {pair.b}", f"{pair.units:,}", f"{100 * pair.same:.1f}", _format_coefficient(pair.kappa))
+        (f"{pair.a}, {pair.b}", pair.units, f"{100 * pair.same:.1f}", _format_coefficient(pair.kappa))
         for pair in view.pairs
     )
-    print_tables(table("annotators", "units", "same", "kappa", numbers_from=1, rows=cells), gap=False)
+    _print_table(("annotators", "units", "same", "kappa"), cells)
     undefined = sum(pair.kappa.value is None for pair in view.pairs)
     mean = "undefined" if view.kappa is None else f"{view.kappa:.2f}"
     some = f" of the {len(view.pairs) - undefined} pairs that have one" if 0 < undefined < len(view.pairs) else ""

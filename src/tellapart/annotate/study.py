@@ -1,18 +1,13 @@
 """A human study of a pair set: its folder, the forms that annotators get, their replies, and the answers.
 
 - `study.json`: the key. It holds the right answers; do not give it to annotators.
-- `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator. The configuration holds no
-  caption and is the same for all tasks; options are named A, B... and the key has the option of each letter. A task's
-  data carries `study` and `task`, which identify it. Replies are Label Studio's JSON and JSON_MIN exports.
-- `sheets/NAME.csv`: the same as a spreadsheet, with a row a task. Columns: `study`, `task`, one for each image (a path)
-  and text that is shown, `how_to_answer`, one for each answer, and `skip`: a row with anything in it is passed over.
-- `images/`: named by their content.
-- `answers.jsonl`: made by `tellapart annotate import`. Nothing is lost or guessed: an unknown task, a second reply to
-  one, an unreadable reply and a task without a reply are errors. An answer that breaks a rule of the survey (a caption
-  of five words) is kept with its problem.
+- `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator, without captions in the
+  configuration. Options are named A, B... and the key has the option of each letter. Replies are JSON and JSON_MIN.
+- `sheets/NAME.csv`: the same as a spreadsheet, with a row a task: `study`, `task`, a column for each image (a path) and
+  text, `how_to_answer`, one for each answer, and `skip`: a row with anything in it is passed over.
+- `images/`: named by their content. `answers.jsonl`: made by `tellapart annotate import`; nothing is lost or guessed.
 
-Formats: https://labelstud.io/tags (View, Header, Text, Image, Choices, TextArea, RectangleLabels),
-https://labelstud.io/guide/task_format (tasks and JSON export); JSON_MIN as Label Studio's converter writes it.
+Formats: https://labelstud.io/tags, https://labelstud.io/guide/task_format; JSON_MIN as its converter writes it.
 """
 
 from __future__ import annotations
@@ -53,7 +48,7 @@ from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_json, read_jsonl, read_object, spreadsheet_cell
 from tellapart.data.scores import join_names
-from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
+from tellapart.data.strict_json import decode_text, first_repeated, plain_suffix, read_whole
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, TellapartError, TellapartWarning, quote
 from tellapart.report.templates import make_environment
@@ -90,10 +85,7 @@ def choice_names(ask: Ask, options: int = 0) -> tuple[str, ...]:
 
 
 def read_image_file(pairs: PairSet, part: TaskPart) -> tuple[str, bytes]:
-    """Read an image of a pair set as annotators get it: its file, or a PNG of a frame or with the box drawn on it.
-
-    Its name is made of its content, since the set's often gives it away.
-    """
+    """Read an image as annotators get it, named by its content: its file, or a PNG, with a box drawn on it."""
     suffix = PurePosixPath(part.value).suffix.lower()
     if part.box or suffix not in _TYPES:
         data, suffix = _draw_box(pairs, part), ".png"
@@ -184,11 +176,7 @@ def configuration(survey: Survey, study: Study) -> str:
 
 
 def image_address(name: str, data: bytes, prefix: str | None) -> str:
-    """Return an image's address for Label Studio: under its local file serving, or a `data:` address without a prefix.
-
-    >>> image_address("0.png", b"", "my study")
-    '/data/local-files/?d=my%20study/images/0.png'
-    """
+    """Return an image's address for Label Studio: of its files below `prefix`, or a `data:` address without one."""
     if prefix is not None:
         return f"/data/local-files/?d={percent_encode(f'{prefix}/images/{name}')}"
     return f"data:{_TYPES[PurePosixPath(name).suffix]};base64,{base64.b64encode(data).decode()}"
@@ -207,8 +195,7 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
 def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Reply]:
     """Yield the replies of an export in JSON or JSON_MIN; its content shows which of the two it is.
 
-    A skipped (cancelled) annotation is a reply that is skipped, unless the task has an answer beside it; JSON_MIN
-    leaves it out. Drafts and predictions are not replies; nor is JSON_MIN's row of a task without annotation.
+    A skipped annotation is a reply that is skipped, unless the task has an answer beside it. Drafts are no replies.
     """
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: expected a list of tasks, as Label Studio's JSON and JSON_MIN exports have it")
@@ -225,9 +212,7 @@ def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Re
 def _read_full(row: Mapping[str, Any], place: str) -> Iterator[Reply]:
     data, annotations = row.get("data"), row["annotations"]
     if not isinstance(data, Mapping) or not isinstance(annotations, list):
-        raise DataError(
-            f"{place}: expected an object `data` and a list `annotations`, as Label Studio's JSON export has"
-        )
+        raise DataError(f"{place}: expected an object `data` and a list `annotations`, as in Label Studio's JSON")
     replies = []
     for annotation in annotations:
         if not isinstance(annotation, Mapping) or not isinstance(annotation.get("result"), list):
@@ -248,9 +233,7 @@ def _read_full(row: Mapping[str, Any], place: str) -> Iterator[Reply]:
 def _read_minimal(row: Mapping[str, Any], place: str, fields: Collection[str]) -> Reply | None:
     """Read a row of JSON_MIN: the task's data and the answers side by side, each unpacked if it is single."""
     if "task" not in row:
-        raise DataError(
-            f"{place}: has neither `annotations` (JSON) nor `task` (JSON_MIN); export in one of these formats"
-        )
+        raise DataError(f"{place}: has neither `annotations` (JSON) nor `task` (JSON_MIN); export one of these formats")
     if row.get("annotation_id") is None:
         return None
     controls = {name: value if isinstance(value, list) else [value] for name, value in row.items() if name in fields}
@@ -269,24 +252,19 @@ def _control_values(controls: Mapping[str, list[Any]], place: str) -> dict[str, 
         for part in parts:
             control = part
             if isinstance(part, Mapping):
-                control = next((part[key] for key in ("choices", "text") if key in part), None)
-                control = _pixel_box(part, name, place) if control is None else control
+                key = next((key for key in ("choices", "text") if part.get(key) is not None), None)
+                control = _pixel_box(part, name, place) if key is None else part[key]
             flat += control if isinstance(control, list) else [control]
-        if len(flat) > 1:
-            values[name] = flat
-        elif flat:
-            values[name] = flat[0]
+        if flat:
+            values[name] = flat if len(flat) > 1 else flat[0]
     return values
 
 
 def _pixel_box(part: Mapping[str, Any], name: str, place: str) -> tuple[float, ...]:
     """Return a rectangle in pixels; Label Studio has per cent of the image's sides."""
-    needed = ("x", "y", "width", "height", "original_width", "original_height")
-    sides = [part.get(key) for key in needed]
+    sides = [part.get(key) for key in ("x", "y", "width", "height", "original_width", "original_height")]
     if any(isinstance(side, bool) or not isinstance(side, int | float) for side in sides):
-        raise DataError(
-            f"{place}: field {name!r}: expected a choice, a text or a rectangle, got {quote(dict(part), 80)}"
-        )
+        raise DataError(f"{place}: field {name!r}: expected a choice, text or rectangle, got {quote(dict(part), 80)}")
     if part.get("rotation"):
         raise DataError(f"{place}: field {name!r}: the box is turned by {part['rotation']} degrees; draw it upright")
     x, y, width, height, wide, high = (float(side) for side in sides if side is not None)
@@ -333,8 +311,8 @@ def decode_replies(
 ) -> list[SurveyAnswer]:
     """Decode replies into answers, in the order of the study's tasks; workers take the annotators' places at a unit."""
     tasks = {task.id: task for task in study.tasks}
-    answers: dict[str, tuple[SurveyAnswer, str]] = {}
     imported = {answer.task: answer for answer in earlier}
+    answers: dict[str, tuple[SurveyAnswer, str]] = {}
     places: dict[str, dict[str, str]] = {}
     for place in study.tasks:
         places.setdefault(place.unit, {})[place.id] = ""
@@ -346,27 +324,25 @@ def decode_replies(
         if reply.worker:
             task = tasks[_place_worker(reply, task.unit, places[task.unit])]
             answer = answer.model_copy(update={"task": task.id, "annotator": task.annotator})
-        if task.id in answers and answers[task.id][0] != answer:
-            raise DataError(
-                f"{reply.where}: a second answer to task {task.id} ({task.annotator} on {task.unit}), answered in "
-                f"{answers[task.id][1]}; keep one of them"
-            )
+        place_of, named = answers.get(task.id, (answer, "")), f"task {task.id} ({task.annotator} on {task.unit})"
+        if place_of[0] != answer:
+            raise DataError(f"{reply.where}: a second answer to {named}, answered in {place_of[1]}; keep one of them")
         before = imported.get(task.id, answer)
         if (before.values, before.skipped) != (answer.values, answer.skipped):
             raise DataError(
-                f"{reply.where}: task {task.id} ({task.annotator} on {task.unit}) was imported before with another "
-                f"answer ({_describe(before)}, now {_describe(answer)}); to take the new ones, remove the study's "
-                "answers.jsonl and import all files together"
+                f"{reply.where}: {named} was imported before with another answer ({_describe(before)}, now "
+                f"{_describe(answer)}); to take the new ones, remove the study's answers.jsonl and import all files "
+                "together"
             )
         answers[task.id] = (answer, reply.where)
-    answers = {name: (answer, "") for name, answer in imported.items()} | answers
-    missing = [task.id for task in study.tasks if task.id not in answers]
+    answered = imported | {name: answer for name, (answer, _) in answers.items()}
+    missing = [task.id for task in study.tasks if task.id not in answered]
     if missing and not partial:
         raise DataError(
             f"{len(missing)} of {len(tasks)} tasks have no answer: {join_names(missing)}; "
             "import all files, or pass partial=True to go on without them"
         )
-    return [answers[task.id][0] for task in study.tasks if task.id in answers]
+    return [answered[task.id] for task in study.tasks if task.id in answered]
 
 
 def _place_worker(reply: Reply, unit: str, workers: dict[str, str]) -> str:
@@ -388,34 +364,27 @@ def _describe(answer: SurveyAnswer) -> str:
 def _explain_unknown(reply: Reply, study: Study) -> str:
     if not reply.task:
         return f"{reply.where}: has no `task`; export with the task's data"
-    if reply.study != study.token:
-        origin = f"of study {reply.study!r}" if reply.study else "of no study"
-        return (
-            f"{reply.where}: task {reply.task} is {origin}, not of study {study.token!r}; name the folder of its study"
-        )
-    return f"{reply.where}: task {reply.task!r} is unknown to this study"
+    if reply.study == study.token:
+        return f"{reply.where}: task {reply.task!r} is unknown to this study"
+    origin = f"of study {reply.study!r}" if reply.study else "of no study"
+    return f"{reply.where}: task {reply.task} is {origin}, not of study {study.token!r}; name its study's folder"
 
 
 def check_answer(survey: Survey, task: AnnotatorTask, answer: SurveyAnswer, place: str) -> None:
     """Hold a stored answer to a task to the rules of replies; its options are indices of the unit, not letters."""
     place = f"{place}: task {task.id}"
     if (answer.annotator, answer.unit) != (task.annotator, task.unit):
-        raise DataError(
-            f"{place} is {task.annotator} on {task.unit}, not {answer.annotator} on {answer.unit}; import it again"
-        )
+        other = f"not {answer.annotator} on {answer.unit}"
+        raise DataError(f"{place} is {task.annotator} on {task.unit}, {other}; import it again")
     options = {str(index): str(index) for index in sorted(task.order)}
     values = {} if answer.skipped else _decode_values(survey, options, answer.values, place)
     if values != answer.values:
-        raise DataError(
-            f"{place}: field 'values': expected {quote(values)}, got {quote(answer.values)}; import it again"
-        )
-    problems = set(survey.problems(values, frozenset()) if values else ())
+        raise DataError(f"{place}: field 'values': expected {quote(values)}, got {quote(answer.values)}; import again")
+    problems, held = set(survey.problems(values, frozenset()) if values else ()), set(answer.problems)
     # A list of answers, which a question may have, is not kept: what it refused is beyond the survey's own rules.
-    if problems - set(answer.problems) or (survey.name != "question" and problems != set(answer.problems)):
+    if problems - held or (survey.name != "question" and problems != held):
         expected = quote(sorted(problems))
-        raise DataError(
-            f"{place}: field 'problems': expected {expected}, got {quote(answer.problems)}; import it again"
-        )
+        raise DataError(f"{place}: field 'problems': expected {expected}, got {quote(answer.problems)}; import again")
 
 
 def _decode_answer(survey: Survey, task: AnnotatorTask, reply: Reply, allowed: frozenset[str]) -> SurveyAnswer:
@@ -478,10 +447,8 @@ _KEY, _ANSWERS = "study.json", "answers.jsonl"
 def write_study(
     folder: Path, survey: Survey, study: Study, pairs: PairSet, *, embed: bool = False, prefix: str = ""
 ) -> None:
-    """Write a study's folder atomically.
-
-    Label Studio's tasks embed the images as `data:` addresses, or name files of `prefix`: the folder below
-    LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
+    """Write a study's folder atomically; Label Studio's tasks embed the images, or name files of `prefix`: the folder
+    below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
     """
     served = None if embed else prefix or folder.resolve().name
     names: dict[tuple[str, tuple[float, ...]], str] = {}
@@ -528,14 +495,14 @@ def _check_study(study: Study) -> None:
         raise DataError("has no units")
     if len(study.shape) != 2 or min(study.shape) < 1:
         raise DataError(f"field 'shape': expected how many images and texts an item has, got {quote(study.shape)}")
-    names: list[tuple[str, list[Hashable]]] = [
-        ("unit", [unit.id for unit in study.units]),
-        ("task", [task.id for task in study.tasks]),
-        ("task of annotator and unit", [(task.annotator, task.unit) for task in study.tasks]),
-    ]
-    for name, ids in names:
-        if repeated := [id_ for id_, count in Counter(ids).items() if count > 1]:
-            raise DataError(f"{name} {quote(repeated[0])} is there twice")
+    names: dict[str, list[Hashable]] = {
+        "unit": [unit.id for unit in study.units],
+        "task": [task.id for task in study.tasks],
+        "task of annotator and unit": [(task.annotator, task.unit) for task in study.tasks],
+    }
+    for name, ids in names.items():
+        if (twice := first_repeated(ids)) is not None:
+            raise DataError(f"{name} {quote(twice)} is there twice")
     for unit in study.units:
         _check_unit(survey, study, unit)
     for task in study.tasks:
@@ -588,24 +555,20 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> list[SurveyAnswer]:
     """Read a study's answers; with `missing_ok`, there may be none yet."""
     path = folder / _ANSWERS
+    if not path.is_file() and missing_ok:
+        return []
     if not path.is_file():
-        if missing_ok:
-            return []
         raise DataError(f"{folder}: has no {_ANSWERS}; read them in with `tellapart annotate import`")
     survey, tasks = find_survey(study.survey), {task.id: task for task in study.tasks}
     answers: dict[str, tuple[SurveyAnswer, int]] = {}
     for line, row in read_jsonl(path):
-        answer = check_row(SurveyAnswer, row, f"{path}:{line}")
+        place, answer = f"{path}:{line}", check_row(SurveyAnswer, row, f"{path}:{line}")
         if answer.task not in tasks:
-            raise DataError(
-                f"{path}:{line}: task {answer.task!r} is unknown to {folder / _KEY}; import the answers again"
-            )
+            raise DataError(f"{place}: task {answer.task!r} is unknown to {folder / _KEY}; import answers again")
         if answer.task in answers:
-            raise DataError(
-                f"{path}:{line}: a second answer to task {answer.task}, answered in line {answers[answer.task][1]}; "
-                "keep one of them"
-            )
-        check_answer(survey, tasks[answer.task], answer, f"{path}:{line}")
+            first = f"answered in line {answers[answer.task][1]}"
+            raise DataError(f"{place}: a second answer to task {answer.task}, {first}; keep one of them")
+        check_answer(survey, tasks[answer.task], answer, place)
         answers[answer.task] = answer, line
     return [answer for answer, _ in answers.values()]
 
@@ -623,9 +586,7 @@ def read_replies(path: Path, survey: Survey, study: Study, columns: Mapping[str,
     elif plain_suffix(path) == ".json":
         yield from read_export(read_json(path), str(path), field_names(survey, study))
     else:
-        raise DataError(
-            f"{path}: answers are read from the .json files that Label Studio exports, and from .csv sheets and tables"
-        )
+        raise DataError(f"{path}: answers are read from Label Studio's .json exports, and .csv sheets and tables")
 
 
 @dataclass(frozen=True, slots=True)
@@ -744,9 +705,7 @@ def annotate_import(
     key = read_study(folder)
     survey = find_survey(key.survey)
     if records and survey.records is None:
-        raise DataError(
-            f"records={records}: a {survey.name} survey makes no records; `tellapart annotate agree` reads its answers"
-        )
+        raise DataError(f"records={records}: a {survey.name} survey makes none; `tellapart annotate agree` reads it")
     if key.survey != "question":
         expect_used("annotate import", f"on a {key.survey} survey", answer_list=(answer_list, None))
     allowed = read_allowed(as_path(answer_list, "answer_list")) if answer_list else frozenset()
@@ -756,10 +715,5 @@ def annotate_import(
     to = write_answers(folder, answers)
     if records and survey.records:
         write_rows(as_path(records, "records"), survey.records(key, usable(answers)))
-    return ImportedAnswers(
-        to,
-        answers,
-        [answer for answer in answers if answer.problems],
-        sum(answer.skipped for answer in answers),
-        len(key.tasks),
-    )
+    broken = [answer for answer in answers if answer.problems]
+    return ImportedAnswers(to, answers, broken, sum(answer.skipped for answer in answers), len(key.tasks))

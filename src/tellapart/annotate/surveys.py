@@ -1,8 +1,7 @@
 """Surveys: units with their questions, the annotators who get them, and the surveys of the papers by name.
 
-Every annotator has separate tasks, since the order of the units and the side of each option are drawn again for each
-of them. `Study` records the draws, and the right answers: it is the key that answers are decoded with, and no
-annotator should see it.
+The order of the units and the side of each option are drawn for each annotator. `Study` records the draws and the right
+answers: it is the key, which no annotator should see.
 """
 
 from __future__ import annotations
@@ -177,10 +176,7 @@ def check_annotators(names: Sequence[str], each: int | None = None) -> None:
     if len({name.lower() for name in names}) < len(names):
         raise DataError(f"annotators {', '.join(names)}: a name is listed twice")
     if each is not None and (each < 1 or len(names) % each):
-        raise DataError(
-            f"{len(names)} annotators cannot be dealt into groups of {each}, each of which sees a unit; choose a "
-            "divisor"
-        )
+        raise DataError(f"{len(names)} annotators cannot be dealt into groups of {each}, as a unit needs; divide them")
 
 
 def deal(
@@ -217,9 +213,7 @@ def deal(
     if not units:
         raise DataError(f"survey {survey.name}: {pairs.name} leaves nothing to ask")
     if len({unit.layout for unit in units}) > 1:
-        raise DataError(
-            f"survey {survey.name}: units of {pairs.name} show different numbers of images, texts or options"
-        )
+        raise DataError(f"survey {survey.name}: units of {pairs.name} show other numbers of images, texts or options")
     per_unit = each or len(annotators)
     groups = [annotators[at : at + per_unit] for at in range(0, len(annotators), per_unit)]
     shuffled = _named_generator(seed, "units").permutation(len(units))
@@ -261,9 +255,7 @@ def altered_words(first: str, second: str) -> tuple[str, str] | None:
 def _expect(fits: bool, survey: Survey, pairs: PairSet, needed: str) -> None:
     """Refuse a pair set whose shape does not fit a survey."""
     if not fits:
-        raise DataError(
-            f"survey {survey.name} asks of items with {needed}; {pairs.name} has {describe(pairs.shape)} each"
-        )
+        raise DataError(f"survey {survey.name} asks of items with {needed}; {pairs.name} has {describe(pairs.shape)}")
 
 
 def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
@@ -275,8 +267,8 @@ def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
 def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     """Return a unit for each image: which of the captions fits it?"""
     images, texts = pairs.shape
-    needed = "two or more texts, and one image or one for each text"
-    _expect(texts >= 2 and images in (1, texts), survey, pairs, needed)
+    fits = texts >= 2 and images in (1, texts)
+    _expect(fits, survey, pairs, "two or more texts, and one image or one for each text")
     return [
         _make_unit(item, f"image {i}", images=[image], options=list(item.texts), truth=str(i))
         for item in pairs.items
@@ -290,14 +282,12 @@ def _image_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> li
     needed = "two or more images, and one text or one for each image"
     needed = needed if survey.judged else "one text and two or more candidate images"
     _expect(images >= 2 and (texts == 1 or (survey.judged and texts == images)), survey, pairs, needed)
-    shown = {"option_kind": "images"}
-    return [
-        _make_unit(
-            item, f"text {t}", texts=[text], options=[*item.images], truth=str(t) if survey.judged else "", **shown
-        )
-        for item in pairs.items
-        for t, text in enumerate(item.texts)
-    ]
+    units = []
+    for item in pairs.items:
+        for t, text in enumerate(item.texts):
+            shown = {"texts": [text], "options": [*item.images], "option_kind": "images"}
+            units.append(_make_unit(item, f"text {t}", truth=str(t) if survey.judged else "", **shown))
+    return units
 
 
 def _match_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
@@ -317,8 +307,7 @@ def _single_images(_survey: Survey, pairs: PairSet, _earlier: Earlier | None) ->
     units: dict[str, SurveyUnit] = {}
     for item in pairs.items:
         for i, image in enumerate(item.images):
-            if image not in units:
-                units[image] = _make_unit(item, f"image {i}", images=[image])
+            units.setdefault(image, _make_unit(item, f"image {i}", images=[image]))
     return list(units.values())
 
 
@@ -327,11 +316,9 @@ _FEWEST_WORDS = 8
 
 #: Words that RefCOCO+'s players might not use: the phrase must hold of the thing, not of its place.
 _PLACES = frozenset(
-    (
-        *("left", "right", "top", "bottom", "upper", "lower", "leftmost", "rightmost", "topmost", "bottommost"),
-        *("middle", "center", "centre", "corner"),
-    )
-)
+    ("left", "right", "top", "bottom", "upper", "lower", "leftmost", "rightmost", "topmost", "bottommost", "middle",
+     "center", "centre", "corner")
+)  # fmt: skip
 
 
 def _split_words(text: str) -> list[str]:
@@ -367,14 +354,8 @@ def _two_images(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> lis
 
 
 def _statement_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
-    return [
-        {
-            "sentence": answer.values["statement"],
-            "images": study.unit_of[answer.unit].images,
-            "label": "True" if answer.values["label"] == "true" else "False",
-        }
-        for answer in answers
-    ]
+    values = [(answer.values, study.unit_of[answer.unit].images) for answer in answers]
+    return [{"sentence": of["statement"], "images": images, "label": of["label"].title()} for of, images in values]
 
 
 def _normalize_answer(answer: str) -> str:
@@ -391,12 +372,12 @@ def _question_problems(values: Mapping[str, Any], allowed: frozenset[str]) -> li
 
 
 def _question_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for answer in answers:
-        for index, image in enumerate(study.unit_of[answer.unit].options):
-            record = {"image": image, "answer": answer.values[f"answer_{index}"]}
-            rows.append({"question_id": len(rows), "question": answer.values["question"], **record})
-    return rows
+    rows = [
+        {"question": answer.values["question"], "image": image, "answer": answer.values[f"answer_{index}"]}
+        for answer in answers
+        for index, image in enumerate(study.unit_of[answer.unit].options)
+    ]
+    return [{"question_id": number, **row} for number, row in enumerate(rows)]
 
 
 def _box_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[str]:
@@ -434,33 +415,29 @@ def _expression_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict
         unit = study.unit_of[answer.unit]
         size = unit.earlier.get("size")
         if not isinstance(size, list) or len(size) != 2 or not all(type(side) is int and side > 0 for side in size):
-            raise DataError(
-                f"unit {unit.id!r}: field 'size' of 'earlier': expected width and height, got {quote(size)}"
-            )
-        width, height = size
+            raise DataError(f"unit {unit.id!r}: field 'size' of 'earlier': expected width, height, got {quote(size)}")
         row = {"ref_id": number, "text": answer.values["expression"], "image": unit.images[0], "bbox": unit.box}
-        rows.append({**row, "height": height, "width": width})
+        rows.append({**row, "height": size[1], "width": size[0]})
     return rows
 
 
 def _misjudged_units(_survey: Survey, pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit]:
     """Return a unit for each image whose caption somebody did not choose."""
     assert earlier is not None  # noqa: S101  (`deal` checked it)
-    captions = {item.id: item.texts for item in pairs.items}
+    items = {item.id for item in pairs.items}
     wrong: dict[str, list[str]] = {}
     for answer in earlier.answers:
-        unit = earlier.study.unit_of[answer.unit]
-        if not answer.skipped and answer.values["caption"] != unit.truth:
-            wrong.setdefault(unit.id, []).append(answer.values["caption"])
+        if not answer.skipped and answer.values["caption"] != earlier.study.unit_of[answer.unit].truth:
+            wrong.setdefault(answer.unit, []).append(answer.values["caption"])
     units = []
     for id_, choice in wrong.items():
         unit = earlier.study.unit_of[id_]
-        if unit.item not in captions:
+        if unit.item not in items:
             raise DataError(f"survey error-category: {pairs.name} has no item {unit.item!r} of the earlier study")
-        others = [caption for index, caption in enumerate(unit.options) if str(index) != unit.truth]
-        texts = [f"Its caption: {unit.options[int(unit.truth)]}", *(f"Another caption: {other}" for other in others)]
-        update = {"texts": texts, "options": [], "truth": "", "earlier": {"chosen": choice}}
-        units.append(unit.model_copy(update=update))
+        others = [f"Another caption: {text}" for k, text in enumerate(unit.options) if str(k) != unit.truth]
+        texts = [f"Its caption: {unit.options[int(unit.truth)]}", *others]
+        changed = {"texts": texts, "options": [], "truth": "", "earlier": {"chosen": choice}}
+        units.append(unit.model_copy(update=changed))
     return units
 
 
@@ -487,14 +464,12 @@ def _best_images(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str
 
 def _find_ambiguity(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[str, Any]]:
     """Return for each item whether, for some caption, no more people chose its image than anything else."""
-    votes = _count_votes(study, answers)
     clear: dict[str, bool] = {}
-    for unit in study.units:
-        if unit.id in votes:
-            true_votes = votes[unit.id].pop(unit.truth, 0)
-            majority = true_votes > max(votes[unit.id].values(), default=0)
-            clear[unit.item] = clear.get(unit.item, True) and majority
-    return [{"id": item, "ambiguous": not most} for item, most in clear.items()]
+    for id_, votes in _count_votes(study, answers).items():
+        unit = study.unit_of[id_]
+        true_votes = votes.pop(unit.truth, 0)
+        clear[unit.item] = clear.get(unit.item, True) and true_votes > max(votes.values(), default=0)
+    return [{"id": item, "ambiguous": not is_clear} for item, is_clear in clear.items()]
 
 
 #: What a unit shows -> what makes the units of a pair set, and of an earlier study's answers.

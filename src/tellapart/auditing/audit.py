@@ -38,6 +38,7 @@ from tellapart.auditing.pictures import (
 )
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.evaluation.compare import count_nouns
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
 
@@ -66,12 +67,12 @@ def tag_balance(pairs: PairSet) -> list[Finding]:
     for tag, counts in tag_counts(pairs).items():
         shares = np.array([*counts.values()], np.float64) / sum(counts.values())
         evenness = 1.0 if len(shares) == 1 else float(-(shares * np.log(shares)).sum() / np.log(len(shares)))
-        rarest = sorted(counts, key=lambda value: (counts[value], value))[:3]
-        fewest, listed = counts[rarest[0]], ", ".join(f"{value} ({counts[value]:,})" for value in rarest)
-        says = f"{len(counts)} value{'' if len(counts) == 1 else 's'}, evenness {evenness:.2f}; rarest: {listed}"
-        size = {"value": float(fewest), "n": sum(counts.values())}
-        title, allowed = f"items of the rarest value of the tag {tag!r}", f"at least {_FEWEST}"
-        findings.append(judge(f"tag: {tag}", title, size, allowed, fewest < _FEWEST, says, unit="items"))
+        rarest = sorted(counts.items(), key=lambda entry: (entry[1], entry[0]))[:3]
+        fewest, listed = rarest[0][1], ", ".join(f"{value} ({count:,})" for value, count in rarest)
+        says = f"{count_nouns(len(counts), 'value')}, evenness {evenness:.2f}; rarest: {listed}"
+        size, title = {"value": fewest, "n": sum(counts.values())}, f"items of the rarest value of the tag {tag!r}"
+        few, allowed = fewest < _FEWEST, f"at least {_FEWEST}"
+        findings.append(judge(f"tag: {tag}", title, size, allowed, few, says, unit="items"))
     return findings
 
 
@@ -85,22 +86,11 @@ class ItemChange(BaseModel):
 
 
 class Audit(BaseModel):
-    """The findings on a pair set.
+    """The findings on a pair set, `against` another if one was named.
 
-    Attributes:
-        name: the set's, as the user wrote it.
-        title: as its card has it.
-        items, shape: how many items, of how many images and texts.
-        images: distinct pictures, by their pixels; None if they were not read.
-        texts: distinct captions.
-        clusters: the units that intervals resample.
-        read_as: how the columns of its table were read; empty if it comes from none.
-        fingerprint: over ids, texts and pixels; None if pictures were not read.
-        against: the set that it was compared with.
-        tags: items by tag and value.
-        changes: of each item; empty if items have one picture.
-        changes_by_field: items by the place of the change's centre, 3 rows of 3 fields of the picture.
-        bindings: item -> whether its bindings occur in the corpus: seen, partly, unseen, none; empty without a corpus.
+    `images` and `fingerprint` are None if pictures were not read; clusters are the units that intervals resample.
+    `tags` counts items by tag and value, `changes_by_field` by the place of the change's centre, in 3 rows of 3 fields
+    of the picture. `bindings`: whether an item's occur in the corpus: seen, partly, unseen, none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -165,9 +155,8 @@ def audit(pairs: PairSet, options: Options | None = None) -> Audit:
             findings += change_findings(scan.changes, pairs)
         else:
             not_done.append(NotDone(name="change", reason="items have one picture: nothing changes within an item"))
-    of_origin, skipped = detectability(
-        pairs, pictures=options.pictures, model=options.detector_model, progress=options.progress
-    )
+    model, progress = options.detector_model, options.progress
+    of_origin, skipped = detectability(pairs, pictures=options.pictures, model=model, progress=progress)
     if (order := truth_first(original)) is None and 1 in original.shape:
         reason = "no item names the place of its true entry: by the set's form it is the first"
         not_done.append(NotDone(name="order: truth first", reason=reason))

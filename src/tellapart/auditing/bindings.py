@@ -9,11 +9,11 @@ Source: openreview 0riiPY0Egp, which finds 79.8 % of ARO's true captions and 41.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -132,8 +132,7 @@ def seen_bindings(
 ) -> tuple[Finding, dict[str, str]]:
     """Return how much more often the first caption's bindings are all in the corpus than another's, and items' classes.
 
-    An item's class is that of its first caption, of several pictures of all its captions: `seen`, `partly`, `unseen`,
-    or `none` without a binding.
+    An item's class is that of its first caption, of several pictures of all.
     """
     texts = [*dict.fromkeys(text for item in pairs.items for text in item.texts)]
     of_text = {text: sorted(list_bindings(tagger.read(text))) for text in texts}
@@ -144,13 +143,16 @@ def seen_bindings(
     others = [[_class_of(known[text]) == "seen" for text in item.texts[1:]] for item in pairs.items]
     rest = np.array([np.mean(of_item) for of_item in others])
     gap = mean_with_interval(first - rest, pairs, bounds=(-1.0, 1.0))
-    counted = [*_count(known.values())]
+    kinds = Counter(map(_class_of, known.values()))
+    counted = ", ".join(f"{kinds[name]:,} {name}" for name in get_args(Class))
     sides = ("true", "false") if pairs.shape[0] == 1 else ("first", "second")
     shares = f"{100 * first.mean():.1f} % of {sides[0]} and {100 * rest.mean():.1f} % of {sides[1]} captions"
-    says = f"all bindings of {shares} are in the corpus's {len(captions):,}; of {len(texts):,} {', '.join(counted)}"
+    says = f"all bindings of {shares} are in the corpus's {len(captions):,}; of {len(texts):,} {counted}"
     warns = abs(gap["value"]) > MARGIN and excludes(gap, 0.0)
     title = f"how much more often {sides[0]} captions have all of their bindings in the corpus"
-    classes = {item.id: _class_of([*_join(known, item.texts, pairs.shape[0])]) for item in pairs.items}
+    shown = pairs.shape[1] if pairs.shape[0] > 1 else 1
+    classes = {item.id: _class_of([is_seen for text in item.texts[:shown] for is_seen in known[text]])
+               for item in pairs.items}  # fmt: skip
     return judge("bindings: seen", title, gap, f"within {100 * MARGIN:g} points of 0", warns, says), dict(classes)
 
 
@@ -160,14 +162,3 @@ def _read_corpus(path: Path) -> list[str]:
         return [caption.text for caption in read_captions(path)]
     lines = decode_text(read_whole(path), path).split("\n")
     return [text for line in lines if (text := line.rpartition("\t")[2].strip())]
-
-
-def _join(known: Mapping[str, Sequence[bool]], texts: Sequence[str], images: int) -> Iterator[bool]:
-    for text in texts if images > 1 else texts[:1]:
-        yield from known[text]
-
-
-def _count(known: Iterable[Sequence[bool]]) -> Iterator[str]:
-    classes = [_class_of(bindings) for bindings in known]
-    for name in ("seen", "partly", "unseen", "none"):
-        yield f"{classes.count(name):,} {name}"

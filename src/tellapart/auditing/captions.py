@@ -81,8 +81,7 @@ def mixed_scripts(pairs: PairSet) -> Finding:
 def truth_first(pairs: PairSet) -> Finding | None:
     """Return the share of items whose true entry stands first, and the probability of such a share at random places.
 
-    Returns:
-        None if no item names the place of its truth: the form of the set then puts it first.
+    None if no item names the place of its truth: the form of the set then puts it first.
 
     Source of the probability: the exact two-sided binomial test of `scipy.stats.binomtest`.
     """
@@ -103,9 +102,8 @@ def truth_first(pairs: PairSet) -> Finding | None:
 def torn_sides(pairs: PairSet) -> Finding:
     """Find items with a side that is missing, or whose sides do not belong together by their names.
 
-    A side is missing if a loader wrote `nan` or the like for it. Names show more where they follow a rule in nine of
-    ten items or more: pictures of an item are named alike but for the last part (`7_0.png`, `7_1.png`), or ids are
-    (`7_pos`, `7_neg`) in families of one size; an item that breaks the rule was torn from its other side.
+    A loader writes `nan` or the like for a missing side. Where nine of ten items name their pictures alike but for the
+    last part (`7_0.png`, `7_1.png`), or ids are in families of one size (`7_pos`, `7_neg`), one that does not was torn.
     """
     absent = [_lacks_side(item) for item in pairs.items]
     apart, alone = _named_apart(pairs), _lacks_kin(pairs)
@@ -185,11 +183,10 @@ def lost_captions(model: Bounded, name: str, pairs: PairSet, progress: Progress 
     context = f"{name} tokens" if name.isdecimal() else f"the context of {name}"
     lost = [any(cut[text] for text in item.texts) for item in pairs.items]
     same = [len({read[text] for text in item.texts}) < len({*item.texts}) for item in pairs.items]
-    by_cut = sum(is_same and is_lost for is_same, is_lost in zip(same, lost, strict=True))
     longer = f"items with a caption longer than {context}"
     alike = f"items with different captions that are the same tokens within {context}"
     says = f"{sum(cut.values()):,} of {len(texts):,} captions lose their end"
-    unsolvable = f"no model that reads so can solve them; {by_cut:,} by the cut"
+    unsolvable = f"no model that reads so can solve them; {sum(map(min, same, lost)):,} by the cut"
     return [
         at_most(_CUT, "context: cut", longer, lost, pairs, says),
         at_most(0, "context: equal", alike, same, pairs, unsolvable),
@@ -232,9 +229,8 @@ def text_scores(model: TextScorer, pairs: PairSet, progress: Progress | None = N
 def blind_accuracy(model: TextScorer, pairs: PairSet, progress: Progress | None = None) -> Finding:
     """Return how often a blind model prefers the caption with index 0; a tie of k captions counts 1 / k.
 
-    With one image, this is the model's accuracy. Above chance, the set can be solved in part without the images; below
-    chance, the captions alone mislead. With two images, both captions are true and no blind model can solve an item;
-    then the share shows whether the two captions come from different sources.
+    With one image this is its accuracy: above chance, the set can be solved in part without images; below, captions
+    mislead. With two images both captions are true; the share shows whether they come from different sources.
     """
     scores = text_scores(model, pairs, progress)
     top = scores == scores.max(axis=1, keepdims=True)
@@ -280,11 +276,11 @@ def length_gaps(pairs: PairSet) -> list[Finding]:
         lengths = np.array([[length(text) for text in item.texts] for item in pairs.items], np.float64)
         first, others = lengths[:, 0], lengths[:, 1:].mean(axis=1)
         limit = _SHARE_OF_LENGTH * float(lengths.mean())
-        title = f"{unit} of {_first_caption(pairs)}, less those of the others"
-        within = f"{limit:.2f} of 0 ({100 * _SHARE_OF_LENGTH:g} % of the mean)"
+        near = f"{limit:.2f} of 0 ({100 * _SHARE_OF_LENGTH:g} % of the mean)"
         says = f"{first.mean():.2f} against {others.mean():.2f} on average"
-        gaps, name = first - others, f"length: {unit}"
-        findings.append(_judge_gap(name, title, gaps, pairs, limit=limit, near=within, says=says, unit=unit))
+        title = f"{unit} of {_first_caption(pairs)}, less those of the others"
+        gap = _judge_gap(f"length: {unit}", title, first - others, pairs, limit=limit, near=near, says=says, unit=unit)
+        findings.append(gap)
     return findings
 
 
@@ -298,23 +294,17 @@ def bag_of_words(pairs: PairSet) -> Finding:
     mean = mean_with_interval(np.array(same, np.float64), pairs)
     mixed = 0 < mean["value"] < 1 and not _separates_any_tag(pairs, same)
     says = "a model without word order cannot solve them" if mean["value"] else "none"
-    if mixed:
-        says = f"two tasks in one set: tag the items, with {_TAG!r} say, and report them apart"
-    title, allowed = (
-        "items whose captions hold the same words in another order",
-        "0 %, 100 %, or a tag that separates them",
-    )
+    says = f"two tasks in one set: tag the items, with {_TAG!r} say, and report them apart" if mixed else says
+    title = "items whose captions hold the same words in another order"
     ids = [pairs.items[k].id for k in np.flatnonzero(same)]
-    return judge("bag of words", title, mean, allowed, mixed, says, items=ids)
+    return judge("bag of words", title, mean, "0 %, 100 %, or a tag that separates them", mixed, says, items=ids)
 
 
 def _separates_any_tag(pairs: PairSet, same: Sequence[bool]) -> bool:
     """Return whether some tag of all items has no value that items of both kinds share."""
     for name in set.intersection(*(set(item.tags) for item in pairs.items)):
-        kinds: dict[bool, set[str]] = {False: set(), True: set()}
-        for item, kind in zip(pairs.items, same, strict=True):
-            kinds[kind].add(item.tags[name])
-        if kinds[False].isdisjoint(kinds[True]):
+        kinds = {(item.tags[name], kind) for item, kind in zip(pairs.items, same, strict=True)}
+        if len(kinds) == len({value for value, _ in kinds}):
             return True
     return False
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from tellapart.auditing.audit import Audit
@@ -79,6 +78,13 @@ _HOW_TO_ANSWER = (
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 
 
+def size_text(audit: Audit, unit: str = " (images x texts)") -> str:
+    """Write how large a set is."""
+    pictures = f", {audit.images:,} distinct pictures" if audit.images is not None else ""
+    size = f"{audit.items:,} items of {audit.shape[0]}x{audit.shape[1]}{unit}, {audit.texts:,} distinct captions"
+    return f"{size}{pictures}, {audit.clusters:,} clusters"
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """The content of both forms of a card; questions of the datasheet by section, and the items that are shown."""
@@ -105,8 +111,14 @@ class Card:
 def make_card(pairs: PairSet, audit: Audit) -> Card:
     """Gather a set's card."""
     replies = answers(pairs.card, count_answers(pairs, audit))
-    answered = [answer for answer in replies if answer.text]
-    without = [answer.question for answer in replies if not answer.text]
+    sections: dict[str, list[DatasheetAnswer]] = {}
+    without: dict[str, list[DatasheetQuestion]] = {}
+    for answer in replies:
+        section = answer.question.section
+        if answer.text:
+            sections.setdefault(section, []).append(answer)
+        else:
+            without.setdefault(section, []).append(answer.question)
     count = min(SAMPLES, len(pairs))
     chosen = [pairs.items[k * len(pairs) // count] for k in range(count)]
     samples = [
@@ -115,14 +127,8 @@ def make_card(pairs: PairSet, audit: Audit) -> Card:
     ]
     # If no picture was read, none may be readable.
     images = [item.images for item in chosen] if audit.images is not None else []
-    return Card(
-        audit=audit,
-        facts={name: text for name in _FACTS if (text := field_text(pairs.card, name))},
-        sections={name: [*group] for name, group in groupby(answered, key=lambda answer: answer.question.section)},
-        open_questions={name: [*group] for name, group in groupby(without, key=lambda question: question.section)},
-        samples=samples,
-        pictures=album(images, pairs.read_bytes, _BUDGET),
-    )
+    facts = {name: text for name in _FACTS if (text := field_text(pairs.card, name))}
+    return Card(audit, facts, sections, without, samples, album(images, pairs.read_bytes, _BUDGET))
 
 
 def html(card: Card) -> str:
@@ -140,12 +146,8 @@ def markdown(card: Card) -> str:
 
 def _render(environment: Environment, name: str, card: Card) -> str:
     template = files("tellapart.auditing").joinpath(name).read_text(encoding="utf-8")
-    audit = card.audit
-    captions = f"{audit.texts:,} distinct captions"
-    pictures = f", {audit.images:,} distinct pictures" if audit.images is not None else ""
-    size = f"{audit.items:,} items of {audit.shape[0]}x{audit.shape[1]} (images x texts)"
-    shown = {"card": card, "audit": audit, "value": format_value, "interval": format_interval}
-    shown |= {"how_to_answer": _HOW_TO_ANSWER, "size": f"{size}, {captions}{pictures}, {audit.clusters:,} clusters"}
+    shown = {"card": card, "audit": card.audit, "value": format_value, "interval": format_interval}
+    shown |= {"how_to_answer": _HOW_TO_ANSWER, "size": size_text(card.audit)}
     return environment.from_string(template).render(shown)
 
 

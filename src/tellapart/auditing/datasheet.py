@@ -1,9 +1,7 @@
 """A set's datasheet, its questions and answers, and Croissant 1.1 metadata of its folder. Nothing is ever invented.
 
-An audit answers the questions that it has counted (`counted`). A card answers a question in its object `datasheet`, by
-the question's key; four fields of a card answer one, too (`description`, `source`, `licence`, `creators`). A question
-without an answer, or with the answer null, is shown as unanswered. `missing` lists the facts that Croissant asks for
-and the card lacks.
+A card answers a question in its object `datasheet`, by the question's key, or in four of its fields; an audit answers
+what it has counted.
 
 Source: Croissant Format Specification 1.1 (MLCommons, 2026).
 """
@@ -125,16 +123,15 @@ def croissant(pairs: PairSet) -> dict[str, Any]:
         )
     card = pairs.card
     name = str(card.get("name") or pairs.root.resolve().name)
+    described = f"{len(pairs):,} minimal pairs, each of {describe(pairs.shape)}."
     return {
         "@context": _DATA["context"]["others"] | {term: f"cr:{term}" for term in _DATA["context"]["terms"]},
         "@type": "sc:Dataset",
         "conformsTo": _CONFORMS_TO,
         "name": name,
-        "description": str(
-            card.get("description") or f"{len(pairs):,} minimal pairs, each of {describe(pairs.shape)}."
-        ),
+        "description": str(card.get("description") or described),
         **_of_card(card),
-        "distribution": [_file_entry(listing), *_file_sets(pairs)],
+        "distribution": _distribution(pairs, listing),
         "recordSet": [_record_set(pairs)],
     }
 
@@ -157,52 +154,37 @@ def _of_card(card: Mapping[str, Any]) -> dict[str, Any]:
     return properties
 
 
-def _file_entry(path: Path) -> dict[str, Any]:
-    data = path.read_bytes()
-    return {
-        "@type": "cr:FileObject",
-        "@id": LISTING,
-        "name": LISTING,
-        "description": "One item a line.",
+def _distribution(pairs: PairSet, listing: Path) -> list[dict[str, Any]]:
+    """Return the listing, and a file set for each kind of picture: the folders that hold some, as patterns."""
+    data, kinds = listing.read_bytes(), dict[str, set[str]]()
+    for reference in (reference for item in pairs.items for reference in item.images):
+        path = PurePosixPath(reference)
+        kinds.setdefault(path.suffix, set()).add(f"{path.parent}/*{path.suffix}".removeprefix("./"))
+    paths = (PurePosixPath(mask) for item in pairs.items for mask in item.masks)
+    masks = {f"{path.parent}/*{path.suffix}" for path in paths}
+    sets = [("masks", "Masks of the things in the pictures; an item's provenance lists its own.", "image/png", masks)]
+    for suffix, patterns in sorted(kinds.items()):
+        described = f"Pictures of the items, {suffix[1:]}."
+        sets.append((f"images{suffix}", described, _DATA["media"][suffix.lower()], patterns))
+    entry = {
+        **_entry("cr:FileObject", LISTING, "One item a line."),
         "contentUrl": LISTING,
         "contentSize": f"{len(data)} B",
         "encodingFormat": "application/jsonlines",
         "sha256": hashlib.sha256(data).hexdigest(),
     }
-
-
-def _file_sets(pairs: PairSet) -> list[dict[str, Any]]:
-    """Return a file set for each kind of picture: the folders that hold some, as patterns."""
-    kinds: dict[str, set[str]] = {}
-    for item in pairs.items:
-        for reference in item.images:
-            path = PurePosixPath(reference)
-            kinds.setdefault(path.suffix, set()).add(f"{path.parent}/*{path.suffix}".removeprefix("./"))
-    paths = (PurePosixPath(mask) for item in pairs.items for mask in item.masks)
-    masks = sorted({f"{path.parent}/*{path.suffix}" for path in paths})
-    of_masks = {
-        "@type": "cr:FileSet",
-        "@id": "masks",
-        "name": "masks",
-        "description": "Masks of the things in the pictures; an item's provenance lists its own.",
-        "encodingFormat": "image/png",
-        "includes": masks,
-    }
     return [
-        *([of_masks] if masks else []),
-        *(_picture_set(suffix, patterns) for suffix, patterns in sorted(kinds.items())),
+        entry,
+        *(
+            {**_entry("cr:FileSet", name, described), "encodingFormat": media, "includes": sorted(patterns)}
+            for name, described, media, patterns in sets
+            if patterns
+        ),
     ]
 
 
-def _picture_set(suffix: str, patterns: set[str]) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileSet",
-        "@id": f"images{suffix}",
-        "name": f"images{suffix}",
-        "description": f"Pictures of the items, {suffix[1:]}.",
-        "encodingFormat": _DATA["media"][suffix.lower()],
-        "includes": sorted(patterns),
-    }
+def _entry(kind: str, name: str, description: str, prefix: str = "") -> dict[str, Any]:
+    return {"@type": kind, "@id": f"{prefix}{name}", "name": name, "description": description}
 
 
 def _record_set(pairs: PairSet) -> dict[str, Any]:
@@ -218,29 +200,17 @@ def _record_set(pairs: PairSet) -> dict[str, Any]:
         fields.append(_item_field("cluster", "What must be resampled together."))
     tags = {tag for item in pairs.items for tag in item.tags}
     fields += [_item_field(f"tags/{tag}", f"The item's tag {tag!r}.") for tag in sorted(tags) if _PLAIN.fullmatch(tag)]
-    return {
-        "@type": "cr:RecordSet",
-        "@id": "items",
-        "name": "items",
-        "description": f"Minimal pairs: each item has {describe(pairs.shape)}.",
-        "key": {"@id": "items/id"},
-        "field": fields,
-    }
+    entry = _entry("cr:RecordSet", "items", f"Minimal pairs: each item has {describe(pairs.shape)}.")
+    return {**entry, "key": {"@id": "items/id"}, "field": fields}
 
 
 def _item_field(name: str, description: str, length: int | None = None) -> dict[str, Any]:
     """Return a field of the items: a column, or `tags/TAG` out of the column of tags."""
     column, _, tag = name.partition("/")
+    source = {"fileObject": {"@id": LISTING}, "extract": {"column": column}}
     return {
-        "@type": "cr:Field",
-        "@id": f"items/{name}",
-        "name": name,
-        "description": description,
+        **_entry("cr:Field", name, description, "items/"),
         "dataType": "sc:Text",
         **({} if length is None else {"isArray": True, "arrayShape": str(length)}),
-        "source": {
-            "fileObject": {"@id": LISTING},
-            "extract": {"column": column},
-            **({"transform": {"jsonPath": tag}} if tag else {}),
-        },
+        "source": {**source, **({"transform": {"jsonPath": tag}} if tag else {})},
     }

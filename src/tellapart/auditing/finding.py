@@ -90,16 +90,9 @@ def judge(
     items: Iterable[str] = (),
 ) -> Finding:
     """Return the finding of a mean that warns or passes, with the first of the items that it concerns."""
-    return Finding(
-        name=name,
-        title=title,
-        unit=unit,
-        threshold=threshold,
-        verdict="warn" if warns else "pass",
-        says=says,
-        items=tuple(items)[:MOST_EXAMPLES],
-        **mean,
-    )
+    verdict = "warn" if warns else "pass"
+    facts = {"name": name, "title": title, "unit": unit, "threshold": threshold, "verdict": verdict, "says": says}
+    return Finding.model_validate({**facts, "items": tuple(items)[:MOST_EXAMPLES], **mean})
 
 
 def at_most(limit: float, name: str, title: str, concerned: Iterable[bool], pairs: PairSet, says: str) -> Finding:

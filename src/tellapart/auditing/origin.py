@@ -1,14 +1,11 @@
 """Origin: an item's first picture or caption is told from its others without any matching.
 
-If one picture of a pair is a photograph and the other one generated, or compressed once more, a model may answer by
-origin. So a linear head is fitted on features that know nothing of the item's other side, and judges items of clusters
-that it was not fitted on. An audit tries the statistics of files, pixels and words, and a model's vectors if one is
-named (`detectability`): if a head orders more items rightly than chance, first and others do not come from one process.
-`detect` plays the benchmark by a frozen model's vectors alone: its score bounds what origin explains of a model's.
+A linear head is fitted on features that know nothing of the item's other side, and judges items of other clusters than
+it was fitted on. An audit tries the statistics of files, pixels and words, and a model's vectors if one is named
+(`detectability`). `detect` plays the benchmark by a frozen model's vectors alone: its score bounds what origin gives.
 
 Source: BiVLC (Miranda et al. 2024), section on detectors and appendix E.3: a sigmoid neuron on the frozen encoder of
-each side. There the vectors are not scaled to length one; here they are as the model gives them, and features are
-standardised.
+each side. There vectors are not scaled to length one; here they are as the model gives them, and standardised.
 """
 
 from __future__ import annotations
@@ -213,53 +210,44 @@ def detectable(evidence: Evidence, pairs: PairSet, *, seed: int = 0, progress: P
     warns, says = False, f"not more than {100 * MARGIN:g} points above chance (50 %)"
     if mean["value"] - 0.5 > MARGIN:
         p, swaps = _p_value(evidence, clusters, mean["value"], seed, progress)
-        warns = p <= LARGEST_P
-        meaning = (
-            f"they come from different processes{_strongest_statistic(evidence)}"
-            if warns
-            else "not told from one process"
-        )
-        says = f"p = {p:.3f} ({swaps} swaps): {meaning}"
+        warns, differ = p <= LARGEST_P, f"they come from different processes{_strongest_statistic(evidence)}"
+        says = f"p = {p:.3f} ({swaps} swaps): {differ if warns else 'not told from one process'}"
     first = "first pictures" if evidence.of == "images" else "first captions"
     limit, better = f"at most {50 + 100 * MARGIN:g} %", f"no better than {100 * (1 - LARGEST_P):g} % of random swaps"
-    name, title = f"{evidence.of}, by {evidence.by}", f"{first} told from the others by {evidence.by} alone"
+    title = f"{first} told from the others by {evidence.by} alone, in items held out"
     ids = [pairs.items[k].id for k in np.flatnonzero(right == 1)] if warns else []
-    title, allowed = f"{title}, in items held out", f"{limit}, or {better}"
-    return judge(f"detectable: {name}", title, mean, allowed, warns, says, items=ids)
+    name = f"detectable: {evidence.of}, by {evidence.by}"
+    return judge(name, title, mean, f"{limit}, or {better}", warns, says, items=ids)
 
 
 def word_counts(texts: Sequence[Sequence[str]]) -> Evidence:
     """Count the 256 commonest words and marks of all texts, capitals and characters: features `(item, text, 258)`."""
-    split = [[_WORD.findall(text.lower()) for text in row] for row in texts]
-    commonest = Counter(word for row in split for words in row for word in words)
+    split = [[Counter(_WORD.findall(text.lower())) for text in row] for row in texts]
+    commonest = Counter(word for row in split for words in row for word in words.elements())
     vocabulary = sorted(commonest, key=lambda word: (-commonest[word], word))[:_WORDS]
-    column = {word: k for k, word in enumerate(vocabulary)}
-    counts = np.zeros((len(texts), len(texts[0]), len(vocabulary) + 2))
-    for k, row in enumerate(split):
-        for j, words in enumerate(row):
-            for word in words:
-                if word in column:
-                    counts[k, j, column[word]] += 1
-            counts[k, j, len(vocabulary) :] = sum(map(str.isupper, texts[k][j])), len(texts[k][j])
+    features = []
+    for row, counts in zip(texts, split, strict=True):
+        marks = [(sum(map(str.isupper, text)), len(text)) for text in row]
+        of_words = ([words[word] for word in vocabulary] for words in counts)
+        features.append([[*of_text, *mark] for of_text, mark in zip(of_words, marks, strict=True)])
     names = (f"the word {word!r}" if word[0].isalnum() else f"the mark {word!r}" for word in vocabulary)
-    return Evidence("captions", "words", counts, (*names, "capitals", "length"))
+    return Evidence("captions", "words", np.array(features, np.float64), (*names, "capitals", "length"))
 
 
 def _picture_evidence(pairs: PairSet, progress: Progress | None) -> list[Evidence]:
     """Decode the pictures of the items, each once."""
-    features: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    of_files: dict[str, NDArray[np.float64]] = {}
+    of_pixels: dict[str, NDArray[np.float64]] = {}
     references = [*dict.fromkeys(image for item in pairs.items for image in item.images)]
     for done, reference in enumerate(references, 1):
         pixels = pairs.pixels(reference)
-        features[reference] = file_statistics(pairs.read_bytes(reference), pixels), pixel_statistics(pixels)
+        of_files[reference] = file_statistics(pairs.read_bytes(reference), pixels)
+        of_pixels[reference] = pixel_statistics(pixels)
         if progress:
             progress("pictures", done, len(references))
-    of_files, of_pixels = (
-        np.array([[features[image][side] for image in item.images] for item in pairs.items]) for side in (0, 1)
-    )
     return [
-        Evidence("images", "file", of_files, FILE_STATISTICS),
-        Evidence("images", "pixels", of_pixels, PIXEL_STATISTICS),
+        Evidence("images", name, np.array([[of[image] for image in item.images] for item in pairs.items]), names)
+        for name, of, names in (("file", of_files, FILE_STATISTICS), ("pixels", of_pixels, PIXEL_STATISTICS))
     ]
 
 
@@ -292,17 +280,10 @@ def _strongest_statistic(evidence: Evidence) -> str:
     return f"; most by {evidence.names[strongest]}, {'higher' if higher[strongest] > 0 else 'lower'} in the others"
 
 
-# BiVLC's control: a detector of generated images and captions plays the retrieval game without matching anything.
-#
-# A model that distinguishes natural from synthetic can pick the right caption for an image by origin alone. The rules,
-# with the probability that an entry is synthetic (0 natural, 1 synthetic):
-#
-#     ipos_2t = the positive image is called natural,   and the positive caption looks less synthetic than the negative
-#     ineg_2t = the negative image is called synthetic, and the same
-#     tpos_2i = the positive caption is called natural,   and the positive image looks less synthetic than the negative
-#     tneg_2i = the negative caption is called synthetic, and the same
-#
-# and text, image and group scores are their conjunctions. Exactly one half is called natural.
+# BiVLC's control: a detector of generated images and captions plays the retrieval game without matching anything. With
+# the probability that an entry is synthetic, an image is answered rightly if it is called what it is (exactly one half
+# is natural), and the positive caption looks less synthetic than the negative; a caption likewise. Text, image and
+# group scores are their conjunctions.
 #
 # Source: BiVLC (Miranda et al. 2024), appendix on detectors; `src/Detectors` of its repository.
 
@@ -445,15 +426,13 @@ def detect(
             find_deferred(open_model(model), ModelOptions(device=device), store) if isinstance(model, str) else model
         )
         update = None if report is None else report("detect")
-        probabilities = origins(
-            measured, encoder, store=store, trained_on=other, folds=folds, seed=seed, progress=update
-        )
+        found = origins(measured, encoder, store=store, trained_on=other, folds=folds, seed=seed, progress=update)
     names = [item.cluster for item in measured.items]
     kinds = [[file_format(measured.read_bytes(image)) for image in item.images] for item in measured.items]
     first, second = (Counter(side) for side in zip(*kinds, strict=True))
     lean = {kind: np.sign(second[kind] - first[kind]) for kind in sorted(first | second)}
     right = [2 - lean[natural] + lean[synthetic] for natural, synthetic in kinds]  # of 4: a tie is half right
-    columns = {"format_accuracy": np.array(right) / 4, **probabilities.outcomes()}
+    columns = {"format_accuracy": np.array(right) / 4, **found.outcomes()}
     scores = {}
     for name, column in columns.items():
         mean = mean_with_interval(column, measured, bounds=(0.0, 1.0), seed=seed)
@@ -488,11 +467,10 @@ def origins(
     progress: Progress | None = None,
 ) -> Origins:
     """Return the probabilities of heads that were fitted on others; arguments and errors as `detect`."""
-    for pair_set in (pairs, *([trained_on] if trained_on is not None else [])):
+    for pair_set in (pairs, *([] if trained_on is None else [trained_on])):
         if pair_set.shape != (2, 2):
-            raise DataError(
-                f"{pair_set.name} has items of {describe(pair_set.shape)}; a detector plays sets of {describe((2, 2))}"
-            )
+            shapes = f"{describe(pair_set.shape)}; a detector plays sets of {describe((2, 2))}"
+            raise DataError(f"{pair_set.name} has items of {shapes}")
     ours = _split_sides(pairs, embeddings(model, pairs, store=store, progress=progress))
     if trained_on is None:
         clusters = [item.cluster for item in pairs.items]
@@ -512,11 +490,8 @@ def _split_sides(pairs: PairSet, encoded: Embeddings) -> tuple[_Side, _Side]:
 def _fit_on_other(ours: _Side, theirs: _Side) -> NDArray[np.float64]:
     """Fit on the other set's entries, without those that are measured here, too."""
     (vectors, names), (other_vectors, other_names) = ours, theirs
-    names_seen = set(names.ravel())
-    unseen = np.array([[name not in names_seen for name in row] for row in other_names])
+    unseen = ~np.isin(other_names, names)
     labels = np.tile(np.array([0, 1]), (len(other_vectors), 1))
     if {*labels[unseen].tolist()} != {0, 1}:
-        raise DataError(
-            "the training set holds no entries of both kinds that the measured set does not hold; name another"
-        )
+        raise DataError("the training set has no entries of both kinds that the measured set has not; name another")
     return fit_head(other_vectors[unseen], labels[unseen]).probabilities(vectors)

@@ -34,12 +34,8 @@ _EXCEPTIONS = 0.1
 class Change(BaseModel):
     """The difference between an item's first picture and the one that differs most from it.
 
-    Attributes:
-        share: of the pixels that changed, of videos in all frames; None if the pictures have different sizes.
-        box: the smallest box around them, `(left, top, right, bottom)` as shares of width and height.
-        box_share: the box's share of the picture.
-        mean_absolute: over all pixels and channels, in levels of 255.
-        centre: of the changed pixels, `(x, y)` as shares.
+    `share` is of the pixels that changed, of videos in all frames; None if the sizes differ. The smallest box around
+    them and their centre are shares of width and height; the mean difference is in levels of 255.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -82,31 +78,31 @@ def change_findings(changes: Sequence[Change], pairs: PairSet) -> list[Finding]:
     """Return how many changes are not minimal, how many can hardly be seen, and the mean share, box and difference."""
     sizes = sum(change.share is None for change in changes)
     unequal = f"; {sizes:,} items have pictures of different sizes and count as not minimal" if sizes else ""
-    large = [change.share is None or change.share > _MINIMAL for change in changes]
-    faint = [change.share is not None and change.share < _INVISIBLE for change in changes]
+    shares = [change.share for change in changes]
+    large = [share is None or share > _MINIMAL for share in shares]
+    faint = [share is not None and share < _INVISIBLE for share in shares]
     much = f"items of which more than {100 * _MINIMAL:g} % of the pixels change by more than {LEVEL} of 255 levels"
     little = f"items of which less than {100 * _INVISIBLE:g} % of the pixels change"
     same = "look at them: the pictures are the same to the eye"
-    findings = [
+    return [
         at_most(_EXCEPTIONS, "change: not minimal", much, large, pairs, f"not minimal to the eye{unequal}"),
         at_most(0, "change: hardly seen", little, faint, pairs, same),
+        *([_mean_change(changes, pairs)] if sizes < len(changes) else []),
     ]
-    return findings + ([_mean_change(changes, pairs)] if sizes < len(changes) else [])
 
 
 def _mean_change(changes: Sequence[Change], pairs: PairSet) -> Finding:
-    places = [k for k, change in enumerate(changes) if change.share is not None]
-    shares = np.array([changes[k].share for k in places], np.float64)
-    mean = mean_with_interval(shares, pairs.select(places), bounds=(0.0, 1.0))
-    boxes = np.mean([changes[k].box_share for k in places])
-    difference = np.mean([changes[k].mean_absolute or 0.0 for k in places])
-    largest = sorted(places, key=lambda k: -(changes[k].share or 0))
+    sized = [(k, change.share, change) for k, change in enumerate(changes) if change.share is not None]
+    shares = np.array([share for _, share, _ in sized], np.float64)
+    mean = mean_with_interval(shares, pairs.select([k for k, *_ in sized]), bounds=(0.0, 1.0))
+    boxes = np.mean([change.box_share for *_, change in sized])
+    difference = np.mean([change.mean_absolute or 0.0 for *_, change in sized])
     says = (
         f"median {100 * np.median(shares):.1f} %; the box around them holds {100 * boxes:.1f} % of the picture; "
         f"mean absolute difference {difference:.1f} of 255; audit.json names the largest"
     )
-    warns, ids = mean["value"] > _MINIMAL, [pairs.items[k].id for k in largest]
-    allowed = f"at most {100 * _MINIMAL:g} %"
+    ids = [pairs.items[k].id for k, *_ in sorted(sized, key=lambda row: -row[1])]
+    allowed, warns = f"at most {100 * _MINIMAL:g} %", mean["value"] > _MINIMAL
     return judge("change: share", "pixels that change, on average", mean, allowed, warns, says, items=ids)
 
 
@@ -195,11 +191,14 @@ def picture_duplicates(pairs: PairSet, scan: ImageScan) -> list[Finding]:
 
 def caption_leak(pairs: PairSet, other: PairSet) -> Finding:
     """Find the items with a caption of the other set; case and spaces do not count."""
-    other_texts = {_normalize_text(text) for item in other.items for text in item.texts}
-    hits = [any(_normalize_text(text) in other_texts for text in item.texts) for item in pairs.items]
-    return at_most(
-        _FEW, "leak: captions", f"items with a caption of {other.name}", hits, pairs, "case and spaces do not count"
-    )
+
+    def normalize(text: str) -> str:
+        return " ".join(text.casefold().split())
+
+    texts = {normalize(text) for item in other.items for text in item.texts}
+    hits = [any(normalize(text) in texts for text in item.texts) for item in pairs.items]
+    title, says = f"items with a caption of {other.name}", "case and spaces do not count"
+    return at_most(_FEW, "leak: captions", title, hits, pairs, says)
 
 
 def picture_leak(pairs: PairSet, scan: ImageScan, other: PairSet, other_scan: ImageScan) -> list[Finding]:
@@ -240,7 +239,3 @@ def _near_items(pairs: PairSet, scan: ImageScan) -> list[bool]:
         alike[i[(clusters[i] != clusters[j]) & (pixels[i] != pixels[j])]] = True
     names = {name for name, hit in zip(scan.references, alike, strict=True) if hit}
     return [not names.isdisjoint(item.images) for item in pairs.items]
-
-
-def _normalize_text(text: str) -> str:
-    return " ".join(text.casefold().split())

@@ -1,7 +1,4 @@
-"""Audit a pair set, print it, and write its files: the record, the data card, the metadata, and the card to fill in.
-
-Print a detection, too.
-"""
+"""Audit a pair set, print it, and write its files: the record, the data card and the metadata; print a detection."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from pydantic import ValidationError
 
 from tellapart.auditing.audit import Audit, Options, title_of
 from tellapart.auditing.audit import audit as make_audit
-from tellapart.auditing.card import html, make_card, markdown
+from tellapart.auditing.card import html, make_card, markdown, size_text
 from tellapart.auditing.datasheet import CARD_FIELDS, LISTING, croissant, missing, with_questions
 from tellapart.auditing.finding import format_interval, format_value
 from tellapart.auditing.origin import Detection
@@ -86,13 +84,11 @@ def audit(
     place = locations(data, images, outside_images, columns)
     if (corpus is None) != (tagger is None):
         raise RunError("corpus= and tagger= belong together: a file of captions, and nltk:FOLDER of NLTK's data")
-    captions = None if corpus is None else as_path(corpus, "corpus")
+    texts = None if corpus is None else as_path(corpus, "corpus")
     with reporting(progress) as report:
         update = None if report is None else report("audit")
         audited, other = load_sets(pairs, against, place)
-        options = Options(
-            other, text_model, read_images, update, detector_model, grammar_model, model, captions, tagger
-        )
+        options = Options(other, text_model, read_images, update, detector_model, grammar_model, model, texts, tagger)
         record = kept_audit(audited, options)
     lines = () if to is None else tuple(write_audit(as_path(to, "to"), audited, record))
     return Audited(record, audited, lines)
@@ -131,9 +127,7 @@ def kept_audit(pairs: PairSet, options: Options) -> Audit:
 
     Audits by models or against another set are not kept: they depend on more than the set's files.
     """
-    by_others = (options.against, options.text_model, options.detector_model, options.grammar_model, options.model,
-                 options.corpus)  # fmt: skip
-    if any(other is not None for other in by_others):
+    if replace(options, pictures=True, progress=None, tagger=None) != Options():
         return make_audit(pairs, options)
     path = kept_audits(default_store_path()) / f"{_key(pairs, pictures=options.pictures)}.json"
     record = None
@@ -163,13 +157,9 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
     """Write `audit.json`, `card.md`, `card.html`, `card.json` and, for a folder of files, `croissant.json`.
 
     `card.json` is the set's card with its title, the facts that Croissant asks for, and every question of a datasheet
-    as fields, null if they are open: fill it in, put it in the set's folder and audit again.
-
-    Returns:
-        Lines to print on the files.
+    as fields, null if they are open: fill it in, put it in the set's folder and audit again. Returns lines to print.
     """
-    card = make_card(pairs, record)
-    filled = with_questions(pairs.card)
+    card, filled = make_card(pairs, record), with_questions(pairs.card)
     _keep_answers(folder / "card.json", filled)
     files = {
         "audit.json": record.model_dump_json(indent=1) + "\n",
@@ -181,23 +171,18 @@ def write_audit(folder: Path, pairs: PairSet, record: Audit) -> list[str]:
         f"{folder / 'card.html'} and card.md: the data card; {card.unanswered} questions of card.json are open: answer "
         "them in the set's folder"
     ]
-    if pairs.read is None and (pairs.root / LISTING).is_file():
+    listed = (pairs.root / LISTING).is_file()
+    if pairs.read is None and listed:
         files["croissant.json"] = _dump_json(croissant(pairs))
-        lacks = missing(pairs.card)
-        lines.append(
-            f"{folder / 'croissant.json'}: Croissant 1.1, belongs beside {LISTING}"
-            + (f"; the card lacks {', '.join(lacks)}, which it asks for as fields beside `title`" if lacks else "")
-        )
+        lacks = ", ".join(missing(pairs.card))
+        asked = f"; the card lacks {lacks}, which it asks for as fields beside `title`" if lacks else ""
+        lines.append(f"{folder / 'croissant.json'}: Croissant 1.1, belongs beside {LISTING}{asked}")
     else:
-        elsewhere = (pairs.root / LISTING).is_file()
         why = f"is not a folder with {LISTING}; ta.write_pair_set makes one of it (docs/my_pairs.md)"
-        if elsewhere:
-            why = "has images in another folder, or names them by absolute paths"
+        why = "has images in another folder, or names them by absolute paths" if listed else why
         lines.append(f"no croissant.json: {plain(pairs.name)} {why}")
     if record.bindings:
-        rows = [
-            json.dumps({"id": name, "bindings": found}, ensure_ascii=False) for name, found in record.bindings.items()
-        ]
+        rows = [json.dumps({"id": name, "bindings": of}, ensure_ascii=False) for name, of in record.bindings.items()]
         files["bindings.jsonl"] = "\n".join(rows) + "\n"
         lines.append(f"{folder / 'bindings.jsonl'}: the items by their bindings, for `tellapart run --tags`")
     for name, text in files.items():
@@ -212,13 +197,13 @@ def _keep_answers(path: Path, known: Mapping[str, Any]) -> None:
     written = read_object(path)
     lost = [key for key in written if key not in known]
     lost += [key for key in CARD_FIELDS if written.get(key) and not known[key]]
-    datasheet = written.get("datasheet")
-    if isinstance(datasheet, dict):
+    if isinstance(datasheet := written.get("datasheet"), dict):
         lost += [key for key, answer in datasheet.items() if answer and not known["datasheet"].get(key)]
     if lost:
+        named = ", ".join(map(quote, lost[:_NAMED]))
         raise RunError(
-            f"{path} has answers that the set's card lacks ({', '.join(map(quote, lost[:_NAMED]))}): put it into the "
-            "folder of the set (or of the table), where an audit reads it, or remove it; it would be written over"
+            f"{path} has answers that the set's card lacks ({named}), and would be written over: put it into the "
+            "folder of the set (or of the table), where an audit reads it, or remove it"
         )
 
 
@@ -227,10 +212,9 @@ def audit_folder(folder: Path, progress: Progress | None = None) -> tuple[Path, 
     pairs = read_pair_set(folder)
     record = kept_audit(pairs, Options(progress=progress))
     card = make_card(pairs, record)
-    page = folder / "card.html"
-    write_text_file(page, html(card))
+    write_text_file(folder / "card.html", html(card))
     write_text_file(folder / "card.md", markdown(card))
-    return page, record.verdict
+    return folder / "card.html", record.verdict
 
 
 def print_audit(record: Audit) -> None:
@@ -239,9 +223,7 @@ def print_audit(record: Audit) -> None:
 
     if record.read_as:
         print_lines(plain(f"{record.name}: {record.read_as}"))
-    size = f"{record.items:,} items of {record.shape[0]}x{record.shape[1]}, {record.texts:,} distinct captions"
-    pictures = f", {record.images:,} distinct pictures" if record.images is not None else ""
-    print_lines(f"{plain(record.name)}: {size}{pictures}, {record.clusters:,} clusters")
+    print_lines(f"{plain(record.name)}: {size_text(record, '')}")
     rows = table("check", "value", "interval", numbers_from=1)
     rows.columns[0].no_wrap = False  # on a narrow terminal names make room for the numbers
     rows.add_column("verdict", no_wrap=True, min_width=len("verdict"))
@@ -252,13 +234,12 @@ def print_audit(record: Audit) -> None:
         texts = (Text(plain(cell)) for cell in (each.name, format_value(each), interval))
         rows.add_row(*texts, verdict, Text(plain(each.threshold)))
     print_tables(rows, gap=False)
-    few = [finding for finding in record.findings if finding.reason]
-    lines = [f"too few  {each.name}: {each.reason.removeprefix('too few for an interval: ')}" for each in few]
+    reasons = {each.name: each.reason.removeprefix("too few for an interval: ") for each in record.findings}
+    lines = [f"too few  {name}: {reason}" for name, reason in reasons.items() if reason]
     for each in record.warnings:
-        names = ", ".join(each.items[:_NAMED]) + (", ..." if len(each.items) > _NAMED else "")
-        lines.append(
-            f"warn  {each.name}: {each.title}: {format_value(each)}; {each.says}" + (f" ({names})" if names else "")
-        )
+        listed = ", ".join((*each.items[:_NAMED], *(["..."] if len(each.items) > _NAMED else ())))
+        names = f" ({listed})" if listed else ""
+        lines.append(f"warn  {each.name}: {each.title}: {format_value(each)}; {each.says}{names}")
     lines += [f"not checked  {skipped.name}: {skipped.reason}" for skipped in record.not_done]
     print_lines(*map(plain, lines), plain(record.verdict))
 
@@ -271,13 +252,13 @@ def print_detection(detection: Detection) -> None:
     """Print how well a detector separates origins, and its score on the benchmark by that alone."""
     folds = detection.folds
     fitted_on = detection.trained_on if folds is None else f"the other {folds - 1} of {folds} folds"
-    rows = []
-    for name, score in detection.scores.items():
-        measured = score.low is not None and score.high is not None
-        bounds = f"[{percent(score.low or 0.0)}, {percent(score.high or 0.0)}]" if measured else score.reason
-        rows.append((name, percent(score.value), bounds))
     counts = f"{detection.pairs}: {detection.items:,} items, {detection.clusters:,} clusters"
     print_lines(plain(f"{counts}; heads on {detection.model}, fitted on {fitted_on}"))
+    rows = (
+        (name, percent(score.value), score.reason if score.low is None or score.high is None
+         else f"[{percent(score.low)}, {percent(score.high)}]")
+        for name, score in detection.scores.items()
+    )  # fmt: skip
     print_tables(table("detector", "%", "interval", numbers_from=1, rows=rows), gap=False)
     alone = detection.scores["format_accuracy"]
     if alone.value > 0.5 and (alone.low is None or alone.low > 0.5):

@@ -1,12 +1,11 @@
 """A report's numbers in sentences, and models of one benchmark against each other: paired tests, corrected over all.
 
-A sentence claims only as much as an interval or a test carries: a model is above chance if all of its interval is,
-lower than the first if a test finds it so after correction for all of them, and fails at a subset that is clearly below
-the rest.
+A sentence claims only as much as an interval or a test carries.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -130,9 +129,8 @@ class WeakSubset(NamedTuple):
 def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[WeakSubset, ...]:
     """Return the values of one tag that lie clearly below its other values, the lowest first.
 
-    Clearly: the value's interval lies below that of the items of the tag's other values, both at a level that holds
-    for all values of all tags together (Bonferroni), so that the lowest of many is not an accident. The tag is that
-    of the lowest such value. Empty if there is none, or if the metric has no value of an item.
+    Clearly: the value's interval lies below that of the others' items, both at a level that holds for all values of all
+    tags together (Bonferroni). The tag is that of the lowest such value.
     """
     groups_of = {tag: groups for tag, groups in entry.record.by.items() if len(groups) > 1}
     looked_at = sum(map(len, groups_of.values()))
@@ -186,10 +184,8 @@ ABOVE, LEVEL, BELOW = "above chance", "not distinguishable from chance", "below 
 class Conclusion:
     """The conclusions from one benchmark's numbers.
 
-    Attributes:
-        standing: model -> above, below or not distinguishable from chance; without those that allow no conclusion.
-        first: the model with the highest value, and those that no test distinguishes from it; empty of one model.
-        measured: the models, without references; some of them may have no standing.
+    `standing` has the models that can be judged by chance; `first` the best one and those that no test distinguishes
+    from it, if several were tested; `measured` all models but references.
     """
 
     name: str
@@ -223,7 +219,7 @@ def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     models = list(dict.fromkeys(name for conclusion in conclusions for name in conclusion.standing))
     sentences = []
     for model in models[:_MOST_NAMED]:
-        measured = [each for each in conclusions if model in each.standing or model in each.measured]
+        measured = [each for each in conclusions if model in (*each.standing, *each.measured)]
         on = {each.name: each.standing.get(model, "") for each in measured}
         above = sum(state == ABOVE for state in on.values())
         parts = [f"{model} is above chance on {above} of {_write_count(len(on), 'benchmark')}"]
@@ -238,14 +234,10 @@ def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     if len(models) > _MOST_NAMED:
         sentences.append(f"The other {len(models) - _MOST_NAMED} models are told of with each benchmark.")
     ranked = [conclusion for conclusion in conclusions if conclusion.first]
-    firsts = {model: sum(model in ranking.first for ranking in ranked) for ranking in ranked for model in ranking.first}
-    if firsts:
-        best = sorted(firsts, key=lambda model: -firsts[model])
-        firsts_text = _join_names([f"{model} on {firsts[model]}" for model in best])
-        sentences.append(
-            f"First, or not distinguishable from the first, of {_write_count(len(ranked), 'benchmark')} "
-            f"with tests: {firsts_text}."
-        )
+    if firsts := Counter(model for ranking in ranked for model in ranking.first).most_common():
+        named = _join_names([f"{model} on {count}" for model, count in firsts])
+        of = _write_count(len(ranked), "benchmark")
+        sentences.append(f"First, or not distinguishable from the first, of {of} with tests: {named}.")
     return tuple(sentences)
 
 
@@ -253,9 +245,7 @@ def answer_lines(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     """Return a report's first lines, one a benchmark; many benchmarks are counted up."""
     if len(conclusions) > MOST_SINGLE:
         return conclude_all(conclusions)
-    return tuple(
-        f"{conclusion.name}: {' '.join(conclusion.sentences)}" for conclusion in conclusions if conclusion.sentences
-    )
+    return tuple(f"{each.name}: {' '.join(each.sentences)}" for each in conclusions if each.sentences)
 
 
 def _describe_standing(metric: str, value: Value) -> str:
@@ -269,45 +259,40 @@ def _describe_standing(metric: str, value: Value) -> str:
 
 
 def _describe_model(section: Section, metric: str, label: str, value: Value, standing: dict[str, str]) -> str:
-    items = _write_items(section, metric)
-    reached = f"{label} reaches {_write_percent(value.value)} by {_write_metric(metric)} on {items}"
     interval = f" ({value.reason})" if value.reason else ""
     if value.low is not None and value.high is not None:
         interval = f" ({value.level:.0%} interval {100 * value.low:.1f} to {100 * value.high:.1f})"
+    reached = f"{label} reaches {_write_percent(value.value)} by {_write_metric(metric)} on"
+    reached = f"{reached} {_write_items(section, metric)}{interval}"
     if label not in standing:
-        return f"{reached}{interval}."
+        return f"{reached}."
     # The cost of ties, if they may be why a value lies below chance.
     ties = ""
     if standing[label] == BELOW and value.ties and value.tie_neutral is not None:
         neutral = f"{_write_percent(value.tie_neutral)} if they were broken at random"
         ties = f", with ties in {_write_count(value.ties, 'item')} counted as wrong ({neutral})"
-    return f"{reached}{interval}: {standing[label]}, {_write_percent(value.chance or 0)}{ties}."
+    return f"{reached}: {standing[label]}, {_write_percent(value.chance or 0)}{ties}."
 
 
 def _first_of(section: Section, metric: str, rivals: Rivals) -> str:
     first, *rest = rivals.ranking
     value_of = {entry.model: entry.record.metrics[metric].value for entry in rivals.ranking}
-    value = _write_percent(value_of[first.model])
+    written = {model: _write_percent(value) for model, value in value_of.items()}
     on = f"first of {len(rivals.ranking)} models on {_write_items(section, metric)}"
-    start = f"{first.label} is {on}, with {value} by {_write_metric(metric)}"
+    start = f"{first.label} is {on}, with {written[first.model]} by {_write_metric(metric)}"
     if level := [entry for entry in rest if value_of[entry.model] == value_of[first.model]]:
         names = _name_few([entry.label for entry in (first, *level)], len(level) < _MOST_NAMED)
-        start = f"{names} are level, {on}, each with {value} by {_write_metric(metric)}"
+        start = f"{names} are level, {on}, each with {written[first.model]} by {_write_metric(metric)}"
         rest = [entry for entry in rest if entry not in level]
         if not rest:
             return f"{start}."
     distinct = rivals.distinct(metric)
     if not distinct:
-        second = _write_percent(value_of[rest[0].model])
-        return f"{start}, {rest[0].label} second with {second}; they were not tested."
+        return f"{start}, {rest[0].label} second with {written[rest[0].model]}; they were not tested."
     parts = [start]
     for differs, words in ((False, "not distinguishable from it"), (True, "lower")):
-        named = [
-            f"{entry.label} ({_write_percent(value_of[entry.model])})"
-            for entry in rest
-            if distinct.get(entry.model) is differs
-        ]
-        if named:
+        alike = [entry for entry in rest if distinct.get(entry.model) is differs]
+        if named := [f"{entry.label} ({written[entry.model]})" for entry in alike]:
             parts.append(f"{_name_few(named)} {'is' if len(named) == 1 else 'are'} {words}")
     if rivals.untested:
         parts.append(f"{_write_count(rivals.untested, 'model')} after the first {MOST_TESTED} were not tested")
@@ -340,12 +325,10 @@ def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
     if not subsets:
         return []
     worst, *more = subsets[:_MOST_SUBSETS]
-    said = (
-        f"{entry.label} fails most at items tagged {worst.tag} = {worst.value}: {_write_percent(worst.mean)} of "
-        f"{_write_count(worst.n, 'item')} against {_write_percent(worst.others)} of the others"
-    )
+    share = f"{_write_percent(worst.mean)} of {_write_count(worst.n, 'item')}"
+    said = f"{entry.label} fails most at items tagged {worst.tag} = {worst.value}: {share}"
     then = _join_names([f"{subset.value} ({_write_percent(subset.mean)} of {thousands(subset.n)})" for subset in more])
-    return [f"{said}; then {then}." if then else f"{said}."]
+    return [f"{said} against {_write_percent(worst.others)} of the others{f'; then {then}' if then else ''}."]
 
 
 def _describe_words_alone(section: Section, metric: str) -> list[str]:
@@ -377,9 +360,8 @@ def _write_items(section: Section, metric: str) -> str:
     """Write how many units the metric is a mean of, of how many a limit left them, and their clusters."""
     noun = next((sample.unit for sample in section.samples if metric in sample.outcomes), "item")
     value, published = section.record.metrics[metric], section.record.limited_from
-    items = (
-        _write_count(value.n, noun) if published is None else f"{thousands(value.n)} of {_write_count(published, noun)}"
-    )
+    cut = "" if published is None else f"{thousands(value.n)} of "
+    items = f"{cut}{_write_count(value.n if published is None else published, noun)}"
     return items if value.clusters == value.n else f"{items} in {_write_count(value.clusters, 'cluster')}"
 
 

@@ -36,14 +36,7 @@ def curves_title(curves: Curves) -> str:
 
 
 def write_threshold(curve: Curve, smallest: float, largest: float) -> str:
-    """Write a threshold with its interval, whose open ends reach beyond the values; or why there is none.
-
-    >>> row = Curve(model="clip", subset=None, n=80, clusters=80, right=0.7, slope=1.0, threshold=3.5, low=2.25)
-    >>> write_threshold(row, 1, 16)
-    '3.5 [2.25, > 16]'
-    >>> write_threshold(row.model_copy(update={"outside": "above the largest", "threshold": None}), 1, 16)
-    'above 16 [2.25, > 16]'
-    """
+    """Write a threshold with its interval, whose open ends reach beyond the values; or why there is none."""
     if curve.slope is None:
         return f"({curve.reason})"
     if curve.line:  # a part of the items may reach less far than all
@@ -112,10 +105,7 @@ class TagCurves(NamedTuple):
 
 
 def tag_curves(benchmark: str, metric: str, entries: Sequence[ModelEntry]) -> tuple[TagCurves, ...]:
-    """Fit curves over a benchmark's numeric tags; tags on which no model shows a threshold are left out.
-
-    A tag of whole numbers that no two items share is an identifier, and is left out, too.
-    """
+    """Fit curves over a benchmark's numeric tags; tags without a threshold, and identifiers, are left out."""
     chance = entries[0].record.metrics[metric].chance if metric in entries[0].record.metrics else None
     rows = [row for row, sample in enumerate(entries[0].samples)
             if all(metric in entry.samples[row].outcomes for entry in entries)]  # fmt: skip
@@ -180,9 +170,8 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
         )  # fmt: skip
         for value, level in zip(values, row.levels, strict=True):
             if level.low is not None and level.high is not None:
-                axes.plot(
-                    [value] * 2, [100 * level.low, 100 * level.high], color=style.colour, linewidth=0.7, alpha=0.6
-                )
+                bounds = [100 * level.low, 100 * level.high]
+                axes.plot([value] * 2, bounds, color=style.colour, linewidth=0.7, alpha=0.6)
         axes.plot([], [], color=style.colour, linestyle=style.dash, marker=style.marker, label=plain(row.model))
         if not row.line:
             continue

@@ -1,8 +1,4 @@
-"""The curve of a training whose checkpoints were followed: values with intervals, the best so far, and forgetting.
-
-Its points are kept in the run folder, each with the SHA-256 of the record that it came from. So a new checkpoint costs
-its record and that of the best, however many there are.
-"""
+"""The curve of a training whose checkpoints were followed, kept with the SHA-256 of each record that it came from."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ from tellapart.report.charts import LineChart
 from tellapart.report.numbers import percent, points
 from tellapart.report.numbers import score as write_score
 from tellapart.report.sections import shared_headline
-from tellapart.report.terminal import add_row, table
+from tellapart.report.terminal import table
 from tellapart.stats.paired import Difference, paired
 from tellapart.tasks.registry import main_metric
 
@@ -72,8 +68,7 @@ def find_training(folder: Path) -> Path | None:
 def read_checkpoints(folder: Path, *, keep: bool = False) -> list[Checkpoint]:
     """Return the checkpoints of a run folder, in the order of their numbers; none of other runs.
 
-    The best of several checkpoints is also the luckiest, so a small loss against it is expected without forgetting.
-    Points that are kept are taken from there if their records are unchanged; `keep` keeps those that were not.
+    The best is also the luckiest, so a small loss against it is expected. `keep` writes the points that are new.
     """
     if not (folder / FOLLOWED).is_file():
         return []
@@ -165,17 +160,13 @@ def choose_shown(checkpoints: list[Checkpoint]) -> list[str]:
 
 def draw_points(benchmark: str, found: Sequence[FollowedPoint]) -> LineChart:
     """Draw the checkpoints of one benchmark."""
-    values = {point.checkpoint: 100 * point.value.value for point in found}
-    metric = found[0].metric
+    values, metric = {point.checkpoint: 100 * point.value.value for point in found}, found[0].metric
     lines = {
         metric: [(point.step, values[point.checkpoint]) for point in found],
         "best so far": [(point.step, values[point.best]) for point in found],
     }
-    ranges = [
-        (point.step, 100 * point.value.low, 100 * point.value.high)
-        for point in found
-        if point.value.low is not None and point.value.high is not None
-    ]
+    bounds = ((point.step, point.value.low, point.value.high) for point in found)
+    ranges = [(step, 100 * low, 100 * high) for step, low, high in bounds if low is not None and high is not None]
     return LineChart(f"{benchmark}: {metric}, %, and its 95 % interval", "checkpoint", lines, ranges=ranges)
 
 
@@ -184,14 +175,14 @@ def followed_tables(folder: Path) -> list[Table]:
     tables = []
     for benchmark, found in sort_points(read_checkpoints(folder)).items():
         values = {point.checkpoint: percent(point.value.value) for point in found}
+        rows = (
+            (point.checkpoint, write_score(point.value), f"{values[point.best]} ({point.best})",
+             "" if (loss := point.forgotten) is None else points(loss.value, loss.low, loss.high, loss.reason))
+            for point in found
+        )  # fmt: skip
         heads = ("checkpoint", found[0].metric, "best so far", "forgotten, points")
         title = f"{plain(benchmark)}: checkpoints, {found[0].metric} in percent"
-        tables.append(table(*heads, numbers_from=1, title=title))
-        for point in found:
-            loss = point.forgotten
-            lost = "" if loss is None else points(loss.value, loss.low, loss.high, loss.reason)
-            best = f"{values[point.best]} ({point.best})"
-            add_row(tables[-1], (point.checkpoint, write_score(point.value), best, lost))
+        tables.append(table(*heads, numbers_from=1, title=title, rows=rows))
     return tables
 
 

@@ -97,11 +97,7 @@ class Frame(Tabled):
         }
 
     def to_pandas(self) -> Any:
-        """Return a pandas data frame.
-
-        Raises:
-            MissingDependencyError: pandas is not installed; `to_dict` needs nothing.
-        """
+        """Return a pandas data frame; `to_dict` does not need pandas."""
         try:
             import pandas  # optional
         except ModuleNotFoundError as missing:
@@ -111,11 +107,7 @@ class Frame(Tabled):
         return pandas.DataFrame(self.columns)
 
     def to_arrow(self) -> Any:
-        """Return an Arrow table.
-
-        Raises:
-            MissingDependencyError: pyarrow is not installed; `to_dict` needs nothing.
-        """
+        """Return an Arrow table; `to_dict` does not need pyarrow."""
         return require("pyarrow", extra="hub").table(self.columns)
 
     def tables(self) -> list[Table]:

@@ -1,7 +1,4 @@
-"""A run's images: read from the run folder, the path that the run read them from, or a folder next to both.
-
-A page has them as data URIs within a budget.
-"""
+"""A run's images: read from its folder, or from where the run read them; a page has them as data URIs in a budget."""
 
 from __future__ import annotations
 
@@ -10,18 +7,17 @@ import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import FOLDER, find_again
 from tellapart.benchmarks.locations import Locations, own_images
-from tellapart.data.atomic import atomic_file
 from tellapart.data.video import as_picture, decode_slot
-from tellapart.errors import DataError, RunError, TellapartError
+from tellapart.errors import DataError, TellapartError
 from tellapart.records.result import Located, Result
-from tellapart.records.run_folder import file_name, find_located, places_of
+from tellapart.records.run_folder import file_name, find_located, places_of, write_blocks
 
 #: Items whose pictures are made together.
 _AHEAD = 32
@@ -36,10 +32,10 @@ _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"))
 class Album:
     """The pictures of one benchmark: data URIs by reference, items left out for the budget, and the unreadable."""
 
-    uris: tuple[str, ...]
-    index: dict[str, int]
-    left_out: int
-    unreadable: tuple[str, ...]
+    uris: tuple[str, ...] = ()
+    index: dict[str, int] = field(default_factory=dict)
+    left_out: int = 0
+    unreadable: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -174,12 +170,7 @@ def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) ->
     """Write an image, small, into a run folder, and return the bytes that were written."""
     kind, small = small_picture(data, reference)
     path = _bundled_path(folder / PICTURES / file_name(benchmark), reference, kind)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as draft:
-            draft.write_bytes(small)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    write_blocks(path, [small])
     return small
 
 

@@ -1,7 +1,4 @@
-"""Item analysis as tables on the terminal, and as a page: difficulty by discrimination, and each item.
-
-The page needs no JavaScript: a point is a link to its item's card, which is shown when it is the link's target.
-"""
+"""Item analysis as tables on the terminal, and as a page without scripts: a point is a link to its item's card."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from tellapart.errors import plain
 from tellapart.report.image_sources import Album, album
 from tellapart.report.numbers import count_text, percent, thousands
 from tellapart.report.page import IMAGE_BUDGET, page_environment
-from tellapart.report.terminal import add_row, table
+from tellapart.report.terminal import table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,30 +22,33 @@ _MOST, _MOST_ROWS, _MOST_NAMES = 10, 25, 12
 
 def analysis_tables(analysis: ItemAnalysis) -> list[Table]:
     """Return the tables of a first look: the set, items to look at, and its tags."""
-    heads = ("item", "right", "discrimination", "p", "p (FDR)", "p (Holm)")
-    items = table(*heads, numbers_from=1, title="items that better systems rather get wrong: labels to check")
-    for row in first_to_check(analysis, _MOST):
-        p_values = (_write(value, ".3g") for value in (row.p, row.p_fdr, row.p_holm))
-        add_row(
-            items, (row.id, percent(row.right, 1), f"{row.discrimination:+.2f}{_bounds(row.low, row.high)}", *p_values)
-        )
-    columns: tuple[str, ...] = ("tag", "n", "right", "discrimination", "alpha", "with the rest", "share of variance")
-    tags = table(*columns, numbers_from=1, title="each tag's items")
-    for tag in analysis.tags:
-        cells = (_write(value, ".2f") for value in (tag.discrimination, tag.alpha, tag.with_rest))
-        add_row(
-            tags,
-            (f"{tag.tag} = {tag.value}", thousands(tag.n), percent(tag.right, 1), *cells, _write(tag.share, ".1%")),
-        )
-    columns = ("items", "error, points", "at random", "pairs in order", "at random", "alpha")
-    short = table(*columns, numbers_from=0, title="short forms, on systems that had no part in choosing them")
-    for form in analysis.short_forms:
-        shares = (f"{100 * share:.1f}%" for share in (form.ordered, form.random_ordered))
-        add_row(
-            short,
-            (thousands(form.size), percent(form.error), percent(form.random_error), *shares, _write(form.alpha, ".2f")),
-        )
-    return [_set_table(analysis), items, *(shown for shown in (tags, short) if shown.row_count)]
+    rows = (
+        (row.id, percent(row.right, 1), f"{row.discrimination:+.2f}{_bounds(row.low, row.high)}",
+         *(_write(value, ".3g") for value in (row.p, row.p_fdr, row.p_holm)))
+        for row in first_to_check(analysis, _MOST)
+    )  # fmt: skip
+    heads: tuple[str, ...] = ("item", "right", "discrimination", "p", "p (FDR)", "p (Holm)")
+    title = "items that better systems rather get wrong: labels to check"
+    tables = [_set_table(analysis), table(*heads, numbers_from=1, title=title, rows=rows)]
+    if analysis.tags:
+        rows = (
+            (f"{tag.tag} = {tag.value}", thousands(tag.n), percent(tag.right, 1),
+             *(_write(value, ".2f") for value in (tag.discrimination, tag.alpha, tag.with_rest)),
+             _write(tag.share, ".1%"))
+            for tag in analysis.tags
+        )  # fmt: skip
+        heads = ("tag", "n", "right", "discrimination", "alpha", "with the rest", "share of variance")
+        tables.append(table(*heads, numbers_from=1, title="each tag's items", rows=rows))
+    if analysis.short_forms:
+        rows = (
+            (thousands(form.size), percent(form.error), percent(form.random_error), f"{100 * form.ordered:.1f}%",
+             f"{100 * form.random_ordered:.1f}%", _write(form.alpha, ".2f"))
+            for form in analysis.short_forms
+        )  # fmt: skip
+        heads = ("items", "error, points", "at random", "pairs in order", "at random", "alpha")
+        title = "short forms, on systems that had no part in choosing them"
+        tables.append(table(*heads, numbers_from=0, title=title, rows=rows))
+    return tables
 
 
 def first_to_check(analysis: ItemAnalysis, most: int) -> list[ItemRow]:
@@ -67,9 +67,8 @@ def analysis_lines(analysis: ItemAnalysis) -> list[str]:
     ]
     if analysis.groups:
         first = "; ".join(", ".join(map(plain, group[:_MOST])) for group in analysis.groups[:3])
-        lines.append(
-            f"got together beyond their difficulty: {thousands(len(analysis.groups))} groups of items, first {first}"
-        )
+        groups = thousands(len(analysis.groups))
+        lines.append(f"got together beyond their difficulty: {groups} groups of items, first {first}")
     short_form = next((row for row in analysis.short_forms if row.size == len(analysis.short)), None)
     if short_form is not None:
         lines.append(
@@ -131,12 +130,9 @@ def make_item_page(
     budget: int = IMAGE_BUDGET,
 ) -> str:
     """Return the page of a benchmark's items as one HTML file."""
-    order = sorted(
-        range(len(analysis.items)), key=lambda k: (analysis.items[k].p is None, analysis.items[k].p or 0.0, k)
-    )
-    pictures = Album((), {}, 0, ())
-    if read_image is not None:
-        pictures = album([outcomes.items[k].images for k in order], read_image, budget)
+    rows = analysis.items
+    order = sorted(range(len(rows)), key=lambda k: (rows[k].p is None, rows[k].p or 0.0, k))
+    pictures = album([outcomes.items[k].images for k in order], read_image, budget) if read_image else Album()
     number_of = {row.id: number for number, row in enumerate(analysis.items)}
     points = [
         (number_of[row.id], _across(row.right), _upwards(row.discrimination), row)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import RunError, plain
 from tellapart.evaluation import systems
-from tellapart.evaluation.systems import System
+from tellapart.evaluation.systems import System, key_samples
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value, is_imported
 from tellapart.records.samples import read_samples
 from tellapart.report.numbers import items_text
@@ -57,20 +57,19 @@ def pick_benchmark(runs: Sequence[System], name: str | None) -> tuple[str, list[
     """Return a benchmark's name and the runs that measured it, all on the same items."""
     from tellapart.benchmarks.find import set_name
 
-    measured_names = list(dict.fromkeys(benchmark for run in runs for benchmark in run.result.benchmarks))
-    if name is None and len(measured_names) > 1:
-        raise RunError(
-            f"these runs measured {', '.join(measured_names)}; choose one with benchmarks= "
-            "(of bars several, a panel each)"
-        )
-    picked = set_name(name) if name else next(iter(measured_names), None)
+    names = list(dict.fromkeys(benchmark for run in runs for benchmark in run.result.benchmarks))
+    if name is None and len(names) > 1:
+        raise RunError(f"these runs measured {', '.join(names)}; choose one with benchmarks= (of bars several)")
+    picked = set_name(name) if name else next(iter(names), None)
     measured = [run for run in runs if picked in run.result.benchmarks]
     if picked is None or not measured:
-        raise RunError(f"no run measured {picked or 'anything'!r}; they hold {', '.join(measured_names) or 'nothing'}")
+        raise RunError(f"no run measured {picked or 'anything'!r}; they hold {', '.join(names) or 'nothing'}")
     # Of numbers made elsewhere the content is unknown: they are compared with any.
-    records = [(run, run.record(picked)) for run in measured]
-    elsewhere = [is_imported(record) or record.fingerprint.startswith(IDS_ONLY) for _, record in records]
-    contents = {record.fingerprint: run for (run, record), made in zip(records, elsewhere, strict=True) if not made}
+    contents = {}
+    for run in measured:
+        record = run.record(picked)
+        if not (is_imported(record) or record.fingerprint.startswith(IDS_ONLY)):
+            contents[record.fingerprint] = run
     if len(contents) > 1:
         listed = (f"{run.folders[picked]} has {items_text(run.record(picked))}, content {fingerprint[:8]}"
                   for fingerprint, run in contents.items())  # fmt: skip
@@ -112,19 +111,14 @@ def value_of(run: System, benchmark: str, metric: str) -> Value:
     """Return one number of a run."""
     metrics = run.record(benchmark).metrics
     if metric not in metrics:
-        raise RunError(
-            f"{run.folders[benchmark]} has no {metric!r} of {benchmark}; it has {', '.join(metrics) or 'no metric'}"
-        )
+        held = ", ".join(metrics) or "no metric"
+        raise RunError(f"{run.folders[benchmark]} has no {metric!r} of {benchmark}; it has {held}")
     return metrics[metric]
 
 
 def samples_of(run: System, benchmark: str) -> list[Sample]:
-    """Read the items of a run with their outcomes."""
-    if is_imported(run.record(benchmark)):
-        raise RunError(
-            f"{run.folders[benchmark]} holds numbers of {benchmark} that another tool measured, without outcomes of "
-            "items; measure the model with `tellapart run`, or leave that run out"
-        )
+    """Read the items of a run with their outcomes; numbers of another tool have none."""
+    systems.refuse_imported(run.folders[benchmark], {benchmark: run.record(benchmark)})
     return read_samples(run.folders[benchmark], benchmark, run.record(benchmark))
 
 
@@ -141,8 +135,7 @@ def outcomes_of(runs: Sequence[System], benchmark: str, metric: str) -> Outcomes
     if not runs:
         raise RunError("no run was named; name one or more run folders")
     rows = {
-        run.label: {(item.unit, item.id): item for item in samples_of(run, benchmark) if metric in item.outcomes}
-        for run in runs
+        run.label: key_samples(item for item in samples_of(run, benchmark) if metric in item.outcomes) for run in runs
     }
     first = rows[runs[0].label]
     if not first:

@@ -26,11 +26,7 @@ def interval(value: Value) -> str:
 
 
 def points(difference: float, low: float | None, high: float | None, reason: str | None = None) -> str:
-    """Write a difference of fractions in percentage points, with its interval or the reason why there is none.
-
-    >>> points(0.125, 0.05, 0.2), points(-0.125, None, None), points(-0.125, None, None, "1 cluster")
-    ('+12.50 [+5.0, +20.0]', '-12.50', '-12.50 (1 cluster)')
-    """
+    """Write a difference of fractions in points, with its interval or the reason why there is none."""
     missing = f" ({reason})" if reason else ""
     bounds = missing if low is None or high is None else f" [{100 * low:+.1f}, {100 * high:+.1f}]"
     return f"{100 * difference:+.2f}{bounds}"
@@ -75,7 +71,7 @@ def tie_text(value: Value | None) -> str:
 def describe_ties(metrics: Mapping[str, Iterable[tuple[str, Value | None]]]) -> str:
     """Describe the ties of metrics, by model; nothing without ties. A tied item is one of a metric: each is named."""
     tied = {
-        name: [f"{model} {text}" for model, value in of if (text := tie_text(value))] for name, of in metrics.items()
+        name: [f"{of} {text}" for of, value in pairs if (text := tie_text(value))] for name, pairs in metrics.items()
     }
     listed = "; ".join(f"{name} {', '.join(models)}" for name, models in tied.items() if models)
     return f"a tie counts as wrong; with ties broken at random: {listed}" if listed else ""

@@ -25,10 +25,19 @@ from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals,
 from tellapart.report.curves import TagCurves, tag_curves
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
-from tellapart.report.items import MOST_ITEMS, ends, item_table, margins, model_table, worst_first
 from tellapart.report.plots.curves import RADIUS, section_curves
 from tellapart.report.plots.heatmap import HeatMap, first_breakdown, heat_map, is_above_chance
-from tellapart.report.sections import ReportRun, Section, sections
+from tellapart.report.sections import (
+    MOST_ITEMS,
+    ReportRun,
+    Section,
+    ends,
+    item_table,
+    margins,
+    model_table,
+    sections,
+    worst_first,
+)
 from tellapart.report.templates import make_environment
 from tellapart.report.why import explain_section, place_items, reason_rows
 from tellapart.tasks.registry import METRICS
@@ -49,10 +58,9 @@ class TellingItems(NamedTuple):
 
 
 def telling_items(section: Section, rivals: Rivals) -> tuple[TellingItems, ...]:
-    """Choose items of pairs by the best model's margins: the surest that it gets, and the worst that it fails.
+    """Choose the items that the best model gets most surely, and those that it fails worst, of different tags.
 
-    Those that it gets are items that a reference model of words alone fails, if there is one. Items of different values
-    of the first look's tag come first. Empty for a task, and if the main metric has no value of an item.
+    Those that it gets are items that a reference model of words alone fails, if there is one.
     """
     best, main = rivals.ranking[0], section.main
     if section.record.shape is None or not all(main in sample.outcomes for sample in best.samples):
@@ -155,7 +163,7 @@ def make_page(
         rivals = rivals_of(section)
         telling = telling_items(section, rivals)
         first = [item for group in telling for item in group.positions]
-        head = _collect_pictures(section, first, HEAD_BUDGET) if first else Album((), {}, 0, ())
+        head = _collect_pictures(section, first, HEAD_BUDGET) if first else Album()
         browsed = ends(section.worst(), MOST_ITEMS) if section.record.shape else []
         pictures = _collect_pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
@@ -262,14 +270,10 @@ class _View:
 def _collect_pictures(section: Section, positions: Sequence[int], budget: int) -> Album:
     read = next((entry.run.read_image for entry in section.entries if entry.run.read_image), None)
     if read is None:
-        return Album((), {}, 0, ())
+        return Album()
     shown = [sample for table in examples(section) for sample, _ in table.rows]
     shown += [section.samples[position] for position in positions]
     return album((sample.images for sample in shown), partial(read, section.name), budget)
-
-
-#: Functions of `numbers` that the template calls.
-_FORMATS = ("deviation", "interval", "is_deviation", "is_even", "percent", "points", "thousands")
 
 
 @cache
@@ -278,22 +282,14 @@ def page_environment() -> Environment:
     from jinja2 import FunctionLoader
 
     environment = make_environment(FunctionLoader(_read_asset))
-    environment.globals |= {
-        "examples": examples,
-        "explain_section": explain_section,
-        "place_items": place_items,
-        "reason_rows": reason_rows,
-        "section_curves": section_curves,
-        "asset": _read_asset,
-        "json": _write_json,
-        "score_bar": score_bar,
-        "is_above_chance": is_above_chance,
-        "dot_radius": RADIUS,
-        "alpha": ALPHA,
-        "file_name": file_name,
-        "metrics": METRICS,
-        **{name: getattr(numbers, name) for name in _FORMATS},
-    }
+    functions = (
+        examples, explain_section, place_items, reason_rows, section_curves, score_bar, is_above_chance, file_name,
+        *(getattr(numbers, name) for name in
+          ("deviation", "interval", "is_deviation", "is_even", "percent", "points", "thousands")),
+    )  # fmt: skip
+    environment.globals |= {function.__name__: function for function in functions}
+    environment.globals |= {"asset": _read_asset, "json": _write_json, "metrics": METRICS}
+    environment.globals |= {"dot_radius": RADIUS, "alpha": ALPHA}
     return environment
 
 

@@ -25,14 +25,12 @@ from tellapart.evaluation.compare import (
     count_nouns,
 )
 from tellapart.metrics.registry import defined_for
-from tellapart.records.timing_record import PARTS, Timing, Timings
+from tellapart.records.timing_record import PARTS, Duration, Timings
 from tellapart.report.numbers import count_text, percent, points, thousands
 from tellapart.report.terminal import add_row, print_lines, print_tables, table
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tellapart.builders.captions.pairs_file import PairsWritten
     from tellapart.builders.pipeline import BuildResult
     from tellapart.diagnosis.parity import Parity
@@ -47,6 +45,9 @@ _COMPARED = ("a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable
 #: Facts of a verified run that are equal, named if they are so few; and its lines.
 _MOST_EQUAL, _MOST_LINES = 3, 40
 
+#: A note on runs whose items cannot be compared.
+_ON_TRUST = "scores made elsewhere, so that only the ids are known to be the same"
+
 #: Letters of a first heading beyond which a table is too wide for a terminal.
 _LONGEST_HEAD = 24
 
@@ -57,12 +58,11 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
     for benchmark in _list_benchmarks([comparison]):
         rows = [row for row in comparison.rows if row.benchmark == benchmark]
         if comparison.by is None:
-            even = len({row.n for row in rows}) == 1
-            title = f"{plain(benchmark)}{f' ({count_items(rows[0])})' if even else ''}"
+            sizes = [] if len({row.n for row in rows}) == 1 else ["n"]
+            title = plain(benchmark) if sizes else f"{plain(benchmark)} ({count_items(rows[0])})"
             fits = len(title) <= _LONGEST_HEAD  # else it would take the numbers' room
-            labelled = [([row.metric, *([] if even else [thousands(row.n)])], row) for row in rows]
-            heads = [title if fits else "metric", *([] if even else ["n"])]
-            _print_rows(heads, labelled, title=None if fits else title)
+            labelled = [([row.metric, *(thousands(row.n) for _ in sizes)], row) for row in rows]
+            _print_rows([title if fits else "metric", *sizes], labelled, title=None if fits else title)
             continue
         for metric in dict.fromkeys(row.metric for row in rows):
             labelled = [
@@ -71,8 +71,7 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
                 if row.metric == metric
             ]
             _print_rows([comparison.by, "items"], labelled, title=f"{plain(benchmark)}: {metric}")
-    needed = _list_needed(comparison.rows) if comparison.by is None else []
-    _print_end([comparison], left_out, needed, comparison.verdicts)
+    _print_end([comparison], left_out, comparison.verdicts)
 
 
 def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> None:
@@ -86,30 +85,25 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
             _print_tiers(benchmark, rankings, number_of)
         rows = [(pair, row) for pair in pairs for row in pair.rows if row.benchmark == benchmark]
         for metric, subset in dict.fromkeys((row.metric, row.subset) for _, row in rows):
-            labelled = [(pair, row) for pair, row in rows if (row.metric, row.subset) == (metric, subset)]
+            named = [
+                ([f"{number_of[pair.b]} - {number_of[pair.a]}" if baseline is None else pair.b], row)
+                for pair, row in rows
+                if (row.metric, row.subset) == (metric, subset)
+            ]
             part = "" if subset is None else f", {plain(f'{pairs[0].by} = {subset}')}"
-            title = f"{plain(benchmark)}: {metric}{part} ({count_items(labelled[0][1])})"
-            if baseline is None:
-                named = [([f"{number_of[pair.b]} - {number_of[pair.a]}"], row) for pair, row in labelled]
-            else:
-                named = [([pair.b], row) for pair, row in labelled]
+            title = f"{plain(benchmark)}: {metric}{part} ({count_items(named[0][1])})"
             _print_rows(["pair" if baseline is None else "model"], named, title=title)
     tiers = ["tier: no model differs from its best, and all of later tiers do; Holm over the pairs of a metric, 5%"]
-    _print_end(pairs, left_out, [], comparison.verdicts, tiers if comparison.tiers else [])
+    _print_end(pairs, left_out, comparison.verdicts, *(tiers if comparison.tiers else ()))
 
 
 def _print_end(
-    pairs: Sequence[Comparison],
-    left_out: Sequence[str],
-    needed: Sequence[str],
-    verdicts: Sequence[Verdict],
-    further: Sequence[str] = (),
+    pairs: Sequence[Comparison], left_out: Sequence[str], verdicts: Sequence[Verdict], *further: str
 ) -> None:
-    print_lines("", *_write_notes(pairs, left_out, needed), *further)
+    print_lines("", *_write_notes(pairs, left_out), *further)
     several = len({verdict.benchmark for verdict in verdicts}) > 1
     sentences = [plain(f"{f'{verdict.benchmark}: ' if several else ''}{verdict.sentence}") for verdict in verdicts]
-    lines = [line for sentence in sentences for line in wrap(sentence, 120, break_on_hyphens=False)]
-    if lines:
+    if lines := [line for sentence in sentences for line in wrap(sentence, 120, break_on_hyphens=False)]:
         print_lines("", *lines)
 
 
@@ -142,21 +136,14 @@ def _print_rows(
     heads: Sequence[str], rows: Sequence[tuple[Sequence[str], MetricComparison]], *, title: str | None = None
 ) -> None:
     """Print rows: the subject of each, the number of its items if that differs; then its numbers."""
-    lines = table(*heads, *_COMPARED, numbers_from=1)
-    for label, row in rows:
-        numbers = (
-            percent(row.a),
-            percent(row.b),
-            points(row.difference, row.low, row.high, row.reason),
-            thousands(row.only_a),
-            thousands(row.only_b),
-            row.p_text,
-            row.p_holm_text,
-            "-" if row.detectable is None else percent(row.detectable, 1),
-        )
-        add_row(lines, [*label, *numbers])
+    cells = (
+        (*label, percent(row.a), percent(row.b), points(row.difference, row.low, row.high, row.reason),
+         thousands(row.only_a), thousands(row.only_b), row.p_text, row.p_holm_text,
+         "-" if row.detectable is None else percent(row.detectable, 1))
+        for label, row in rows
+    )  # fmt: skip
     print_lines("", *([] if title is None else [title]))
-    print_tables(lines, gap=False)
+    print_tables(table(*heads, *_COMPARED, numbers_from=1, rows=cells), gap=False)
 
 
 def _list_needed(rows: Sequence[MetricComparison]) -> list[str]:
@@ -170,8 +157,9 @@ def _list_needed(rows: Sequence[MetricComparison]) -> list[str]:
     return wrap(f"items needed to show these as often by p (Holm): {', '.join(needed)}", 120) if needed else []
 
 
-def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: Sequence[str]) -> list[str]:
+def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str]) -> list[str]:
     notes = []
+    needed = _list_needed(pairs[0].rows) if len(pairs) == 1 and pairs[0].by is None else []
     if rows := [row for pair in pairs for row in pair.rows]:
         tests = " or ".join(dict.fromkeys(row.test for row in rows))
         notes += [
@@ -196,7 +184,7 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: S
         [name for pair in pairs for name in getattr(pair, field)] for field in ("on_trust", "untagged", "unshared")
     )
     for note, names in (
-        ("scores made elsewhere, so that only the ids are known to be the same", trusted),
+        (_ON_TRUST, trusted),
         (f"not compared, without the tag {plain(pairs[0].by or '')}", untagged),
         ("not compared, measured in one run only", unshared),
         ("not compared, reference models beside a run (name their folders to compare them)", left_out),
@@ -209,32 +197,33 @@ def _write_notes(pairs: Sequence[Comparison], left_out: Sequence[str], needed: S
 _LISTED = {
     "benchmarks": ("name", "shape", "items", "metrics", "about", "licence", "files"),
     "models": ("name", "role", "kind", "about"),
-    "losses": ("name", "about"),
-    "builders": ("name", "about"),
+    **dict.fromkeys(("losses", "builders"), ("name", "about")),
 }
 
 
 def print_listing(what: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print the rows that `tellapart.ls` returns."""
-    lines = table(*_LISTED[what])
-    for row in rows:
-        # Images by texts of an item; for a task, the kind of its output.
-        shape = "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
-        metrics = tuple(row.get("official") or ())
-        if not metrics and row.get("shape"):
-            metrics = headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
-        cells = {**row, "shape": shape, "metrics": _join_few(metrics or headline(row.get("metrics") or ()))}
-        if what == "benchmarks" and row["media"]:
-            languages = ", ".join(row["languages"] or ()) or "unknown"
-            year = row["year"] or "year unknown"
-            cells["about"] = f"{row['media']}, {year}; language {languages}; a tie: {row['tie_rule']}"
-        cells["items"] = thousands(row["items"]) if row.get("items") else ""
-        if what == "benchmarks" and row["files"] is None:
-            cells["licence"] = row["title"]
-        add_row(lines, (str(cells.get(column) or "") for column in _LISTED[what]))
-    print_tables(lines, gap=False)
+    cells = (_listing_cells(what, row) for row in rows)
+    columns = _LISTED[what]
+    print_tables(table(*columns, rows=[[str(of.get(name) or "") for name in columns] for of in cells]), gap=False)
     if notes := [*_listing_notes(what, rows)]:
         print_lines("", *notes)
+
+
+def _listing_cells(what: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    metrics = tuple(row.get("official") or ())
+    if not metrics and row.get("shape"):
+        metrics = headline({metric.name for metric in defined_for(row["shape"], "similarity", row["true"])})
+    # Images by texts of an item; for a task, the kind of its output.
+    shape = "x".join(map(str, row["shape"])) if row.get("shape") else str(row.get("output") or "")
+    cells = {**row, "shape": shape, "metrics": _join_few(metrics or headline(row.get("metrics") or ()))}
+    cells["items"] = thousands(row["items"]) if row.get("items") else ""
+    if what == "benchmarks" and row["media"]:
+        languages, year = ", ".join(row["languages"] or ()) or "unknown", row["year"] or "year unknown"
+        cells["about"] = f"{row['media']}, {year}; language {languages}; a tie: {row['tie_rule']}"
+    if what == "benchmarks" and row["files"] is None:
+        cells["licence"] = row["title"]
+    return cells
 
 
 def _listing_notes(what: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -263,17 +252,30 @@ def _join_few(names: Sequence[str]) -> str:
 
 def print_timings(timings: Timings) -> None:
     """Print latency by part, then throughput and size, then how they were measured."""
-    parts = [part for part in PARTS if any(part in timing.parts for timing in timings.models)]
-    title, milliseconds = "latency of one pair, milliseconds", _write_milliseconds
-    rows = table("model", "median [5%, 95%]", *parts, numbers_from=1, title=title, folds=True)
-    for timing in timings.models:
-        cells = (milliseconds(timing.parts[part].median) if part in timing.parts else "" for part in parts)
-        median, low, high = map(milliseconds, (timing.latency.median, timing.latency.low, timing.latency.high))
-        add_row(rows, (timing.model.name, f"{median} [{low}, {high}]", *cells))
-    print_tables(rows, _size_table(timings.models))
+    models, size = timings.models, _write_amount
+    parts = [part for part in PARTS if any(part in timing.parts for timing in models)]
+    device = ["on the device"] * any(timing.peak_device_memory is not None for timing in models)
+    latency = (
+        (timing.model.name, _write_spread(timing.latency),
+         *(_write_milliseconds(timing.parts[part].median) if part in timing.parts else "" for part in parts))
+        for timing in models
+    )  # fmt: skip
+    sizes = (
+        (timing.model.name, str(timing.throughput.batch_size),
+         *map(_write_rate, (timing.throughput.images, timing.throughput.texts, timing.throughput.pairs)),
+         size(timing.parameters), "not counted" if timing.flops is None else size(timing.flops),
+         size(timing.peak_memory, "B"), *(size(timing.peak_device_memory, "B") for _ in device))
+        for timing in models
+    )  # fmt: skip
+    columns = ("batch", "images/s", "texts/s", "pairs/s", "parameters", "FLOPs a pair", "memory", *device)
+    print_tables(
+        table("model", "median [5%, 95%]", *parts, numbers_from=1, title="latency of one pair, milliseconds",
+              rows=latency, folds=True),
+        table("model", *columns, numbers_from=1, title="throughput and size", rows=sizes, folds=True),
+    )  # fmt: skip
     # How it was measured stands once if it is the same for all; then the parts that each model leaves out.
     methods = []
-    for timing in timings.models:
+    for timing in models:
         machine = timing.machine
         threads = f", {machine.torch_threads} threads" if machine.torch_threads is not None else ""
         accelerator = f", {machine.accelerator}" if machine.accelerator else ""
@@ -283,32 +285,20 @@ def print_timings(timings: Timings) -> None:
             f"throughput: median of {timing.batches} batches, images decoded and prepared before; {measured_on}; "
             f"{timing.dtype}"
         )
-    flops = "FLOPs: matrix products and convolutions only"
-    memory = "memory: the process's peak above what it held before the model"
-    notes = (f"{plain(timing.model.name)}: {plain(note)}" for timing in timings.models for note in timing.notes)
-    print_lines(*dict.fromkeys([*methods, f"{flops}; {memory}", *notes]))
+    scope = (
+        "FLOPs: matrix products and convolutions only; memory: the process's peak above what it held before the model"
+    )
+    notes = (f"{plain(timing.model.name)}: {plain(note)}" for timing in models for note in timing.notes)
+    print_lines(*dict.fromkeys([*methods, scope, *notes]))
 
 
-def _size_table(models: Sequence[Timing]) -> Table:
-    device = ["on the device"] * any(timing.peak_device_memory is not None for timing in models)
-    columns = ("batch", "images/s", "texts/s", "pairs/s", "parameters", "FLOPs a pair", "memory", *device)
-    rows = table("model", *columns, numbers_from=1, title="throughput and size", folds=True)
-    for timing in models:
-        rates = timing.throughput
-        cells = (
-            timing.model.name,
-            str(rates.batch_size),
-            *(
-                "" if rate is None else f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
-                for rate in (rates.images, rates.texts, rates.pairs)
-            ),
-            _write_amount(timing.parameters),
-            "not counted" if timing.flops is None else _write_amount(timing.flops),
-            _write_amount(timing.peak_memory, "B"),
-            *(_write_amount(timing.peak_device_memory, "B") for _ in device),
-        )
-        add_row(rows, cells)
-    return rows
+def _write_spread(latency: Duration) -> str:
+    median, low, high = map(_write_milliseconds, (latency.median, latency.low, latency.high))
+    return f"{median} [{low}, {high}]"
+
+
+def _write_rate(rate: float | None) -> str:
+    return "" if rate is None else f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _write_milliseconds(seconds: float) -> str:
@@ -330,14 +320,8 @@ def _write_amount(number: int | None, unit: str = "") -> str:
 
 def build_json(built: BuildResult, page: Path | None, verdict: str | None = None) -> dict[str, Any]:
     """Return a build as one object: its folder, its cards and its funnel."""
-    return {
-        "out": str(built.folder),
-        "card": str(built.folder / "card.json"),
-        "page": str(page) if page is not None else None,
-        "verdict": verdict,
-        "resumed": built.resumed,
-        "funnel": built.funnel.to_record(),
-    }
+    files = {"out": str(built.folder), "card": str(built.folder / "card.json"), "page": page and str(page)}
+    return {**files, "verdict": verdict, "resumed": built.resumed, "funnel": built.funnel.to_record()}
 
 
 def print_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> None:
@@ -351,12 +335,8 @@ def print_build(built: BuildResult, page: Path | None = None, verdict: str | Non
 
 def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
     """Return the fate of a recipe's captions as one object."""
-    return {
-        "pairs": written.pairs,
-        "rejected": _list_rejections(written),
-        "resumed": written.resumed,
-        "out": str(written.path),
-    }
+    counts = {"pairs": written.pairs, "rejected": _list_rejections(written), "resumed": written.resumed}
+    return {**counts, "out": str(written.path)}
 
 
 def print_caption_pairs(written: PairsWritten) -> None:
@@ -377,20 +357,24 @@ def _print_funnel(rows: Iterable[tuple[str, str, int]]) -> None:
 def print_parity(parity: Parity) -> None:
     """Print each step with its differences and their likely cause, then the outcomes, then the answer."""
     title = f"A: {plain(parity.a)}, B: {plain(parity.b)}, on {plain(parity.benchmark)}"
-    rows = table("step", "likely cause", "compared", "differ", "largest difference", numbers_from=2, title=title)
-    for step in parity.steps:
-        largest = "" if step.largest is None else f"{step.largest:.2g}"
-        counts = ("", "", "") if step.unseen else (f"{step.compared:,}", f"{step.differ:,}", largest)
-        add_row(rows, (step.step, step.unseen or step.cause, *counts))
-    print_tables(rows)
+    rows = (
+        (step.step, step.unseen, "", "", "")
+        if step.unseen
+        else (step.step, step.cause, thousands(step.compared), thousands(step.differ),
+              "" if step.largest is None else f"{step.largest:.2g}")
+        for step in parity.steps
+    )  # fmt: skip
+    heads = ("step", "likely cause", "compared", "differ", "largest difference")
+    print_tables(table(*heads, numbers_from=2, title=title, rows=rows))
     for text, of_a, of_b in parity.steps[0].examples:
         print_lines(plain(text), f"  A: {list(of_a)}", f"  B: {list(of_b)}")
     for outcome in parity.outcomes:
-        bounds = None if outcome.low is None or outcome.high is None else (100 * outcome.low, 100 * outcome.high)
-        between = f"[{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else "(no interval)"
+        between = "(no interval)"
+        if outcome.low is not None and outcome.high is not None:
+            between = f"[{percent(outcome.low)}, {percent(outcome.high)}]"
         print_lines(
-            f"{outcome.metric}: {outcome.flipped:,} of {outcome.items:,} outcomes differ; {100 * outcome.a:.2f} and "
-            f"{100 * outcome.b:.2f} percent, B - A {100 * (outcome.b - outcome.a):.2f} {between}"
+            f"{outcome.metric}: {outcome.flipped:,} of {outcome.items:,} outcomes differ; {percent(outcome.a)} and "
+            f"{percent(outcome.b)} percent, B - A {percent(outcome.b - outcome.a)} {between}"
         )
     if (first := parity.first) is None:
         print_lines("no step differs by more than rounding")
@@ -431,17 +415,16 @@ def print_gaps(gaps: Gaps) -> None:
     """Print models' losses out of domain."""
     from tellapart.evaluation.gap import FEWEST_CORRELATED
 
-    lines = table("model", "task", "in domain", "out of domain", "gap", numbers_from=2)
-    for row in gaps.rows:
-        inside, outside = (
-            percent(value) if limit is None else f"{percent(value)} ({count_text(n, limit)} items)"
-            for value, n, limit in (
-                (row.in_domain, row.in_domain_items, row.in_domain_limited_from),
-                (row.out_of_domain, row.out_of_domain_items, row.out_of_domain_limited_from),
-            )
-        )
-        add_row(lines, (row.model, row.task, inside, outside, points(row.gap, row.low, row.high, row.reason)))
-    print_tables(lines)
+    def write_side(value: float, n: int, limit: int | None) -> str:
+        return percent(value) if limit is None else f"{percent(value)} ({count_text(n, limit)} items)"
+
+    rows = (
+        (row.model, row.task, write_side(row.in_domain, row.in_domain_items, row.in_domain_limited_from),
+         write_side(row.out_of_domain, row.out_of_domain_items, row.out_of_domain_limited_from),
+         points(row.gap, row.low, row.high, row.reason))
+        for row in gaps.rows
+    )  # fmt: skip
+    print_tables(table("model", "task", "in domain", "out of domain", "gap", numbers_from=2, rows=rows))
     for task, r in gaps.correlation.items():
         n, few = gaps.models[task], f"it takes {FEWEST_CORRELATED} models or more"
         none = f"none, {'one side does not vary' if n >= FEWEST_CORRELATED else few}"
@@ -476,12 +459,11 @@ def headline_of(result: GateResult) -> str:
     if not result.passed:
         stopped = Counter(_STOPS[row.verdict] for row in result.rows if row.fails)
         return f"the gate stops: {', '.join(count_nouns(count, noun) for noun, count in stopped.items())}"
-    headlines = sum(row.metric is not None for row in result.rows)
-    benchmarks = len({row.benchmark for row in result.rows})
+    headlines = count_nouns(sum(row.metric is not None for row in result.rows), "headline")
+    benchmarks = count_nouns(len({row.benchmark for row in result.rows}), "benchmark")
     better = sum(row.verdict == "improvement" for row in result.rows)
-    parts = f"{count_nouns(headlines, 'headline')} of {count_nouns(benchmarks, 'benchmark')}"
     within = "" if result.margin is None else f", each shown to fall by less than {result.margin:g} points"
-    text = f"the gate passes: no regression in {parts}{within}"
+    text = f"the gate passes: no regression in {headlines} of {benchmarks}{within}"
     return f"{text}, {count_nouns(better, 'improvement')}" if better else text
 
 
@@ -501,15 +483,19 @@ def gate_markdown(result: GateResult) -> str:
 
     Names are in code: a model called `@someone` must not call anybody.
     """
-    rows = []
+
+    def code(text: str) -> str:
+        return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
+
+    lines = [f"**tellapart: {headline_of(result)}**", "", f"| {' | '.join(_COLUMNS)} |"]
+    lines.append(f"|:---|:---|{'---:|' * (len(_COLUMNS) - 3)}:---|")
     for row in result.rows:
         *cells, verdict = _gate_cells(row, "–")
-        metric = _write_code(row.metric) if row.metric else "–"
-        rows.append([_write_code(row.benchmark), metric, *cells, f"**{verdict}**" if row.fails else verdict])
-    lines = [f"**tellapart: {headline_of(result)}**", "", f"| {' | '.join(_COLUMNS)} |"]
-    lines += [f"|:---|:---|{'---:|' * (len(_COLUMNS) - 3)}:---|", *(f"| {' | '.join(cells)} |" for cells in rows)]
-    lines += ["", f"base: {_write_code(result.base)}; new: {_write_code(result.new)}; percent, 95% intervals", ""]
-    if notes := [f"- {_write_code(line)}" for line in _gate_notes(result)]:
+        verdict = f"**{verdict}**" if row.fails else verdict
+        names = (code(row.benchmark), code(row.metric) if row.metric else "–")
+        lines.append(f"| {' | '.join([*names, *cells, verdict])} |")
+    lines += ["", f"base: {code(result.base)}; new: {code(result.new)}; percent, 95% intervals", ""]
+    if notes := [f"- {code(line)}" for line in _gate_notes(result)]:
         lines += [*notes, ""]
     return "\n".join(lines)
 
@@ -525,26 +511,16 @@ def _gate_cells(row: GateRow, no_items: str) -> list[str]:
 
 
 def _gate_notes(result: GateResult) -> list[str]:
-    notes = [
-        f"{row.benchmark}{f' {row.metric}' if row.metric else ''}: {row.says}" for row in result.rows if row.reason
-    ]
+    notes = [f"{' '.join(filter(None, (row.benchmark, row.metric)))}: {row.says}" for row in result.rows if row.reason]
     if any(row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows):
         notes.append("an interval without 0, yet no difference seen: p is corrected for all headlines, no interval is")
     if result.by_chance is not None and result.by_chance >= 0.01:
-        notes.append(
-            f"--max-drop {result.max_drop:g}: by chance alone it stops a model as good as the base in up to "
-            f"{percent(result.by_chance, 0)}% of comparisons of this size"
-        )
+        share = f"up to {percent(result.by_chance, 0)}% of comparisons of this size"
+        notes.append(f"--max-drop {result.max_drop:g}: by chance alone it stops a model as good as the base in {share}")
     if result.on_trust:
-        only = "scores made elsewhere, so that only the ids are known to be the same"
-        notes.append(f"{only}: {', '.join(result.on_trust)}")
+        notes.append(f"{_ON_TRUST}: {', '.join(result.on_trust)}")
     if result.dtypes:
         notes.append(f"computed in different precisions: the base in {result.dtypes[0]}, the new in {result.dtypes[1]}")
     if result.added:
         notes.append(f"not judged, the base did not measure it: {', '.join(result.added)}")
     return notes
-
-
-def _write_code(text: str) -> str:
-    """Return a text as a span of code, also in a cell of a table."""
-    return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

@@ -45,10 +45,7 @@ def in_notebook() -> bool:
 
 @contextmanager
 def reporting(progress: ProgressGiven = None) -> Iterator[Callable[[str], NotedProgress] | None]:
-    """Yield a function from the title of a piece of work to the callback for its progress; None if nothing is shown.
-
-    True shows it, False does not; None shows it in a notebook and on a terminal alone; a function is yielded as it is.
-    """
+    """Yield a function from the title of a piece of work to the callback for its progress; None if nothing is shown."""
     if callable(progress):
         yield progress
         return
@@ -118,8 +115,7 @@ class TerminalProgress(CommandProgress):
 class NotebookProgress(CommandProgress):
     """A bar of the browser, for every stage that takes longer than a second; it is gone when the work is done.
 
-    rich's and tqdm's bars in a notebook need ipywidgets and its extension of the browser's page; without them rich
-    shows nothing. This one is a line of HTML, which every notebook shows.
+    It is a line of HTML, since rich's and tqdm's bars need ipywidgets.
     """
 
     def __init__(self) -> None:
@@ -154,10 +150,7 @@ class NotebookProgress(CommandProgress):
 
 
 class _Stage(NamedTuple):
-    """The state of a stage, and the time and state of its second report: its pace is measured from there.
-
-    Before the first one it may have loaded a model or gone on with a run, and the first step is slower than others.
-    """
+    """The state of a stage, and the time and state of its second report, from which its pace is measured."""
 
     title: str
     done: int = 0

@@ -1,31 +1,26 @@
-"""Sections of the page: one a benchmark, with every model that was measured on the same items."""
+"""Sections of the page: one a benchmark, with every model that was measured on the same items, and their data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.catalog import REFERENCES
 from tellapart.errors import RunError
 from tellapart.evaluation.systems import label_runs
 from tellapart.metrics.registry import one_name_each
 from tellapart.records.result import BenchmarkResult, Result, Sample, Value
-from tellapart.report.items import margins, shared_outcomes, worst_first
 from tellapart.report.numbers import is_deviation, worth_text
 from tellapart.tasks.registry import headline, main_metric
 
 
 @dataclass(frozen=True, slots=True)
 class ReportRun:
-    """One model's run.
-
-    Attributes:
-        samples: benchmark -> its items, in the benchmark's order.
-        read_image: (benchmark, reference) -> the image file's bytes; None without images. It raises
-            `DataError` for an image it cannot read.
-    """
+    """One model's run: samples by benchmark; `read_image` takes benchmark and reference to a file's bytes."""
 
     result: Result
     samples: Mapping[str, Sequence[Sample]]
@@ -130,9 +125,7 @@ def sections(runs: Sequence[ReportRun]) -> tuple[Section, ...]:
 
 
 def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
-    """Return the metrics that the authors report, else the headline metrics, that all the records have; failing that,
-    all shares that they have.
-    """
+    """Return the metrics that the authors report, else of a first look, that all have; failing that, all shares."""
     first = records[0].metrics if records else {}
     shared = [name for name in first if all(name in record.metrics for record in records)]
     if records and records[0].official and all(name in shared for name in records[0].official):
@@ -141,9 +134,7 @@ def shared_headline(records: Sequence[BenchmarkResult]) -> tuple[str, ...]:
 
 
 def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
-    """Write how many independent items are as good as a benchmark's, by the main metric of models that are not
-    references.
-    """
+    """Write how many independent items are as good as a benchmark's, by the main metric of models but references."""
     measured = [record for name, record in records if name not in REFERENCES] or [record for _, record in records]
     main = main_metric(shared_headline(measured))
     return worth_text(record.metrics[main] for record in measured if main in record.metrics)
@@ -151,15 +142,12 @@ def worth_of(records: Sequence[tuple[str, BenchmarkResult]]) -> str:
 
 def note_lines(notes_of: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """Return each note once, after the names of the models that it is about."""
-    models_of: dict[str, list[str]] = {}
-    for model, notes in notes_of:
-        for note in notes:
-            models_of.setdefault(note, []).append(model)
-    everyone = len(notes_of) if len(notes_of) > 1 else 0
-    return [
-        f"{'all models' if len(models) == everyone else ', '.join(models)}: {note}"
-        for note, models in models_of.items()
-    ]
+    lines = []
+    for note in dict.fromkeys(note for _, notes in notes_of for note in notes):
+        models = [model for model, notes in notes_of if note in notes]
+        everyone = len(models) == len(notes_of) > 1
+        lines.append(f"{'all models' if everyone else ', '.join(models)}: {note}")
+    return lines
 
 
 def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Sample, ...] | None) -> tuple[Sample, ...]:
@@ -167,19 +155,111 @@ def _align_samples(run: ReportRun, label: str, benchmark: str, first: tuple[Samp
     samples = tuple(run.samples.get(benchmark, ()))
     if not samples:
         raise RunError(f"{label} has a result but no samples of {benchmark}; read them with read_samples")
-    shape = run.result.benchmarks[benchmark].shape
-    for sample in samples:
-        if shape is not None and (len(sample.scores), len(sample.scores[0])) != shape:
-            raise RunError(
-                f"{label} on {benchmark}: item {sample.id} has {len(sample.scores)}x{len(sample.scores[0])} scores, "
-                f"the record says {shape[0]}x{shape[1]}; measure the run again"
-            )
+    shape, place = run.result.benchmarks[benchmark].shape, f"{label} on {benchmark}"
+    for sample in samples if shape is not None else ():
+        if (found := (len(sample.scores), len(sample.scores[0]))) != shape:
+            sizes = "{}x{} scores, the record says {}x{}".format(*found, *(shape or ()))
+            raise RunError(f"{place}: item {sample.id} has {sizes}; measure the run again")
     if first is None:
         return samples
     by_id = {(sample.unit, sample.id): sample for sample in samples}
     if by_id.keys() != {(sample.unit, sample.id) for sample in first}:
-        raise RunError(
-            f"{label} on {benchmark}: {len(by_id)} items that are not the {len(first)} of the other runs, "
-            "though the fingerprints agree; the run folder is incomplete"
-        )
+        others = f"{len(by_id)} items that are not the {len(first)} of the other runs"
+        raise RunError(f"{place}: {others}, though the fingerprints agree; the run folder is incomplete")
     return tuple(by_id[sample.unit, sample.id] for sample in first)
+
+
+#: Items that the browser of one benchmark holds: each takes 200 to 500 bytes of the page, and a browser must read all
+#: of them before it shows one.
+MOST_ITEMS = 10_000
+
+#: One in so many of them is taken from the best items, the others from the worst.
+_BEST = 10
+
+
+def true_texts(measured: Container[str], texts: int) -> int:
+    """Return how many texts of an item of one image are true: all but one if `itt` was measured of it."""
+    return texts - 1 if "itt" in measured else 1
+
+
+def true_pairs(shape: tuple[int, int], true: int = 1) -> tuple[tuple[int, int], ...]:
+    """Return the true (image, text) pairs of an item: equal indices, or the first if one side is single."""
+    images, texts = shape
+    if true > 1:
+        return tuple((0, k) for k in range(true))
+    return tuple((k, k) for k in range(images)) if images == texts else ((0, 0),)
+
+
+def margins(scores: NDArray[np.float32], true: int = 1) -> NDArray[np.float32]:
+    """Return by how much each item's lowest true pair outscores its highest false one: float32 (item,).
+
+    Positive exactly if the group score (2x2) or the choice (1xm, nx1) is right, for float32 subtraction of
+    different numbers is never zero.
+    """
+    _, images, texts = scores.shape
+    belongs = np.zeros((images, texts), dtype=bool)
+    for pair in true_pairs((images, texts), true):
+        belongs[pair] = True
+    lowest: NDArray[np.float32] = scores[:, belongs].min(axis=1)
+    with np.errstate(over="ignore"):
+        difference = lowest - scores[:, ~belongs].max(axis=1)
+    # JSON has no infinity: a margin beyond float32 is written as its greatest number.
+    return np.asarray(np.nan_to_num(difference), np.float32)
+
+
+def worst_first(margins_of: Sequence[NDArray[np.float32]]) -> list[int]:
+    """Order items so that every model's worst come first: by the best-placed of their ranks, ties sharing a rank."""
+    ranks = [
+        np.searchsorted(order, margin, "left") + np.searchsorted(order, margin, "right")
+        for margin, order in ((margin, np.sort(margin)) for margin in margins_of)
+    ]
+    best = np.min(np.stack(ranks), axis=0)
+    return [int(item) for item in np.argsort(best, kind="stable")]
+
+
+def ends(order: Sequence[int], most: int) -> list[int]:
+    """Return the items that the browser holds, worst first: all, or of `most` nine tenths the worst, one the best."""
+    if len(order) <= most:
+        return list(order)
+    best = most // _BEST
+    return [*order[: most - best], *order[len(order) - best :]]
+
+
+def shared_outcomes(samples: Sequence[Sample]) -> set[str]:
+    """Return the metrics of which every item has a value."""
+    names = {tuple(sample.outcomes) for sample in samples}  # of many items hardly ever more than one
+    return set.intersection(*map(set, names)) if names else set()
+
+
+def item_table(samples: Sequence[Sample], pictures: Mapping[str, int]) -> dict[str, Any]:
+    """Return ids, texts, pictures and tags of a benchmark's items, as columns for JSON."""
+    tags: dict[str, Any] = {}
+    for tag in sorted({tag for sample in samples for tag in sample.tags}):
+        of = [sample.tags.get(tag) for sample in samples]
+        code = {value: number for number, value in enumerate(sorted({value for value in of if value is not None}))}
+        tags[tag] = {"values": [*code], "of": [-1 if value is None else code[value] for value in of]}
+    return {
+        "ids": [sample.id for sample in samples],
+        "texts": [sample.texts for sample in samples],
+        "pictures": [[pictures.get(reference, -1) for reference in sample.images] for sample in samples],
+        "tags": tags,
+    }
+
+
+def model_table(samples: Sequence[Sample], metrics: Sequence[str]) -> dict[str, Any]:
+    """Return one model's scores, margins and outcomes, as columns for JSON."""
+    values = np.array([sample.scores for sample in samples], dtype=np.float32)
+    return {
+        "scores": _shorten_numbers(values.reshape(len(values), -1)),
+        "margins": _shorten_numbers(margins(values, true_texts(samples[0].outcomes, values.shape[2]))),
+        # One letter an item: right, wrong, or not right because of a tie.
+        "outcomes": {
+            metric: "".join("1" if of.outcomes[metric] >= 1 else "t" if metric in of.tied else "0" for of in samples)
+            for metric in metrics
+        },
+    }
+
+
+def _shorten_numbers(values: NDArray[np.float32]) -> Any:
+    # numpy writes a float32 with the fewest digits that read back the same; float() keeps them.
+    return values.astype(str).astype(np.float64).tolist()

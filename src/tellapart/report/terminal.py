@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_in_browser(page: Path) -> bool:
-    """Open a local page in the user's browser, and return whether one took it.
-
-    Nothing is opened when standard output is not a terminal, or without a display (a server, a job): the caller
-    prints the page's path.
-    """
+    """Open a local page in the user's browser, and return whether one took it; none without a terminal or a display."""
     display = sys.platform in {"darwin", "win32"} or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if not (sys.stdout.isatty() and display):
         return False
@@ -80,23 +76,14 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
 
 
 def print_text(text: object, *, end: str = "\n", error: bool = False) -> None:
-    """Print a text at once, with what would steer the terminal spelled out; to standard error with `error`.
-
-    >>> print_text("a\\x1b[2J")
-    a\\x1b[2J
-    """
+    """Print a text at once, with what would steer the terminal spelled out; to standard error with `error`."""
     stream = sys.stderr if error else sys.stdout
     spell_out(stream)
     print(plain(str(text), _KEPT), end=end, file=stream, flush=True)
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines as they are: no markup, no colours, never folded.
-
-    >>> print_lines("[b]", "0.5")
-    [b]
-    0.5
-    """
+    """Print lines as they are: no markup, no colours, never folded."""
     console().print("\n".join(lines), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
@@ -107,13 +94,9 @@ def table(
     rows: Iterable[Sequence[str]] = (),
     folds: bool = False,
 ) -> Table:
-    """Make a table of texts as they are: no name is read as markup.
+    """Make a table of texts as they are: no name is read as markup. Columns from `numbers_from` on are aligned right.
 
-    Columns from `numbers_from` on are aligned to the right. If it `folds`, a table that is too wide breaks its first
-    column, and the title stays whole.
-
-    >>> len(table("model", "score", numbers_from=1, rows=[("a", "0.5")]).rows)
-    1
+    If it `folds`, a table that is too wide breaks its first column, and the title stays whole.
     """
     from rich import box
     from rich.table import Table

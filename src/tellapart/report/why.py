@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,10 +23,7 @@ from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
 from tellapart.report.numbers import interval, percent, points
 from tellapart.report.sections import Section
-from tellapart.report.terminal import add_row, print_lines, print_tables, table
-
-if TYPE_CHECKING:
-    pass
+from tellapart.report.terminal import print_lines, print_tables, table
 
 #: Items in the report's picture of a model.
 MOST_POINTS = 1000
@@ -40,18 +36,18 @@ def print_why(why: Why, *, by: str | None = None) -> None:
     """Print each model's items by reason, with 95% intervals; with `by`, a row for each value of that tag, too."""
     for name in dict.fromkeys(row.benchmark for row in why.rows):
         rows = [row for row in why.rows if row.benchmark == name]
-        cells = ((head, *numbers) for head, numbers in reason_rows(rows))
+        cells: Iterable[Sequence[str]] = ((head, *numbers) for head, numbers in reason_rows(rows))
         heads = ("percent of items", *(row.model for row in rows))
         print_tables(table(*heads, numbers_from=1, title=plain(name), rows=cells))
         print_lines(*why_lines(rows))
         for row, tag in ((row, by) for row in rows if by is not None):
+            most = (row.at_most or row).by.get(tag, {})
+            cells = (
+                (value, f"{metrics[Reason.RIGHT].n:,}", *(_range(metrics[of], most[value][of]) for of in Reason))
+                for value, metrics in row.by.get(tag, {}).items()
+            )
             title = f"{plain(row.model)}: percent of items"
-            lines = table(tag, "items", *_SHORT.values(), numbers_from=1, title=title)
-            for value, metrics in row.by.get(tag, {}).items():
-                most = (row.at_most or row).by[tag][value]
-                shares = (_range(metrics[reason], most[reason]) for reason in Reason)
-                add_row(lines, (value, f"{metrics[Reason.RIGHT].n:,}", *shares))
-            print_tables(lines)
+            print_tables(table(tag, "items", *_SHORT.values(), numbers_from=1, title=title, rows=cells))
         differences = [
             (row.a, row.b, row.what, points(row.difference, row.low, row.high), row.p_holm_text)
             for row in why.differences
@@ -132,10 +128,11 @@ def _range(value: Value, most: Value) -> str:
 def _print_debiased(rows: list[Debiased]) -> None:
     if not rows:
         return
-    lines = table("model", "subtracted", "group score", "gain, points", "weights: pictures", "captions", numbers_from=2)
-    for row in rows:
-        subtracted = "both" if row.prior == "both" else f"means of the {row.prior}"
-        numbers = points(row.gain.value, row.gain.low, row.gain.high), *(f"{weight:.2f}" for weight in row.weights)
-        add_row(lines, (row.model, subtracted, percent(row.group_score), *numbers))
-    print_tables(lines)
+    cells = (
+        (row.model, "both" if row.prior == "both" else f"means of the {row.prior}", percent(row.group_score),
+         points(row.gain.value, row.gain.low, row.gain.high), *(f"{weight:.2f}" for weight in row.weights))
+        for row in rows
+    )  # fmt: skip
+    heads = ("model", "subtracted", "group score", "gain, points", "weights: pictures", "captions")
+    print_tables(table(*heads, numbers_from=2, rows=cells))
     print_lines(f"Means are over {rows[0].unrelated:,} unrelated captions or pictures, weights from other folds.")

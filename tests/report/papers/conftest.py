@@ -62,9 +62,8 @@ def publish(tmp_path: Path) -> Callable[..., Path]:
             for name, own in metrics.items()
         }
         run = RunRecord(started="2026-11-21T07:00:00+00:00", seed=0, versions={}, command="published")
-        write_result(
-            folder, Result(run=run, model=ModelRecord(name=model, fingerprint=fingerprint), benchmarks=benchmarks)
-        )
+        named = ModelRecord(name=model, fingerprint=fingerprint)
+        write_result(folder, Result(run=run, model=named, benchmarks=benchmarks))
         return folder
 
     return write

@@ -70,9 +70,8 @@ def test_three_files_of_one_system_are_one_row_whether_in_one_run_folder_or_in_t
     table = lay_out(systems)
     assert table.title == "sugarcrepe, bivlc, winoground, percent"
     assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
-    assert [(one.group, one.name) for one in table.columns] == [
-        (name, metric.replace("_", " ")) for name, metric in METRICS.items()
-    ]
+    heads = [(name, metric.replace("_", " ")) for name, metric in METRICS.items()]
+    assert [(one.group, one.name) for one in table.columns] == heads
     for k, row in enumerate(table.rows[:2]):
         for folder, cell, (name, metric) in zip(systems[3 * k :], row.cells, METRICS.items(), strict=False):
             value = read_result(folder).benchmarks[name].metrics[metric]
@@ -113,18 +112,13 @@ def test_an_average_stands_where_the_papers_have_one(save: Save, publish: Callab
     numbers = {("coco-retrieval", name): value for name, value in recalls.items()}
     numbers[("vlue-nlvr2", "accuracy")], numbers[("vlue-nlvr2", "consistency")] = 0.7, 0.4
     table = lay_out([eqben, publish("m", numbers, fingerprint=read_result(eqben).model.fingerprint)])
-    assert [(one.group, one.name) for one in table.columns] == [
-        ("eqben", "Avg"),
-        ("coco-retrieval", "Mean"),
-        ("vlue-nlvr2", "accuracy"),
-    ]
+    heads = [("eqben", "Avg"), ("coco-retrieval", "Mean"), ("vlue-nlvr2", "accuracy")]
+    assert [(one.group, one.name) for one in table.columns] == heads
     record = read_result(eqben).benchmarks["eqben"]
     _, row_of = find_benchmark("eqben").paper
-    numbers_of = {
-        value: {k: one.value for k, one in group.metrics.items()} for value, group in record.by["subset"].items()
-    }
+    numbers = {of: {k: one.value for k, one in group.metrics.items()} for of, group in record.by["subset"].items()}
     first, *others = table.rows[0].cells
-    assert first.value == row_of(numbers_of)["Avg"] and first.low is None  # a mean of fifteen numbers
+    assert first.value == row_of(numbers)["Avg"] and first.low is None  # a mean of fifteen numbers
     assert [cell.value for cell in others] == pytest.approx([27, 70])
     assert "Avg below a benchmark: as its paper averages" in table.notes
 
@@ -271,9 +265,7 @@ def test_a_reference_model_beside_others_is_never_the_best_nor_near_it(save: Cal
     assert any(cell.best for row in lay_out([runs[0], save("random", n=40)]).rows for cell in row.cells)
 
 
-def test_names_that_the_font_lacks_take_another_one_or_are_one_sentence(
-    save: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_that_the_font_lacks_take_another_one_or_are_one_sentence(save, tmp_path, monkeypatch) -> None:
     def draw(label: str, name: str) -> bytes:
         write_picture(tmp_path / name, prepare_plot("bars", [run], labels={"m": label}))
         return (tmp_path / name).read_bytes()
@@ -314,11 +306,8 @@ def record(folder: Path, model: str, numbers: dict[str, float], *, part: bool = 
     benchmarks = {}
     for name, column in [*SIX.items()][2 * part :]:
         photographs = name in ("whatsup-a", "whatsup-b")
-        metrics = {
-            "individual_score" if photographs else "choice_score": value(
-                numbers[column], 1 / 4 if photographs else 1 / 2
-            )
-        }
+        metric, chance = ("individual_score", 1 / 4) if photographs else ("choice_score", 1 / 2)
+        metrics = {metric: value(numbers[column], chance)}
         if photographs:
             metrics |= {"pair_score": value(numbers["pairs"] + 0.1 * (name[-1] == "b")), "set_score": value(0.125)}
         benchmarks[name] = BenchmarkResult(title=name, fingerprint=name, metrics=metrics, origin=name)
@@ -340,9 +329,8 @@ def published() -> dict[str, float]:
     with path.open(encoding="utf-8") as file:
         rows = {(row["arch"], row["pretrained"]): row for row in csv.DictReader(file)}
     row = rows["ViT-B-32", "openai"]
-    return {name: float(row[name]) / 100 for name in row if name.startswith(("whatsup::", "sugarcrepe::"))} | {
-        "pairs": 0.1
-    }
+    shares = {name: float(row[name]) / 100 for name in row if name.startswith(("whatsup::", "sugarcrepe::"))}
+    return shares | {"pairs": 0.1}
 
 
 @pytest.mark.slow
@@ -352,9 +340,8 @@ def test_the_averages_are_vl_compos_where_it_publishes_them(tmp_path: Path, publ
     (clip, chance), names = table.rows, [column.name for column in table.columns]
     found = {name: clip.cells[names.index(name)].value for name in AVERAGES}
     # Its `results.csv` has 41.46275226 for What'sUp and 73.02574342 for SugarCrepe.
-    assert found["whatsup-six"] == pytest.approx(41.46275226) and found["sugarcrepe-three"] == pytest.approx(
-        73.02574342
-    )
+    theirs = {"whatsup-six": 41.46275226, "sugarcrepe-three": 73.02574342}
+    assert {name: found[name] for name in theirs} == pytest.approx(theirs)
     assert found["whatsup-all"] == pytest.approx(100 * 2121 / 4958, abs=1e-6)
     assert found["sugarcrepe-micro"] == pytest.approx(100 * 5750 / 7511, abs=1e-6)
     hits = {subset: published[f"sugarcrepe::{subset}"] for subset in SEVEN}

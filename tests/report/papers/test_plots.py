@@ -102,15 +102,12 @@ def test_a_heat_map_has_the_records_numbers_and_brackets_what_is_not_above_chanc
             expected.append(number if value.low > value.chance else f"({number})")
     assert shown == expected and {text[0] == "(" for text in shown} == {True, False}
     assert [label.get_text() for label in axes.get_xticklabels()] == ["strong", "weak"]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [
-        *(f"{value} (30)" for value in sorted(VALSE)),
-        "all items (120)",
-    ]
+    named = [*(f"{value} (30)" for value in sorted(VALSE)), "all items (120)"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == named
     assert " ".join(axes.get_xlabel().split()) == "choice score, percent; in brackets: not above chance (50.00)"
     (image,) = axes.images
-    assert image.get_array()[0].tolist() == [
-        one.by["instrument"]["existence"].metrics["choice_score"].value for one in records
-    ]
+    existence = [one.by["instrument"]["existence"].metrics["choice_score"].value for one in records]
+    assert image.get_array()[0].tolist() == existence
 
 
 @pytest.mark.slow
@@ -330,26 +327,13 @@ def test_a_metric_beyond_one_is_not_cut_off(publish) -> None:
     assert axes.patches[0].get_width() == pytest.approx(140)
 
 
-pytest.importorskip("matplotlib")
-
-
 def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters: int | None = 1000) -> Path:
     duration = Duration(median=0.02, low=0.018, high=0.03)
-    one = Timing(
-        model=ModelRecord(name="strong", fingerprint="0"),
-        machine=Machine(processor="p", cores=1, system="s"),
-        device="cpu",
-        dtype="float32",
-        benchmark="demo",
-        pairs=1,
-        repeats=1,
-        warm_up=0,
-        batches=1,
-        latency=duration,
-        parts={},
-        throughput=Throughput(batch_size=batch_size, pairs=pairs),
-        parameters=parameters,
-    )
+    plan = {"device": "cpu", "dtype": "float32", "benchmark": "demo", "pairs": 1, "repeats": 1, "warm_up": 0}
+    model, machine = ModelRecord(name="strong", fingerprint="0"), Machine(processor="p", cores=1, system="s")
+    rates = Throughput(batch_size=batch_size, pairs=pairs)
+    measured = {"batches": 1, "latency": duration, "parts": {}, "throughput": rates, "parameters": parameters}
+    one = Timing(model=model, machine=machine, **plan, **measured)
     write_timings(path, Timings(started="", command="", versions={}, models=(one,)))
     return path
 

@@ -31,8 +31,8 @@ from tellapart.records.result import IMPORTED
 from tellapart.report.charts import LineChart
 from tellapart.report.followed import FollowedPoint, draw_points, find_training, read_checkpoints, sort_points
 from tellapart.report.image_sources import ImageSources, small_picture
-from tellapart.report.items import margins, true_pairs, true_texts
 from tellapart.report.plots.curves import Plot, Trace, plot
+from tellapart.report.sections import margins, true_pairs, true_texts
 from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
 from tellapart.tasks.registry import main_metric
 

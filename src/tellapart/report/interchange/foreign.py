@@ -1,9 +1,8 @@
 """Import result files of CLIP_benchmark and mteb, which have no interval, no items and another tie rule.
 
-CLIP_benchmark writes one object: `dataset`, `model`, `pretrained`, `task`, `metrics`, `language` (its `cli.py`); its
-`build` writes many as the rows of a CSV file, with a column for each metric and each field. mteb writes one file a
-task: `task_name`, `mteb_version`, and `scores`, from a split to a list with an object a subset; the model's name is in
-`model_meta.json` in the same folder, and in the folders `ORG__MODEL/REVISION`.
+CLIP_benchmark writes one object a file (its `cli.py`), and its `build` many as the rows of a CSV file. mteb writes one
+file a task, with an object for each split and subset; the model's name is in `model_meta.json` beside it, and in the
+folders `ORG__MODEL/REVISION`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.data.arguments import PathGiven, as_path, as_paths
-from tellapart.data.rows import read_csv, read_object
+from tellapart.data.rows import read_csv, read_object, read_toml
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import first_repeated, load_json, plain_suffix, read_whole
 from tellapart.errors import DataError, RunError, nearest, quote
@@ -155,21 +154,17 @@ def _make_record(
 
 
 def _make_values(numbers: Mapping[str, float], first: ForeignResult, average: str = "") -> dict[str, Value]:
+    """Make numbers of metrics, with chance by one of ours on a catalogued set of one shape."""
     declared = declared_benchmark(first.benchmark)
-
-    def chance(name: str) -> float | None:
-        """Return chance by one of our metrics on a catalogued set of one shape; None if that is not known."""
-        metric = METRICS.get(name)
-        if declared is None or declared.shape is None or metric is None or not metric.shapes:
-            return None
-        defined = metric.defined_for(declared.shape, declared.true)
-        return metric.chance(declared.shape, declared.true) if defined else None
-
-    fixed = {"method": "imported", "n": 0, "clusters": 0, "average": average or f"as {first.tool} averages"}
-    return {
-        name: Value.model_validate({"value": number, "chance": chance(name), **fixed})
-        for name, number in numbers.items()
-    }
+    shape, true = (None, 1) if declared is None else (declared.shape, declared.true)
+    average = average or f"as {first.tool} averages"
+    values = {}
+    for name, number in numbers.items():
+        metric, chance = METRICS.get(name), None
+        if shape is not None and metric is not None and metric.shapes and metric.defined_for(shape, true):
+            chance = metric.chance(shape, true)
+        values[name] = Value(value=number, chance=chance, method="imported", n=0, clusters=0, average=average)
+    return values
 
 
 #: A part of a set (tag, value); None for all of it.
@@ -178,20 +173,9 @@ Part = tuple[str, str] | None
 #: Set -> its parts, as a file names them, and their published numbers of items.
 _SIZES: dict[str, dict[Part, int]] = {"sugarcrepe": {("subset", name): counts[0] for name, counts in SUBSETS.items()}}
 
-_PAIRS = {"text_acc": "text_score", "image_acc": "image_score", "acc": "group_score", "accuracy": "group_score"}
-
-#: Sets with one image: the tools' image accuracy compares nothing there (CLIP_benchmark always has 1, mteb 0).
-_CHOICE = {"text_acc": "choice_score"}
-
-#: CLIP_benchmark's first form of these sets (2023) has the accuracy of texts alone.
-_FIRST_CHOICE = {"acc": "choice_score", **_CHOICE}
-
-_CLASSES = {"acc1": "top1_accuracy", "acc5": "top5_accuracy"}
-
-#: CLIP_benchmark's task -> ours; another is that of a trained probe.
-_CLIP_TASKS = {
-    "image_caption_selection": "pairs", "zeroshot_retrieval": "retrieval", "zeroshot_classification": "classification"
-}  # fmt: skip
+#: Other tools' words, and ours.
+_WORDS = read_toml(Path(__file__).with_name("foreign.toml"))
+_NAMES, _CLIP = _WORDS["names"], _WORDS["clip"]
 
 #: Names of a file's numbers that a note lists; what the mean of shares that are all 1 exceeds 1 by, in float32.
 _MOST_NAMES, _ROUNDING = 8, 1e-6
@@ -199,53 +183,15 @@ _MOST_NAMES, _ROUNDING = 8, 1e-6
 #: Words in the names of numbers that are shares, and so never negative, as a correlation may be.
 _SHARE = re.compile(r"acc|score|recall|precision", re.IGNORECASE)
 
-#: CLIP_benchmark's numbers of a trained probe that describe its training, and fields that its CSV has among metrics.
-_SETTINGS = frozenset({"lr", "wd", "epochs", "seed", "fewshot_k"})
-_CLIP_FIELDS = frozenset({"dataset", "model", "pretrained", "task", "language", "model_fullname"})
-
-#: CLIP_benchmark's name -> ours, if it is the same set.
-_CLIP_SETS = {
-    "winoground": "winoground",
-    "mscoco_captions": "coco-retrieval",
-    "flickr30k": "flickr30k-retrieval",
-    "imagenet1k": "imagenet",
-    "cifar10": "cifar10",
-    "cifar100": "cifar100",
-}
-
-#: mteb's task -> our name of the set, our word for the task, and our names of its metrics.
-_MTEB_TASKS = {
-    "Winoground": ("winoground", "pairs", _PAIRS),
-    "SugarCrepe": ("sugarcrepe", "pairs", _CHOICE),
-    "AROCocoOrder": ("aro-coco-order", "pairs", _CHOICE),
-    "AROFlickrOrder": ("aro-flickr-order", "pairs", _CHOICE),
-    "AROVisualRelation": ("aro-relation", "pairs", _CHOICE),
-    "AROVisualAttribution": ("aro-attribution", "pairs", _CHOICE),
-    **{
-        f"{theirs}ZeroShot": (ours, "classification", {"accuracy": "top1_accuracy"})
-        for theirs, ours in (("CIFAR10", "cifar10"), ("CIFAR100", "cifar100"), ("Imagenet1k", "imagenet"))
-    },
-}
-
 #: mteb's second name of a number; and of areas under abstention curves, how well a model's doubt predicts its errors.
 _MAIN, _ABSTENTION = "main_score", "nauc_"
 
-_RECALL = re.compile(r"(image|text)_retrieval_recall@(\d+)")
+_RECALL = re.compile(r"^(image|text)_retrieval_recall@(\d+)$")
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignResult:
-    """The content of one result file.
-
-    Attributes:
-        tool: `CLIP_benchmark` or `mteb`.
-        version: of the tool; empty if the file does not hold it.
-        benchmark: our name of the set, or the tool's name after `TOOL:`.
-        task: `pairs`, `retrieval`, `classification`, or the tool's word.
-        metrics: part -> metric -> number; our names if the metric is ours.
-        names: metric -> its name in the file.
-        left: names of the file's other numbers.
-    """
+    """The content of one result file, by our names where they are ours: `metrics` by part, `names` in the file."""
 
     tool: str
     version: str
@@ -298,7 +244,7 @@ def _read_table(path: Path, model: str | None) -> list[ForeignResult]:
     for line, row in rows:
         numbers = {name: number for name, cell in row.items() if (number := _read_cell(cell)) is not None}
         # pandas heads the column of its row numbers with nothing.
-        metrics = {name: number for name, number in numbers.items() if name.strip() and name not in _CLIP_FIELDS}
+        metrics = {name: number for name, number in numbers.items() if name.strip() and name not in _CLIP["fields"]}
         results.append(_clip_benchmark(Path(f"{path}:{line}"), {**row, "metrics": metrics}, model))
     return results
 
@@ -315,21 +261,21 @@ def _clip_benchmark(path: Path, content: Mapping[str, Any], model: str | None) -
     task, language = str(content["task"]), str(content.get("language") or "en")
     # Captions or classes in another language are another set.
     theirs = f"CLIP_benchmark:{dataset}{'' if language == 'en' else f':{language}'}"
-    benchmark = _CLIP_SETS.get(dataset, theirs) if language == "en" else theirs
-    part, kind = None, _CLIP_TASKS.get(task, task)
+    benchmark = _CLIP["sets"].get(dataset, theirs) if language == "en" else theirs
+    part, kind = None, _CLIP["tasks"].get(task, task)
     if dataset.startswith("sugar_crepe/"):
         part, benchmark, kind = ("subset", dataset.removeprefix("sugar_crepe/")), "sugarcrepe", "pairs"
-        names = _choose_names(path, numbers, _FIRST_CHOICE)
+        names = _choose_names(path, numbers, _NAMES["first_choice"])
     elif kind == "pairs":
         # Whether the items of an unknown set have two images is not known.
-        names = _choose_names(path, numbers, _PAIRS if benchmark == "winoground" else {})
+        names = _choose_names(path, numbers, _NAMES["pairs"] if benchmark == "winoground" else {})
     elif kind == "retrieval":
         names = _name_recalls(numbers)
     elif kind == "classification":
-        names = {_CLASSES.get(metric, metric): metric for metric in numbers}
+        names = {_NAMES["classes"].get(metric, metric): metric for metric in numbers}
     else:
         # A trained probe's accuracy is not a zero-shot model's on the same set.
-        benchmark, names = f"{theirs}:{task}", {metric: metric for metric in numbers if metric not in _SETTINGS}
+        benchmark, names = f"{theirs}:{task}", {metric: metric for metric in numbers if metric not in _CLIP["settings"]}
     others = (*(name for name in numbers if name not in names.values()), *left)
     metrics = {part: _take_numbers(path, numbers, names)}
     return ForeignResult("CLIP_benchmark", "", model or _clip_model(content), benchmark, kind, metrics, names, others)
@@ -347,26 +293,24 @@ def _clip_model(content: Mapping[str, Any]) -> str:
 def _name_recalls(numbers: Mapping[str, float]) -> dict[str, str]:
     """Return our names of recalls with theirs, which hold the target alone, ours source and target."""
     sides = {"image": "t2i", "text": "i2t"}
-    recalls = {}
-    for metric in numbers:
-        recall = _RECALL.fullmatch(metric)
-        recalls[f"{sides[recall[1]]}_recall@{recall[2]}" if recall else metric] = metric
+    recalls = {_RECALL.sub(lambda found: f"{sides[found[1]]}_recall@{found[2]}", name): name for name in numbers}
     return dict(sorted(recalls.items(), key=lambda item: (item[0].split("@")[0], len(item[0]), item[0])))
 
 
 def _read_mteb(path: Path, content: Mapping[str, Any], model: str | None) -> ForeignResult:
     task = str(content["task_name"])
-    benchmark, kind, names = _MTEB_TASKS.get(task, (f"mteb:{task}", task, {}))
+    benchmark, kind, named = _WORDS["mteb"].get(task, (f"mteb:{task}", task, ""))
+    names = _NAMES.get(named, {})
     scores = content["scores"]
     parts: dict[Part, Mapping[str, float]] = {}
-    chosen_names: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     others: dict[str, None] = {}
     for split, entries in scores.items() if isinstance(scores, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
             numbers, left = _read_numbers(path, entry)
             ours = _choose_names(path, numbers, names)
             parts["hf_subset", f"{split} {entry.get('hf_subset', 'default')}"] = _take_numbers(path, numbers, ours)
-            chosen_names |= ours
+            chosen |= ours
             others |= dict.fromkeys((*(name for name in numbers if name not in ours.values()), *left))
     if not parts:
         raise RunError(f"{path} holds no scores")
@@ -374,9 +318,7 @@ def _read_mteb(path: Path, content: Mapping[str, Any], model: str | None) -> For
     if len(parts) == 1 and all(part is not None and part[1].endswith(" default") for part in parts):
         parts = {None: next(iter(parts.values()))}
     version = str(content["mteb_version"] or "")
-    return ForeignResult(
-        "mteb", version, model or _mteb_model(path), benchmark, kind, parts, chosen_names, tuple(others)
-    )
+    return ForeignResult("mteb", version, model or _mteb_model(path), benchmark, kind, parts, chosen, tuple(others))
 
 
 def _mteb_model(path: Path) -> str:
@@ -397,19 +339,12 @@ def _mteb_model(path: Path) -> str:
 def _read_numbers(path: Path, entry: object) -> tuple[dict[str, float], list[str]]:
     """Return the numbers of an object of metrics, and the names left out.
 
-    Left out are values that are null, true, false or texts, and mteb's `main_score`, which repeats another number under
-    a name that differs by task. Areas under abstention curves are not scores, and NaN in most files of retrieval.
+    Left out are values that are no numbers, mteb's `main_score`, which repeats one, and areas under abstention curves.
     """
     if not isinstance(entry, dict):
         raise RunError(f"{path}: expected an object of metrics; got {type(entry).__name__}")
-    found = {
-        str(name): float(value)
-        for name, value in entry.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-    left = sorted(
-        (name for name in found if name == _MAIN or name.startswith(_ABSTENTION)), key=lambda name: name != _MAIN
-    )
+    found = {str(name): float(value) for name, value in entry.items() if type(value) in (int, float)}
+    left = [*({_MAIN} & found.keys()), *(name for name in found if name.startswith(_ABSTENTION))]
     numbers = {name: number for name, number in found.items() if name not in left}
     if bad := [name for name, value in numbers.items() if not math.isfinite(value)]:
         raise RunError(f"{path}: {', '.join(bad)} is not finite")

@@ -90,9 +90,7 @@ def convert(
             )
         new = as_path(folder, "folder")
         return Converted(folder=new, parameters=_convert_model(os.fspath(source), new, tokenizer))
-    _refuse_arguments(
-        {"folder": folder, "tokenizer": tokenizer}, "goes with a model; a run's results are written with out="
-    )
+    _refuse_arguments({"folder": folder, "tokenizer": tokenizer}, "goes with a model; results are written with out=")
     from tellapart.evaluation.verified import read_result
     from tellapart.records.run_folder import write_text_file
     from tellapart.records.zipped import run_folders

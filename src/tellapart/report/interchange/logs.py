@@ -58,12 +58,9 @@ _ROW_FIELDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LoggedItem:
-    """One item of a log.
+    """One item of a log: its content is the question and the right answer, for the fingerprint of the set.
 
-    Attributes:
-        content: what the item is, for the fingerprint of the set: its question and its right answer.
-        outcomes: metric -> value; its name begins with the tool's.
-        scores: of a chosen and a rejected answer; empty if the tool has none.
+    Names of outcomes begin with the tool's; scores are of a chosen and a rejected answer, if the tool has them.
     """
 
     id: str
@@ -77,12 +74,7 @@ class LoggedItem:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log: the tool that wrote it, its model and set, and all items, several with one id if each was answered often.
-
-    Attributes:
-        stated: metric -> the tool's aggregate, where the log has it.
-        left: names of what the log holds and nothing was made of.
-    """
+    """A log of one model on one set, its items several times if answered often; `stated` are the tool's means."""
 
     tool: str
     version: str

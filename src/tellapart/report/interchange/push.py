@@ -8,6 +8,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -38,9 +39,8 @@ if TYPE_CHECKING:
 def harness_results(result: Result) -> dict[str, Any]:
     """Return a run as lm-eval's `results_*.json`: a benchmark is a task, a tag's value a task of its group.
 
-    A metric `m` is `m,none`, as no filter was applied; its `m_stderr,none` is half the interval's width over the
-    normal quantile of its level, and `N/A` if there is none. Deviations, of which neither high nor low is better,
-    are left out.
+    A metric `m` is `m,none`; its `m_stderr,none` is half the interval's width over the normal quantile of its level.
+    Deviations are left out.
 
     Source: `result_schema.py` of lm-evaluation-harness 0.4.13; its `make_table` prints the result.
     """
@@ -54,7 +54,11 @@ def harness_results(result: Result) -> dict[str, Any]:
         subtasks[name] = [*groups]
     entries = {name: _make_entry(name, metrics) for name, (_, metrics) in tasks.items()}
     whole = {name: entries[name] for name, record in result.benchmarks.items() if record.by}
-    layout: dict[str, Any] = {
+    run = result.run
+    date = None
+    with suppress(ValueError):
+        date = datetime.fromisoformat(run.started).timestamp()
+    return {
         "results": entries,
         # As in lm-eval, the field is absent if no task is a group.
         **({"groups": whole} if whole else {}),
@@ -68,13 +72,6 @@ def harness_results(result: Result) -> dict[str, Any]:
             for name, (record, metrics) in tasks.items()
             for items in [_count_items(metrics)]
         },
-    }
-    run = result.run
-    try:
-        date = datetime.fromisoformat(run.started).timestamp()
-    except ValueError:
-        date = None
-    return layout | {
         "config": {
             "model": "tellapart",
             "model_args": f"model={result.model.name}",
@@ -190,8 +187,7 @@ def update_card(path: Path, result: Result) -> str:
         data = hub.ModelCard(text).data
     except (RunError, ValueError) as error:
         raise RunError(f"{path} is not a model card: {error}") from error
-    name = data.get("model_name")
-    if data.get("eval_results") and name != result.model.name:
+    if data.get("eval_results") and (name := data.get("model_name")) != result.model.name:
         raise RunError(f"{path} holds results of {name}, the run is of {result.model.name}; name the right card")
     return put_results(text, result, str(path), rename=True)
 
@@ -217,9 +213,7 @@ def put_results(text: str, result: Result, place: str, *, rename: bool = False) 
 def eval_results_yaml(result: Result) -> str:
     """Return the text of a file for a model's folder `.eval_results/`: an entry a benchmark on the hub and metric.
 
-    The format has no place for a set that is not on the hub: such benchmarks are left out. A metric is an entry's
-    `task_id`; the hub shows an entry once its dataset is registered there as a benchmark whose `eval.yaml` has a task
-    of that id.
+    The hub shows an entry once its dataset is registered there, by an `eval.yaml` with a task of that metric's name.
 
     Source: huggingface.co/docs/hub/eval-results.
     """
@@ -291,9 +285,8 @@ def _write_note(record: BenchmarkResult, value: Value) -> str:
     if record.published_items is not None:
         parts.append(f"not the published files, which hold {record.published_items} records")
     if value.low is not None and value.high is not None:
-        parts.append(
-            f"{value.level:.0%} interval {percent(value.low)} to {percent(value.high)} percent ({value.method})"
-        )
+        bounds = f"{percent(value.low)} to {percent(value.high)} percent"
+        parts.append(f"{value.level:.0%} interval {bounds} ({value.method})")
     elif value.reason:
         parts.append(f"no interval: {value.reason.removeprefix('too few for an interval: ')}")
     if value.chance is not None:
@@ -306,12 +299,7 @@ CARD, RESULTS, EVAL = "README.md", ".eval_results/tellapart.yaml", "eval.yaml"
 
 @dataclass(frozen=True, slots=True)
 class HubFiles:
-    """Files for one repository on the hub.
-
-    Attributes:
-        message, description: of the commit, which are the pull request's title and text.
-        left_out: benchmarks that one of the files has no place for.
-    """
+    """Files for one repository on the hub, the pull request's title and text, and the benchmarks that are left out."""
 
     files: Mapping[str, str]
     kind: str
@@ -328,14 +316,11 @@ def files_of_run(result: Result, read: Callable[[str], str | None]) -> HubFiles:
     if entries:
         files[RESULTS] = _entries_text(entries, read(RESULTS))
     names = ", ".join(result.benchmarks)
-    return HubFiles(
-        files,
-        "model",
-        f"Results on {names}, measured with tellapart",
+    description = (
         f"Measured by `tellapart` on {result.run.started[:10]}: {names}. Every number has its items, interval, ties "
-        "and chance; a tie is never right.",
-        left_out,
+        "and chance; a tie is never right."
     )
+    return HubFiles(files, "model", f"Results on {names}, measured with tellapart", description, left_out)
 
 
 def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: str = "test") -> HubFiles:
@@ -436,10 +421,9 @@ class HubRepository:
         if not operations:
             return None
 
-        words = {"commit_message": proposed.message, "commit_description": proposed.description}
-        made = self._ask_hub(
-            lambda: self._api.create_commit(self.repo, operations, repo_type=self.kind, create_pr=True, **words)
-        )
+        words: dict[str, Any] = {"commit_message": proposed.message, "commit_description": proposed.description}
+        words |= {"repo_type": self.kind, "create_pr": True}
+        made = self._ask_hub(lambda: self._api.create_commit(self.repo, operations, **words))
         address: str | None = made.pr_url
         return address
 

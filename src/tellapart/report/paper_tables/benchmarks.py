@@ -1,11 +1,12 @@
-"""Tables of benchmarks, models down: one as its paper lays it out, or several side by side, with papers' averages."""
+"""Tables of benchmarks, models down: one as its paper lays it out, several side by side with averages, and VLUE's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark, find_benchmark
 from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.catalog import BENCHMARKS
-from tellapart.errors import RunError
+from tellapart.data.rows import read_toml
+from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
@@ -31,6 +33,7 @@ from tellapart.report.paper_tables.table import (
     paper_row,
     stack_groups,
 )
+from tellapart.report.plots.pareto import Costs
 from tellapart.tasks.registry import main_metric
 
 #: Source of a cell's number: a tag's value (or ALL), and the metric.
@@ -93,18 +96,11 @@ def _with_authors_rule(benchmark: str, record: BenchmarkResult) -> BenchmarkResu
     declared = declared_benchmark(benchmark)
     if declared is None or declared.tie_rule == "wrong" or is_imported(record):
         return record
-    names = [name for name in record.metrics if name in first_metrics([record])]
-    # Its interval would need the items, so it has none.
-    added = {
-        name + _AUTHORS_RULE: value.model_copy(
-            update={
-                "value": value.value if value.official is None else value.official,
-                **dict.fromkeys(("low", "high", "reason")),
-            }
-        )
-        for name, value in record.metrics.items()
-        if name in names
-    }
+    added, bare = {}, dict.fromkeys(("low", "high", "reason"))  # an interval would need the items
+    for name in first_metrics([record]):
+        value = record.metrics[name]
+        number = value.value if value.official is None else value.official
+        added[name + _AUTHORS_RULE] = value.model_copy(update={"value": number, **bare})
     return record.model_copy(update={"metrics": record.metrics | added})
 
 
@@ -147,8 +143,7 @@ def _find_sources(
 ) -> tuple[_Source | None, ...]:
     """Find which cells are one number unchanged, and so have its interval.
 
-    Every cell of a paper's table is a number or a mean of several: with one number set to one and all others to zero,
-    a cell holds that number's weight.
+    With one number set to one and all others to zero, a cell of a paper's table holds that number's weight.
     """
     sources: dict[str, _Source] = {}
     for value, metrics in groups.items():
@@ -238,17 +233,12 @@ BESIDE = "reference models, which bound the numbers, are not marked"
 
 def _write_notes(parts: Sequence[_Laid], further: Mapping[str, bool], ties: str) -> list[str]:
     """Write the meaning of the marks in a table with models down, then further notes if they hold."""
-    notes = {
-        "bold: the best of its column, if it is above chance": True,
-        "dagger: not significantly different from the best on these items (Holm over all pairs of models, 5%)": any(
-            part.is_tested for part in parts
-        ),
-        "imported: measured by another tool, whose ties count otherwise; not tested against the others": any(
-            is_imported(record) for part in parts for record in part.records
-        ),
-        **further,
-        ties: True,
-    }
+    tested = any(part.is_tested for part in parts)
+    imported = any(is_imported(record) for part in parts for record in part.records)
+    dagger = "dagger: not significantly different from the best on these items (Holm over all pairs of models, 5%)"
+    elsewhere = "imported: measured by another tool, whose ties count otherwise; not tested against the others"
+    bold = "bold: the best of its column, if it is above chance"
+    notes = {bold: True, dagger: tested, elsewhere: imported, **further, ties: True}
     return [note for note, holds in notes.items() if holds and note]
 
 
@@ -257,27 +247,25 @@ def benchmark_table(
 ) -> PaperTable:
     """Lay runs of one benchmark out as its paper does (EqBen Table 3, BiVLC, SugarCrepe, VALSE, retrieval), in percent.
 
-    The best of each column is marked, if it is above chance, and with it the models that these items do not distinguish
-    from it (its tier); reference models beside others never are. Chance is the last row.
+    The best of each column above chance is marked, and its tier; reference models beside others never are.
     """
     laid = _lay_out_runs(
         runs, benchmark, lambda name, records: _paper_layout(name, records) or _plain_layout(records), with_tiers, seed
     )
-    ranked = leave_references(laid.runs)
-    rows = [
-        TableRow(run.label, row, reference=run not in ranked) for run, row in zip(laid.runs, laid.cells, strict=True)
-    ]
-    authors = "authors: ties as the benchmark's own code counts them"
+    ranked, columns = leave_references(laid.runs), laid.layout.columns
+    named = zip(laid.runs, laid.cells, strict=True)
+    rows = [TableRow(run.label, row, reference=run not in ranked) for run, row in named]
+    by_authors = any(column.name.endswith(_AUTHORS_RULE) for column in columns)
     further = {
         BESIDE: len(ranked) < len(laid.runs),
-        authors: any(column.name.endswith(_AUTHORS_RULE) for column in laid.layout.columns),
+        "authors: ties as the benchmark's own code counts them": by_authors,
     }
     notes = _write_notes([laid], further, describe_ties(laid.metrics))
     notes += unlike_published(laid.runs, [laid.benchmark])
     chance = TableRow("chance", laid.chance, plain=True)
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
     title = ", ".join(filter(None, (title_of_set(laid.runs, laid.benchmark), laid.items, "percent")))
-    return mark_best(stack_groups(PaperTable(title, ("model",), laid.layout.columns, tuple(rows), notes=tuple(notes))))
+    return mark_best(stack_groups(PaperTable(title, ("model",), columns, tuple(rows), notes=tuple(notes))))
 
 
 def unlike_published(runs: Sequence[System], benchmarks: Sequence[str]) -> list[str]:
@@ -311,47 +299,44 @@ def many_benchmarks_table(
 ) -> PaperTable:
     """Lay out several benchmarks side by side, in percent, each by the one number that stands for it."""
     parts = [_lay_out_runs(runs, benchmark, _headline_layout, with_tiers, seed) for benchmark in benchmarks]
-    headings = [
-        TableColumn(title_of_set(part.runs, part.benchmark), part.layout.columns[0].full_name) for part in parts
-    ]
+    heads = [TableColumn(title_of_set(part.runs, part.benchmark), part.layout.columns[0].full_name) for part in parts]
     cells_of = [{run.label: cell for run, (cell,) in zip(part.runs, part.cells, strict=True)} for part in parts]
+
+    def make_row(label: str, cells: tuple[TableCell, ...], **kind: Any) -> TableRow:
+        numbers = [cell.value for cell in cells if cell.value is not None]
+        mean = sum(numbers) / len(numbers) if numbers and len(numbers) == len(cells) else None
+        imported = mean is not None and any(cell.imported for cell in cells)
+        return TableRow(label, (*cells, *([TableCell(mean, imported=imported)] if average else [])), **kind)
+
     ranked = {run.label for run in leave_references(runs)}
     rows = [
-        TableRow(name, tuple(cells.get(name, TableCell(None)) for cells in cells_of), reference=name not in ranked)
+        make_row(name, tuple(cells.get(name, TableCell(None)) for cells in cells_of), reference=name not in ranked)
         for name in (run.label for run in runs)
         if any(name in cells for cells in cells_of)
     ]
-    chance = TableRow("chance", tuple(part.chance[0] for part in parts), plain=True)
-    title = f"{', '.join(heading.group for heading in headings)}, percent"
-    counted = ", ".join(f"{head.group}: {part.items}" for head, part in zip(headings, parts, strict=True) if part.items)
+    chance = make_row("chance", tuple(part.chance[0] for part in parts), plain=True)
     further = {
-        f"{_AVERAGE} below a benchmark: as its paper averages": any(h.name.endswith(_AVERAGE) for h in headings),
+        f"{_AVERAGE} below a benchmark: as its paper averages": any(head.name.endswith(_AVERAGE) for head in heads),
         f"{_AVERAGE}: the plain mean of the columns": average,
-        counted: True,
+        ", ".join(f"{head.group}: {part.items}" for head, part in zip(heads, parts, strict=True) if part.items): True,
     }
     metrics = {
-        f"{heading.group} {name}": of_models
-        for heading, part in zip(headings, parts, strict=True)
+        f"{head.group} {name}": of_models
+        for head, part in zip(heads, parts, strict=True)
         for name, of_models in part.metrics.items()
     }
     notes = _write_notes(parts, further, describe_ties(metrics))
     notes += [BESIDE] if any(row.reference for row in rows) else []
-    if average:
-        headings.append(TableColumn("", _AVERAGE))
-        for place, row in enumerate(of_all := [*rows, chance]):
-            numbers = [cell.value for cell in row.cells if cell.value is not None]
-            mean = sum(numbers) / len(numbers) if len(numbers) == len(row.cells) else None
-            imported = mean is not None and any(cell.imported for cell in row.cells)
-            of_all[place] = replace(row, cells=(*row.cells, TableCell(mean, imported=imported)))
-        *rows, chance = of_all
     if sort is not None:
         names = [*benchmarks, *([_AVERAGE] if average else [])]
         if sort not in names:
             raise RunError(f"sort={sort}: this table has the columns {', '.join(names)}; sort by one of them")
         rows.sort(key=lambda row: -(row.cells[names.index(sort)].value or 0))
     rows += [chance] if any(cell.value is not None for cell in chance.cells) else []
+    title = f"{', '.join(head.group for head in heads)}, percent"
+    columns = (*heads, *([TableColumn("", _AVERAGE)] if average else []))
     notes += unlike_published(runs, benchmarks)
-    return mark_best(PaperTable(title, ("model",), tuple(headings), tuple(rows), notes=tuple(notes)))
+    return mark_best(PaperTable(title, ("model",), columns, tuple(rows), notes=tuple(notes)))
 
 
 def _headline_layout(benchmark: str, records: Sequence[BenchmarkResult]) -> _RowLayout:
@@ -440,3 +425,101 @@ def _mean_parts(groups: Groups, run: System, read: Callable[[Value], float | Non
             total += part.size * (number or 0.0)
         means.append(total / sum(part.size for part in group))
     return TableCell(100 * sum(means) / len(means) if complete else None, imported=imported)
+
+
+_DATA = read_toml(Path(__file__).with_name("vlue.toml"))
+
+_EMPTY = TableCell(None)
+
+
+def tasks_table(runs: Sequence[System]) -> PaperTable:
+    """Lay out VLUE's Table 2: models across, tasks and metrics down; rows that no model measured are left out.
+
+    VQA is measured by soft accuracy in domain and by exact match out of it.
+
+    Source: Zhou et al. 2022, Table 2.
+    """
+    models, references = _collect_cells(runs), _name_references(runs)
+    rows = [
+        TableRow(label, tuple(cells.get((benchmark, metric), _EMPTY) for cells in models.values()), block=task)
+        for task, lines in _DATA["tasks"].items()
+        for label, (benchmark, metric) in lines.items()
+    ]
+    columns = tuple(TableColumn("", model, reference=model in references) for model in models)
+    table = PaperTable("VLUE, percent", ("task", "metric"), columns, tuple(rows), best_of="row")
+    names = [name for lines in _DATA["tasks"].values() for name, _ in lines.values()]
+    return _mark_and_note(table, runs, names, "bold: the best of its row; OOD: out of domain")
+
+
+def captions_table(runs: Sequence[System]) -> PaperTable:
+    """Lay out VLUE's Table 3: models down, BLEU-4 and CIDEr in domain and out of it, times a hundred.
+
+    Source: Zhou et al. 2022, Table 3.
+    """
+    references, sources = _name_references(runs), [*map(tuple, _DATA["captions"].values())]
+    rows = [
+        TableRow(name, tuple(cells.get(source, _EMPTY) for source in sources), reference=name in references)
+        for name, cells in _collect_cells(runs).items()
+    ]
+    columns = tuple(TableColumn("", name) for name in _DATA["captions"])
+    table = PaperTable("VLUE captions, times 100", ("model",), columns, tuple(rows))
+    legend = "bold: the best of its column; OOD: out of domain"
+    return _mark_and_note(table, runs, [name for name, _ in sources], legend)
+
+
+def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
+    """Lay out VLUE's Table 4: models down; the mean of NLVR2 and VQA out of domain, and a cost (low is good).
+
+    Source: Zhou et al. 2022, Table 4 and Figure 2.
+    """
+    cost_of = {plain(name): cost for name, cost in costs.of.items()}
+    references, sources, rows = _name_references(runs), [*map(tuple, _DATA["performance"].values())], []
+    for run, cells in zip(runs, _collect_cells(runs).values(), strict=True):
+        model, scores = plain(run.result.model.name), [cells[source].value for source in sources if source in cells]
+        if len(scores) < len(sources):
+            continue
+        if model not in cost_of:
+            raise RunError(f"no {costs.what} of {model}; the file has {', '.join(cost_of) or 'no model'}")
+        mean = sum(score or 0.0 for score in scores) / len(scores)
+        shown = (TableCell(mean), TableCell(cost_of[model]))
+        rows.append(TableRow(run.label, shown, reference=run.label in references))
+    columns = (TableColumn("", "performance"), TableColumn("", costs.what))
+    table = PaperTable("VLUE, performance and cost", ("model",), columns, tuple(rows))
+    legend = "bold: the best of its column; performance: the mean of NLVR2 and VQA out of domain, percent"
+    return _mark_and_note(table, runs, [name for name, _ in sources], legend, lowest=(1,))
+
+
+def _collect_cells(runs: Sequence[System]) -> Mapping[str, Mapping[tuple[str, ...], TableCell]]:
+    """Return model -> (benchmark, metric) -> number."""
+    return {
+        run.label: {
+            (benchmark, metric): TableCell.with_interval(100 * value.value, value)
+            for benchmark, record in run.result.benchmarks.items()
+            for metric, value in record.metrics.items()
+        }
+        for run in runs
+    }
+
+
+def _mark_and_note(
+    table: PaperTable, runs: Sequence[System], benchmarks: Sequence[str], legend: str, lowest: Sequence[int] = ()
+) -> PaperTable:
+    """Leave out rows without a number, mark the best; note parts of a benchmark, and other than published files."""
+    names = list(dict.fromkeys(benchmarks))
+    measured = tuple(row for row in table.rows if any(cell.value is not None for cell in row.cells))
+    if not measured:
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        raise RunError(f"no run measured any of {', '.join(names[:5])}{more}")
+    cut = [
+        f"{name} {items_text(record)} ({run.label})"
+        for name in names
+        for run in runs
+        if (record := run.result.benchmarks.get(name)) and record.limited_from is not None
+    ]
+    notes = [legend, *([BESIDE] if _name_references(runs) else []), *([f"limited: {', '.join(cut)}"] if cut else [])]
+    return mark_best(replace(table, rows=measured, notes=(*notes, *unlike_published(runs, names))), lowest)
+
+
+def _name_references(runs: Sequence[System]) -> set[str]:
+    """Return the labels of reference models beside measured ones, which are never best."""
+    return {run.label for run in runs} - {run.label for run in leave_references(runs)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
 from tellapart.errors import RunError, UnknownNameError, nearest, quote
@@ -104,23 +104,26 @@ def lay_out(
     costs: Path | None = None,
     labels: Mapping[str, str] | None = None,
     sort: str | None = None,
-    with_tiers: bool = True,
-    seed: int = 0,
+    **marks: Any,
 ) -> PaperTable:
-    """Return runs as a table: in a layout, one benchmark as its paper does it, or several as a column each."""
+    """Return runs as a table: in a layout, one benchmark as its paper does it, or several; `marks` are of tiers."""
     from tellapart.benchmarks.find import set_name
     from tellapart.report.measured import gather, mark_imported, sort_runs
-    from tellapart.report.paper_tables.benchmarks import benchmark_table, many_benchmarks_table, with_named_averages
-    from tellapart.report.paper_tables.vlue import captions_table, cost_table, tasks_table
+    from tellapart.report.paper_tables.benchmarks import (
+        benchmark_table,
+        captions_table,
+        cost_table,
+        many_benchmarks_table,
+        tasks_table,
+        with_named_averages,
+    )
     from tellapart.report.plots.pareto import read_costs
 
-    if layout is not None and layout not in LAYOUTS:
-        hint = nearest(layout, LAYOUTS) or ";"
-        raise UnknownNameError(f"no layout {layout!r}{hint} the layouts are {', '.join(LAYOUTS)}")
-    for name in average_as:
-        if name not in AVERAGES:
-            hint = nearest(name, AVERAGES) or ";"
-            raise UnknownNameError(f"no average {name!r}{hint} the averages are {', '.join(AVERAGES)}")
+    with_tiers, seed = marks.get("with_tiers", True), marks.get("seed", 0)
+    for kind, name, known in (("layout", layout, LAYOUTS), *(("average", name, AVERAGES) for name in average_as)):
+        if name is not None and name not in known:
+            hint = nearest(name, known) or ";"
+            raise UnknownNameError(f"no {kind} {name!r}{hint} the {kind}s are {', '.join(known)}")
     if average_as and layout is not None:
         raise RunError(f"average_as= adds a column to benchmarks; {layout} has its paper's columns")
     if costs is not None and layout != "vlue-cost":
@@ -141,10 +144,9 @@ def lay_out(
     measured = tuple(map(set_name, benchmarks)) or tuple(name for run in runs for name in run.result.benchmarks)
     names = tuple(dict.fromkeys(measured))
     if len(names) > 1 or (average_as and not average):
-        table = many_benchmarks_table(runs, names, average=average, sort=sort, with_tiers=with_tiers, seed=seed)
+        table = many_benchmarks_table(runs, names, average=average, sort=sort, **marks)
         return with_named_averages(table, runs, {name: AVERAGES[name] for name in average_as}) if average_as else table
     if average:
         raise RunError(f"average=True is the mean over several benchmarks; got {', '.join(names) or 'none'}")
     benchmark = next(iter(names), None)
-    runs = runs if sort is None else sort_runs(runs, benchmark, sort)
-    return benchmark_table(runs, benchmark, with_tiers=with_tiers, seed=seed)
+    return benchmark_table(runs if sort is None else sort_runs(runs, benchmark, sort), benchmark, **marks)

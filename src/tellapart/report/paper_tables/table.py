@@ -43,14 +43,9 @@ _WIDEST = 18
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A number in the table's unit.
+    """A number in the table's unit, with its interval or the reason why it has none.
 
-    Attributes:
-        low, high: its interval; None if it has none, as a mean over subsets.
-        best: no other of its column (or row) is higher, as printed.
-        near: not the best, and in one tier with it: these items do not distinguish the two.
-        reason: why there is no interval; empty if there is one, or if none was looked for.
-        imported: another tool measured it.
+    `best`: no other of its column (or row) is higher, as printed. `near`: items do not distinguish it from the best.
     """
 
     value: float | None
@@ -85,12 +80,9 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row: a model, or one metric of a table with models across.
+    """A model, or one metric of a table with models across; `block` is a heading that neighbours share.
 
-    Attributes:
-        block: the heading that it shares with its neighbours; empty if it shares none.
-        plain: no competitor (chance): never best, set apart by a rule.
-        reference: a reference model beside measured ones, which bounds their numbers: never best.
+    A `plain` row (chance) and a `reference` model are never best.
     """
 
     label: str
@@ -102,13 +94,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A full table.
-
-    Attributes:
-        heads: the headings of the columns on the left: of the blocks if there are any, and of the labels.
-        best_of: whether the best is marked within a `column` or a `row`.
-        notes: the meaning of the marks.
-    """
+    """A full table: `heads` are of the columns on the left, notes the meaning of the marks."""
 
     title: str
     heads: tuple[str, ...]
@@ -121,8 +107,7 @@ class PaperTable:
 def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
     """Mark the best of every column, or of every row; equal ones as they are printed are all best.
 
-    If a column has a row of chance, the best is marked only if it is above chance: its interval is, or, without
-    one, the number. An imported number is not marked without chance.
+    With a row of chance, the best must be above it: its interval, or its number; an imported one needs such a row.
     """
     cells = [list(row.cells) for row in table.rows]
 
@@ -190,9 +175,8 @@ def stack_groups(table: PaperTable) -> PaperTable:
         for group, numbers in columns_of.items()
         for row in table.rows
     )
-    return replace(
-        table, heads=("metric", *table.heads), columns=tuple(TableColumn("", name) for name in names[0]), rows=rows
-    )
+    heads, columns = ("metric", *table.heads), tuple(TableColumn("", name) for name in names[0])
+    return replace(table, heads=heads, columns=columns, rows=rows)
 
 
 #: Letters that LaTeX reads as commands.
@@ -427,8 +411,7 @@ def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
 def write_csv(table: PaperTable, *, intervals: bool = False) -> str:
     r"""Return numbers in full for a spreadsheet or a program: no marks, an empty cell if nothing was measured.
 
-    With `intervals`, each column is followed by its `low` and its `high`, and by the reason (`no interval`) if any
-    number of the table has none. A name that a spreadsheet would run as a formula gets an apostrophe before it.
+    With `intervals` each column is followed by its `low`, its `high` and, if some number has none, the reason.
     """
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")

@@ -80,7 +80,6 @@ class Agreeing:
 def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
     """Compare benchmarks over the models that all of them were measured on."""
     benchmarks, models = _find_complete(table)
-    left_out = sorted({name for row in table.values() for name in row} - set(benchmarks))
     values = np.array([[table[model][name].value for name in benchmarks] for model in models])
     if len(benchmarks) < 2 or len(models) < FEWEST_MODELS:
         raise RunError(
@@ -88,29 +87,21 @@ def find_agreement(table: Mapping[str, Mapping[str, Measured]]) -> Agreeing:
             "measured on the same benchmarks: name more runs"
         )
     agreement = agree(values)
-    rows = []
-    for k in agreement.order:
-        nearest, size = agreement.nearest(k), max(table[model][benchmarks[k]].n for model in models)
-        shares = size and values[:, k].min() >= 0 and values[:, k].max() <= 1
-        rows.append(
-            AgreeingBenchmark(
-                name=benchmarks[k],
-                metric=table[models[0]][benchmarks[k]].metric,
-                n=size,
-                mean=agreement.mean(k),
-                nearest=benchmarks[nearest],
-                nearest_correlation=float(agreement.spearman[k, nearest]),
-                items_needed=items_to_tell_apart(values[:, k], size) if shares else None,
-            )
-        )
-    matrix = agreement.spearman[np.ix_(agreement.order, agreement.order)]
+
+    def make_row(k: int) -> AgreeingBenchmark:
+        name, column, nearest = benchmarks[k], values[:, k], agreement.nearest(k)
+        size = max(table[model][name].n for model in models)
+        needed = items_to_tell_apart(column, size) if size and column.min() >= 0 and column.max() <= 1 else None
+        metric, correlation = table[models[0]][name].metric, float(agreement.spearman[k, nearest])
+        return AgreeingBenchmark(name, metric, size, agreement.mean(k), benchmarks[nearest], correlation, needed)
+
     return Agreeing(
         models=len(models),
-        benchmarks=tuple(rows),
-        correlations=tuple(map(tuple, matrix.tolist())),
-        shares=tuple(float(share) for share in agreement.shares),
+        benchmarks=tuple(map(make_row, agreement.order)),
+        correlations=tuple(map(tuple, agreement.spearman[np.ix_(agreement.order, agreement.order)].tolist())),
+        shares=tuple(map(float, agreement.shares)),
         dimensions=agreement.dimensions,
-        left_out=tuple(left_out),
+        left_out=tuple(sorted({name for row in table.values() for name in row} - set(benchmarks))),
     )
 
 
@@ -155,36 +146,33 @@ def agreement(
         listed = ", ".join(sorted(measured)) or "nothing"
         raise RunError(f"agree: no run measured {unknown[0]!r}; these have {listed}")
     wanted = set(benchmarks) or measured
-    return find_agreement(
-        {model: {name: number for name, number in row.items() if name in wanted} for model, row in table.items()}
-    )
+    chosen = {model: {name: of for name, of in row.items() if name in wanted} for model, row in table.items()}
+    return find_agreement(chosen)
 
 
 def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str, dict[str, Measured]]:
     """Read the number of each model that ranks it on each benchmark, of runs and of imported numbers (`.toml`)."""
-    table: dict[str, dict[str, Measured]] = {}
-
-    def add(model: str, benchmark: str, scores: Mapping[str, tuple[float, int]]) -> None:
-        if main := main_metric(headline(scores) or sorted(scores)):
-            table.setdefault(model, {})[benchmark] = Measured(*scores[main], main)
-
+    scores: dict[str, dict[str, dict[str, tuple[float, int]]]] = {}
     for imported in (read_imported(path) for path in paths if path.suffix == ".toml"):
         for model in (model for model in imported.models if model.kind == "model"):
-            table.setdefault(model.name, {})
             for name, numbers in model.scores.items():
-                add(
-                    model.name,
-                    name,
-                    {metric: (number, imported.items.get(name, 0)) for metric, number in numbers.items()},
-                )
+                size = imported.items.get(name, 0)
+                of_model = scores.setdefault(model.name, {})
+                of_model[name] = {metric: (number, size) for metric, number in numbers.items()}
     folders = [path for path in paths if path.suffix != ".toml"]
     for system in leave_references(gather(folders, labels)) if folders else ():
-        table.setdefault(system.label, {})
         for name, record in system.result.benchmarks.items():
             if record.limited_from is None:  # else a part of the items
                 shares = {key: (of.value, of.n) for key, of in record.metrics.items() if not is_deviation(of)}
-                add(system.label, name, shares)
-    return table
+                scores.setdefault(system.label, {})[name] = shares
+    return {
+        model: {
+            name: Measured(*of[main], main)
+            for name, of in row.items()
+            if (main := main_metric(headline(of) or sorted(of)))
+        }
+        for model, row in scores.items()
+    }
 
 
 def draw_agreement(agreement: Agreeing) -> Figure:

@@ -14,10 +14,10 @@ from tellapart.errors import RunError
 from tellapart.evaluation.systems import System
 from tellapart.metrics.equivariance import histogram
 from tellapart.records.result import BenchmarkResult, Sample
-from tellapart.report.items import shared_outcomes
 from tellapart.report.measured import pick_benchmark, samples_of, title_of_set
 from tellapart.report.numbers import is_deviation, items_text, thousands
 from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
+from tellapart.report.sections import shared_outcomes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,10 +88,7 @@ def deviations(record: BenchmarkResult, samples: Sequence[Sample]) -> dict[str, 
 
 
 def share_a_scale(traces: Sequence[Trace]) -> list[list[Trace]]:
-    """Group models of one kind of scores whose typical deviations form a chain without gaps.
-
-    A model without any deviation fits every scale.
-    """
+    """Group models of one kind of scores whose typical deviations, if any, form a chain without gaps."""
     groups: list[list[Trace]] = []
     for trace in sorted(traces, key=lambda trace: (trace.kind, trace.size == 0, trace.size)):
         last = groups[-1] if groups else [trace]
@@ -106,9 +103,8 @@ def share_a_scale(traces: Sequence[Trace]) -> list[list[Trace]]:
 def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: float = 170.0) -> Plot:
     """Draw one deviation of the items for models on one scale: densities over all items, or dots if they are few.
 
-    All curves have the same bins, symmetric about zero, so that they compare. The axis holds 99 % of every
-    model's items, or eight times its typical deviation if that is less; items beyond are counted. Below 30 items
-    every item is a dot, each model's on a separate floor, the first model's at the top.
+    All curves have the same bins, symmetric about zero. The axis holds 99 % of every model's items, or eight times its
+    typical deviation if that is less; items beyond are counted. Below 30 items each is a dot, each model's on a floor.
 
     Source: EqSim, Fig. 6 and 13.
     """
@@ -198,9 +194,7 @@ def section_curves(section: Section) -> list[list[Plot]]:
 
 
 def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
-    """Draw a panel for every deviation, a curve a model; models whose scores have another scale get a separate row.
-
-    The geometry is that of the report's page.
+    """Draw a panel for every deviation, a curve a model, as the page does; models on another scale get a separate row.
 
     Source: Wang et al. 2023 (EqBen), Figures 6 and 13.
     """

@@ -49,31 +49,33 @@ class HeatMap:
     @property
     def chance(self) -> float | None:
         """The value of a model without information, over all items."""
-        return next(
-            (value.chance for value in self.rows[-1].values if value is not None and value.chance is not None), None
-        )
+        chances = (value.chance for value in self.rows[-1].values if value is not None)
+        return next((chance for chance in chances if chance is not None), None)
 
 
 def heat_map(
     records: Mapping[str, BenchmarkResult], benchmark: str, metric: str | None = None, tag: str | None = None
 ) -> HeatMap:
     """Arrange models' records of one benchmark by the values of a tag."""
-    first = next(iter(records.values()))
     metric = metric or main_metric(shared_headline(list(records.values())))
-    if not any(metric in record.metrics for record in records.values()):
+    total = [record.metrics.get(metric) for record in records.values()]
+    if not any(total):
+        first = next(iter(records.values()))
         raise RunError(f"{benchmark} has no {metric!r}; it has {', '.join(first.metrics) or 'no metric'}")
-    if any(metric in record.metrics and is_deviation(record.metrics[metric]) for record in records.values()):
+    if any(value is not None and is_deviation(value) for value in total):
         raise RunError(f"{metric} is a deviation in the unit of the scores; a heat map shows shares of items")
     tag = _check_tag(records, benchmark, tag)
-    names = dict.fromkeys(value for record in records.values() for value in record.by.get(tag, {}))
-    groups = [{value: group.metrics for value, group in record.by.get(tag, {}).items()} for record in records.values()]
-    by = (_make_row(value, [by_value.get(value, {}).get(metric) for by_value in groups]) for value in names)
-    total = _make_row("all items", [record.metrics.get(metric) for record in records.values()])
-    return HeatMap(benchmark, metric, tag, tuple(records), (*(row for row in by if row.n or row.is_imported), total))
-
-
-def _make_row(name: str, values: list[Value | None]) -> HeatRow:
-    return HeatRow(name, max((value.n for value in values if value is not None), default=0), tuple(values))
+    groups = [record.by.get(tag, {}) for record in records.values()]
+    columns: dict[str, list[Value | None]] = {
+        name: [of[name].metrics.get(metric) if name in of else None for of in groups]
+        for name in dict.fromkeys(name for of in groups for name in of)
+    }
+    rows = [
+        HeatRow(name, max((value.n for value in values if value is not None), default=0), tuple(values))
+        for name, values in (*columns.items(), ("all items", total))
+    ]
+    shown = (row for row in rows[:-1] if row.n or row.is_imported)
+    return HeatMap(benchmark, metric, tag, tuple(records), (*shown, rows[-1]))
 
 
 def breakdown_tag(records: Mapping[str, BenchmarkResult], benchmark: str) -> str | None:
@@ -126,8 +128,7 @@ def draw_heatmap(
 ) -> Figure:
     """Draw a metric as shades from 0 to 100 percent, its number in every cell: a tag's values by models.
 
-    Of values and models, those that are more stand down. A number in brackets is not above chance: its interval reaches
-    down to it. With more than twelve columns there are shades alone.
+    Those that are more stand down. A number in brackets is not above chance; above twelve columns shades are alone.
     """
     benchmark, measured = pick_benchmark(runs, benchmark)
     heat = heat_map({run.label: run.record(benchmark) for run in measured}, benchmark, metric, tag)

@@ -17,9 +17,9 @@ from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Sample
 from tellapart.records.samples import samples_path
 from tellapart.report.image_sources import ImageSources
-from tellapart.report.items import true_pairs, true_texts
 from tellapart.report.measured import pick_benchmark, samples_of, title_of_set
 from tellapart.report.plots.style import GREY, PAGE, fold, new_figure, write_title
+from tellapart.report.sections import true_pairs, true_texts
 from tellapart.tasks.registry import headline
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ _LETTER = 0.062  # of 7 points
 def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None) -> Figure:
     """Draw an item: images across, captions down, a score in every cell, a block a model; true pairs are framed.
 
-    The darker the cell, the higher the score within the item; a model's verdicts are under its block. As many blocks
-    as fit a page are side by side, under one row of pictures.
+    The darker the cell, the higher the score within the item; a model's verdicts are under its block.
 
     Source: Wang et al. 2023 (EqBen), Figures 1 and 5.
     """
@@ -80,10 +79,9 @@ def _find_sample(run: System, benchmark: str, item: str) -> Sample:
     sample = samples.get(item)
     if sample is None:
         hint = nearest(item, samples) or ";"
+        path = samples_path(folder, benchmark)
         listed = f"{len(samples):,} ids, such as {next(iter(samples), '')!r}, are in"
-        raise RunError(
-            f"{folder}: {benchmark} has no item {item!r}{hint} its {listed} {samples_path(folder, benchmark)}"
-        )
+        raise RunError(f"{folder}: {benchmark} has no item {item!r}{hint} its {listed} {path}")
     if not sample.scores:
         raise RunError(f"{folder}: item {item!r} of {benchmark} is a task's, without scores of images and texts")
     return sample
@@ -125,9 +123,8 @@ def _draw_cells(axes: Axes, sample: Sample, label: str, letters: int) -> None:
         weight = "bold" if framed else "normal"
         axes.text(column, row, numbers[float(value)], ha="center", va="center", weight=weight, size=7)
         if framed:
-            axes.add_patch(
-                Rectangle((column - 0.47, row - 0.46), 0.94, 0.92, fill=False, linewidth=1.8, edgecolor="black")
-            )
+            place = (column - 0.47, row - 0.46)
+            axes.add_patch(Rectangle(place, 0.94, 0.92, fill=False, linewidth=1.8, edgecolor="black"))
     names = headline(sample.outcomes) or [name for name in sample.outcomes if name in {"choice_score", "pairwise"}]
     said = ["right" if sample.outcomes[name] >= 1 else "tied" if name in sample.tied else "wrong" for name in names]
     verdicts = ", ".join(f"{name.removesuffix('_score')} {word}" for name, word in zip(names, said, strict=True))

@@ -19,21 +19,12 @@ from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.timing_record import Timing, read_timings
 from tellapart.report.measured import pick_benchmark, ranking_metrics, title_of_set, value_of
 from tellapart.report.numbers import items_text
-from tellapart.report.plots.style import (
-    COLUMN,
-    GREY,
-    PAGE,
-    axes_of,
-    fold,
-    legend_below,
-    look,
-    plain_logarithm,
-    write_title,
-)
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, fold, legend_below, look, write_title
 from tellapart.stats.pareto import pareto_front
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
@@ -42,9 +33,9 @@ if TYPE_CHECKING:
 #: Name -> its text on an axis, and its place in a record.
 COSTS: dict[str, tuple[str, Callable[[Timing], float | None]]] = {
     "latency": ("latency of one pair, milliseconds", lambda timing: 1000 * timing.latency.median),
-    "parameters": ("parameters, millions", lambda timing: _scale_number(timing.parameters, 1e-6)),
-    "flops": ("FLOPs of one pair, billions", lambda timing: _scale_number(timing.flops, 1e-9)),
-    "memory": ("peak memory, MiB", lambda timing: _scale_number(timing.peak_memory, 2**-20)),
+    "parameters": ("parameters, millions", lambda timing: timing.parameters and 1e-6 * timing.parameters),
+    "flops": ("FLOPs of one pair, billions", lambda timing: timing.flops and 1e-9 * timing.flops),
+    "memory": ("peak memory, MiB", lambda timing: timing.peak_memory and timing.peak_memory / 2**20),
 }
 
 
@@ -129,10 +120,6 @@ def _read_number(path: Path, cell: str, line: int | None = None) -> float:
     return number
 
 
-def _scale_number(number: int | None, factor: float) -> float | None:
-    return None if number is None else factor * number
-
-
 def draw_batches(what: str, costs: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
     """Draw a line a series, both axes logarithmic: a cost that grows with the batch's square is a line of slope two."""
     figure, axes = axes_of(COLUMN, 2.6)
@@ -146,12 +133,21 @@ def draw_batches(what: str, costs: Mapping[str, Sequence[tuple[float, float]]]) 
     write_title(figure, "cost against batch size")
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axes.minorticks_off()
-    plain_logarithm(axes.yaxis)
+    _plain_logarithm(axes.yaxis)
     axes.set_xlabel("samples in a batch")
     axes.set_ylabel(what)
     axes.grid()
     legend_below(figure, axes, 3)
     return figure
+
+
+def _plain_logarithm(axis: Axis) -> None:
+    """Write 0.5, 1, 2, 5 on a logarithmic axis: a narrow range may hold no power of ten."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FormatStrFormatter("%g"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 #: Places of a name, in points from its marker, the most legible first.
@@ -164,9 +160,9 @@ _LETTERS, _LETTER = 48, 0.06
 def name_points(
     figure: Figure, axes: Axes, points: Sequence[tuple[str, float, float]], line: Sequence[tuple[float, float]] = ()
 ) -> None:
-    """Write each name next to its point so that it meets no point, no other name, no part of a line and no frame.
+    """Write each name next to its point so that it meets no point, name, part of a line or frame.
 
-    If one has no such place, all points get numbers, in the order given, and the names are below the picture.
+    If one has no such place, all points get numbers, and the names are below the picture.
     """
     if _place_names(figure, axes, points, line):
         return
@@ -256,7 +252,7 @@ def points(
 ) -> list[CostPoint]:
     """Put scores and costs together; runs of one model are one point, its score the plain mean over benchmarks.
 
-    Source: VLUE section 5.3 and Figure 2: the mean of NLVR2 and VQA against the time of one pair.
+    Source: VLUE section 5.3 and Figure 2.
     """
     complete, ranked = read_ranked(runs, benchmarks, metrics)
     names = [plain(run.result.model.name) for run in complete]
@@ -308,7 +304,7 @@ def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure
     costs = [point.cost for point in models]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
-        plain_logarithm(axes.xaxis)
+        _plain_logarithm(axes.xaxis)
     axes.margins(x=0.16, y=0.14)
     front = _draw_front(axes, [point for point in models if point.front])
     axes.set_xlabel(across)
@@ -328,17 +324,9 @@ def _draw_mark(axes: Axes, number: int, point: CostPoint) -> None:
     if point.low is not None and point.high is not None:
         reach = [[point.score - point.low], [point.high - point.score]]
         axes.errorbar(point.cost, point.score, yerr=reach, color=GREY, elinewidth=0.9, capsize=2.0)
-    axes.plot(
-        point.cost,
-        point.score,
-        marker=style.marker,
-        markersize=6,
-        color=style.colour,
-        markerfacecolor=style.colour if point.front else "white",
-        markeredgecolor="black",
-        markeredgewidth=0.8,
-        linestyle="none",
-    )
+    face = style.colour if point.front else "white"
+    edge: dict[str, Any] = {"markeredgecolor": "black", "markeredgewidth": 0.8, "markersize": 6, "linestyle": "none"}
+    axes.plot(point.cost, point.score, marker=style.marker, color=style.colour, markerfacecolor=face, **edge)
 
 
 def _draw_front(axes: Axes, on_front: Sequence[CostPoint]) -> list[tuple[float, float]]:

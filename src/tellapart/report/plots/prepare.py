@@ -98,9 +98,8 @@ def plot(
 def check_kind(kind: str) -> str:
     """Return the kind of a picture."""
     if kind not in KINDS:
-        raise UnknownNameError(
-            f"no picture {quote(kind)}{nearest(kind, KINDS) or ';'} the kinds are {', '.join(KINDS)}"
-        )
+        hint = nearest(kind, KINDS) or ";"
+        raise UnknownNameError(f"no picture {quote(kind)}{hint} the kinds are {', '.join(KINDS)}")
     return kind
 
 
@@ -137,9 +136,7 @@ def prepare_plot(kind: str, paths: Sequence[Path], **given: Any) -> Callable[[],
     if kind == "matrix" and settings["item"] is None:
         raise RunError("matrix shows one item; name it with item=ID")
     if kind == "pareto" and settings["costs"] is None:
-        raise RunError(
-            "pareto needs the costs of models; give costs=FILE (`tellapart time --out FILE`, or CSV: model,cost)"
-        )
+        raise RunError("pareto needs the costs of models; give costs=FILE (of `tellapart time`, or CSV: model,cost)")
     if kind in one_metric and len(benchmarks) < 2 and len(metrics) > 1:
         raise RunError(f"{one_metric[kind]} one metric; got {', '.join(metrics)}")
     if kind == "pareto":

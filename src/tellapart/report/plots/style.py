@@ -14,7 +14,6 @@ from tellapart.errors import RunError, TellapartWarning, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 #: The two widths of a picture in inches, a paper's column and its page; its letters are 7 to 9 points high.
@@ -84,7 +83,7 @@ def look(number: int) -> PlotStyle:
 
 def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
     """Draw under the rules of this module, and write the file atomically; the same picture has the same bytes."""
-    from tellapart.data.atomic import atomic_file  # the command line imports this module
+    from tellapart.records.run_folder import write_blocks  # the command line imports this module
 
     ending = path.suffix.removeprefix(".").lower()
     if ending not in FORMATS:
@@ -97,19 +96,13 @@ def write_picture(path: Path, draw: Callable[[], Figure]) -> None:
         if missing and (fonts := _find_fonts(missing)):
             matplotlib.rcParams["font.family"] = [_RULES["font.family"], *fonts]
             content, missing = _draw_bytes(draw, ending)
-        if missing:
-            warnings.warn(
-                f"{path}: no font on this machine has {''.join(map(chr, sorted(missing)[:20]))!r}, which are drawn as "
-                "boxes; install one that has them (Noto Sans CJK, say), or rename with labels=",
-                TellapartWarning,
-                stacklevel=2,
-            )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as draft:
-            draft.write_bytes(content)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    if missing:
+        message = (
+            f"{path}: no font on this machine has {''.join(map(chr, sorted(missing)[:20]))!r}, which are drawn as "
+            "boxes; install one that has them (Noto Sans CJK, say), or rename with labels="
+        )
+        warnings.warn(message, TellapartWarning, stacklevel=2)
+    write_blocks(path, [content])
 
 
 def _draw_bytes(draw: Callable[[], Figure], ending: str) -> tuple[bytes, set[int]]:
@@ -194,12 +187,3 @@ def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
 def write_title(figure: Figure, title: str) -> None:
     """Write a title over all of the picture, in as many lines as its width asks for."""
     figure.suptitle(fold(title, int(figure.get_figwidth() / (LETTER * 9 / 8))), x=0.01, ha="left", size=9)
-
-
-def plain_logarithm(axis: Axis) -> None:
-    """Write 0.5, 1, 2, 5 on a logarithmic axis: a narrow range may hold no power of ten."""
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FormatStrFormatter("%g"))
-    axis.set_minor_formatter(NullFormatter())
