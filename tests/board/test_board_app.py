@@ -21,7 +21,7 @@ from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
 from tellapart.board.rendering import as_latex, environment, make_legend, path_of, score
 from tellapart.board.settings import BoardSettings
-from tellapart.board.views.leaderboard import Cell, Table
+from tellapart.board.views.leaderboard import Cell
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
 from tellapart.records.samples import read_samples
@@ -339,7 +339,7 @@ def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_val
         ("x" * 41, 60, 0.5, 0.4, 0.6, 1.24e-9),
         ("b", 7, 0.5, None, None, 0.01),
     )
-    text = as_latex(Table.model_construct(title="t", rows=rows))
+    text = as_latex("t", rows)
     assert "begin{tabular}{p{0.4\\linewidth}rrr}" in text
     assert "a & n & difference & p \\\\" in text
     assert r" & 60 & 0.5000 {\scriptsize [0.4000, 0.6000]} & $1.2 \cdot 10^{-9}$ \\" in text

@@ -167,4 +167,8 @@ def test_a_gallery_whose_equal_captions_are_one_entry_has_pages_of_its_rows(comm
     assert ran.code == 0, ran.err
     _, opened = open_board(tmp_path / "runs")
     page = gallery_page(opened.tables, name, "s")
-    assert [(query.texts, query.rank) for query in page.queries][-2:] == [(("caption 4",), 1), (("caption 0",), 6)]
+    ranks = [(query["texts"], query["rank"]) for query in page.queries]
+    assert ranks[-2:] == [
+        (("caption 4",), 1),
+        (("caption 0",), 6),
+    ]

@@ -31,5 +31,5 @@ def filled(values: list[float]) -> Tables:
 def test_a_place_is_one_more_than_how_many_are_better(values: list[float]) -> None:
     tables = filled(values)
     places = {f"m{k}": 1 + int((np.array(values) > value).sum()) for k, value in enumerate(values)}
-    assert {line.model.label: line.ranks[0] for line in ranks_page(tables).lines} == places
+    assert {line["title"]: line["ranks"][0] for line in ranks_page(tables).lines} == places
     assert {row.model.label: row.rank for row in all_benchmarks(tables).rows} == places

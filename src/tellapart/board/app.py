@@ -386,7 +386,6 @@ def create_app(board: Board, submissions: Submissions | None = None, age: Callab
             _page_endpoint(page, board, cache, hidden=submissions is not None),
             name=page.name,
             summary=(inspect.getdoc(page.gather) or "").split("\n")[0],
-            response_model=page.view,
             responses=_RESPONSES,
         )
     if submissions is not None:
@@ -454,10 +453,10 @@ def _render_view(
         text = render(page.template, view, links, settings, hidden=hidden)
     elif form == "json":
         text = view.model_dump_json(indent=1)
-    elif (table := view.table()) is None:
+    elif not (table := view.table()):
         raise UnknownNameError(f"{view.title} is not a table: ask for JSON or HTML")
     else:
-        text = as_csv(table) if form == "csv" else as_latex(table)
+        text = as_csv(table) if form == "csv" else as_latex(view.title, table)
     suffix = {"csv": "csv", "latex": "tex"}.get(form)
     return CachedPage(_MEDIA[form], text.encode(), f"{page.name}.{suffix}" if suffix else "")
 

@@ -114,9 +114,9 @@ class _Crawl:
         _write_text(folder / "index.html", _BAR.sub("", content) if self._small else content)
         if name != "home_page" and not self._small:  # the first page's data has all models
             _write_text(folder / "data.json", view.model_dump_json(indent=1) + "\n")
-            if (table := view.table()) is not None:
+            if table := view.table():
                 _write_text(folder / "data.csv", as_csv(table))
-                _write_text(folder / "data.tex", as_latex(table))
+                _write_text(folder / "data.tex", as_latex(view.title, table))
 
     def _write_hidden(self, folder: Path, links: StaticLinks, name: str = "") -> None:
         """Write the leaderboard of a hidden benchmark, or the list of them."""
