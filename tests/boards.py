@@ -1,9 +1,16 @@
-"""A board for tests: run folders or settings, read into its tables, and a client of its pages."""
+"""A board for tests: run folders or settings, read into its tables, and a client of its pages; quick workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
 from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,10 +22,77 @@ from tellapart.board.settings import BoardSettings
 
 
 def open_board(
-    shown: Path | BoardSettings, report: Callable[[str], Any] = pytest.fail, **more: Any
+    shown: Path | BoardSettings, report: Callable[[str], Any] = pytest.fail, submissions: Any = None
 ) -> tuple[TestClient, Board]:
-    """Open the board of a folder of runs, or of settings; `more` are arguments of `create_app`."""
+    """Open the board of a folder of runs, or of settings, with hidden benchmarks or without."""
     settings = shown if isinstance(shown, BoardSettings) else BoardSettings(runs=(shown,))
-    board = Board(settings)
+    board = Board(settings, submissions.results) if submissions else Board(settings)
     board.read_in(report)
-    return TestClient(create_app(board, **more)), board
+    return TestClient(create_app(board, submissions)), board
+
+
+def addresses_of(page: Path) -> list[str]:
+    """Return the addresses that a page of a site names."""
+    found: list[str] = []
+    parser = HTMLParser()
+    names = {"href", "src", "action", "hx-get"}
+    parser.handle_starttag = lambda _, attrs: found.extend(value for name, value in attrs if name in names and value)
+    parser.feed(page.read_text(encoding="utf-8"))
+    return found
+
+
+#: A process that has imported what workers need, and forks one for each message: its folder, standard input and output.
+_FORKER = """
+import os, signal, socket, sys
+import tellapart.board.submissions.prepared, tellapart.board.submissions.forms
+from tellapart.board.submissions import worker
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+asked = socket.socket(fileno=0)
+asked.send(b"ready")
+while (message := socket.recv_fds(asked, 4096, 2))[0]:
+    if child := os.fork():
+        asked.send(str(child).encode())
+        for descriptor in message[1]:
+            os.close(descriptor)
+        continue
+    try:
+        os.setsid()
+        for number, descriptor in enumerate((*message[1], os.open(os.devnull, os.O_WRONLY))):
+            os.dup2(descriptor, number)
+        sys.stdin, sys.stdout = open(0), open(1, "w")
+        os.chdir(message[0])
+        worker.main()
+        sys.stdout.flush()
+    finally:
+        os._exit(0)
+"""
+
+
+class Forker:
+    """In place of the module `subprocess`: a worker's program in a fork, since its imports take longer than its job."""
+
+    PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
+
+    def __init__(self) -> None:
+        self.asked, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen([sys.executable, "-c", _FORKER], stdin=theirs)
+        assert self.asked.recv(20) == b"ready"
+        self.lock = Lock()
+
+    def Popen(self, arguments: Sequence[str], *, cwd: Path, **_: Any) -> Any:  # noqa: N802
+        assert arguments[1:] == ["-m", "tellapart.board.submissions.worker"]
+        (child_in, writing), (reading, child_out) = os.pipe(), os.pipe()
+        with self.lock:
+            socket.send_fds(self.asked, [str(cwd).encode()], [child_in, child_out])
+            pid = int(self.asked.recv(20))
+        for descriptor in (child_in, child_out):
+            os.close(descriptor)
+        streams = {"stdin": os.fdopen(writing, "wb"), "stdout": os.fdopen(reading, "rb")}
+        worker = SimpleNamespace(pid=pid, returncode=None, kill=lambda: None, **streams)  # its group is killed
+        worker.wait = lambda: setattr(worker, "returncode", len(worker.stdout.read()))
+        return worker
+
+    def close(self) -> None:
+        self.asked.close()
+        self.process.wait()

@@ -184,17 +184,6 @@ def test_tiers_of_many_models_are_those_of_one_exact_test_a_pair() -> None:
     assert len(set(expected.values())) > 3
 
 
-def test_a_broken_run_is_told_and_the_others_are_shown(write_run, tmp_path: Path) -> None:
-    write_run(tmp_path / "a", "a", skill=1.0)
-    write_run(tmp_path / "broken", "b", skill=1.0)
-    (tmp_path / "broken" / "samples" / "shapes.jsonl").unlink()
-    problems: list[str] = []
-    _, board = open_board(tmp_path, problems.append)
-    assert labels(board) == ["a"]
-    assert len(problems) == 1
-    check_facts(problems[0], "samples/shapes.jsonl", "missing")
-
-
 def test_samples_of_other_items_are_refused(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "a", "a", skill=1.0)
     write_run(tmp_path / "b", "b", skill=1.0, n=10)  # the fingerprint says that the items are the same

@@ -17,6 +17,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
+from boards import Forker
+from tellapart.board.submissions import queue
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.routes import router_of
@@ -111,6 +113,20 @@ class Board:
         own[round(share * len(own)) :] *= -1
         rows = np.arange(len(own))[:, None, None]
         return own[rows, np.array(truth.images)[:, :, None], np.array(truth.texts)[:, None, :]]
+
+
+@pytest.fixture(scope="session")
+def forker() -> Iterator[Forker]:
+    forker = Forker()
+    yield forker
+    forker.close()
+
+
+@pytest.fixture(autouse=True)
+def quick_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, forker: Forker) -> None:
+    """Files are read and measured in forks, unless a test's file is about these processes."""
+    if request.path.stem not in {"test_confined", "test_timing"}:
+        monkeypatch.setattr(queue, "subprocess", forker)
 
 
 @pytest.fixture

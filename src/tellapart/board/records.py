@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -57,13 +57,18 @@ class FileContent:
     problem: str = ""  # why it could not be read; it is read again at each change of another file
 
 
-class Board:
-    """The records of a board's files. `tables` is their newest state."""
+#: The state of the content that hidden benchmarks have.
+_HIDDEN = ("hidden", 0, 0)
 
-    def __init__(self, settings: BoardSettings) -> None:
-        self.settings, self.tables = settings, Tables(settings)
+
+class Board:
+    """The records of a board's files, and of its hidden benchmarks. `tables` is their newest state."""
+
+    def __init__(self, settings: BoardSettings, hidden: Callable[[], Sequence[Result]] = tuple) -> None:
+        self.settings, self.tables, self._read_hidden = settings, Tables(settings), hidden
         self._files: dict[Path, FileContent] = {}  # in the order in which they were first read, which decides names
         self._seen: Signature = {}
+        self._hidden = FileContent(_HIDDEN)
         self._lists: dict[str, ItemList] = {}
         self._ranked: dict[str, tuple[object, dict[str, dict[str, int]]]] = {}
         self._lock = Lock()
@@ -74,8 +79,10 @@ class Board:
         A file that cannot be read is reported, left out, shown with its reason (`Tables.unread`) and tried again.
         """
         with self._lock:
+            results = self._read_hidden()
+            hidden = FileContent(_HIDDEN, tuple(entry for result in results for entry in self._entries_of(result)))
             found = signature(self.settings)
-            if found == self._seen:
+            if found == self._seen and hidden == self._hidden:
                 return 0
             kept = {
                 path: content
@@ -93,6 +100,7 @@ class Board:
                     tables = _add_entries(tables, content.entries)
                 except Exception as error:
                     files[path] = FileContent(content.state, problem=_describe_error(path, error))
+            tables = _add_entries(tables, hidden.entries)
             for path, content in files.items():
                 if content.problem:
                     report(content.problem)
@@ -100,7 +108,7 @@ class Board:
                 elif content.timings is not None:
                     _add_costs(tables, path, content.timings)
             self._rank(tables)
-            self._files, self._seen, self.tables = files, found, tables
+            self._files, self._seen, self._hidden, self.tables = files, found, hidden, tables
             return len(fresh)
 
     def _read_file(self, path: Path, state: tuple[str, int, int]) -> FileContent:
@@ -112,17 +120,21 @@ class Board:
             return FileContent(state, problem=_describe_error(path, error))
 
     def _read_run(self, path: Path) -> tuple[tuple[Model, Entry | None], ...]:
-        result, folder = read_result(path.parent), path.parent
+        result = read_result(path.parent)
         if result.model.name.endswith(MARK):
             raise RunError(
                 f"{path}: {result.model.name} was trained on the items that it is measured on, so it has no place "
                 "among other models; take the run out of the board's folders"
             )
+        return tuple(self._entries_of(result, path.parent))
+
+    def _entries_of(self, result: Result, folder: Path | None = None) -> Iterator[tuple[Model, Entry | None]]:
+        """Yield the entries of a record: of a run folder, or of hidden benchmarks, which have no samples."""
         model = _model_of(result)
-        entries: list[tuple[Model, Entry | None]] = []
         for name, record in result.benchmarks.items():
             imported = record.fingerprint.startswith(IMPORTED)
-            samples = [] if record.fingerprint.startswith((IMPORTED, HIDDEN)) else read_samples(folder, name, record)
+            numbers_alone = record.fingerprint.startswith((IMPORTED, HIDDEN))
+            samples = [] if folder is None or numbers_alone else read_samples(folder, name, record)
             entry = Entry(
                 name=name,
                 record=record,
@@ -134,15 +146,15 @@ class Board:
                 tie_rule=next(iter(record.notes), "not known") if imported else "",
                 **_vectors_of(samples, record),
             )
-            entries.append((model, entry))
-        return tuple(entries)
+            yield model, entry
 
     def _share_items(self, samples: Sequence[Sample]) -> ItemList:
         """Return the items of samples, the same list for the same items."""
         if not samples:
             return ItemList()
         rows = tuple(Item(s.id, s.unit, s.cluster, s.gold, s.tags, s.images, s.texts) for s in samples)
-        items = ItemList(rows, _digest(sorted((item.unit, item.name, item.cluster) for item in rows)))
+        names = json.dumps(sorted((item.unit, item.name, item.cluster) for item in rows))
+        items = ItemList(rows, hashlib.sha256(names.encode()).hexdigest())
         same = self._lists.setdefault(items.digest, items)
         return same if same == items else items
 
@@ -191,10 +203,6 @@ def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[En
     outcomes = {entry.model: entry.values[metric] for entry in tested}
     tiers = rank_outcomes(outcomes, benchmark.items.clusters, most=MOST_TESTED) if outcomes else []
     return {name: tier.rank for tier in tiers for name in tier.names}
-
-
-def _digest(rows: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 def _vectors_of(samples: Sequence[Sample], record: BenchmarkResult) -> dict[str, Any]:
@@ -355,15 +363,15 @@ def signature(settings: BoardSettings) -> Signature:
         if path.is_file()  # to open a pipe of this name would wait for its writer
     }
     files |= dict.fromkeys((path.resolve() for path in settings.imported), "imported")
-    return {path: (kind, *_stat(path)) for path, kind in files.items()}
-
-
-def _stat(path: Path) -> tuple[int, int]:
-    try:
-        stat = path.stat()
-    except OSError:  # gone since it was listed: its reader reports the error
-        return 0, 0
-    return stat.st_mtime_ns, stat.st_size
+    states = {}
+    for path, kind in files.items():
+        try:
+            stat = path.stat()
+        except OSError:  # gone since it was listed: its reader reports the error
+            states[path] = (kind, 0, 0)
+        else:
+            states[path] = (kind, stat.st_mtime_ns, stat.st_size)
+    return states
 
 
 def _for_readers(problem: str, path: Path) -> str:

@@ -123,14 +123,7 @@ class ServerLinks:
 
 
 class StaticLinks:
-    """Links from one page of a static site to others, which work from `file://`.
-
-    >>> links = StaticLinks("/models/clip", lambda page, args: page != "item")
-    >>> links.to("benchmark", slug="demo"), links.to("static", name="board.css"), links.to("home"), links.data("csv")
-    ('../../benchmarks/demo/index.html', '../../static/board.css', '../../index.html', 'data.csv')
-    >>> links.to("item", slug="demo", position=3) is None
-    True
-    """
+    """Links from one page of a static site to others, which work from `file://`."""
 
     is_static = True
 
@@ -219,11 +212,7 @@ def score(
     bars: bool = True,
     common: str = "",
 ) -> Markup:
-    """Write a cell of a table; a dash for None. It is drawn, too, if there are bars; a common mark is not repeated.
-
-    >>> score(Cell(value=0.5, n=9, mark="imported"), "points")
-    Markup('<td class="score"><span class="value">+50.00</span><span class="mark-trust">imported</span></td>')
-    """
+    """Write a cell of a table; a dash for None. It is drawn, too, if there are bars; a common mark is not repeated."""
     if cell is None:
         return _GAP_BY if by else _GAP
     value, low, high, is_share = cell.value, cell.low, cell.high, unit != "points"
@@ -357,9 +346,6 @@ def as_csv(rows: Rows) -> str:
     """Return a table as CSV; numbers with all their digits, an empty field for None.
 
     Text that a spreadsheet would take for a formula gets an apostrophe before it.
-
-    >>> as_csv([("model", "score"), ("=1+1", 0.5), ("b", None)])
-    "model,score\\r\\n'=1+1,0.5\\r\\nb,\\r\\n"
     """
     target = io.StringIO()
     csv.writer(target).writerows(map(spreadsheet_cell, row) for row in rows)
@@ -367,22 +353,7 @@ def as_csv(rows: Rows) -> str:
 
 
 def as_latex(title: str, table: Rows) -> str:
-    """Return a table in the style of booktabs; fractions with four decimals, with a small interval after each number.
-
-    >>> rows = (("model", "score", "score low", "score high"), ("a_b", 0.5, 0.4, 0.6))
-    >>> print(as_latex("50 %", rows), end="")
-    % \\usepackage{booktabs}
-    % \\usepackage{graphicx}
-    % 50 \\%
-    \\noindent\\resizebox{\\ifdim\\width>\\linewidth \\linewidth\\else\\width\\fi}{!}{%
-    \\begin{tabular}{lr}
-    \\toprule
-    model & score \\\\
-    \\midrule
-    a\\_b & 0.5000 {\\scriptsize [0.4000, 0.6000]} \\\\
-    \\bottomrule
-    \\end{tabular}}
-    """
+    """Return a table in the style of booktabs; fractions with four decimals, a small interval after each number."""
     head, *rows = table
     columns = [
         k for k, name in enumerate(head) if not any(_has_interval(head, k - back) for back in (1, 2) if k >= back)

@@ -473,14 +473,11 @@ def _stored_name(file: str) -> str:
 
 
 class Worker(TirelessThread):
-    """The thread that measures a queue's files while the server runs."""
+    """The thread that measures a queue's files while the server runs, and calls `around` between two of them."""
 
-    def __init__(
-        self, queue: Queue, closed: Callable[[], frozenset[str]], after: Callable[[], None], *, every: float = 5.0
-    ) -> None:
+    def __init__(self, queue: Queue, around: Callable[[], None], *, every: float = 5.0) -> None:
         super().__init__("submissions", self._take_turn, queue.stopping)
-        self.queue, self.closed, self.after, self.every = queue, closed, after, every
-        self._reported: frozenset[str] | None = None  # closed benchmarks at the last call of `after`
+        self.queue, self.around, self.every = queue, around, every
 
     def _take_turn(self) -> float:
         """Measure files until `stop` or an error; return the seconds until it is tried again."""
@@ -489,12 +486,8 @@ class Worker(TirelessThread):
                 while locked and not self.queue.stopping.is_set():
                     self.queue.wake.clear()
                     worked = self.queue.work_one()
-                    if worked:
-                        self._reported = None
-                    if (closed := self.closed()) != self._reported:
-                        self.after()
-                        self._reported = closed
-                    elif not worked:
+                    self.around()
+                    if not worked:
                         self.queue.wake.wait(self.every)
         except (OSError, sqlite3.Error, TellapartError):
             pass  # a full disk or a locked database passes; the file is tried again

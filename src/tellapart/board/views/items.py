@@ -84,7 +84,7 @@ def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page:
     args: dict[str, str | int] = {"slug": slug, "model": model, "page": 1}
     return Content(
         title=f"{of.label} on {benchmark.title}: {noun}",
-        rows_as_table=rows,
+        table_rows=rows,
         benchmark=benchmark_head(benchmark),
         model=model_head(of),
         side=side,
@@ -181,7 +181,7 @@ def model_page(tables: Tables, slug: str) -> Content:
     rows = [(label, name, *(getattr(cell, number) for number in numbers)) for label, name, cell in cells]
     return Content(
         title=model.label,
-        rows_as_table=with_reasons([("benchmark", "metric", *numbers), *rows], [cell.reason for _, _, cell in cells]),
+        table_rows=with_reasons([("benchmark", "metric", *numbers), *rows], [cell.reason for _, _, cell in cells]),
         model=model_head(model),
         about={name: text for name, text in about.items() if text},
         cost={name: text for name, text in costs.items() if text},
@@ -352,7 +352,7 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
     rows = [(row["title"], row["failed"], row["discrimination"], " | ".join(row["texts"])) for row in listed]
     return Content(
         title=f"{head.title}: items",
-        rows_as_table=[("item", "failed by", "discrimination", "texts"), *rows],
+        table_rows=[("item", "failed by", "discrimination", "texts"), *rows],
         benchmark=head,
         items=listed,
         page=page,

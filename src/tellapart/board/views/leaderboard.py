@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -47,16 +46,16 @@ class Content(View):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    rows_as_table: Rows = Field((), exclude=True)
+    table_rows: Rows = Field((), exclude=True)
 
     if TYPE_CHECKING:
 
-        def __init__(self, *, title: str, rows_as_table: Rows = (), **data: Any) -> None: ...
+        def __init__(self, *, title: str, table_rows: Rows = (), **data: Any) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
 
     def table(self) -> Rows:  # noqa: D102
-        return self.rows_as_table
+        return self.table_rows
 
 
 class Link(_Frozen):
@@ -123,12 +122,7 @@ class Cell(_Frozen):
     rounded: bool = False  # the number is one of hidden labels, rounded to a step
 
     def percent(self, decimals: int = 2, sign: str = "") -> str:
-        """Write the value in percent; of a rounded one no digits that are not known.
-
-        >>> cells = [Cell(value=0.95, n=30), Cell(value=0.95, n=30, rounded=True)]
-        >>> [cell.percent() for cell in cells], cells[1].percent(sign="+")
-        (['95.00', '95'], '+95')
-        """
+        """Write the value in percent; of a rounded one no digits that are not known."""
         return f"{100 * self.value:{sign}{'.4g' if self.rounded else f'.{decimals}f'}}"
 
 
@@ -156,24 +150,18 @@ def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
 # Numbers of hidden labels cover one split and are rounded; a page shows both facts next to them.
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some of a benchmark's items."""
+def find_parts(tables: Tables) -> Mapping[str, tuple[str, int]]:
+    """Return every benchmark that is a part of one -> the benchmark on whose page it is, and the number of its items.
 
-    shown_on: str  # the benchmark on whose page it is: the complete one, or the largest part if no model has all
-    n: int  # its items
-    text: str  # as on a page: `20 of 300 items`
-
-
-def find_parts(tables: Tables) -> Mapping[str, Part]:
-    """Return every benchmark that is a part of one, by its slug."""
+    It is on the page of the complete benchmark, or on that of the largest part if no model has all.
+    """
     parts = [benchmark for benchmark in tables.benchmarks.values() if benchmark.limited_from is not None]
     limited = {}
     for part in parts:
         same = [whole for whole in tables.benchmarks.values() if whole.name == part.name and whole not in parts]
         rivals = [whole for whole in same if whole.n == part.limited_from] or same
         largest = max((each for each in parts if each.name == part.name), key=lambda each: each.n)
-        limited[part.slug] = Part((rivals[0] if rivals else largest).slug, part.n, part.part)
+        limited[part.slug] = ((rivals[0] if rivals else largest).slug, part.n)
     return limited
 
 
@@ -358,10 +346,10 @@ def read_scores(
     parts, wanted = find_parts(tables), {benchmark.slug for benchmark in benchmarks}
     scores = []
     for entry in sorted(
-        tables.entries.values(), key=lambda e: parts[e.benchmark].n if e.benchmark in parts else math.inf
+        tables.entries.values(), key=lambda e: parts[e.benchmark][1] if e.benchmark in parts else math.inf
     ):
-        part = parts.get(entry.benchmark)
-        benchmark = part.shown_on if part and part.shown_on in wanted else entry.benchmark
+        shown_on = parts.get(entry.benchmark, ("", 0))[0]
+        benchmark = shown_on if shown_on in wanted else entry.benchmark
         if benchmark not in wanted:
             continue
         for value_of, numbers in _groups_of(entry, tag).items():
@@ -561,9 +549,7 @@ def all_benchmarks(tables: Tables, page: int = 1) -> Leaderboard:
     are separate tables; the one of most models comes first. Every page has all rows, and shows a part of them.
     """
     settings, parts = tables.settings, find_parts(tables)  # a part has no column if all of it was measured
-    benchmarks = [
-        b for b in tables.benchmarks.values() if (part := parts.get(b.slug)) is None or part.shown_on == b.slug
-    ]
+    benchmarks = [b for b in tables.benchmarks.values() if parts.get(b.slug, (b.slug,))[0] == b.slug]
     mains = {b.slug: main_metric(b.headline) for b in benchmarks}
     scores = read_scores(tables, benchmarks, "", set(mains.values()))
     table = tabulate((score for score in scores if mains[score.benchmark] == score.metric), "benchmark")
@@ -685,7 +671,7 @@ def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> Content:
     numbers = ((line["title"], line["n"], *(cell and cell["value"] for cell in line["cells"])) for line in lines)
     return Content(
         title=f"{benchmark_head(benchmark).title}: {metric_name} by {tag_name}",
-        rows_as_table=[(tag_name, "items", *(model.label for model in models)), *numbers],
+        table_rows=[(tag_name, "items", *(model.label for model in models)), *numbers],
         benchmark=benchmark_head(benchmark),
         tag=tag_name,
         metric=metric_name,

@@ -93,7 +93,7 @@ def compare_many(tables: Tables, models: str) -> Content:
             for test in shared["tests"]
         ]
     title = f"{len(heads)} models together"
-    return Content(title=title, rows_as_table=rows, models=heads, on=comparisons, refused=refused)
+    return Content(title=title, table_rows=rows, models=heads, on=comparisons, refused=refused)
 
 
 def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], flips: int) -> dict[str, Any] | None:
@@ -215,7 +215,7 @@ def comparison_page(tables: Tables, a: str, b: str) -> Content:
     rows = [names, *(tuple(getattr(test, name) for name in names) for test in tests)]
     return Content(
         title=f"{first.label} and {second.label}",
-        rows_as_table=with_reasons(rows, [test.reason for test in tests]),
+        table_rows=with_reasons(rows, [test.reason for test in tests]),
         a=model_head(first),
         b=model_head(second),
         tests=tests,
@@ -279,7 +279,7 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
     rows = [(p["title"], p["performance"], p["cost"], "yes" if p["front"] else "no") for p in drawing["points"]]
     return Content(
         title=f"Performance against {title}",
-        rows_as_table=[("model", "performance", f"{title} ({unit})", "on the front"), *rows],
+        table_rows=[("model", "performance", f"{title} ({unit})", "on the front"), *rows],
         cost=title,
         key=cost,
         unit=unit,
@@ -314,9 +314,6 @@ def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
 
     Columns are added one by one, each time the one that most of the models left have; of equal products the one of more
     models counts.
-
-    >>> choose_benchmarks([{0, 1}, {0}, {0}, {2}]), choose_benchmarks([{0, 1}] * 3 + [{0}] * 2)
-    ([0], [0, 1])
     """
     benchmarks: list[int] = []
     best: tuple[int, int, list[int]] = (0, 0, [])
@@ -385,7 +382,7 @@ def agreement_page(tables: Tables) -> Content:
         agreement = find_agreement(table)
     except RunError:  # no two benchmarks share enough models
         empty: dict[str, Any] = dict.fromkeys(("lines", "shares", "left_out"), ())
-        return Content(title=title, rows_as_table=[("benchmark",)], models=0, dimensions=0, **empty)
+        return Content(title=title, table_rows=[("benchmark",)], models=0, dimensions=0, **empty)
     heads = {slug: benchmark_head(benchmark) for slug, benchmark in tables.benchmarks.items()}
     lines: list[dict[str, Any]] = [
         {
@@ -403,7 +400,7 @@ def agreement_page(tables: Tables) -> Content:
     rows = [("benchmark", *(line["title"] for line in lines))]
     return Content(
         title=title,
-        rows_as_table=[*rows, *((line["title"], *line["correlations"]) for line in lines)],
+        table_rows=[*rows, *((line["title"], *line["correlations"]) for line in lines)],
         lines=lines,  # neighbours alike
         left_out=[heads[slug].label for slug in agreement.left_out],
         **{name: getattr(agreement, name) for name in ("models", "shares", "dimensions")},
@@ -447,7 +444,7 @@ def _ranks_page(title: str, board: Leaderboard) -> Content:
     titles = [board.columns[k].title for k in columns]
     return Content(
         title=title,
-        rows_as_table=[("model", *titles), *((line["title"], *line["ranks"]) for line in lines)],
+        table_rows=[("model", *titles), *((line["title"], *line["ranks"]) for line in lines)],
         columns=titles,
         links=[board.columns[k].link for k in columns],
         lines=lines,
