@@ -11,9 +11,8 @@ import pytest
 
 from boards import open_board
 from facts import check_facts, raises
-from tellapart.board.records import Board, rank
+from tellapart.board.records import Benchmark, Board, Entry, Item, ItemList, Model, Tables, rank
 from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.tables import Benchmark, Entry, Item, ItemList, Model, Tables
 from tellapart.board.views.leaderboard import read_scores
 from tellapart.errors import DataError
 from tellapart.evaluation.verified import read_result

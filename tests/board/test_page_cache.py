@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.board.app import CachedPage, PageCache, PageCacheMiddleware, create_app
-from tellapart.board.records import Board
+from tellapart.board.records import Board, Tables
 from tellapart.board.settings import BoardSettings
-from tellapart.board.tables import Tables
 from tellapart.errors import UnknownNameError
 
 READERS = 24

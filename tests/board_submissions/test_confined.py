@@ -404,8 +404,9 @@ def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(
 
 @pytest.mark.slow
 def test_what_a_reader_says_of_its_file_changes_no_other_and_a_truth_that_is_gone_is_no_refusal(
-    board: MakeBoard, caplog: pytest.LogCaptureFixture
+    board: MakeBoard, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, forker: Any
 ) -> None:
+    monkeypatch.setattr("tellapart.board.submissions.queue.subprocess", forker)
     made = board(8, limits={"daily": 9, "total": 9})
     ready = made.service.prepared["clocks"]
     good = made.npz(made.right())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.board.tables import Benchmark, Entry, Tables
+from tellapart.board.records import Benchmark, Entry, Tables
 from tellapart.board.views.leaderboard import (
     Cell,
     Content,

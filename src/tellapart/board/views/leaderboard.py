@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tellapart.board.tables import Benchmark, Entry, Model, Tables
+from tellapart.board.records import Benchmark, Entry, Model, Tables
 from tellapart.errors import UnknownNameError
 from tellapart.records.result import HIDDEN_NUMBERS, Value
 from tellapart.records.run_folder import file_name

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tellapart.board.tables import Benchmark, Entry, Tables
+from tellapart.board.records import Benchmark, Entry, Tables
 from tellapart.board.views.leaderboard import (
     Content,
     Leaderboard,
