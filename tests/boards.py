@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from threading import Lock, Thread
@@ -78,8 +79,10 @@ class Forker:
 
     def __init__(self) -> None:
         self.asked, theirs = socket.socketpair()
+        # Each thread of a library takes address space, which workers have little of.
+        single = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         with theirs:
-            self.process = subprocess.Popen([sys.executable, "-c", _FORKER], stdin=theirs)
+            self.process = subprocess.Popen([sys.executable, "-c", _FORKER], stdin=theirs, env=os.environ | single)
         assert self.asked.recv(20) == b"ready"
         self.lock = Lock()
 
@@ -91,8 +94,13 @@ class Forker:
             pid = int(self.asked.recv(20))
         for descriptor in (child_in, child_out):
             os.close(descriptor)
+
+        def kill() -> None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
         streams = {"stdin": os.fdopen(writing, "wb"), "stdout": os.fdopen(reading, "rb")}
-        worker = SimpleNamespace(pid=pid, returncode=None, kill=lambda: None, **streams)  # its group is killed
+        worker = SimpleNamespace(pid=pid, returncode=None, kill=kill, **streams)
         worker.wait = lambda: setattr(worker, "returncode", len(worker.stdout.read()))
         return worker
 

@@ -12,7 +12,7 @@ from tellapart.board.records import Tables
 from tellapart.board.rendering import PAGES, StaticLinks, as_csv, as_latex, asset, path_of, render
 from tellapart.board.submissions.routes import render_template
 from tellapart.board.submissions.service import Submissions
-from tellapart.board.views.items import PAGE, QUERIES, failures, picture
+from tellapart.board.views.items import PAGE, QUERIES, collect_outcomes, picture
 from tellapart.board.views.ranks import MOST, choose_page
 from tellapart.errors import UnknownNameError
 from tellapart.records.run_folder import write_blocks
@@ -91,10 +91,10 @@ class _Crawl:
         return True
 
     def _item_positions(self, slug: str) -> set[int]:
+        """Return the items of a benchmark that have pages: those that most models fail."""
         if slug not in self._items:
-            failed, _ = failures(self._tables, self._tables.benchmarks[slug])
-            order = sorted(range(len(failed)), key=lambda k: (-failed[k], k))
-            self._items[slug] = set(order[: self._most])
+            failed = (collect_outcomes(self._tables, self._tables.benchmarks[slug]) < 1).sum(axis=1)
+            self._items[slug] = set((-failed).argsort(kind="stable")[: self._most].tolist())
         return self._items[slug]
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:

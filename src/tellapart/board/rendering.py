@@ -168,24 +168,19 @@ def make_legend(columns: Iterable[Sequence[Cell | None]], kinds: Iterable[str] =
     rooms: list[tuple[str, ...]] = []
     said: set[str] = set()
     for cells in columns:
-        own = _marks_of(cells)
-        rooms.append(tuple(name for name in ("tier", "interval") if name in own))
-        marks |= own
-        said |= {cell.mark for cell in cells if cell is not None and (cell.mark or cell.n)}
+        measured = [cell for cell in cells if cell is not None]
+        occurs = {
+            "gap": len(measured) < len(cells),
+            "interval": any(cell.low is not None and cell.high is not None for cell in measured),
+            "chance": any(cell.chance is not None for cell in measured),
+            "tier": any(cell.tier is not None for cell in measured),
+            "limited": any(cell.limited for cell in measured),
+            "ties": any(cell.ties > 0 for cell in measured),
+        }
+        rooms.append(tuple(name for name in ("tier", "interval") if occurs[name]))
+        marks |= {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}
+        said |= {cell.mark for cell in measured if cell.mark or cell.n}
     return Legend(frozenset(marks), tuple(rooms), said.pop() if len(said) == 1 else "")
-
-
-def _marks_of(cells: Sequence[Cell | None]) -> set[str]:
-    measured = [cell for cell in cells if cell is not None]
-    occurs = {
-        "gap": len(measured) < len(cells),
-        "interval": any(cell.low is not None and cell.high is not None for cell in measured),
-        "chance": any(cell.chance is not None for cell in measured),
-        "tier": any(cell.tier is not None for cell in measured),
-        "limited": any(cell.limited for cell in measured),
-        "ties": any(cell.ties > 0 for cell in measured),
-    }
-    return {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}
 
 
 #: The numbers of a table with more columns than this are not drawn.

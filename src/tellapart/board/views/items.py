@@ -298,15 +298,11 @@ PAGE = 50
 THUMBNAILS = 2
 
 
-def failures(tables: Tables, benchmark: Benchmark) -> tuple[NDArray[np.int64], int]:
-    """Return the number of models that fail each item, int64 (item,), and the number of models, without references."""
-    outcomes = _collect_outcomes(tables, benchmark)
-    # NaN, an item without this metric, is not a failure.
-    return np.asarray((outcomes < 1).sum(axis=1)), outcomes.shape[1]
+def collect_outcomes(tables: Tables, benchmark: Benchmark) -> NDArray[np.float32]:
+    """Return the outcomes of all models but references, float32 (item, model), by the metric that ranks them.
 
-
-def _collect_outcomes(tables: Tables, benchmark: Benchmark) -> NDArray[np.float32]:
-    """Return the outcomes of all models but references, float32 (item, model), by the metric that ranks them."""
+    An item that a model fails is below 1; NaN, an item without this metric, is not a failure.
+    """
     entries, main = tables.entries_of(benchmark=benchmark.slug), main_metric(benchmark.headline)
     rows = [e.values[main] for e in entries if main in e.values and tables.models[e.model].kind == "model"]
     return np.array(rows, np.float32).reshape(len(rows), len(benchmark.items.rows)).T
@@ -327,7 +323,7 @@ def items_page(tables: Tables, slug: str, page: int) -> Content:
     benchmark = tables.benchmark(slug)
     head, items = benchmark_head(benchmark), benchmark.items.rows
     pages = count_pages(len(items), PAGE, page, benchmark.name, "items")
-    outcomes = _collect_outcomes(tables, benchmark)
+    outcomes = collect_outcomes(tables, benchmark)
     failed, models = (outcomes < 1).sum(axis=1), outcomes.shape[1]
     discrimination, alpha = _analyse(outcomes)
     order = np.argsort(-failed, kind="stable")[PAGE * (page - 1) : PAGE * page].tolist()
