@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ pytest.importorskip("fastapi", reason='the board needs: pip install "tellapart[b
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
+from boards import axe, chromium, serving  # noqa: F401
 from tellapart.board.app import create_app
 from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
@@ -28,14 +28,6 @@ from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRe
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
-
-# Fixtures of tests in a real browser, for the tests of hidden benchmarks, too.
-_spec = importlib.util.spec_from_file_location("in_browser", Path(__file__).with_name("in_browser.py"))
-assert _spec is not None
-assert _spec.loader is not None
-_in_browser = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_in_browser)
-axe, chromium, serving = _in_browser.axe, _in_browser.chromium, _in_browser.serving
 
 HOSTILE = """<script>alert(1)</script>"'&{{7*7}}"""
 

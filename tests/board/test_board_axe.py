@@ -62,6 +62,7 @@ def test_axe_finds_no_violation(
         for path in paths:
             page.goto(f"{address}{path}")
             problems += axe(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
     page.close()
     assert problems == []
 

@@ -48,28 +48,6 @@ def visit(chromium, address: str) -> Iterator[Visit]:
     assert [one for one in problems if "/pictures/" not in one] == []
 
 
-def contrast(page: Any, selector: str) -> float:
-    """WCAG's contrast of an element's text with the nearest background that is painted."""
-    colours = page.eval_on_selector(
-        selector,
-        """element => {
-            let ground = element;
-            const clear = 'rgba(0, 0, 0, 0)';
-            while (ground.parentElement && getComputedStyle(ground).backgroundColor === clear)
-                ground = ground.parentElement;
-            return [getComputedStyle(element).color, getComputedStyle(ground).backgroundColor];
-        }""",
-    )
-
-    def luminance(colour: str) -> float:
-        parts = [float(part) / 255 for part in colour.split("(")[1].rstrip(")").split(",")[:3]]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted(map(luminance, colours))
-    return (light + 0.05) / (dark + 0.05)
-
-
 def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit) -> None:
     page = visit("/")
     page.click("thead >> text=shapes")
@@ -195,80 +173,6 @@ def test_numbers_of_a_column_stand_under_each_other(visit) -> None:
         )
         assert len(ends) == 5  # three models, a reference model, chance
         assert max(ends) - min(ends) < 1
-
-
-def test_a_screen_reader_finds_names_for_everything(visit, address: str) -> None:
-    page = visit("/")
-    for path in (
-        "/",
-        "/benchmarks/shapes",
-        "/benchmarks/shapes/items/0",
-        "/models/good",
-        "/pareto/latency",
-        "/compare",
-    ):
-        page.goto(f"{address}{path}")
-        assert page.locator("h1").count() == 1
-        assert page.locator("html[lang]").count() == 1
-        assert page.evaluate("[...document.querySelectorAll('img')].filter(i => !i.alt).length") == 0
-        assert (
-            page.evaluate("[...document.querySelectorAll('select, input')].filter(i => !i.labels.length).length") == 0
-        )
-        assert (
-            page.evaluate(
-                "[...document.querySelectorAll('svg')].filter(s => !s.getAttribute('aria-label') && "
-                "s.getAttribute('aria-hidden') !== 'true').length"
-            )
-            == 0
-        )
-        assert (
-            page.evaluate(
-                "[...document.querySelectorAll('nav, [role=region]')].filter(n => !n.getAttribute('aria-label')).length"
-            )
-            == 0
-        )
-        ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
-        assert len(ids) == len(set(ids))
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_in_both_colour_schemes(visit, scheme: str) -> None:
-    page = visit("/benchmarks/shapes", color_scheme=scheme)
-    grounds = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (sum(map(int, grounds[4:-1].split(","))) > 382) is (scheme == "light")
-    for selector in (
-        "h1",
-        ".lead",
-        ".key-chance",
-        "tbody th a",
-        ".value",
-        ".interval",
-        ".tier",
-        ".choices a[aria-current]",
-        "caption",
-    ):
-        assert contrast(page, selector) >= 4.5, selector
-    item = visit("/benchmarks/shapes/items/0", color_scheme=scheme)
-    for shade in range(11):
-        if item.locator(f".shade{shade}").count():
-            assert contrast(item, f".shade{shade}") >= 4.5, shade
-
-
-def test_a_narrow_screen_scrolls_the_table_and_not_the_page(visit, address: str) -> None:
-    page = visit("/", viewport={"width": 380, "height": 800})
-    for path in (
-        "/",
-        "/benchmarks/shapes",
-        "/benchmarks/shapes/items/0",
-        "/benchmarks/shapes/items/pages/1",
-        "/models/good",
-        "/compare",
-        "/compare/good/poor",
-        "/ranks",
-        "/pareto/latency",
-    ):
-        page.goto(f"{address}{path}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
 
 
 def wait_until(page, expression: str) -> None:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from boards import addresses_of
 from facts import raises
 from tellapart.board.export import export_site
 from tellapart.board.serve import _bind_address
@@ -170,21 +170,6 @@ def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(
                 one.sendall(b"GET / HT")
         for _ in range(3):
             assert httpx.get(at, timeout=3).status_code == 200
-
-
-class Addresses(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if name in {"href", "src", "action", "hx-get"} and value]
-
-
-def addresses_of(page: Path) -> list[str]:
-    addresses = Addresses()
-    addresses.feed(page.read_text(encoding="utf-8"))
-    return addresses.found
 
 
 @pytest.fixture(scope="module")

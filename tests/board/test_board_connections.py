@@ -121,13 +121,13 @@ def test_a_second_request_that_never_ends_is_closed_too(served: Served, hurried:
 def test_a_body_that_stops_is_closed_and_one_that_goes_on_is_not(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(connections.SECONDS, "body", 2.0)
+    monkeypatch.setitem(connections.SECONDS, "body", 1.2)
     head = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\n"
     with connected(served, head + b"abc") as one:
         everything(one)
     with connected(served, head) as one:
         for _ in range(12):
-            time.sleep(0.25)
+            time.sleep(0.15)
             one.sendall(b"a")
         assert everything(one).endswith(b"12")
 

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,7 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from boards import open_board
+from boards import addresses_of, open_board
 from tellapart.board.app import create_app
 from tellapart.board.export import export_site
 from tellapart.board.records import Board
@@ -129,15 +128,6 @@ def test_a_record_that_keeps_ranks_alone_is_read_and_has_no_gallery(folder: Path
     assert "does not list the entries ranked first; measure it again" in found.json()["detail"]
 
 
-class Addresses(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if name in {"href", "src"} and value]
-
-
 def test_the_static_site_has_the_first_pages_with_their_pictures(gallery_board: Board, tmp_path: Path) -> None:
     export_site(gallery_board.tables, tmp_path, most_items=QUERIES + 1)
     gallery = tmp_path / HERE.lstrip("/")
@@ -146,9 +136,7 @@ def test_the_static_site_has_the_first_pages_with_their_pictures(gallery_board: 
     assert json.loads((gallery / "data.json").read_text())["queries"][0]["rank"] == 3
     pictures = 0
     for page in gallery.rglob("index.html"):
-        addresses = Addresses()
-        addresses.feed(page.read_text(encoding="utf-8"))
-        for address in addresses.found:
+        for address in addresses_of(page):
             if not address.startswith("#"):
                 target = (page.parent / unquote(address)).resolve()
                 assert target.is_file(), f"{page}: {address}"
@@ -167,4 +155,8 @@ def test_a_gallery_whose_equal_captions_are_one_entry_has_pages_of_its_rows(comm
     assert ran.code == 0, ran.err
     _, opened = open_board(tmp_path / "runs")
     page = gallery_page(opened.tables, name, "s")
-    assert [(query.texts, query.rank) for query in page.queries][-2:] == [(("caption 4",), 1), (("caption 0",), 6)]
+    ranks = [(query["texts"], query["rank"]) for query in page.queries]
+    assert ranks[-2:] == [
+        (("caption 4",), 1),
+        (("caption 0",), 6),
+    ]

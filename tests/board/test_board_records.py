@@ -11,9 +11,8 @@ import pytest
 
 from boards import open_board
 from facts import check_facts, raises
-from tellapart.board.records import Board, rank
+from tellapart.board.records import Benchmark, Board, Entry, Item, ItemList, Model, Tables, rank
 from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.tables import Benchmark, Entry, Item, ItemList, Model, Tables
 from tellapart.board.views.leaderboard import read_scores
 from tellapart.errors import DataError
 from tellapart.evaluation.verified import read_result
@@ -182,17 +181,6 @@ def test_tiers_of_many_models_are_those_of_one_exact_test_a_pair() -> None:
     tables, benchmark, entries = with_outcomes(outcomes)
     assert rank(tables, benchmark, "group_score", entries) == expected
     assert len(set(expected.values())) > 3
-
-
-def test_a_broken_run_is_told_and_the_others_are_shown(write_run, tmp_path: Path) -> None:
-    write_run(tmp_path / "a", "a", skill=1.0)
-    write_run(tmp_path / "broken", "b", skill=1.0)
-    (tmp_path / "broken" / "samples" / "shapes.jsonl").unlink()
-    problems: list[str] = []
-    _, board = open_board(tmp_path, problems.append)
-    assert labels(board) == ["a"]
-    assert len(problems) == 1
-    check_facts(problems[0], "samples/shapes.jsonl", "missing")
 
 
 def test_samples_of_other_items_are_refused(write_run, tmp_path: Path) -> None:

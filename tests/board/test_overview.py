@@ -1,14 +1,22 @@
-"""The first page of a mixed board: families, tables apart, folded columns, and what sorts."""
+"""The first page of a mixed board (families, tables apart, folded columns, what sorts), and places of models."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from boards import open_board
+from tellapart.board.records import Benchmark, Entry, Model, Tables
+from tellapart.board.settings import BoardSettings
+from tellapart.board.views.leaderboard import all_benchmarks
+from tellapart.board.views.ranks import ranks_page
+from tellapart.records.result import BenchmarkResult, Value
 
 #: Benchmark -> the models that were measured on it; "random" is a reference model.
 MIXED = {
@@ -92,16 +100,38 @@ def test_a_board_of_reference_models_alone_shows_them(module_write_run: Any, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(
-    mixed: TestClient, serving: Any, chromium: Any, axe: Any, scheme: str, width: int
+    mixed: TestClient, serving: Any, chromium: Any, axe: Any
 ) -> None:
     problems = []
-    page = chromium.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page = chromium.new_page(viewport={"width": 390, "height": 900})
     with serving(mixed.app) as at:
         for path in ("/", "/ranks", "/compare", "/pareto/latency"):
             page.goto(f"{at}{path}")
             problems += axe(page)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.close()
     assert problems == []
+
+
+VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=12)
+
+
+def filled(values: list[float]) -> Tables:
+    tables = Tables(BoardSettings())
+    tables.benchmarks["b"] = Benchmark("b", "b", "f", "B", "pairs", n=9, headline=("accuracy",))
+    for k, value in enumerate(values):
+        number = Value(value=value, method="", n=9, clusters=9, average="")
+        record = BenchmarkResult(title="B", fingerprint="f", metrics={"accuracy": number}, origin="")
+        tables.models[f"m{k}"] = Model(f"m{k}", f"m{k}", f"m{k}", "model", f"m{k}")
+        tables.entries["b", f"m{k}"] = Entry("b", record, benchmark="b", model=f"m{k}")
+    return tables
+
+
+@settings(max_examples=25)
+@given(VALUES)
+def test_a_place_is_one_more_than_how_many_are_better(values: list[float]) -> None:
+    tables = filled(values)
+    places = {f"m{k}": 1 + int((np.array(values) > value).sum()) for k, value in enumerate(values)}
+    assert {line["title"]: line["ranks"][0] for line in ranks_page(tables).lines} == places
+    assert {row.model.label: row.rank for row in all_benchmarks(tables).rows} == places

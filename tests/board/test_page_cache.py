@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +16,8 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.board.app import CachedPage, PageCache, PageCacheMiddleware, create_app
-from tellapart.board.records import Board
+from tellapart.board.records import Board, Tables
 from tellapart.board.settings import BoardSettings
-from tellapart.board.tables import Tables
 from tellapart.errors import UnknownNameError
 
 READERS = 24
@@ -40,19 +37,6 @@ def together(work: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(READERS) as pool:
         return list(pool.map(ask, range(READERS)))
-
-
-def test_of_many_readers_one_makes_the_page_and_all_get_that_one() -> None:
-    pages, made = PageCache(), []
-
-    def make() -> CachedPage:
-        made.append(threading.get_ident())
-        time.sleep(0.05)
-        return body("page")
-
-    found = together(lambda _: pages.get(1, "a", make))
-    assert len(made) == 1
-    assert all(page is found[0] for page in found)
 
 
 def test_many_pages_at_once_are_each_made_by_one() -> None:
@@ -127,17 +111,6 @@ def test_the_pages_used_last_are_kept_within_the_budget() -> None:
     pages.find(0, "a")
     pages.get(0, "c", lambda: body("12345"))
     assert [key for key in "abc" if pages.find(0, key)] == ["a", "c"]
-
-
-def test_a_large_page_is_packed_for_those_who_can_unpack_it() -> None:
-    page = CachedPage("text/html; charset=utf-8", b"<p>" * 5000)
-    status, headers, content = page.answer("", "br, gzip")
-    assert (status, headers["content-encoding"], gzip.decompress(content)) == (200, "gzip", page.content)
-    assert headers["content-length"] == str(len(content))
-    _, plain, whole = page.answer("", "")
-    assert "content-encoding" not in plain
-    assert whole == page.content
-    assert page.answer(page.tag, "gzip") == (304, {k: headers[k] for k in ("etag", "vary", "cache-control")}, b"")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import zipfile
@@ -17,19 +16,13 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
+from boards import Forker, axe, chromium, serving  # noqa: F401
+from tellapart.board.submissions import queue
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
 from tellapart.board.submissions.routes import router_of
 from tellapart.board.submissions.service import Submissions
 from tellapart.data.folder import read_pair_set
-
-# Fixtures of tests in a real browser, which are the board's.
-_spec = importlib.util.spec_from_file_location("in_browser", Path(__file__).parents[1] / "board" / "in_browser.py")
-assert _spec is not None
-assert _spec.loader is not None
-_in_browser = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_in_browser)
-axe, chromium, serving = _in_browser.axe, _in_browser.chromium, _in_browser.serving
 
 DAY = 86_400.0
 
@@ -111,6 +104,20 @@ class Board:
         own[round(share * len(own)) :] *= -1
         rows = np.arange(len(own))[:, None, None]
         return own[rows, np.array(truth.images)[:, :, None], np.array(truth.texts)[:, None, :]]
+
+
+@pytest.fixture(scope="session")
+def forker() -> Iterator[Forker]:
+    forker = Forker()
+    yield forker
+    forker.close()
+
+
+@pytest.fixture(autouse=True)
+def quick_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, forker: Forker) -> None:
+    """Files are read and measured in forks, unless a test's file is about these processes."""
+    if request.path.stem not in {"test_confined", "test_timing"}:
+        monkeypatch.setattr(queue, "subprocess", forker)
 
 
 @pytest.fixture

@@ -268,31 +268,6 @@ def test_a_session_is_always_a_new_one_and_is_secure_over_https(made: Any) -> No
     assert {"Secure", "HttpOnly", "SameSite=strict"} <= set(answer.headers["Set-Cookie"].split("; "))
 
 
-NAMES = {
-    "a reference": "random",
-    "a reference in capitals": "  ORACLE ",
-    "a reference in wide letters": "ｂｌｉｎｄ",
-    "people": "Human",
-    "another line": "two\u2028lines",
-    "another paragraph": "two\u2029lines",
-    "nothing to see": "\u3164",
-    "nothing in braille": "clip\u2800",
-    "marks alone": "\u0301\u0301",
-    "no letters": "--- ???",
-}
-
-
-@pytest.mark.parametrize("name", list(NAMES))
-def test_a_model_cannot_pass_for_chance_or_people_or_be_unseen(made: Any, name: str) -> None:
-    answer = made.send(b"x", model=NAMES[name])
-    assert (answer.status_code, answer.json()["detail"].startswith("model: ")) == (422, True)
-
-
-@pytest.mark.parametrize("model", ["模型 2", "CLIP (random crops)", "humanlike-7B", "Ünïcode", "a" * 100])
-def test_a_model_may_have_any_other_name(made: Any, model: str) -> None:
-    assert made.send(b"x", model=model).status_code == 202
-
-
 def test_what_a_file_says_is_not_repeated_at_length_nor_turned_around(board: MakeBoard) -> None:
     made = board(4)
     nasty = "\u202e<script>\x1b[2J\x00" + "a" * 3_000_000

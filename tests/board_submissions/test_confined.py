@@ -24,13 +24,12 @@ TRIES = """
 import ctypes, json, os, signal, socket, sys, threading
 from pathlib import Path
 from tellapart.board.submissions.worker import confine
-from tellapart.board.submissions.worker import may_open
 
 own, state, parent = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 inherited = os.open(state / "secret", os.O_RDONLY)
 hidden = state / "hidden" / "clocks"
 os.chdir(own)
-lacking = confine(may_open({"file": "sent.csv", "published": str(hidden / "published.json"), "task": "pairs"}))
+lacking = confine([Path.cwd() / "sent.csv", hidden / "published.json"])
 
 def by_number(number, *values):
     libc = ctypes.CDLL(None, use_errno=True)
@@ -405,8 +404,9 @@ def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(
 
 @pytest.mark.slow
 def test_what_a_reader_says_of_its_file_changes_no_other_and_a_truth_that_is_gone_is_no_refusal(
-    board: MakeBoard, caplog: pytest.LogCaptureFixture
+    board: MakeBoard, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, forker: Any
 ) -> None:
+    monkeypatch.setattr("tellapart.board.submissions.queue.subprocess", forker)
     made = board(8, limits={"daily": 9, "total": 9})
     ready = made.service.prepared["clocks"]
     good = made.npz(made.right())

@@ -33,7 +33,7 @@ MakeBoard = Callable[..., Any]
 #: Cyrillic, Greek and Armenian letters among Latin ones, whole words of them, digits, and other dashes.
 ALIKE = ["\u043eracle", "0racle", "bIind", "\u043e\u0433\u0430\u0441\u04cf\u0435", "hum\u0430n", "bag\u2013of words"]
 #: In Lisu and small capitals, letter by letter, struck through, with accents; as a word among others.
-ALIKE += ["ranclom", "hurnan"]
+ALIKE += ["ranclom", "hurnan", "random", "  ORACLE ", "\uff42\uff4c\uff49\uff4e\uff44", "Human"]
 ALIKE += ["\ua4e7\ua4f4\ua4df\ua4ee\ua4e0", "\u029c\u1d1c\u1d0d\u1d00\u0274", "h u m a n", "b.l.i.n.d", "or-acle"]
 ALIKE += [
     "h\u0336u\u0336m\u0336a\u0336n\u0336",
@@ -58,7 +58,13 @@ ALIKE += [
     "volunteers (5)",
 ]
 MIXED = ["CLI\u0420-large", "\u0415va-CLIP", "sig\u03bfip", "B\u03b2"]
+#: Other lines, nothing to see (in braille, too), marks alone, no letters, or too many.
+UNSEEN = [" ", "nul\0", "turned\u202eround", "two\u2028lines", "two\u2029lines", "\u3164", "clip\u2800", "\u0301\u0301"]
+UNSEEN += ["--- ???", "a" * 101]
 PLAIN = [
+    "\u6a21\u578b 2",
+    "CLIP (random crops)",
+    "a" * 100,
     "\u03b1-CLIP",
     "\u901a\u4e49VL-7B",
     "\u30e2\u30c7\u30ebv2",
@@ -70,11 +76,11 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize("name", [*ALIKE, *MIXED])
-def test_a_name_that_looks_like_another_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", [*ALIKE, *MIXED, *UNSEEN])
+def test_a_name_that_looks_like_another_or_is_not_seen_is_refused(name: str) -> None:
     with pytest.raises(RefusedError) as caught:
         check_model_name(name)
-    assert caught.value.status == 422
+    assert (caught.value.status, str(caught.value).startswith("model: ")) == (422, True)
     assert ("scripts" in str(caught.value)) == (name in MIXED)
 
 

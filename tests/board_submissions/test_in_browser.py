@@ -103,9 +103,7 @@ def test_on_a_phone_the_numbers_of_hidden_items_and_of_files_are_in_sight(
 ) -> None:
     made = board(60, limits={"step": 0.05})
     assert made.measured(made.npz(made.right(0.5)), model="half")["state"] == "done"
-    made.service.write_records_alone()
-    settings = BoardSettings(title="Ours", runs=(made.service.records,))
-    _, shown = open_board(settings)
+    _, shown = open_board(BoardSettings(title="Ours"), submissions=made.service)
     with serving(create_app(shown, made.service)) as at:
         page = signed_in(chromium, made, at, viewport={"width": 390, "height": 844})
         for path, number in (("/", ".score .value"), ("/submissions", ".told b"), ("/hidden/clocks", ".value")):

@@ -19,7 +19,6 @@ from tellapart.board.submissions.service import as_result
 from tellapart.data.folder import read_pair_set
 from tellapart.data.scores import Scores
 from tellapart.evaluation.run import run_scores
-from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.records.samples import read_samples
 
@@ -195,13 +194,6 @@ def test_private_numbers_and_their_rank_change_are_shown_only_after_closing(boar
     assert (answer.status_code, "closed" in answer.json()["detail"]) == (409, True)
 
 
-def test_a_benchmark_closes_by_its_date(board: MakeBoard) -> None:
-    made = board(limits={"closes": "2024-10-05T00:00:00Z"})  # day 20,001 since 1970
-    assert not made.service.is_closed("clocks")
-    made.clock.now += 86_400
-    assert made.service.is_closed("clocks")
-
-
 @pytest.mark.slow
 def test_records_of_the_leaderboard_carry_what_the_pages_say(board: MakeBoard) -> None:
     made = board()
@@ -216,15 +208,11 @@ def test_records_of_the_leaderboard_carry_what_the_pages_say(board: MakeBoard) -
     assert value.low is not None
     assert value.high is not None
     assert value.low < value.value < value.high
-    made.service.write_records()
-    (folder,) = (made.service.records / "clocks").iterdir()
-    assert read_result(folder) == result
+    assert made.service.results() == [result]
     made.clock.now += 1
     made.measured(made.npz(made.right()))  # a better file of the same model takes its place
-    made.service.write_records()
-    (better,) = (made.service.records / "clocks").iterdir()
-    assert better != folder
-    assert read_result(better).benchmarks["clocks"].metrics["group_score"].value == 1.0
+    (better,) = made.service.results()
+    assert better.benchmarks["clocks"].metrics["group_score"].value == 1.0
 
 
 @pytest.mark.slow
@@ -296,8 +284,8 @@ def test_the_sender_sees_a_files_name_and_nothing_that_a_name_could_hide(made: A
     assert (seen["state"], seen["error"].split(" is not")[0]) == ("refused", shown)
 
 
-@pytest.mark.parametrize("model", ["", " ", "a" * 101, "two\nlines", "turned\u202eround", "nul\0"])
-def test_a_models_name_is_one_line_that_can_be_seen(made: Any, model: str) -> None:
+@pytest.mark.parametrize("model", ["", "two\nlines", "Human"])
+def test_a_model_without_a_name_that_can_be_shown_is_refused(made: Any, model: str) -> None:
     answer = made.send(b"x", model=model)
     assert (answer.status_code, answer.json()["detail"].startswith("model: ")) == (422, True)
 

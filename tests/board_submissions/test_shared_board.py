@@ -52,7 +52,6 @@ def numbers(made: Any, sent: dict[str, Any]) -> list[str]:
 def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board: MakeBoard, tmp_path: Path) -> None:
     made = board()
     sent = made.measured(made.npz(made.right(0.8)))
-    made.service.write_records()
     given = ["--board", str(board_file(made)), "--out", str(tmp_path / "site")]
     for _ in range(2):
         done = CliRunner().invoke(app, ["board", "export", *given], catch_exceptions=False)
@@ -118,7 +117,7 @@ def opened(tmp_path: Path) -> Opened:
     assert declared is not None
     elsewhere = declared.submissions.model_copy(update={"state": tmp_path / "state"})
     service = Submissions(declared.model_copy(update={"submissions": elsewhere}))
-    settings = settings.model_copy(update={"runs": (service.records,)})
+    settings = settings.model_copy(update={"runs": ()})
     client, shown = open_board(settings, submissions=service)
     for name, role in (("root", "admin"), ("ada", "submitter")):
         service.accounts.add(name, role, by="test")  # type: ignore[arg-type]
@@ -162,6 +161,5 @@ def test_the_example_takes_a_filled_in_task_file_and_shows_its_number(opened: Op
         assert service.queue.work_one()
     seen = client.get(sent.json()["at"], headers=head).json()["submission"]
     assert (seen["state"], seen["public"]["values"]) == ("done", {"accuracy": 0.5})  # every sentence is true once
-    service.write_records()
     read()
     assert "better than none" in client.get("/benchmarks/demo-statements", headers={"Accept": "text/html"}).text

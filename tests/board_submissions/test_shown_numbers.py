@@ -29,7 +29,7 @@ from tellapart.board.submissions.hidden import (
     submissions_for_one_label,
 )
 from tellapart.board.submissions.prepared import Split
-from tellapart.board.submissions.service import MeasuredSubmission, as_result, standings, values_of, write_results
+from tellapart.board.submissions.service import MeasuredSubmission, as_result, standings, values_of
 from tellapart.errors import MetricError
 from tellapart.metrics.pairs import group_score
 
@@ -62,9 +62,8 @@ def shown(board: Callable[..., Any]) -> Iterator[tuple[Any, TestClient]]:
     made = board(60, limits={"step": 0.05})
     split = Split(30, 30, 0, {"group_score": 0.95})
     (row,) = standings([MeasuredSubmission("0", "ann", "mine", 0.0, split, None)], "group_score")
-    records = made.folder / "records"
-    write_results(records, [as_result(row, made.service.prepared["clocks"])])
-    client, _ = open_board(records, submissions=made.service)
+    made.service.results = lambda: [as_result(row, made.service.prepared["clocks"])]
+    client, _ = open_board(BoardSettings(), submissions=made.service)
     client.follow_redirects = False
     yield made, client
 

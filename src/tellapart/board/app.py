@@ -10,7 +10,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from inspect import Parameter
 from threading import RLock, Semaphore
@@ -219,43 +218,30 @@ _FORMATS = {b"": "", **{b"format=" + form.encode(): form for form in get_args(Fo
 
 
 def preferred_format(accept: str) -> str:
-    """Return the format for a request without `?format=`: HTML, or JSON if `Accept` names that and not HTML.
-
-    >>> preferred_format("text/html,*/*"), preferred_format("application/json"), preferred_format("")
-    ('html', 'json', 'html')
-    """
+    """Return the format for a request without `?format=`: HTML, or JSON if `Accept` names that and not HTML."""
     return "json" if "application/json" in accept and "text/html" not in accept else "html"
 
 
-@dataclass(frozen=True, slots=True)
 class CachedPage:
-    """A page as it is sent."""
+    """A page as it is sent: the file name under which a browser saves it is empty for HTML and JSON."""
 
-    media_type: str
-    content: bytes
-    filename: str = ""  # the name under which a browser saves it; empty for HTML and JSON
+    def __init__(self, media_type: str, content: bytes, filename: str = "") -> None:
+        self.media_type, self.content, self.filename = media_type, content, filename
+        self.compressed = gzip.compress(content, 1, mtime=0) if len(content) > _SMALL else b""
+        self.tag = f'W/"{hashlib.sha256(content).hexdigest()[:16]}"'  # weak, since it is the same for both encodings
 
-    compressed: bytes = field(init=False)  # the content by gzip; empty for small pages
-    tag: str = field(init=False)  # its ETag; weak, since it is the same for both encodings
-
-    def __post_init__(self) -> None:
-        compressed = gzip.compress(self.content, 1, mtime=0) if len(self.content) > _SMALL else b""
-        object.__setattr__(self, "compressed", compressed)
-        object.__setattr__(self, "tag", f'W/"{hashlib.sha256(self.content).hexdigest()[:16]}"')
-
-    def answer(self, known: str, encodings: str) -> tuple[int, dict[str, str], bytes]:
-        """Return the status, headers and bytes that answer one request."""
+    def answer(self, request: Mapping[str, str]) -> Response:
+        """Return the answer to a request with these headers."""
         # One address has several formats, and a page is out of date as soon as a record is new.
         headers = {"etag": self.tag, "vary": "Accept, Accept-Encoding", "cache-control": "no-cache"}
-        if known == self.tag:
-            return int(HTTPStatus.NOT_MODIFIED), headers, b""
+        if request.get("if-none-match") == self.tag:
+            return Response(None, HTTPStatus.NOT_MODIFIED, headers)
         content = self.content
-        if self.compressed and "gzip" in encodings:
+        if self.compressed and "gzip" in request.get("accept-encoding", ""):
             content, headers["content-encoding"] = self.compressed, "gzip"
         if self.filename:
             headers["content-disposition"] = f'attachment; filename="{self.filename}"'
-        headers |= {"content-type": self.media_type, "content-length": str(len(content))}
-        return int(HTTPStatus.OK), headers, content
+        return Response(content, headers={**headers, "content-type": self.media_type})
 
 
 class PageCache:
@@ -263,17 +249,17 @@ class PageCache:
 
     def __init__(self, budget: int = 64 << 20) -> None:
         self._budget, self._version = budget, -1
-        self._pages: OrderedDict[Hashable, CachedPage] = OrderedDict()
-        self._under_way: dict[tuple[int, Hashable], Future[CachedPage]] = {}
+        self._pages: OrderedDict[Hashable, Future[CachedPage]] = OrderedDict()
         self._lock, self._turns = RLock(), Semaphore(_AT_ONCE)
 
     def find(self, version: int, key: Hashable) -> CachedPage | None:
         """Return a page of this version if it is in the cache."""
         with self._lock:
-            page = self._pages.get(key) if version == self._version else None
-            if page is not None:
-                self._pages.move_to_end(key)
-            return page
+            future = self._pages.get(key) if version == self._version else None
+            if future is None or not future.done():
+                return None
+            self._pages.move_to_end(key)
+            return future.result()
 
     def get(self, version: int, key: Hashable, render: Callable[[], CachedPage]) -> CachedPage:
         """Return the page of a version of the records, rendering it if it is neither cached nor under way.
@@ -282,36 +268,32 @@ class PageCache:
         a page of an older one.
         """
         with self._lock:
-            if (page := self.find(version, key)) is not None:
-                return page
-            if (other := self._under_way.get((version, key))) is None:
-                future = self._under_way[version, key] = Future[CachedPage]()
-        if other is not None:
-            return other.result()
-        try:
-            with self._turns:
-                page = render()
-            self._put(version, key, page)
-            future.set_result(page)
-        except BaseException as error:
-            future.set_exception(error)
-            raise
-        finally:
-            del self._under_way[version, key]
-        return page
-
-    def _put(self, version: int, key: Hashable, page: CachedPage) -> None:
-        """Keep a page, unless a newer version is known."""
-        with self._lock:
             if version > self._version:
                 self._pages.clear()
                 self._version = version
-            if version == self._version:
-                self._pages[key] = page
-                while (
-                    sum(len(stored.content) + len(stored.compressed) for stored in self._pages.values()) > self._budget
-                ):
-                    self._pages.popitem(last=False)
+            pages = self._pages if version == self._version else {}
+            future = pages.setdefault(key, mine := Future[CachedPage]())
+        if future is mine:
+            try:
+                with self._turns:
+                    future.set_result(render())
+            except BaseException as error:
+                with self._lock:
+                    if self._pages.get(key) is future:
+                        del self._pages[key]
+                future.set_exception(error)
+            self._keep_budget()
+        return future.result()
+
+    def _keep_budget(self) -> None:
+        with self._lock:
+            done = [(key, future.result()) for key, future in self._pages.items() if future.done()]
+            size = sum(len(page.content) + len(page.compressed) for _, page in done)
+            for key, page in done:
+                if size <= self._budget:
+                    break
+                size -= len(page.content) + len(page.compressed)
+                del self._pages[key]
 
 
 class PageCacheMiddleware:
@@ -323,20 +305,11 @@ class PageCacheMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         form = _FORMATS.get(scope["query_string"]) if scope["type"] == "http" and scope["method"] == "GET" else None
-        if form is None:
-            await self._app(scope, receive, send)
-            return
-        # Of a repeated header the first counts.
-        request = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}
-        key = (scope["path"], form or preferred_format(request.get(b"accept", "")))
-        page = self._cache.find(self._board.tables.version, key)
-        if page is None:
-            await self._app(scope, receive, send)
-            return
-        status, headers, content = page.answer(request.get(b"if-none-match", ""), request.get(b"accept-encoding", ""))
-        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": status, "headers": raw})
-        await send({"type": "http.response.body", "body": content})
+        page, headers = None, Headers(scope=scope) if form is not None else Headers()
+        if form is not None:
+            key = (scope["path"], form or preferred_format(headers.get("accept", "")))
+            page = self._cache.find(self._board.tables.version, key)
+        await (self._app if page is None else page.answer(headers))(scope, receive, send)
 
 
 _MEDIA = {
@@ -386,19 +359,20 @@ def create_app(board: Board, submissions: Submissions | None = None, age: Callab
             _page_endpoint(page, board, cache, hidden=submissions is not None),
             name=page.name,
             summary=(inspect.getdoc(page.gather) or "").split("\n")[0],
-            response_model=page.view,
             responses=_RESPONSES,
         )
     if submissions is not None:
         app.include_router(router_of(submissions))
     if age is not None:
-        app.add_api_route(
-            "/healthz",
-            lambda: _answer_health(age()),
-            summary="How long ago the folders of runs were last read in without an error.",
-            name="health",
-            response_class=JSONResponse,
-        )
+
+        @app.get("/healthz", name="health", response_class=JSONResponse)
+        def health() -> JSONResponse:
+            """Say how long ago the folders of runs were last read in without an error."""
+            late = (seconds := age()) > STALE_SECONDS
+            content = {"state": "stale" if late else "ok", "seconds_since_last_sync": round(seconds, 1)}
+            status = HTTPStatus.SERVICE_UNAVAILABLE if late else HTTPStatus.OK
+            return JSONResponse(content, status, {"cache-control": "no-store"})
+
     _add_files(app, board)
     _add_errors(app, settings)
     app.add_middleware(PageCacheMiddleware, cache=cache, board=board)
@@ -419,12 +393,20 @@ def _page_endpoint(page: Page, board: Board, cache: PageCache, *, hidden: bool) 
         form, tables = format or preferred_format(request.headers.get("accept", "")), board.tables
 
         def render_page() -> CachedPage:
-            return _render_view(page, page.gather(tables, **arguments), form, board.settings, links, hidden=hidden)
+            view = page.gather(tables, **arguments)
+            if form == "html":
+                text = render(page.template, view, links, board.settings, hidden=hidden)
+            elif form == "json":
+                text = view.model_dump_json(indent=1)
+            elif not (table := view.table()):
+                raise UnknownNameError(f"{view.title} is not a table: ask for JSON or HTML")
+            else:
+                text = as_csv(table) if form == "csv" else as_latex(view.title, table)
+            suffix = {"csv": "csv", "latex": "tex"}.get(form)
+            return CachedPage(_MEDIA[form], text.encode(), f"{page.name}.{suffix}" if suffix else "")
 
         cached = cache.get(tables.version, (links.to(page.name, **arguments), form), render_page)
-        given = request.headers
-        status, headers, content = cached.answer(given.get("if-none-match", ""), given.get("accept-encoding", ""))
-        return Response(content, status, headers)
+        return cached.answer(request.headers)
 
     def parameter(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
         return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
@@ -445,28 +427,6 @@ def _address_of(page: str, chosen: Sequence[str], args: Mapping[str, Any], links
     if len(chosen) == 2:  # of the page that chooses models: no other has a form
         return links.to("compare", a=chosen[0], b=chosen[1])
     return links.to("compare_many", models=joined) if len(chosen) > 2 else ""
-
-
-def _render_view(
-    page: Page, view: View, form: str, settings: BoardSettings, links: ServerLinks, *, hidden: bool
-) -> CachedPage:
-    if form == "html":
-        text = render(page.template, view, links, settings, hidden=hidden)
-    elif form == "json":
-        text = view.model_dump_json(indent=1)
-    elif (table := view.table()) is None:
-        raise UnknownNameError(f"{view.title} is not a table: ask for JSON or HTML")
-    else:
-        text = as_csv(table) if form == "csv" else as_latex(table)
-    suffix = {"csv": "csv", "latex": "tex"}.get(form)
-    return CachedPage(_MEDIA[form], text.encode(), f"{page.name}.{suffix}" if suffix else "")
-
-
-def _answer_health(seconds: float) -> JSONResponse:
-    late = seconds > STALE_SECONDS
-    content = {"state": "stale" if late else "ok", "seconds_since_last_sync": round(seconds, 1)}
-    status = HTTPStatus.SERVICE_UNAVAILABLE if late else HTTPStatus.OK
-    return JSONResponse(content, status, {"cache-control": "no-store"})
 
 
 def _add_files(app: FastAPI, board: Board) -> None:

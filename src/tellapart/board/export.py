@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tellapart.board.records import Tables
 from tellapart.board.rendering import PAGES, StaticLinks, as_csv, as_latex, asset, path_of, render
 from tellapart.board.submissions.routes import render_template
 from tellapart.board.submissions.service import Submissions
-from tellapart.board.tables import Tables
-from tellapart.board.views.items import PAGE, QUERIES, failures, picture
+from tellapart.board.views.items import PAGE, QUERIES, collect_outcomes, picture
 from tellapart.board.views.ranks import MOST, choose_page
-from tellapart.errors import RunError, UnknownNameError
-from tellapart.records.run_folder import write_text_file
-
-#: A site has thousands of files; after a power cut, the same command makes them again.
-_write_text = partial(write_text_file, synced=False)
+from tellapart.errors import UnknownNameError
+from tellapart.records.run_folder import write_blocks
 
 #: Pages that a small site leaves out: a benchmark's parts, and how its ranking changes.
 _LARGE_PAGES = frozenset({"by", "map", "benchmark_ranks"})
@@ -89,58 +85,53 @@ class _Crawl:
         if key not in self._seen:
             self._seen.add(key)
             if page == "static":
-                self._write_bytes(path_of(page, **args), asset(str(args["name"])))
+                self._write(path_of(page, **args), asset(str(args["name"])))
             else:
                 self._queue.append(key)
         return True
 
     def _item_positions(self, slug: str) -> set[int]:
+        """Return the items of a benchmark that have pages: those that most models fail."""
         if slug not in self._items:
-            failed, _ = failures(self._tables, self._tables.benchmarks[slug])
-            order = sorted(range(len(failed)), key=lambda k: (-failed[k], k))
-            self._items[slug] = set(order[: self._most])
+            failed = (collect_outcomes(self._tables, self._tables.benchmarks[slug]) < 1).sum(axis=1)
+            self._items[slug] = set((-failed).argsort(kind="stable")[: self._most].tolist())
         return self._items[slug]
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
         page_path = path_of(name, **args)
-        folder = self._out / page_path.lstrip("/")
         links = StaticLinks(page_path, self._add_page, with_data=not self._small)
         if name not in PAGES:
-            self._write_hidden(folder, links, **args)
+            self._write_hidden(page_path, links, **args)
             return
         page, hidden = PAGES[name], self._hidden is not None
         view = self._choice if name == "choose" else page.gather(self._tables, **args)
         content = render(page.template, view, links, self._tables.settings, hidden=hidden)
-        _write_text(folder / "index.html", _BAR.sub("", content) if self._small else content)
+        self._write(f"{page_path}/index.html", _BAR.sub("", content) if self._small else content)
         if name != "home_page" and not self._small:  # the first page's data has all models
-            _write_text(folder / "data.json", view.model_dump_json(indent=1) + "\n")
-            if (table := view.table()) is not None:
-                _write_text(folder / "data.csv", as_csv(table))
-                _write_text(folder / "data.tex", as_latex(table))
+            self._write(f"{page_path}/data.json", view.model_dump_json(indent=1) + "\n")
+            if table := view.table():
+                self._write(f"{page_path}/data.csv", as_csv(table))
+                self._write(f"{page_path}/data.tex", as_latex(view.title, table))
 
-    def _write_hidden(self, folder: Path, links: StaticLinks, name: str = "") -> None:
+    def _write_hidden(self, page_path: str, links: StaticLinks, name: str = "") -> None:
         """Write the leaderboard of a hidden benchmark, or the list of them."""
         assert self._hidden is not None  # noqa: S101  (no other page links to them)
         content = self._hidden.leaderboard(name) if name else self._hidden.listing()
-        page = render_template("leaderboard" if name else "hidden", content, links)
-        _write_text(folder / "index.html", page)
-        _write_text(folder / "data.json", json.dumps(content, indent=1) + "\n")
+        self._write(f"{page_path}/index.html", render_template("leaderboard" if name else "hidden", content, links))
+        self._write(f"{page_path}/data.json", json.dumps(content, indent=1) + "\n")
 
-    def _has_picture(self, key: PageKey, args: dict[str, str | int]) -> bool:
+    def _has_picture(self, key: PageKey, args: dict[str, Any]) -> bool:
         if key not in self._pictures:
             try:
-                _, content = picture(self._tables, str(args["slug"]), int(args["position"]), int(args["number"]))
+                _, content = picture(self._tables, **args)
             except UnknownNameError:
                 self._pictures[key] = False
             else:
-                self._write_bytes(path_of("picture", **args), content)
+                self._write(path_of("picture", **args), content)
                 self._pictures[key] = True
         return self._pictures[key]
 
-    def _write_bytes(self, path: str, content: bytes) -> None:
-        target = self._out / path.lstrip("/")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
-        except OSError as error:
-            raise RunError(f"cannot write {target}: {error.strerror}") from error
+    def _write(self, path: str, content: str | bytes) -> None:
+        """Write a file; after a power cut, the same command makes it again."""
+        data = content.encode() if isinstance(content, str) else content
+        write_blocks(self._out / path.lstrip("/"), [data], synced=False)

@@ -1,4 +1,7 @@
-"""Run folders, imported numbers and timings as a board's tables, with tiers of models; they follow the files."""
+"""Run folders, imported numbers and timings as a board's tables in memory, with tiers of models.
+
+Tables follow the files: a change makes others, and replaces them whole.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,163 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.board.settings import BoardSettings
-from tellapart.board.tables import Benchmark, Entry, Item, ItemList, Model, Tables
 from tellapart.catalog import REFERENCES
-from tellapart.errors import RunError, TellapartError, first_line, plain
+from tellapart.errors import RunError, TellapartError, UnknownNameError, first_line, plain
 from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.verified import read_result
 from tellapart.models.transductive import MARK
 from tellapart.records.imported import Imported, ImportedModel, read_imported
-from tellapart.records.result import HIDDEN, IDS_ONLY, IMPORTED, BenchmarkResult, Result, Sample, Value
+from tellapart.records.result import HIDDEN, IDS_ONLY, IMPORTED, BenchmarkResult, Result, RunRecord, Sample, Value
 from tellapart.records.run_folder import RESULTS, file_name
 from tellapart.records.samples import read_samples
 from tellapart.records.timing_record import Timings, read_timings
 from tellapart.tasks.registry import headline
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model: a name, its weights and how it was read. Its runs on several benchmarks are put together."""
+
+    slug: str  # its name in addresses
+    name: str
+    label: str  # its name on the board, distinct
+    kind: str  # `model`, `reference` or `human`
+    identity: str  # equal for two records of the same model
+    fingerprint: str = ""
+    note: str = ""
+    latency: float | None = None  # seconds for one pair
+    # parameters, training_images: counts; None if unknown
+    parameters: int | None = None
+    training_images: int | None = None
+    cost_source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a benchmark, or a task's query, statement or question."""
+
+    name: str
+    unit: str
+    cluster: str
+    gold: str
+    tags: Mapping[str, str]
+    images: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemList:
+    """The items of a benchmark in order. Runs on the same items share one list."""
+
+    rows: tuple[Item, ...] = ()
+    digest: str = ""  # of ids, units and clusters, in any order; empty if no items are known
+
+    @property
+    def clusters(self) -> list[str]:
+        """The cluster of each item."""
+        return [item.cluster for item in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A set of items. Records with the same name and another fingerprint are another benchmark."""
+
+    slug: str
+    name: str
+    fingerprint: str
+    title: str
+    task: str
+    n: int = 0
+    shape: tuple[int, int] | None = None  # images and texts of an item; None for tasks
+    items: ItemList = ItemList()
+    limited_from: int | None = None  # the benchmark's number of items, if this is a part of it (`--limit`)
+    headline: tuple[str, ...] = ()  # the metrics of the leaderboard
+    domain: str = ""  # domain, rival: VLUE's domains, from the catalogue
+    rival: str = ""
+
+    @property
+    def part(self) -> str:
+        """The measured share of the benchmark, in words; empty for all of it."""
+        return "" if self.limited_from is None else f"{self.n:,} of {self.limited_from:,} items"
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether its labels stay on the server, and its numbers are rounded."""
+        return self.fingerprint.startswith(HIDDEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model on one benchmark, which has its slugs once it is in the tables."""
+
+    name: str  # the benchmark's in that run; the board's may have the start of a fingerprint behind it
+    record: BenchmarkResult
+    items: ItemList = ItemList()
+    model: str = ""
+    benchmark: str = ""
+    started: str = ""
+    folder: Path | None = None  # the run folder; None for imported numbers
+    run: RunRecord | None = None  # how, when and with which versions it was measured
+    on_trust: bool = False  # its scores were computed elsewhere, or its numbers imported
+    tie_rule: str = ""  # empty for the strict rule of this package; else a description of the rule that was used
+    note: str = ""
+    values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)  # metric -> (item,); NaN without a value
+    tied: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # metric that a tie touched -> (item,)
+    scores: NDArray[np.float32] | None = None  # (item, image, text); None for tasks, and without items
+    outputs: tuple[Any, ...] = ()  # a model's output for each item of a task
+
+    @property
+    def mark(self) -> str:
+        """The mark of its numbers: empty, `on trust` or `imported`."""
+        # A run folder of imported numbers has another tool's rule; scores made elsewhere were measured by this one.
+        measured = "on trust" if self.folder is not None and not self.tie_rule else "imported"
+        return measured if self.on_trust else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """One state of a board's records; every page is made of one, and a change makes another."""
+
+    settings: BoardSettings
+    version: int = 0  # how often the records have changed
+    models: dict[str, Model] = field(default_factory=dict)  # by slug, like benchmarks
+    benchmarks: dict[str, Benchmark] = field(default_factory=dict)
+    entries: dict[tuple[str, str], Entry] = field(default_factory=dict)  # (benchmark, model) -> one on the other
+    unread: dict[Path, str] = field(default_factory=dict)  # file that could not be read -> why, for readers
+    # (benchmark, metric) -> model -> its rank among the models that were tested against each other
+    tiers: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+
+    def model(self, slug: str) -> Model:
+        """Return the model with this slug."""
+        if slug not in self.models:
+            raise UnknownNameError(f"this board has no model {slug[:200]!r}")
+        return self.models[slug]
+
+    def benchmark(self, slug: str) -> Benchmark:
+        """Return the benchmark with this slug."""
+        if slug not in self.benchmarks:
+            raise UnknownNameError(f"this board has no benchmark {slug[:200]!r}")
+        return self.benchmarks[slug]
+
+    def named(self, name: str) -> Benchmark | None:
+        """Return the first benchmark of a name; None if there is none, or no name."""
+        return next((benchmark for benchmark in self.benchmarks.values() if name and benchmark.name == name), None)
+
+    def entries_of(self, *, model: str = "", benchmark: str = "") -> list[Entry]:
+        """Return the entries of a model, or those on a benchmark."""
+        return [entry for key, entry in self.entries.items() if key[0] == benchmark or key[1] == model]
+
 
 #: The file of models' costs, anywhere below a folder of runs.
 TIMING = "timing.json"
@@ -57,13 +195,18 @@ class FileContent:
     problem: str = ""  # why it could not be read; it is read again at each change of another file
 
 
-class Board:
-    """The records of a board's files. `tables` is their newest state."""
+#: The state of the content that hidden benchmarks have.
+_HIDDEN = ("hidden", 0, 0)
 
-    def __init__(self, settings: BoardSettings) -> None:
-        self.settings, self.tables = settings, Tables(settings)
+
+class Board:
+    """The records of a board's files, and of its hidden benchmarks. `tables` is their newest state."""
+
+    def __init__(self, settings: BoardSettings, hidden: Callable[[], Sequence[Result]] = tuple) -> None:
+        self.settings, self.tables, self._read_hidden = settings, Tables(settings), hidden
         self._files: dict[Path, FileContent] = {}  # in the order in which they were first read, which decides names
         self._seen: Signature = {}
+        self._hidden = FileContent(_HIDDEN)
         self._lists: dict[str, ItemList] = {}
         self._ranked: dict[str, tuple[object, dict[str, dict[str, int]]]] = {}
         self._lock = Lock()
@@ -74,8 +217,10 @@ class Board:
         A file that cannot be read is reported, left out, shown with its reason (`Tables.unread`) and tried again.
         """
         with self._lock:
+            results = self._read_hidden()
+            hidden = FileContent(_HIDDEN, tuple(entry for result in results for entry in self._entries_of(result)))
             found = signature(self.settings)
-            if found == self._seen:
+            if found == self._seen and hidden == self._hidden:
                 return 0
             kept = {
                 path: content
@@ -93,6 +238,7 @@ class Board:
                     tables = _add_entries(tables, content.entries)
                 except Exception as error:
                     files[path] = FileContent(content.state, problem=_describe_error(path, error))
+            tables = _add_entries(tables, hidden.entries)
             for path, content in files.items():
                 if content.problem:
                     report(content.problem)
@@ -100,7 +246,7 @@ class Board:
                 elif content.timings is not None:
                     _add_costs(tables, path, content.timings)
             self._rank(tables)
-            self._files, self._seen, self.tables = files, found, tables
+            self._files, self._seen, self._hidden, self.tables = files, found, hidden, tables
             return len(fresh)
 
     def _read_file(self, path: Path, state: tuple[str, int, int]) -> FileContent:
@@ -112,17 +258,21 @@ class Board:
             return FileContent(state, problem=_describe_error(path, error))
 
     def _read_run(self, path: Path) -> tuple[tuple[Model, Entry | None], ...]:
-        result, folder = read_result(path.parent), path.parent
+        result = read_result(path.parent)
         if result.model.name.endswith(MARK):
             raise RunError(
                 f"{path}: {result.model.name} was trained on the items that it is measured on, so it has no place "
                 "among other models; take the run out of the board's folders"
             )
+        return tuple(self._entries_of(result, path.parent))
+
+    def _entries_of(self, result: Result, folder: Path | None = None) -> Iterator[tuple[Model, Entry | None]]:
+        """Yield the entries of a record: of a run folder, or of hidden benchmarks, which have no samples."""
         model = _model_of(result)
-        entries: list[tuple[Model, Entry | None]] = []
         for name, record in result.benchmarks.items():
             imported = record.fingerprint.startswith(IMPORTED)
-            samples = [] if record.fingerprint.startswith((IMPORTED, HIDDEN)) else read_samples(folder, name, record)
+            numbers_alone = record.fingerprint.startswith((IMPORTED, HIDDEN))
+            samples = [] if folder is None or numbers_alone else read_samples(folder, name, record)
             entry = Entry(
                 name=name,
                 record=record,
@@ -134,15 +284,15 @@ class Board:
                 tie_rule=next(iter(record.notes), "not known") if imported else "",
                 **_vectors_of(samples, record),
             )
-            entries.append((model, entry))
-        return tuple(entries)
+            yield model, entry
 
     def _share_items(self, samples: Sequence[Sample]) -> ItemList:
         """Return the items of samples, the same list for the same items."""
         if not samples:
             return ItemList()
         rows = tuple(Item(s.id, s.unit, s.cluster, s.gold, s.tags, s.images, s.texts) for s in samples)
-        items = ItemList(rows, _digest(sorted((item.unit, item.name, item.cluster) for item in rows)))
+        names = json.dumps(sorted((item.unit, item.name, item.cluster) for item in rows))
+        items = ItemList(rows, hashlib.sha256(names.encode()).hexdigest())
         same = self._lists.setdefault(items.digest, items)
         return same if same == items else items
 
@@ -191,10 +341,6 @@ def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[En
     outcomes = {entry.model: entry.values[metric] for entry in tested}
     tiers = rank_outcomes(outcomes, benchmark.items.clusters, most=MOST_TESTED) if outcomes else []
     return {name: tier.rank for tier in tiers for name in tier.names}
-
-
-def _digest(rows: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 def _vectors_of(samples: Sequence[Sample], record: BenchmarkResult) -> dict[str, Any]:
@@ -355,15 +501,15 @@ def signature(settings: BoardSettings) -> Signature:
         if path.is_file()  # to open a pipe of this name would wait for its writer
     }
     files |= dict.fromkeys((path.resolve() for path in settings.imported), "imported")
-    return {path: (kind, *_stat(path)) for path, kind in files.items()}
-
-
-def _stat(path: Path) -> tuple[int, int]:
-    try:
-        stat = path.stat()
-    except OSError:  # gone since it was listed: its reader reports the error
-        return 0, 0
-    return stat.st_mtime_ns, stat.st_size
+    states = {}
+    for path, kind in files.items():
+        try:
+            stat = path.stat()
+        except OSError:  # gone since it was listed: its reader reports the error
+            states[path] = (kind, 0, 0)
+        else:
+            states[path] = (kind, stat.st_mtime_ns, stat.st_size)
+    return states
 
 
 def _for_readers(problem: str, path: Path) -> str:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
 from tellapart.board.settings import BoardSettings
-from tellapart.board.views.items import ModelPage, gallery_page, item_page, items_page, model_page
+from tellapart.board.views.items import gallery_page, item_page, items_page, model_page
 from tellapart.board.views.leaderboard import (
     Cell,
     Column,
+    Content,
     Leaderboard,
-    Table,
+    Rows,
     View,
     all_benchmarks,
     by_tag,
@@ -29,7 +30,6 @@ from tellapart.board.views.leaderboard import (
     leaderboard,
 )
 from tellapart.board.views.ranks import (
-    RankLine,
     agreement_page,
     benchmark_ranks,
     choose_page,
@@ -39,6 +39,7 @@ from tellapart.board.views.ranks import (
     ranks_page,
 )
 from tellapart.data.rows import spreadsheet_cell
+from tellapart.evaluation.compare import judge_pair
 from tellapart.report.charts import inline_svg, score_bar
 from tellapart.report.numbers import deviation, percent, thousands
 from tellapart.report.paper_tables.table import fit_width, latex_packages, latex_text
@@ -57,12 +58,6 @@ class Page:
     pattern: str  # its address; every value is a number or a slug of letters, digits, `.`, `_` and `-`
     gather: Callable[..., View]  # (tables, arguments of the address) -> its content
     template: str  # its file in `pages/`, without the ending
-
-    @property
-    def view(self) -> type[View]:
-        """The class of its content."""
-        view: type[View] = get_type_hints(self.gather)["return"]
-        return view
 
 
 #: In the order in which addresses are matched.
@@ -128,14 +123,7 @@ class ServerLinks:
 
 
 class StaticLinks:
-    """Links from one page of a static site to others, which work from `file://`.
-
-    >>> links = StaticLinks("/models/clip", lambda page, args: page != "item")
-    >>> links.to("benchmark", slug="demo"), links.to("static", name="board.css"), links.to("home"), links.data("csv")
-    ('../../benchmarks/demo/index.html', '../../static/board.css', '../../index.html', 'data.csv')
-    >>> links.to("item", slug="demo", position=3) is None
-    True
-    """
+    """Links from one page of a static site to others, which work from `file://`."""
 
     is_static = True
 
@@ -180,24 +168,19 @@ def make_legend(columns: Iterable[Sequence[Cell | None]], kinds: Iterable[str] =
     rooms: list[tuple[str, ...]] = []
     said: set[str] = set()
     for cells in columns:
-        own = _marks_of(cells)
-        rooms.append(tuple(name for name in ("tier", "interval") if name in own))
-        marks |= own
-        said |= {cell.mark for cell in cells if cell is not None and (cell.mark or cell.n)}
+        measured = [cell for cell in cells if cell is not None]
+        occurs = {
+            "gap": len(measured) < len(cells),
+            "interval": any(cell.low is not None and cell.high is not None for cell in measured),
+            "chance": any(cell.chance is not None for cell in measured),
+            "tier": any(cell.tier is not None for cell in measured),
+            "limited": any(cell.limited for cell in measured),
+            "ties": any(cell.ties > 0 for cell in measured),
+        }
+        rooms.append(tuple(name for name in ("tier", "interval") if occurs[name]))
+        marks |= {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}
+        said |= {cell.mark for cell in measured if cell.mark or cell.n}
     return Legend(frozenset(marks), tuple(rooms), said.pop() if len(said) == 1 else "")
-
-
-def _marks_of(cells: Sequence[Cell | None]) -> set[str]:
-    measured = [cell for cell in cells if cell is not None]
-    occurs = {
-        "gap": len(measured) < len(cells),
-        "interval": any(cell.low is not None and cell.high is not None for cell in measured),
-        "chance": any(cell.chance is not None for cell in measured),
-        "tier": any(cell.tier is not None for cell in measured),
-        "limited": any(cell.limited for cell in measured),
-        "ties": any(cell.ties > 0 for cell in measured),
-    }
-    return {name for name, does in occurs.items() if does} | {cell.mark for cell in measured if cell.mark}
 
 
 #: The numbers of a table with more columns than this are not drawn.
@@ -224,11 +207,7 @@ def score(
     bars: bool = True,
     common: str = "",
 ) -> Markup:
-    """Write a cell of a table; a dash for None. It is drawn, too, if there are bars; a common mark is not repeated.
-
-    >>> score(Cell(value=0.5, n=9, mark="imported"), "points")
-    Markup('<td class="score"><span class="value">+50.00</span><span class="mark-trust">imported</span></td>')
-    """
+    """Write a cell of a table; a dash for None. It is drawn, too, if there are bars; a common mark is not repeated."""
     if cell is None:
         return _GAP_BY if by else _GAP
     value, low, high, is_share = cell.value, cell.low, cell.high, unit != "points"
@@ -305,19 +284,20 @@ def environment(folder: Path | None = None) -> Environment:
         "scores": scores,
         "shorten": _shorten_name,
         "test_of": lambda on, better, other: next(
-            (test for test in on.tests if (test.b, test.a) == (better.title, other.title)), None
+            (test for test in on["tests"] if (test.b, test.a) == (better["title"], other["title"])), None
         ),
         "thousands": thousands,
+        "verdicts_of": lambda view: judge_pair(view.a.label, view.b.label, view.tests, len(view.tests)),
     }
     return templates
 
 
-def _legend_of(view: Leaderboard | ModelPage) -> Legend:
-    if isinstance(view, ModelPage):
-        return make_legend(tuple(on.metrics.values()) for on in view.on)
-    rows = (*view.rows, *view.references)
-    columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
-    return make_legend(columns, (row.model.kind for row in rows))
+def _legend_of(view: Leaderboard | Content) -> Legend:
+    if isinstance(view, Leaderboard):
+        rows = (*view.rows, *view.references)
+        columns = [[row.cells[k] for row in rows] for k in range(len(view.columns))]
+        return make_legend(columns, (row.model.kind for row in rows))
+    return make_legend(tuple(on["metrics"].values()) for on in view.on)  # of a model's page
 
 
 def _nearby_pages(page: int, pages: int) -> list[int | None]:
@@ -341,15 +321,15 @@ def _shorten_name(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
 
 
-def _labels_of(lines: Sequence[RankLine]) -> dict[str, list[tuple[tuple[float, float], list[str]]]]:
+def _labels_of(lines: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[tuple[float, float], list[str]]]]:
     """Return the points at which lines start and end, each with the names of the lines that share it."""
     starts: dict[tuple[float, float], list[str]] = {}
     labels: dict[tuple[float, float], list[str]] = {}
     for line in lines:
-        for point in line.starts:
-            starts.setdefault(point, []).append(line.title)
-        if len(line.ends) > 1:
-            labels.setdefault(line.ends[-1], []).append(line.title)
+        for point in line["starts"]:
+            starts.setdefault(point, []).append(line["title"])
+        if len(line["ends"]) > 1:
+            labels.setdefault(line["ends"][-1], []).append(line["title"])
     return {"starts": list(starts.items()), "ends": list(labels.items())}
 
 
@@ -357,37 +337,19 @@ def _labels_of(lines: Sequence[RankLine]) -> dict[str, list[tuple[tuple[float, f
 _LONG = 40
 
 
-def as_csv(table: Table) -> str:
+def as_csv(rows: Rows) -> str:
     """Return a table as CSV; numbers with all their digits, an empty field for None.
 
     Text that a spreadsheet would take for a formula gets an apostrophe before it.
-
-    >>> as_csv(Table(title="a", rows=(("model", "score"), ("=1+1", 0.5), ("b", None))))
-    "model,score\\r\\n'=1+1,0.5\\r\\nb,\\r\\n"
     """
     target = io.StringIO()
-    csv.writer(target).writerows(map(spreadsheet_cell, row) for row in table.rows)
+    csv.writer(target).writerows(map(spreadsheet_cell, row) for row in rows)
     return target.getvalue()
 
 
-def as_latex(table: Table) -> str:
-    """Return a table in the style of booktabs; fractions with four decimals, with a small interval after each number.
-
-    >>> rows = (("model", "score", "score low", "score high"), ("a_b", 0.5, 0.4, 0.6))
-    >>> print(as_latex(Table(title="50 %", rows=rows)), end="")
-    % \\usepackage{booktabs}
-    % \\usepackage{graphicx}
-    % 50 \\%
-    \\noindent\\resizebox{\\ifdim\\width>\\linewidth \\linewidth\\else\\width\\fi}{!}{%
-    \\begin{tabular}{lr}
-    \\toprule
-    model & score \\\\
-    \\midrule
-    a\\_b & 0.5000 {\\scriptsize [0.4000, 0.6000]} \\\\
-    \\bottomrule
-    \\end{tabular}}
-    """
-    head, *rows = table.rows
+def as_latex(title: str, table: Rows) -> str:
+    """Return a table in the style of booktabs; fractions with four decimals, a small interval after each number."""
+    head, *rows = table
     columns = [
         k for k, name in enumerate(head) if not any(_has_interval(head, k - back) for back in (1, 2) if k >= back)
     ]
@@ -400,7 +362,7 @@ def as_latex(table: Table) -> str:
         "\\bottomrule",
         "\\end{tabular}",
     ]
-    text = "\n".join([f"% {latex_text(table.title)}", *fit_width(tabular), ""])
+    text = "\n".join([f"% {latex_text(title)}", *fit_width(tabular), ""])
     return "\n".join([*latex_packages(text), text])
 
 

@@ -166,8 +166,8 @@ def _open_board(
         for folder in folders:
             if not folder.is_dir():
                 raise RunError(f"{folder} is not a folder; `tellapart run --out {folder}/mine` makes a first run in it")
-        hidden = () if submissions is None else (submissions.records,)
-        board = Board(settings.model_copy(update={"runs": (*folders, *hidden)}))
+        settings = settings.model_copy(update={"runs": tuple(folders)})
+        board = Board(settings) if submissions is None else Board(settings, submissions.results)
         board.read_in(report)
         yield board
 

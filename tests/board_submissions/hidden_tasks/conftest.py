@@ -74,7 +74,7 @@ class Hosted:
             hidden=(HiddenBenchmark(**{**wanted, **places, **limits}),),
         )
         self.service = Submissions(self.settings)
-        self.shown = Board(BoardSettings(title="Ours", runs=(self.service.records,)))
+        self.shown = Board(BoardSettings(title="Ours"), self.service.results)
         self.client = TestClient(create_app(self.shown, self.service), follow_redirects=False)
         self.service.accounts.add("ann", "submitter", by="test")
         self.token = self.service.accounts.issue("ann", days=1, by="test")[1]

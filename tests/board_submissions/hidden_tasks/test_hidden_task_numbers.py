@@ -131,7 +131,6 @@ def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted: Call
     public = board.service.prepared["mine"].public
     # Two statements a sentence: the mean of consistency is over half as many units.
     assert (found.metrics["accuracy"].n, found.metrics["consistency"].n) == (public, public // 2)
-    board.service.write_records()
     problems: list[str] = []
     board.shown.read_in(problems.append)
     assert problems == []

@@ -153,56 +153,45 @@ class Database:
 
 def read_counters(connection: sqlite3.Connection) -> dict[str, int]:
     """Return the counters of an open database; empty if it has no tables."""
-    queries = _COUNTERS if _table_columns(connection) else {}
+    queries = _COUNTERS if _read_schema(connection) else {}
     return {name: int(connection.execute(query).fetchone()[0]) for name, query in queries.items()}
 
 
 def read_marks(connection: sqlite3.Connection) -> dict[str, str]:
     """Return the marks that tie an open database to its files; none if it has no tables."""
-    rows = connection.execute("SELECT name, value FROM mark") if _table_columns(connection) else ()
-    return dict(map(tuple, rows))
+    return dict(map(tuple, connection.execute("SELECT * FROM mark") if _read_schema(connection) else ()))
 
 
 def describe_damage(connection: sqlite3.Connection) -> str:
     """Return the faults of an open database, in words; nothing if it is intact, or has no tables yet."""
-    tables = _table_columns(connection)
+    schema = _read_schema(connection)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if tables and version != _SCHEMA:
+    if schema and version != _SCHEMA:
         return f"it has version {version}, and this tellapart reads {_SCHEMA}; {_REMEDY}"
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
             empty.execute(statement)
-        expected = _table_columns(empty)
-    for table, columns in expected.items() if tables else ():
-        if table not in tables:
-            return f"it has no table {table!r}"
-        if lacking := [column for column in columns if column not in tables[table]]:
-            return f"its table {table!r} has no column {lacking[0]!r}"
+        expected = _read_schema(empty)
+    if schema and (changed := [name for name, statement in expected.items() if schema.get(name) != statement]):
+        return f"its {changed[0]!r} is {'changed' if changed[0] in schema else 'gone'}"
     first = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if first == "ok" else " ".join(first.split())
 
 
-def _table_columns(connection: sqlite3.Connection) -> dict[str, list[str]]:
-    """Return the tables of an open database, each with its columns."""
-    tables: dict[str, list[str]] = {}
-    columns = "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table'"
-    for table, column in connection.execute(columns):
-        if not table.startswith("sqlite_"):
-            tables.setdefault(table, []).append(column)
-    return tables
+def _read_schema(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the statements that made an open database's tables, indices and triggers."""
+    return dict(map(tuple, connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")))
 
 
+#: Files of the state's folder, and the size of a secret.
 SECRET, DATABASE, MARKER = "secret", "submissions.sqlite", "marker.json"
-"""Files of the state's folder."""
+SECRET_BYTES = 32
 
+#: What to do about a loss.
 REMEDY = (
     "restore the state from a backup (`tellapart board backup` makes them), or, if this is what you want, take it as "
     "it is with `tellapart board accept`"
 )
-"""What to do about a loss."""
-
-SECRET_BYTES = 32
-"""The size of a secret."""
 
 
 class Marker(BaseModel):
@@ -399,6 +388,7 @@ class RateLimit:
 
 #: Uncounted files of a user in a day, over all benchmarks: each costs the server time and the user no attempt.
 REFUSED_A_DAY = 20
+_CLOSING = "SELECT at FROM closing WHERE benchmark = ?"
 _IN_COUNTED = "state IN ('validated', 'measuring', 'done', 'stopped')"
 _UNCOUNTED = f"SELECT count(*) FROM submission WHERE user = ? AND created >= ? AND NOT {_IN_COUNTED}"  # noqa: S608
 _TOTAL_AND_TODAY = f"""
@@ -419,8 +409,7 @@ class QueueLimits:
     def check(self, rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark) -> None:
         """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction."""
         name, now = benchmark.name, self.clock()
-        by_hand = rows.execute("SELECT at FROM closing WHERE benchmark = ?", (name,)).fetchone()
-        if by_hand or self._is_past(benchmark):
+        if rows.execute(_CLOSING, (name,)).fetchone() or self._is_past(benchmark):
             raise RefusedError(409, f"{name} is closed; its private numbers are on the board")
         midnight = now - now % _DAY
         next_day = f"the next day (UTC) begins in {(midnight + _DAY - now) / 3600:.1f} hours"
@@ -449,7 +438,7 @@ class QueueLimits:
 
     def is_closed(self, benchmark: HiddenBenchmark) -> bool:
         """Return whether a benchmark is closed, and the closing is written down."""
-        if self.database.one("SELECT at FROM closing WHERE benchmark = ?", benchmark.name) is not None:
+        if self.database.one(_CLOSING, benchmark.name) is not None:
             return True
         if not self._is_past(benchmark):
             return False
@@ -497,11 +486,11 @@ class UploadLimit:
                 self._uploads += Counter()  # drops users without an upload
 
 
+#: The cookie of a browser's session.
 COOKIE = "tellapart_session"
-"""The cookie of a browser's session."""
 
+#: A user's role; each includes those before it.
 Role = Literal["reader", "submitter", "admin"]
-"""A user's role; each includes those before it."""
 
 _ROLES: tuple[str, ...] = get_args(Role)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -551,11 +540,7 @@ class Accounts:
         return str(row["role"])
 
     def issue(self, user: str, *, days: float, by: str) -> tuple[str, str]:
-        """Make a token for a user.
-
-        Returns:
-            Its id, by which it is revoked, and the token, which cannot be shown again.
-        """
+        """Make a token for a user; return its id, by which it is revoked, and the token, which nothing shows again."""
         if not 0 < days <= 3660:
             raise RefusedError(422, f"a token is good for more than 0 and up to 3660 days; got {days:g}")
         id_, secret, now = secrets.token_hex(6), secrets.token_urlsafe(32), self.clock()

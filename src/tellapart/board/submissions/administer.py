@@ -153,11 +153,8 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
 # and SHA-256 of each of its files. The database is copied in one transaction, before the uploads: every file that a row
 # of it waits for was on the disk by then. If one of them was refused and deleted meanwhile, both are copied again.
 
-MANIFEST = "manifest.json"
-"""The list of a backup's files."""
-
-#: How often the database and the uploads are copied until they agree.
-_MOST_TIMES = 10
+#: The list of a backup's files, and how often the database and the uploads are copied until they agree.
+MANIFEST, _MOST_TIMES = "manifest.json", 10
 
 
 class Manifest(BaseModel):

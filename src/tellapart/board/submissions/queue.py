@@ -351,8 +351,8 @@ class Queue:
         with self.database.change() as rows:
             rows.execute("UPDATE submission SET state = 'measuring' WHERE id = ? AND state = 'validated'", (id_,))
         job = {"truth": str(prepared.truth.absolute()), "metrics": prepared.metrics, "step": prepared.benchmark.step}
-        process = self._start_process(job, prepared.task, prepared.folder, form)
-        *_, last = (MeasureResult(), *self._process_messages(process, MeasureResult))
+        messages = (message for _, message in self._run(job, prepared, prepared.folder, MeasureResult, form))
+        *_, last = (MeasureResult(), *messages)
         if last.public is not None and last.private is not None:
             self._record_end(id_, "done", "", public=last.public, private=last.private)
         elif not self._was_stopped(id_):
@@ -375,8 +375,7 @@ class Queue:
             "form_bytes": form_bytes(prepared.task, prepared.items, prepared.shape, size),
         }
         last, form = ReadResult(), b""
-        process = self._start_process(job, prepared.task, folder)
-        for last in self._process_messages(process, ReadResult):
+        for process, last in self._run(job, prepared, folder, ReadResult):
             if last.read:
                 form = process.take(last.read)
         try:
@@ -400,20 +399,20 @@ class Queue:
             rows.execute("UPDATE submission SET starts = starts - 1 WHERE id = ?", (id_,))
         return True
 
-    def _start_process(self, job: Mapping[str, Any], task: str, folder: Path, form: bytes = b"") -> Process:
-        limits = {"seconds": self.settings.seconds, "memory_bytes": self.settings.memory_bytes}
-        return Process({**job, **limits, "task": task}, folder, 2 * self.settings.seconds + 10, form)
-
-    def _process_messages(self, process: Process, kind: type[Message]) -> Iterator[Message]:
-        """Yield a process's messages, and make it the one that `stop` kills."""
-        self._worker = process
+    def _run(
+        self, job: Mapping[str, Any], prepared: Prepared, folder: Path, kind: type[Message], form: bytes = b""
+    ) -> Iterator[tuple[Process, Message]]:
+        """Start a process, which `stop` kills, and yield it with each of its messages."""
+        seconds, memory = self.settings.seconds, self.settings.memory_bytes
+        limited = {**job, "task": prepared.task, "seconds": seconds, "memory_bytes": memory}
+        self._worker = process = Process(limited, folder, 2 * seconds + 10, form)
         try:
             if self.stopping.is_set():  # `stop` came before there was a process to kill
                 process.kill()
             for message in process.messages(kind):
                 if message.unconfined:
                     self._log_lacking(message.unconfined)
-                yield message
+                yield process, message
         finally:
             self._worker = None
 
@@ -473,14 +472,11 @@ def _stored_name(file: str) -> str:
 
 
 class Worker(TirelessThread):
-    """The thread that measures a queue's files while the server runs."""
+    """The thread that measures a queue's files while the server runs, and calls `around` between two of them."""
 
-    def __init__(
-        self, queue: Queue, closed: Callable[[], frozenset[str]], after: Callable[[], None], *, every: float = 5.0
-    ) -> None:
+    def __init__(self, queue: Queue, around: Callable[[], None], *, every: float = 5.0) -> None:
         super().__init__("submissions", self._take_turn, queue.stopping)
-        self.queue, self.closed, self.after, self.every = queue, closed, after, every
-        self._reported: frozenset[str] | None = None  # closed benchmarks at the last call of `after`
+        self.queue, self.around, self.every = queue, around, every
 
     def _take_turn(self) -> float:
         """Measure files until `stop` or an error; return the seconds until it is tried again."""
@@ -489,12 +485,8 @@ class Worker(TirelessThread):
                 while locked and not self.queue.stopping.is_set():
                     self.queue.wake.clear()
                     worked = self.queue.work_one()
-                    if worked:
-                        self._reported = None
-                    if (closed := self.closed()) != self._reported:
-                        self.after()
-                        self._reported = closed
-                    elif not worked:
+                    self.around()
+                    if not worked:
                         self.queue.wake.wait(self.every)
         except (OSError, sqlite3.Error, TellapartError):
             pass  # a full disk or a locked database passes; the file is tried again

@@ -94,23 +94,20 @@ def render_template(template: str, data: Mapping[str, Any], links: Links | None 
     """Fill in a page; everything in `data` is escaped."""
     links = links or ServerLinks()
     place = {"link": links.to, "data": links.data, "static": links.is_static}
-    return (
-        _page_environment()
-        .get_template(f"{template}.html.j2")
-        .render({"account": None, "key": "", "again": False, **place, **data})
-    )
+    page = _page_environment().get_template(f"{template}.html.j2")
+    return page.render({"account": None, "key": "", "again": False, **place, **data})
 
 
 @cache
 def _page_environment() -> Environment:
     templates = environment(Path(__file__).parent / "templates")
-    templates.filters["percent"] = lambda value: f"{100 * value:.4g}"
-    templates.filters["bound"] = lambda value: f"{100 * value:.1f}"
-    templates.filters["points"] = in_points
-    templates.filters["moment"] = _format_moment
-    templates.globals |= {
-        **{"under_way": UNDER_WAY, "looks": _LOOKS, "hidden": True, "here": "hidden", "has_table": ""}
+    templates.filters |= {
+        "percent": lambda value: f"{100 * value:.4g}",
+        "bound": lambda value: f"{100 * value:.1f}",
+        "points": in_points,
     }
+    templates.filters["moment"] = _format_moment
+    templates.globals |= {"under_way": UNDER_WAY, "looks": _LOOKS, "hidden": True, "here": "hidden", "has_table": ""}
     return templates
 
 
@@ -408,12 +405,8 @@ def _write_piece(file: BinaryIO, piece: bytes) -> None:
 _BODY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _Format = Annotated[str | None, Query(alias="format", description="`json` for JSON in a browser, too.")]
 _Again = Annotated[str | None, Query(alias="again", description="Anything: the page says that the file came again.")]
-_REFUSED = {401: "no valid token", 403: "not allowed", 404: "not there", 408: "too slow", 409: "closed"} | {
-    413: "too large",
-    429: "too often",
-    503: "not now",
-    507: "no room",
-}
+_REFUSED = {401: "no valid token", 403: "not allowed", 404: "not there", 408: "too slow", 409: "closed"}
+_REFUSED |= {413: "too large", 429: "too often", 503: "not now", 507: "no room"}
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"description": f"refused: {why}"} for status, why in _REFUSED.items()
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +41,7 @@ from tellapart.board.submissions.hidden import (
 )
 from tellapart.board.submissions.prepared import Prepared, Split, keyed_hash, prepare
 from tellapart.board.submissions.queue import Queue, Worker, find_prepared
-from tellapart.errors import RunError, StoreError, first_line
+from tellapart.errors import StoreError, first_line
 from tellapart.records.result import (
     HIDDEN,
     HIDDEN_NUMBERS,
@@ -53,7 +52,6 @@ from tellapart.records.result import (
     RunRecord,
     Value,
 )
-from tellapart.records.run_folder import write_result
 from tellapart.stats.intervals import independent_interval
 from tellapart.tasks.registry import METRICS, TASKS
 
@@ -186,16 +184,6 @@ def as_result(standing: Standing, prepared: Prepared) -> Result:
     )
 
 
-def write_results(folder: Path, results: Sequence[Result]) -> None:
-    """Write a benchmark's records as run folders without samples, and delete all others in the folder."""
-    names = {result.model.fingerprint for result in results}
-    for result in results:
-        write_result(folder / result.model.fingerprint, result)
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name not in names:
-            shutil.rmtree(path, ignore_errors=True)
-
-
 _PAGE = 200  # entries of the log, or submissions, at once
 #: Columns of a submission that its sender sees.
 _SHOWN = ("id", "user", "benchmark", "model", "sha256", "bytes", "created", "state", "error", "field")
@@ -248,8 +236,7 @@ class Submissions:
         with self.queue.lock() as locked:
             if locked:  # no other server takes files here
                 self.queue.sweep()
-        self.write_records_alone()
-        self._worker = Worker(self.queue, self._look_around, self.write_records)
+        self._worker = Worker(self.queue, self._look_around)
         self._worker.start()
 
     def stop(self) -> None:
@@ -267,16 +254,16 @@ class Submissions:
         """Return whether a benchmark is closed: private numbers are published, and no file is taken any more."""
         return self.queue.limits.is_closed(self.benchmark(name).benchmark)
 
-    def _look_around(self) -> frozenset[str]:
-        """Note how far the state has come, and return the closed benchmarks; called every few seconds."""
+    def _look_around(self) -> None:
+        """Note how far the state has come, and closings by date; called every few seconds."""
         self.note_counters()
-        return frozenset(filter(self.is_closed, self.prepared))
+        for name in self.prepared:
+            self.is_closed(name)
 
     def close(self, name: str, *, by: str) -> None:
         """Close a benchmark for good."""
         if self.is_closed(name) or not self.queue.limits.close(name, by=by):
             raise RefusedError(409, f"{name} is closed already")
-        self.queue.wake.set()  # the thread writes the records
 
     def about(self, name: str, root: str = "") -> dict[str, Any]:
         """Describe a benchmark, its limits, and how much its numbers give away."""
@@ -367,23 +354,9 @@ class Submissions:
             ],
         }
 
-    @property
-    def records(self) -> Path:
-        """The folder of `write_records`; a board shows it like any folder of runs."""
-        return self.state / "records"
-
-    def write_records(self) -> None:
-        """Write every leaderboard as run folders without samples, without numbers that are still private."""
-        for name in self.prepared:
-            rows, prepared = self.standings(name), self.prepared[name]
-            write_results(self.records / name, [as_result(standing, prepared) for standing in rows])
-
-    def write_records_alone(self) -> None:
-        """Write the records unless a server does, which holds the queue's lock."""
-        with self.queue.lock() as locked:
-            if locked:
-                with contextlib.suppress(RunError):  # a full disk: the thread writes them later
-                    self.write_records()
+    def results(self) -> list[Result]:
+        """Return every leaderboard's rows as records without samples, without numbers that are still private."""
+        return [as_result(standing, self.prepared[name]) for name in self.prepared for standing in self.standings(name)]
 
     def log(self, after: int = 0) -> list[dict[str, Any]]:
         """Return the entries of the log after an id, oldest first."""
@@ -404,7 +377,9 @@ def open_submissions(board: Path | None, *, measuring: bool = True) -> Iterator[
         return
     try:
         submissions = Submissions(settings)
-        (submissions.start if measuring else submissions.write_records_alone)()
+        submissions.results()  # a damaged row stops the start, too
+        if measuring:
+            submissions.start()
     except sqlite3.Error as error:
         raise StoreError(f"{state / DATABASE} cannot be used as the board's database: {error}; {REMEDY}") from error
     try:

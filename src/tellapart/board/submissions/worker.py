@@ -180,11 +180,6 @@ def limit(seconds: int, memory_bytes: int) -> None:
         resource.setrlimit(none, (0, 0))
 
 
-def may_open(job: dict[str, Any]) -> list[Path]:
-    """Return the files that a job may open: the one that was sent and the published items, or the truth alone."""
-    return [Path(job["truth"])] if "truth" in job else [Path.cwd() / job["file"], Path(job["published"])]
-
-
 def read(job: dict[str, Any]) -> None:
     """Read one file, and print its form, or why it is refused."""
     from tellapart.board.submissions.forms import pack, read_published, read_sent
@@ -247,7 +242,8 @@ def _send_message(message: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Do the job of standard input."""
     job = json.loads(sys.stdin.buffer.readline())
     limit(job.pop("seconds"), job.pop("memory_bytes"))
     # All modules of the job, before it is confined.
@@ -255,9 +251,15 @@ if __name__ == "__main__":
         import_module(f"tellapart.board.submissions.{name}")
     if job["task"] != "pairs":
         import_module("tellapart.tasks.registry")
-    if lacking := confine(may_open(job)):
+    # The file that was sent and the published items, or the truth alone.
+    readable = [Path(job["truth"])] if "truth" in job else [Path.cwd() / job["file"], Path(job["published"])]
+    if lacking := confine(readable):
         _send_message({"unconfined": lacking})
     if "truth" in job:
         measure(job, sys.stdin.buffer.read())
     else:
         read(job)
+
+
+if __name__ == "__main__":
+    main()

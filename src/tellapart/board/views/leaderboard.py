@@ -6,12 +6,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from tellapart.board.tables import Benchmark, Entry, Model, Tables
+from tellapart.board.records import Benchmark, Entry, Model, Tables
 from tellapart.errors import UnknownNameError
 from tellapart.records.result import HIDDEN_NUMBERS, Value
 from tellapart.records.run_folder import file_name
@@ -22,28 +21,41 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Table(_Frozen):
-    """Rows for CSV and LaTeX; the first one is the head."""
+#: The rows of a table as CSV and LaTeX have it; the first one is the head.
+Rows = Sequence[Sequence[str | int | float | None]]
 
-    title: str
-    rows: tuple[tuple[str | int | float | None, ...], ...]
 
-    def with_reasons(self, reasons: Sequence[str | None]) -> Table:
-        """Return the table with a last column `no interval`, the reason; unchanged if every row has an interval."""
-        if not any(reasons):
-            return self
-        column = ["no interval", *(reason or None for reason in reasons)]
-        return Table(title=self.title, rows=tuple((*row, why) for row, why in zip(self.rows, column, strict=True)))
+def with_reasons(rows: Rows, reasons: Sequence[str | None]) -> Rows:
+    """Return the rows with a last column `no interval`, the reason; unchanged if every row has an interval."""
+    column = ["no interval", *(reason or None for reason in reasons)]
+    return [(*row, why) for row, why in zip(rows, column, strict=True)] if any(reasons) else rows
 
 
 class View(_Frozen):
-    """A page's content; programs get it as JSON at the page's address."""
+    """A page's content, or a part of it."""
 
     title: str
 
-    def table(self) -> Table | None:
-        """Return the page as a table for CSV and LaTeX; None if it has none."""
-        return None
+    def table(self) -> Rows:
+        """Return the page as a table for CSV and LaTeX; nothing if it has none."""
+        return ()
+
+
+class Content(View):
+    """A page's content as plain data, which programs get as JSON at the page's address; rows are its table, if any."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    table_rows: Rows = Field((), exclude=True)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *, title: str, table_rows: Rows = (), **data: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def table(self) -> Rows:  # noqa: D102
+        return self.table_rows
 
 
 class Link(_Frozen):
@@ -110,12 +122,7 @@ class Cell(_Frozen):
     rounded: bool = False  # the number is one of hidden labels, rounded to a step
 
     def percent(self, decimals: int = 2, sign: str = "") -> str:
-        """Write the value in percent; of a rounded one no digits that are not known.
-
-        >>> cells = [Cell(value=0.95, n=30), Cell(value=0.95, n=30, rounded=True)]
-        >>> [cell.percent() for cell in cells], cells[1].percent(sign="+")
-        (['95.00', '95'], '+95')
-        """
+        """Write the value in percent; of a rounded one no digits that are not known."""
         return f"{100 * self.value:{sign}{'.4g' if self.rounded else f'.{decimals}f'}}"
 
 
@@ -143,24 +150,18 @@ def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
 # Numbers of hidden labels cover one split and are rounded; a page shows both facts next to them.
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some of a benchmark's items."""
+def find_parts(tables: Tables) -> Mapping[str, tuple[str, int]]:
+    """Return every benchmark that is a part of one -> the benchmark on whose page it is, and the number of its items.
 
-    shown_on: str  # the benchmark on whose page it is: the complete one, or the largest part if no model has all
-    n: int  # its items
-    text: str  # as on a page: `20 of 300 items`
-
-
-def find_parts(tables: Tables) -> Mapping[str, Part]:
-    """Return every benchmark that is a part of one, by its slug."""
+    It is on the page of the complete benchmark, or on that of the largest part if no model has all.
+    """
     parts = [benchmark for benchmark in tables.benchmarks.values() if benchmark.limited_from is not None]
     limited = {}
     for part in parts:
         same = [whole for whole in tables.benchmarks.values() if whole.name == part.name and whole not in parts]
         rivals = [whole for whole in same if whole.n == part.limited_from] or same
         largest = max((each for each in parts if each.name == part.name), key=lambda each: each.n)
-        limited[part.slug] = Part((rivals[0] if rivals else largest).slug, part.n, part.part)
+        limited[part.slug] = ((rivals[0] if rivals else largest).slug, part.n)
     return limited
 
 
@@ -207,12 +208,6 @@ class Block(View):
         return any(cell is not None for cell in row.cells[self.first : self.last])
 
 
-class Unread(View):
-    """A file that could not be read; `title` is its name below the board's folder, `reason` why."""
-
-    reason: str
-
-
 class Leaderboard(View):
     """A leaderboard."""
 
@@ -225,7 +220,7 @@ class Leaderboard(View):
     chance: tuple[float | None, ...]  # of each column
     maps: tuple[Link, ...] = ()  # links to its heat maps, one for each tag
     folded: tuple[Link, ...] = ()  # benchmarks that have no column, since no ranked model was measured on them
-    unread: tuple[Unread, ...] = ()  # files of the board's folders that could not be read; on the first page
+    unread: tuple[dict[str, str], ...] = ()  # names of files that could not be read, with reasons; on the first page
     # choices, metrics: links to other columns for the same benchmark, and to other metrics
     choices: tuple[Link, ...] = ()
     metrics: tuple[Link, ...] = ()
@@ -240,7 +235,7 @@ class Leaderboard(View):
         first, last = (0, len(self.rows)) if self.pages == 1 else (PAGE * (self.page - 1), PAGE * self.page)
         return self.rows[max(block.first_row, first) : min(block.last_row, last)]
 
-    def table(self) -> Table:
+    def table(self) -> Rows:
         """Return models by columns, as fractions; a tier with each, and the numbers on a part of the items."""
         all_rows = (*self.rows, *self.references)
         titles = [column.title for column in self.columns]  # each block may have a mean
@@ -260,8 +255,7 @@ class Leaderboard(View):
             cells = [(c.value, c.low, c.high, c.tier) if c else (None,) * 4 for c in row.cells]
             limited = [part] if any(parts) else []
             rows.append((row.model.label, row.model.kind, *limited, *(number for cell in cells for number in cell)))
-        reasons = [join(row, "reason", names) for row in all_rows]
-        return Table(title=self.title, rows=tuple(rows)).with_reasons(reasons)
+        return with_reasons(rows, [join(row, "reason", names) for row in all_rows])
 
 
 def place_rows(rows: Sequence[LeaderboardRow], by: int) -> tuple[LeaderboardRow, ...]:
@@ -352,10 +346,10 @@ def read_scores(
     parts, wanted = find_parts(tables), {benchmark.slug for benchmark in benchmarks}
     scores = []
     for entry in sorted(
-        tables.entries.values(), key=lambda e: parts[e.benchmark].n if e.benchmark in parts else math.inf
+        tables.entries.values(), key=lambda e: parts[e.benchmark][1] if e.benchmark in parts else math.inf
     ):
-        part = parts.get(entry.benchmark)
-        benchmark = part.shown_on if part and part.shown_on in wanted else entry.benchmark
+        shown_on = parts.get(entry.benchmark, ("", 0))[0]
+        benchmark = shown_on if shown_on in wanted else entry.benchmark
         if benchmark not in wanted:
             continue
         for value_of, numbers in _groups_of(entry, tag).items():
@@ -390,9 +384,10 @@ def count_pages(items: int, size: int, page: int, *noun: str) -> int:
     return pages
 
 
-def make_row(head: ModelHead, cells: Sequence[Cell | None]) -> LeaderboardRow:
-    """Return a model's row, before it has a place."""
-    return LeaderboardRow(title=head.label, model=head, cells=tuple(cells))
+def _make_rows(tables: Tables, cells: Mapping[str, Sequence[Cell | None]]) -> list[LeaderboardRow]:
+    """Return models' rows, before they have places."""
+    heads = {model: model_head(tables.models[model]) for model in cells}
+    return [LeaderboardRow(title=heads[m].label, model=heads[m], cells=tuple(row)) for m, row in cells.items()]
 
 
 #: In place of a tag: columns for the benchmark, its rival of the other domain, and the gap between them.
@@ -479,7 +474,6 @@ def _of_benchmark(
     """Return the page of one benchmark's table."""
     tag, metric = names
     head = benchmark_head(benchmark)
-    rows = [make_row(model_head(tables.models[model]), row) for model, row in cells.items()]
     if note := describe_hidden(tables, benchmark):
         head = head.model_copy(update={"part": note})
     block = Block(title="", first=0, last=len(columns), sorted_by=sorted_by)
@@ -497,6 +491,7 @@ def _of_benchmark(
         "choices": (plain_link, *choice_links("by", args, "tag", texts, current)),
         "metrics": choice_links("by", by, "metric", metrics, file_name(metric)),
     }
+    rows = _make_rows(tables, cells)
     return arrange_rows(rows, columns, [block], title=head.title, about="").model_copy(update=links)
 
 
@@ -554,14 +549,11 @@ def all_benchmarks(tables: Tables, page: int = 1) -> Leaderboard:
     are separate tables; the one of most models comes first. Every page has all rows, and shows a part of them.
     """
     settings, parts = tables.settings, find_parts(tables)  # a part has no column if all of it was measured
-    benchmarks = [
-        b for b in tables.benchmarks.values() if (part := parts.get(b.slug)) is None or part.shown_on == b.slug
-    ]
+    benchmarks = [b for b in tables.benchmarks.values() if parts.get(b.slug, (b.slug,))[0] == b.slug]
     mains = {b.slug: main_metric(b.headline) for b in benchmarks}
     scores = read_scores(tables, benchmarks, "", set(mains.values()))
-    heads = {slug: model_head(model) for slug, model in tables.models.items()}
     table = tabulate((score for score in scores if mains[score.benchmark] == score.metric), "benchmark")
-    contestants = {model: cells for model, cells in table.items() if heads[model].kind == "model"}
+    contestants = {model: cells for model, cells in table.items() if tables.models[model].kind == "model"}
     measured = {slug for contestant in contestants.values() for slug in contestant} or {*mains}
     folded = sorted((b for b in benchmarks if b.slug not in measured), key=lambda b: b.name)
     columns: dict[str, Column] = {}
@@ -575,20 +567,16 @@ def all_benchmarks(tables: Tables, page: int = 1) -> Leaderboard:
         notes = {b.slug: note for b in block if (note := describe_hidden(tables, b))}
         columns |= {key: columns[key].model_copy(update={"note": note}) for key, note in notes.items()}
         blocks.append(Block(title=block[0].name, first=start, last=len(columns), sorted_by=start))
-    rows = [make_row(heads[model], [cells.get(key) for key in columns]) for model, cells in table.items()]
+    rows = _make_rows(tables, {model: [cells.get(key) for key in columns] for model, cells in table.items()})
     board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
     pages = count_pages(len(board.rows), PAGE, page, "this board", "models")
-    more = {"folded": tuple(map(_benchmark_link, folded)), "unread": _list_unread(tables)}
-    return board.model_copy(update={**more, "page": page, "pages": pages})
-
-
-def _list_unread(tables: Tables) -> tuple[Unread, ...]:
-    """Return the files that could not be read, by their names below the board's folders."""
-    unread, runs = [], [folder.resolve() for folder in tables.settings.runs]
+    folders = [folder.resolve() for folder in tables.settings.runs]
+    unread = []
     for path, reason in sorted(tables.unread.items()):
-        folder = next((folder for folder in runs if path.is_relative_to(folder)), path.parent)
-        unread.append(Unread(title=path.relative_to(folder).as_posix(), reason=reason))
-    return tuple(unread)
+        folder = next((folder for folder in folders if path.is_relative_to(folder)), path.parent)
+        unread.append({"title": path.relative_to(folder).as_posix(), "reason": reason})
+    more = {"folded": tuple(map(_benchmark_link, folded)), "unread": tuple(unread)}
+    return board.model_copy(update={**more, "page": page, "pages": pages})
 
 
 def _with_mean(
@@ -655,48 +643,8 @@ def _benchmark_link(benchmark: Benchmark) -> Link:
     return Link(text=benchmark.name, page="benchmark", args={"slug": benchmark.slug})
 
 
-class HeatCell(View):
-    """One number of the map; the title gives the value, its interval and the number of items."""
-
-    value: float
-    text: str  # the value in percent, as the map shows it
-    n: int
-    shade: int  # 0 (nothing right) to 10 (everything)
-    # whether the interval lies above the value of guessing; None if one of the two is unknown
-    above_chance: bool | None
-    limited: str = ""  # as in `Cell`
-
-
-class HeatRow(View):
-    """One value of the tag, or all items; the title is the value, or the published part of hidden items."""
-
-    n: int  # the number of items with this value; the largest one if models were measured on different numbers
-    cells: tuple[HeatCell | None, ...]  # one for each model; None for a model without a number
-
-
-class HeatMap(View):
-    """A benchmark's numbers by the values of a tag and by model."""
-
-    benchmark: BenchmarkHead
-    tag: str
-    metric: str  # the metric of every number
-    # in order of the value over all items, the best first; people and reference models last
-    models: tuple[ModelHead, ...]
-    # one for each value of the tag, the most frequent first; then one for all items, or those of hidden ones whose
-    # numbers are published: `30 of 60 items, rounded to 5 points`
-    rows: tuple[HeatRow, ...]
-    choices: tuple[Link, ...]  # choices, metrics: links to the same map by each tag, and by each metric
-    metrics: tuple[Link, ...]
-
-    def table(self) -> Table:
-        """Return a row for each value of the tag and a column for each model; numbers are fractions, not per cent."""
-        head = (self.tag, "items", *(model.label for model in self.models))
-        rows = ((row.title, row.n, *(cell.value if cell else None for cell in row.cells)) for row in self.rows)
-        return Table(title=self.title, rows=(head, *rows))
-
-
-def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> HeatMap:
-    """Show a benchmark's numbers by the values of a tag and by model."""
+def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> Content:
+    """Show a benchmark's numbers by the values of a tag and by model, the best and the most frequent first."""
     benchmark = tables.benchmark(slug)
     metric_names, tag_names = metrics_of(tables, benchmark), tags_of(tables, benchmark)
     metric_name = find_name(benchmark, "metric", metric, metric_names)
@@ -706,32 +654,35 @@ def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> HeatMap:
     values = dict.fromkeys(value for row in table.values() for value in row if value)  # a macro average is over all
     by_value = {value: {model: row[value] for model, row in table.items() if value in row} for value in values}
     shown = {model for row in by_value.values() for model in row}
-    rows = [make_row(model_head(tables.models[model]), [overall.get(model)]) for model in shown]
+    rows = _make_rows(tables, {model: [overall.get(model)] for model in shown})
     others = sorted((row for row in rows if row.model.kind != "model"), key=lambda row: (row.model.kind, row.title))
     models = [row.model for row in (*place_rows(rows, 0), *others)]
     order = sorted(by_value, key=lambda value: (-max(cell.n for cell in by_value[value].values()), value))
-    all_items = describe_hidden(tables, benchmark) or "all items"
+    all_items = describe_hidden(tables, benchmark) or "all items"  # the published part of hidden ones
     tags, metrics = ({file_name(name): name for name in names} for names in (tag_names, metric_names))
-    return HeatMap(
+    lines: list[dict[str, Any]] = [
+        {
+            "title": name,
+            "n": max((cell.n for cell in row.values()), default=0),
+            "cells": tuple(_heat_cell(row.get(model.slug), f"{model.label}, {name}") for model in models),
+        }
+        for name, row in [*((value, by_value[value]) for value in order), (all_items, overall)]
+    ]
+    numbers = ((line["title"], line["n"], *(cell and cell["value"] for cell in line["cells"])) for line in lines)
+    return Content(
         title=f"{benchmark_head(benchmark).title}: {metric_name} by {tag_name}",
+        table_rows=[(tag_name, "items", *(model.label for model in models)), *numbers],
         benchmark=benchmark_head(benchmark),
         tag=tag_name,
         metric=metric_name,
-        models=tuple(models),
-        rows=tuple(
-            HeatRow(
-                title=name,
-                n=max((cell.n for cell in row.values()), default=0),
-                cells=tuple(_heat_cell(row.get(model.slug), f"{model.label}, {name}") for model in models),
-            )
-            for name, row in [*((value, by_value[value]) for value in order), (all_items, overall)]
-        ),
+        models=models,
+        rows=lines,
         choices=choice_links("map", {"slug": slug, "metric": metric}, "tag", tags, tag),
         metrics=choice_links("map", {"slug": slug, "tag": tag}, "metric", metrics, metric),
     )
 
 
-def _heat_cell(cell: Cell | None, place: str) -> HeatCell | None:
+def _heat_cell(cell: Cell | None, place: str) -> dict[str, Any] | None:
     if cell is None:
         return None
     interval = f" ({cell.reason})" if cell.reason else ""
@@ -739,12 +690,12 @@ def _heat_cell(cell: Cell | None, place: str) -> HeatCell | None:
         interval = f" [{100 * cell.low:.1f}, {100 * cell.high:.1f}]"
     bounded = cell.low is not None and cell.chance is not None
     part = f", {cell.limited}" if cell.limited else ""
-    return HeatCell(
-        title=f"{place}: {cell.percent()} %{interval}, {cell.n:,} {'item' if cell.n == 1 else 'items'}{part}",
-        value=cell.value,
-        text=cell.percent(1),
-        n=cell.n,
-        shade=round(10 * min(1.0, max(0.0, cell.value))),
-        above_chance=(cell.low or 0.0) > (cell.chance or 0.0) if bounded else None,
-        limited=cell.limited,
-    )
+    return {
+        "title": f"{place}: {cell.percent()} %{interval}, {cell.n:,} {'item' if cell.n == 1 else 'items'}{part}",
+        "value": cell.value,
+        "text": cell.percent(1),
+        "n": cell.n,
+        "shade": round(10 * min(1.0, max(0.0, cell.value))),  # 0 (nothing right) to 10 (everything)
+        "above_chance": (cell.low or 0.0) > (cell.chance or 0.0) if bounded else None,
+        "limited": cell.limited,
+    }

@@ -9,17 +9,16 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby, islice
 from math import comb
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tellapart.board.tables import Benchmark, Entry, Tables
+from tellapart.board.records import Benchmark, Entry, Tables
 from tellapart.board.views.leaderboard import (
-    BenchmarkHead,
+    Content,
     Leaderboard,
     Link,
     ModelHead,
-    Table,
     View,
     all_benchmarks,
     benchmark_head,
@@ -27,9 +26,10 @@ from tellapart.board.views.leaderboard import (
     leaderboard,
     model_head,
     read_scores,
+    with_reasons,
 )
 from tellapart.errors import RunError, UnknownNameError
-from tellapart.evaluation.compare import MetricComparison, Verdict, compare, correct, judge_pair, rank_outcomes
+from tellapart.evaluation.compare import MetricComparison, compare, correct, rank_outcomes
 from tellapart.report.plots.agreement import Measured, find_agreement
 from tellapart.stats.paired import at_floor, enough_flips, pair_tests, write_p
 from tellapart.stats.pareto import pareto_front
@@ -52,8 +52,7 @@ class PairTest(View):
     p: float  # p, p_holm: two-sided, and corrected over all tests of the page
     p_holm: float
     test: str  # `exact McNemar` if items are independent and right or wrong, else `cluster sign flips`
-    # how many sign vectors such a test draws if it cannot make them all; None of the exact test
-    flips: int | None = None
+    flips: int | None = None  # sign vectors that such a test draws if it cannot make them all
 
     @property
     def p_holm_text(self) -> str:
@@ -61,48 +60,12 @@ class PairTest(View):
         return write_p(self.p_holm, at_most=at_floor(self.p, self.flips))
 
 
-class RankedModel(View):
-    """One model on a benchmark; tier and mean are over the items that all of them have."""
-
-    model: ModelHead
-    value: float
-    tier: int
-
-
-class ComparedBenchmark(View):
-    """A benchmark that two or more of the models were measured on, by the metric that ranks it."""
-
-    benchmark: BenchmarkHead
-    n: int  # the items
-    models: tuple[RankedModel, ...]  # the best first
-    tests: tuple[PairTest, ...]  # of each with each of those after it
-
-
-class ManyPage(View):
-    """Several models."""
-
-    models: tuple[ModelHead, ...]
-    on: tuple[ComparedBenchmark, ...]  # the benchmarks, those of most of the models first
-    refused: tuple[str, ...]  # reasons why a benchmark has no test
-
-    def table(self) -> Table:
-        """Return the tests, a row each."""
-        numbers = ("difference", "p", "p_holm", "test")
-        rows = []
-        for shared in self.on:
-            heading = (shared.benchmark.label, shared.benchmark.metric, shared.n)
-            rows += [
-                (*heading, test.a, test.b, *(getattr(test, number) for number in numbers)) for test in shared.tests
-            ]
-        return Table(title=self.title, rows=(("benchmark", "metric", "n", "a", "b", *numbers), *rows))
-
-
-def compare_many(tables: Tables, models: str) -> ManyPage:
+def compare_many(tables: Tables, models: str) -> Content:
     """Compare several models, each with each, on every benchmark that two of them were measured on."""
     slugs = list(dict.fromkeys(models.split("+")))
     if not 1 < len(slugs) <= MOST_TOGETHER:
         raise UnknownNameError(f"{len(slugs)} models are asked for; choose 2 to {MOST_TOGETHER} of them")
-    chosen = [tables.model(slug) for slug in slugs]
+    heads = [model_head(tables.model(slug)) for slug in slugs]
     entries: dict[str, list[Entry]] = {}
     for entry in (entry for slug in slugs for entry in tables.entries_of(model=slug)):
         entries.setdefault(entry.benchmark, []).append(entry)
@@ -113,27 +76,28 @@ def compare_many(tables: Tables, models: str) -> ManyPage:
         if len(entries[slug]) < 2:
             continue
         benchmark = tables.benchmarks[slug]
-        shared = _compare_on(tables, benchmark, entries[slug], flips)
-        if shared is None:
-            why = HIDDEN_LABELS if benchmark.is_hidden else NO_ITEMS
-            refused.append(f"{benchmark.name}: {why}.")
+        if (shared := _compare_on(tables, benchmark, entries[slug], flips)) is None:
+            refused.append(f"{benchmark.name}: {HIDDEN_LABELS if benchmark.is_hidden else NO_ITEMS}.")
         else:
             comparisons.append(shared)
     if not comparisons and not refused:
         refused.append("No two of these models were measured on a benchmark in common.")
-    tests = iter(correct([test for shared in comparisons for test in shared.tests]))  # for all of the page (Holm)
-    return ManyPage(
-        title=f"{len(chosen)} models together",
-        models=tuple(map(model_head, chosen)),
-        on=tuple(
-            shared.model_copy(update={"tests": tuple(islice(tests, len(shared.tests)))}) for shared in comparisons
-        ),
-        refused=tuple(refused),
-    )
+    tests = iter(correct([test for shared in comparisons for test in shared["tests"]]))  # for all of the page (Holm)
+    numbers = ("a", "b", "difference", "p", "p_holm", "test")
+    rows: list[tuple[Any, ...]] = [("benchmark", "metric", "n", *numbers)]
+    for shared in comparisons:
+        shared["tests"] = list(islice(tests, len(shared["tests"])))
+        head = shared["benchmark"]
+        rows += [
+            (head.label, head.metric, shared["n"], *(getattr(test, number) for number in numbers))
+            for test in shared["tests"]
+        ]
+    title = f"{len(heads)} models together"
+    return Content(title=title, table_rows=rows, models=heads, on=comparisons, refused=refused)
 
 
-def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], flips: int) -> ComparedBenchmark | None:
-    """Compare the models with outcomes of single items; None if they are fewer than two."""
+def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], flips: int) -> dict[str, Any] | None:
+    """Compare the models with outcomes of single items by the main metric; None if they are fewer than two."""
     metric = main_metric(benchmark.headline)
     heads = {model.label: model_head(model) for model in (tables.models[entry.model] for entry in entries)}
     values = {
@@ -143,44 +107,38 @@ def _compare_on(tables: Tables, benchmark: Benchmark, entries: Sequence[Entry], 
     }
     if len(values) < 2:
         return None
-    names = benchmark.items.clusters
+    clusters = benchmark.items.clusters
     table = np.column_stack(list(values.values()))
     has = ~np.isnan(table).any(axis=1)  # items of another unit have no value
-    ranked = [
-        RankedModel(title=name, model=heads[name], value=mean, tier=tier.rank)
-        for tier in rank_outcomes(values, names)
+    ranked: list[dict[str, Any]] = [  # tier and value are over the items that all of them have; the best first
+        {"title": name, "model": heads[name], "value": mean, "tier": tier.rank}
+        for tier in rank_outcomes(values, clusters)
         for name, mean in zip(tier.names, tier.means, strict=True)
     ]
     if not ranked:  # no item has a value of each
         return None
-    order = [list(values).index(row.title) for row in ranked]
-    return ComparedBenchmark(
-        title=benchmark_head(benchmark).title,
-        benchmark=benchmark_head(benchmark),
-        n=int(has.sum()),
-        models=tuple(ranked),
-        tests=_test_pairs([model.title for model in ranked], table[has][:, order], np.array(names)[has], flips),
-    )
-
-
-def _test_pairs(
-    names: Sequence[str], values: NDArray[np.float64], clusters: NDArray[np.str_], flips: int
-) -> tuple[PairTest, ...]:
-    """Test each model with each after it, all pairs at once."""
-    tests = pair_tests(values, clusters, flips=flips)
-    return tuple(
-        PairTest(
-            title=f"{names[b]} less {names[a]}",
-            a=names[a],
-            b=names[b],
-            difference=float(difference),
-            p=float(p),
-            p_holm=float(p),
-            test=tests.test,
-            flips=tests.flips,
-        )
-        for (b, a), difference, p in zip(tests.pairs.tolist(), tests.differences, tests.p, strict=True)
-    )
+    names = [row["title"] for row in ranked]
+    order = [list(values).index(name) for name in names]
+    tests = pair_tests(table[has][:, order], np.array(clusters)[has], flips=flips)
+    return {
+        "title": benchmark_head(benchmark).title,
+        "benchmark": benchmark_head(benchmark),
+        "n": int(has.sum()),
+        "models": ranked,
+        "tests": [
+            PairTest(
+                title=f"{names[b]} less {names[a]}",
+                a=names[a],
+                b=names[b],
+                difference=float(difference),
+                p=float(p),
+                p_holm=float(p),
+                test=tests.test,
+                flips=tests.flips,
+            )
+            for (b, a), difference, p in zip(tests.pairs.tolist(), tests.differences, tests.p, strict=True)
+        ],
+    }
 
 
 #: The most items listed for each model, and the most models of which every pair gets a link. Both are small because a
@@ -191,65 +149,23 @@ MOST = 25
 _LONGEST = 240
 
 
-class DifferingItems(View):
-    """The items of a benchmark that only one of two models gets right."""
-
-    benchmark: BenchmarkHead
-    # only_a, only_b: (position, name) of the first `MOST` items that only this model gets right
-    only_a: tuple[tuple[int, str], ...]
-    only_b: tuple[tuple[int, str], ...]
-    more_a: int  # more_a, more_b: how many more there are
-    more_b: int
-
-
-class ComparisonPage(View):
-    """The page that compares two models."""
-
-    a: ModelHead
-    b: ModelHead
-    # the rows that `tellapart compare` prints; p is corrected over all of them (Holm)
-    tests: tuple[MetricComparison, ...]
-    differs: tuple[DifferingItems, ...]  # for each benchmark, the items on which the models differ
-    refused: tuple[str, ...]  # for each benchmark without a test, the reason, as a sentence
-
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """Return the outcome in words, of each benchmark's main metric."""
-        return tuple(judge_pair(self.a.label, self.b.label, self.tests, len(self.tests)))
-
-    def table(self) -> Table:
-        """Return the tests as a table, one row for each."""
-        numbers = ("n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm")
-        names = ("benchmark", "metric", *numbers, "test")
-        rows = tuple(tuple(getattr(row, name) for name in names) for row in self.tests)
-        return Table(title=self.title, rows=(names, *rows)).with_reasons([row.reason for row in self.tests])
-
-
-class ChoosePage(View):
-    """The page on which a visitor chooses models to compare."""
-
-    models: tuple[ModelHead, ...]  # the models that have outcomes by item
-    # links to the comparison of every pair; if models are many, of the best ones on the board's first page
-    pairs: tuple[tuple[Link, ...], ...]
-    together: Link | None = None  # a link to one comparison of the best models; None if they are fewer than three
-
-
-def choose_page(tables: Tables, *, most: int = MOST) -> ChoosePage:
-    """List the models that have outcomes by item."""
+def choose_page(tables: Tables, *, most: int = MOST) -> Content:
+    """List the models that have outcomes by item, and link to every pair of them, or of the best if they are many."""
     measured = {entry.model for entry in tables.entries.values() if entry.folder}
     models = sorted((tables.models[slug] for slug in measured), key=lambda model: (model.kind, model.label))
     heads = tuple(map(model_head, models))
     linked = heads if len(heads) <= most else _best_models(tables, heads, most)
-    pairs = tuple(
+    pairs = [
         choice_links("compare", {"a": a.slug}, "b", {b.slug: f"{a.label} and {b.label}" for b in linked[k + 1 :]})
         for k, a in enumerate(linked[:-1])
-    )
+    ]
     rivals = [head for head in heads if head.kind == "model"]
     best = _best_models(tables, rivals if len(rivals) > 2 else heads, MOST_TOGETHER)
     while len("+".join(head.slug for head in best)) > _LONGEST:
         best = best[:-1]
     several = "+".join(head.slug for head in best)
     together = Link(text=f"{len(best)} models together", page="compare_many", args={"models": several})
-    return ChoosePage(title="Compare models", models=heads, pairs=pairs, together=together if len(best) > 2 else None)
+    return Content(title="Compare models", models=heads, pairs=pairs, together=together if len(best) > 2 else None)
 
 
 def _best_models(tables: Tables, heads: Sequence[ModelHead], most: int) -> tuple[ModelHead, ...]:
@@ -260,7 +176,7 @@ def _best_models(tables: Tables, heads: Sequence[ModelHead], most: int) -> tuple
     return tuple(head for head in heads if head in best)
 
 
-def comparison_page(tables: Tables, a: str, b: str) -> ComparisonPage:
+def comparison_page(tables: Tables, a: str, b: str) -> Content:
     """Compare two models on every benchmark that both were measured on."""
     first, second = tables.model(a), tables.model(b)
     if a == b:
@@ -282,42 +198,46 @@ def comparison_page(tables: Tables, a: str, b: str) -> ComparisonPage:
             refused.append(f"{listed}: {NO_ITEMS}.")
             continue
         try:
-            rows = compare(folders[0], folders[1]).rows
+            compared = compare(folders[0], folders[1]).rows
         except RunError as error:
             refused.append(str(error))
             continue
-        names = {first_entries[k].name: benchmark_head(each).label for k, each in benchmarks.items()}
-        tests += [row.model_copy(update={"benchmark": names[row.benchmark]}) for row in rows if row.benchmark in names]
+        labels = {first_entries[k].name: benchmark_head(each).label for k, each in benchmarks.items()}
+        tests += [
+            row.model_copy(update={"benchmark": labels[row.benchmark]}) for row in compared if row.benchmark in labels
+        ]
         differs += [
             _differing_items(benchmark, first_entries[k], second_entries[k]) for k, benchmark in benchmarks.items()
         ]
-    return ComparisonPage(
+    tests = correct(tests)  # over all of them (Holm)
+    numbers = ("n", "a", "b", "difference", "low", "high", "only_a", "only_b", "p", "p_holm")
+    names = ("benchmark", "metric", *numbers, "test")
+    rows = [names, *(tuple(getattr(test, name) for name in names) for test in tests)]
+    return Content(
         title=f"{first.label} and {second.label}",
+        table_rows=with_reasons(rows, [test.reason for test in tests]),
         a=model_head(first),
         b=model_head(second),
-        tests=tuple(correct(tests)),
-        differs=tuple(differs),
-        refused=tuple(refused),
+        tests=tests,
+        differs=differs,
+        refused=refused,
     )
 
 
-def _differing_items(benchmark: Benchmark, a: Entry, b: Entry) -> DifferingItems:
+def _differing_items(benchmark: Benchmark, a: Entry, b: Entry) -> dict[str, Any]:
     """List the items on which two models' values of the main metric differ, each under the model that is better."""
     metric = main_metric(benchmark.headline)
     first, second = (entry.values.get(metric) for entry in (a, b))
     only: list[list[int]] = [[], []]
     if first is not None and second is not None:
         only = [np.flatnonzero(first > second).tolist(), np.flatnonzero(second > first).tolist()]
-    listed = [side[:MOST] for side in only]
-    items = benchmark.items.rows
-    return DifferingItems(
-        title=benchmark_head(benchmark).title,
-        benchmark=benchmark_head(benchmark),
-        only_a=tuple((k, items[k].name) for k in listed[0]),
-        only_b=tuple((k, items[k].name) for k in listed[1]),
-        more_a=len(only[0]) - len(listed[0]),
-        more_b=len(only[1]) - len(listed[1]),
-    )
+    items, head = benchmark.items.rows, benchmark_head(benchmark)
+    return {
+        "title": head.title,
+        "benchmark": head,
+        **{f"only_{side}": [(k, items[k].name) for k in rows[:MOST]] for side, rows in zip("ab", only, strict=True)},
+        **{f"more_{side}": max(0, len(rows) - MOST) for side, rows in zip("ab", only, strict=True)},
+    }
 
 
 #: Address -> (its name, the unit on the axis, that unit in the unit of the column).
@@ -330,58 +250,7 @@ COSTS = {
 WIDTH, HEIGHT = 640.0, 360.0
 
 
-class Point(View):
-    """One model."""
-
-    model: ModelHead
-    performance: float
-    cost: float  # in the unit of the axis
-    front: bool  # no other model is better on one count and no worse on the other
-    x: float
-    y: float
-    below: bool = False  # its label is below the point, since above it would cover another one's
-
-
-class Tick(View):
-    """A mark on an axis; the title is its label."""
-
-    at: float
-
-
-class OverChoice(View):
-    """A benchmark over which performance can be taken; the title is its name."""
-
-    slug: str
-    models: int  # of those with this cost, how many have a number there
-    chosen: bool  # it is in the mean
-
-
-class ParetoPage(View):
-    """Performance against one cost."""
-
-    cost: str  # in words
-    key: str  # in addresses
-    unit: str
-    over: tuple[str, ...]  # `benchmark: metric` for each number in the mean that is the performance
-    benchmarks: tuple[OverChoice, ...]  # all that two models or more have, and which of them are in the mean
-    alone: tuple[Link, ...]  # links to the same drawing over each of them alone
-    points: tuple[Point, ...]  # cheapest first
-    line: str  # the front, as SVG points
-    left_out: tuple[str, ...]  # models without this cost, or not measured on all of `over`
-    choices: tuple[Link, ...]
-    across: tuple[Tick, ...]
-    up: tuple[Tick, ...]
-    width: float = WIDTH
-    height: float = HEIGHT
-
-    def table(self) -> Table:
-        """Return the points, a row each."""
-        head = ("model", "performance", f"{self.cost} ({self.unit})", "on the front")
-        rows = tuple((p.model.label, p.performance, p.cost, "yes" if p.front else "no") for p in self.points)
-        return Table(title=self.title, rows=(head, *rows))
-
-
-def pareto_page(tables: Tables, cost: str, over: str = "") -> ParetoPage:
+def pareto_page(tables: Tables, cost: str, over: str = "") -> Content:
     """Draw performance, the mean over benchmarks, against a cost; reference models and people are not in it."""
     if cost not in COSTS:
         raise UnknownNameError(f"no cost {cost[:200]!r}; there are {', '.join(COSTS)}")
@@ -402,30 +271,29 @@ def pareto_page(tables: Tables, cost: str, over: str = "") -> ParetoPage:
     columns = sorted(slugs[slug] for slug in asked) or named or choose_benchmarks(have)
     measured = _measure_models(board, columns, costs)
     drawn = {model.slug for model, _, _ in measured}
-    points, across, up = _draw_points(measured)
+    drawing = _draw_points(measured)
     counts = {k: sum(k in benchmark for benchmark in have) for k in slugs.values()}
     offered = {slug: k for slug, k in slugs.items() if counts[k] > 1 or k in columns}
     texts = {slug: board.columns[k].title for slug, k in offered.items()}
     page, args = ("pareto_over", {"over": over}) if over else ("pareto", {})
-    return ParetoPage(
+    rows = [(p["title"], p["performance"], p["cost"], "yes" if p["front"] else "no") for p in drawing["points"]]
+    return Content(
         title=f"Performance against {title}",
+        table_rows=[("model", "performance", f"{title} ({unit})", "on the front"), *rows],
         cost=title,
         key=cost,
         unit=unit,
-        over=tuple(f"{board.columns[k].title}: {board.columns[k].about.split(';')[0]}" for k in columns),
-        benchmarks=tuple(
-            OverChoice(title=texts[slug], slug=slug, models=counts[k], chosen=k in columns)
+        over=[f"{board.columns[k].title}: {board.columns[k].about.split(';')[0]}" for k in columns],
+        benchmarks=[
+            {"title": texts[slug], "slug": slug, "models": counts[k], "chosen": k in columns}
             for slug, k in offered.items()
-        ),
+        ],
         alone=choice_links("pareto_over", {"cost": cost}, "over", texts, over),
-        points=points,
-        line=" ".join(f"{point.x},{point.y}" for point in points if point.front),
-        left_out=tuple(row.model.label for row in board.rows if row.model.slug not in drawn),
+        left_out=[row.model.label for row in board.rows if row.model.slug not in drawn],
         choices=choice_links(
             page, {"cost": cost, **args}, "cost", {key: text for key, (text, _, _) in COSTS.items()}, cost
         ),
-        across=across,
-        up=up,
+        **drawing,
     )
 
 
@@ -446,9 +314,6 @@ def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
 
     Columns are added one by one, each time the one that most of the models left have; of equal products the one of more
     models counts.
-
-    >>> choose_benchmarks([{0, 1}, {0}, {0}, {2}]), choose_benchmarks([{0, 1}] * 3 + [{0}] * 2)
-    ([0], [0, 1])
     """
     benchmarks: list[int] = []
     best: tuple[int, int, list[int]] = (0, 0, [])
@@ -462,12 +327,12 @@ def choose_benchmarks(have: Sequence[Collection[int]]) -> list[int]:
     return sorted(best[2])
 
 
-def _draw_points(
-    measured: Sequence[tuple[ModelHead, float, float]],
-) -> tuple[tuple[Point, ...], tuple[Tick, ...], tuple[Tick, ...]]:
-    """Place (model, performance, cost) on the drawing, and the ticks of both axes."""
+def _draw_points(measured: Sequence[tuple[ModelHead, float, float]]) -> dict[str, Any]:
+    """Place (model, performance, cost) on the drawing, the cheapest first, and the ticks of both axes."""
+    points: list[dict[str, Any]] = []
+    size = {"width": WIDTH, "height": HEIGHT}
     if not measured:
-        return (), (), ()
+        return {"points": points, "line": "", "across": [], "up": [], **size}
     front = pareto_front([[value, -cost] for _, value, cost in measured]).tolist()
     lows, highs = _axis_limits([value for _, value, _ in measured]), _axis_limits([cost for _, _, cost in measured])
 
@@ -477,14 +342,19 @@ def _draw_points(
     def height(value: float) -> float:
         return round(HEIGHT - scale(value, lows, HEIGHT), 2)
 
-    points: list[Point] = []
     for (model, value, cost), on in zip(measured, front, strict=True):
         x, y = scale(cost, highs, WIDTH), height(value)
-        below = any(abs(p.x - x) < 90 and 0 <= y - p.y < 30 and not p.below for p in points)
-        place = {"front": on, "x": x, "y": y, "below": below}
-        points.append(Point(title=model.label, model=model, performance=value, cost=cost, **place))
-    across = tuple(Tick(title=f"{v:g}", at=scale(v, highs, WIDTH)) for v in _axis_ticks(*highs))
-    return tuple(points), across, tuple(Tick(title=f"{100 * v:g}", at=height(v)) for v in _axis_ticks(*lows))
+        # Below the point, since above it the label would cover another one's.
+        below = any(abs(p["x"] - x) < 90 and 0 <= y - p["y"] < 30 and not p["below"] for p in points)
+        numbers = {"performance": value, "cost": cost, "front": on, "x": x, "y": y, "below": below}
+        points.append({"title": model.label, "model": model, **numbers})
+    return {
+        "points": points,
+        "line": " ".join(f"{point['x']},{point['y']}" for point in points if point["front"]),
+        "across": [{"title": f"{v:g}", "at": scale(v, highs, WIDTH)} for v in _axis_ticks(*highs)],
+        "up": [{"title": f"{100 * v:g}", "at": height(v)} for v in _axis_ticks(*lows)],
+        **size,
+    }
 
 
 def _axis_limits(values: Sequence[float]) -> tuple[float, float]:
@@ -499,36 +369,8 @@ def _axis_ticks(low: float, high: float) -> list[float]:
     return [round(k * step, 12) for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-class AgreementLine(View):
-    """One benchmark; the title is its name."""
-
-    benchmark: BenchmarkHead
-    mean: float  # of its rank correlations with the others
-    nearest: str  # the benchmark that ranks models most like it, with the correlation
-    nearest_correlation: float
-    items_needed: float | None  # so many of its items would rank these models with a reliability of 0.9
-    correlations: tuple[float, ...]  # with every benchmark, in the order of the lines
-    shades: tuple[int, ...]  # of the correlations, 0 to 10; a negative one has none
-
-
-class AgreementPage(View):
-    """How alike benchmarks rank the models that all of them were measured on."""
-
-    models: int  # how many; 0 if no two benchmarks share enough of them
-    lines: tuple[AgreementLine, ...]  # benchmarks, neighbours alike
-    shares: tuple[float, ...] = ()  # of the variance of ranks in each principal component, the greatest first
-    dimensions: int = 0  # components above those of shuffled tables
-    # benchmarks that too few of these models were measured on, or on which all are equal
-    left_out: tuple[str, ...] = ()
-
-    def table(self) -> Table:
-        """Return benchmarks by benchmarks, as correlations."""
-        rows: list[tuple[str | float, ...]] = [(line.title, *line.correlations) for line in self.lines]
-        return Table(title=self.title, rows=(("benchmark", *(line.title for line in self.lines)), *rows))
-
-
-def agreement_page(tables: Tables) -> AgreementPage:
-    """Compare every two benchmarks by the ranks that they give models."""
+def agreement_page(tables: Tables) -> Content:
+    """Compare every two benchmarks by the ranks that they give the models that all of them were measured on."""
     title = "Do benchmarks agree?"
     mains = {slug: main_metric(benchmark.headline) for slug, benchmark in tables.benchmarks.items()}
     table: dict[str, dict[str, Measured]] = {}
@@ -538,27 +380,29 @@ def agreement_page(tables: Tables) -> AgreementPage:
             table.setdefault(score.model, {})[score.benchmark] = Measured(cell.value, cell.n, score.metric)
     try:
         agreement = find_agreement(table)
-    except RunError:
-        return AgreementPage(title=title, models=0, lines=())
+    except RunError:  # no two benchmarks share enough models
+        empty: dict[str, Any] = dict.fromkeys(("lines", "shares", "left_out"), ())
+        return Content(title=title, table_rows=[("benchmark",)], models=0, dimensions=0, **empty)
     heads = {slug: benchmark_head(benchmark) for slug, benchmark in tables.benchmarks.items()}
-    lines = tuple(
-        AgreementLine(
-            title=heads[benchmark.name].label,
-            benchmark=heads[benchmark.name],
-            mean=benchmark.mean,
-            nearest=heads[benchmark.nearest].label,
-            nearest_correlation=benchmark.nearest_correlation,
-            items_needed=benchmark.items_needed,
-            correlations=row,
-            shades=tuple(max(0, round(10 * value)) for value in row),
-        )
-        for benchmark, row in zip(agreement.benchmarks, agreement.correlations, strict=True)
-    )
-    left_out = tuple(heads[slug].label for slug in agreement.left_out)
-    return AgreementPage(
+    lines: list[dict[str, Any]] = [
+        {
+            "title": heads[benchmark.name].label,
+            "benchmark": heads[benchmark.name],
+            "mean": benchmark.mean,
+            "nearest": heads[benchmark.nearest].label,
+            "nearest_correlation": benchmark.nearest_correlation,
+            "items_needed": benchmark.items_needed,  # would rank these models with a reliability of 0.9
+            "correlations": correlations,
+            "shades": [max(0, round(10 * value)) for value in correlations],  # a negative one has none
+        }
+        for benchmark, correlations in zip(agreement.benchmarks, agreement.correlations, strict=True)
+    ]
+    rows = [("benchmark", *(line["title"] for line in lines))]
+    return Content(
         title=title,
-        lines=lines,
-        left_out=left_out,
+        table_rows=[*rows, *((line["title"], *line["correlations"]) for line in lines)],
+        lines=lines,  # neighbours alike
+        left_out=[heads[slug].label for slug in agreement.left_out],
         **{name: getattr(agreement, name) for name in ("models", "shares", "dimensions")},
     )
 
@@ -569,46 +413,18 @@ STEP, ROW = 190.0, 26.0
 MOST_LINES = 40
 
 
-class RankLine(View):
-    """One model's places."""
-
-    model: ModelHead
-    ranks: tuple[int | None, ...]  # one for each column, equal values sharing one; None if it was not measured
-    change: int | None  # its last place less its first: positive if it falls
-    segments: tuple[str, ...] = ()  # SVG points of the unbroken parts of its line; none for a model that is not drawn
-    starts: tuple[tuple[float, float], ...] = ()  # (x, y) of the first place of each part
-    ends: tuple[tuple[float, float], ...] = ()  # (x, y) of each place
-
-
-class RanksPage(View):
-    """Places of models over columns."""
-
-    columns: tuple[str, ...]
-    links: tuple[Link | None, ...]
-    lines: tuple[RankLine, ...]  # a row each; those with two places or more are drawn, at most `MOST_LINES`
-    drawn: tuple[str, ...]  # the columns of the drawing: those in which it has two models or more
-    undrawn: int = 0  # models with two places or more beyond that
-    width: float
-    height: float
-
-    def table(self) -> Table:
-        """Return models by places."""
-        rows = tuple((line.model.label, *line.ranks) for line in self.lines)
-        return Table(title=self.title, rows=(("model", *self.columns), *rows))
-
-
-def ranks_page(tables: Tables) -> RanksPage:
+def ranks_page(tables: Tables) -> Content:
     """Show the places of models on every benchmark."""
     return _ranks_page("How the ranking changes between benchmarks", all_benchmarks(tables))
 
 
-def benchmark_ranks(tables: Tables, slug: str) -> RanksPage:
+def benchmark_ranks(tables: Tables, slug: str) -> Content:
     """Show the places of models by every headline metric of a benchmark."""
     board = leaderboard(tables, slug)
     return _ranks_page(f"{board.title}: how the ranking changes between metrics", board)
 
 
-def _ranks_page(title: str, board: Leaderboard) -> RanksPage:
+def _ranks_page(title: str, board: Leaderboard) -> Content:
     linked = [k for k, column in enumerate(board.columns) if column.link]
     columns = linked or list(range(len(board.columns)))
     cells = [[row.cells[k] for row in board.rows] for k in columns]
@@ -624,16 +440,18 @@ def _ranks_page(title: str, board: Leaderboard) -> RanksPage:
         for model, line in ranks.items()
     ]
     last = len(lines) + 1  # after all places; `sort` empties the list while it works
-    lines.sort(key=lambda line: (not line.segments, [rank or last for rank in line.ranks], line.model.label))
-    return RanksPage(
+    lines.sort(key=lambda line: (not line["segments"], [rank or last for rank in line["ranks"]], line["title"]))
+    titles = [board.columns[k].title for k in columns]
+    return Content(
         title=title,
-        columns=tuple(board.columns[k].title for k in columns),
-        links=tuple(board.columns[k].link for k in columns),
-        lines=tuple(lines),
+        table_rows=[("model", *titles), *((line["title"], *line["ranks"]) for line in lines)],
+        columns=titles,
+        links=[board.columns[k].link for k in columns],
+        lines=lines,
         undrawn=len(candidates) - len(best),
-        drawn=tuple(board.columns[columns[k]].title for k in shown),
+        drawn=[titles[k] for k in shown],
         width=STEP * max(0, len(shown) - 1),
-        height=max((y for line in lines for _, y in line.ends), default=0.0) + ROW,
+        height=max((y for line in lines for _, y in line["ends"]), default=0.0) + ROW,
     )
 
 
@@ -663,17 +481,17 @@ def _places_among(
     return dict(zip(models, zip(*places, strict=True), strict=True))
 
 
-def _model_line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> RankLine:
+def _model_line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> dict[str, Any]:
     """Return a model's line through its places in the columns that are drawn; without a drawing if there are none."""
     points = [None if rank is None else (STEP * k, ROW * rank) for k, rank in enumerate(drawn)]
     runs = [[point for point in run if point] for unbroken, run in groupby(points, bool) if unbroken]
     present = [rank for rank in ranks if rank is not None]
-    return RankLine(
-        title=model.label,
-        model=model,
-        ranks=tuple(ranks),
-        change=present[-1] - present[0] if len(present) > 1 else None,
-        segments=tuple(" ".join(f"{x},{y}" for x, y in run) for run in runs),
-        starts=tuple(run[0] for run in runs),
-        ends=tuple(point for run in runs for point in run),
-    )
+    return {
+        "title": model.label,
+        "model": model,
+        "ranks": ranks,
+        "change": present[-1] - present[0] if len(present) > 1 else None,  # positive if it falls
+        "segments": [" ".join(f"{x},{y}" for x, y in run) for run in runs],
+        "starts": [run[0] for run in runs],
+        "ends": [point for run in runs for point in run],
+    }

@@ -1,7 +1,11 @@
-"""A run of a part of the items (`--limit`): marked wherever its number stands, and no rival of a whole one."""
+"""Numbers that need a word: of a part of the items (`--limit`), without an interval, counted by the authors' rule."""
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +98,47 @@ def test_where_no_model_has_all_items_the_largest_part_has_the_column(write_run:
     found = client.get("/?format=json").json()
     assert cells(found) == {"one": (None, "40 of 60 items"), "two": (None, PART)}
     assert [column["link"]["args"]["slug"] for column in found["columns"]] == ["shapes-40-of-60"]
+
+
+REASON = "too few for an interval: <3 items>"
+
+
+def test_pages_data_and_tables_have_the_reason(write_run: Any, tmp_path: Path) -> None:
+    for model in ("bare", "plain"):
+        write_run(tmp_path / model, model, skill=1.0)
+    path = tmp_path / "bare" / "results.json"
+    record = json.loads(path.read_text())
+    record["benchmarks"]["shapes"]["metrics"]["group_score"] |= {"low": None, "high": None, "reason": REASON}
+    del record["sha256"]
+    record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(record))
+    client, _ = open_board(tmp_path)
+    found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
+    page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
+    leaderboard = client.get("/benchmarks/shapes", params={"format": "csv"}).text
+    model = client.get("/models/bare", params={"format": "csv"}).text
+    plain = client.get("/models/plain", params={"format": "csv"}).text
+    by = found["blocks"][0]["sorted_by"]
+    assert {row["title"]: row["cells"][by]["reason"] for row in found["rows"]} == {"bare": REASON, "plain": None}
+    assert "too few for an interval: &lt;3 items&gt;" in page
+    rows = {row["model"]: row["no interval"] for row in csv.DictReader(io.StringIO(leaderboard))}
+    assert REASON in rows["bare"] and rows["plain"] == ""
+    reasons = {row["metric"]: row["no interval"] for row in csv.DictReader(io.StringIO(model))}
+    assert reasons["group_score"] == REASON and reasons["text_score"] == ""
+    assert "no interval" not in plain
+
+
+def test_a_benchmarks_page_has_the_authors_number_where_ties_occurred(write_run: Any, tmp_path: Path) -> None:
+    for model in ("tied", "plain"):
+        write_run(tmp_path / model, model, skill=1.0)
+    result = read_result(tmp_path / "tied")
+    shapes = result.benchmarks["shapes"]
+    tied = shapes.metrics["group_score"].model_copy(update={"ties": 3, "official": 0.4321})
+    shapes = shapes.model_copy(update={"metrics": {**shapes.metrics, "group_score": tied}})
+    write_result(tmp_path / "tied", result.model_copy(update={"benchmarks": {"shapes": shapes}}))
+    client, _ = open_board(tmp_path)
+    found = client.get("/benchmarks/shapes", headers={"accept": "application/json"}).json()
+    page = client.get("/benchmarks/shapes", headers={"accept": "text/html"}).text
+    by = found["blocks"][0]["sorted_by"]
+    assert {row["title"]: row["cells"][by]["official"] for row in found["rows"]} == {"tied": 0.4321, "plain": None}
+    assert "43.21" in page
