@@ -53,19 +53,20 @@ def test_a_mark_that_an_encoding_lacks_has_a_plain_one(monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", SHOWN)
+@pytest.mark.parametrize("encoding", ["ascii", "cp932"])
 def test_a_run_is_printed_in_the_encoding_of_its_terminal(
     made_set: Callable[..., Path], encoding: str, tmp_path: Path
 ) -> None:
     folder = made_set(NAME, n=2)
     ran = in_encoding(encoding, tmp_path, "run", "-m", "constant", "-b", f"folder:{folder}", "--out", "r")
-    assert ran.returncode == 0, ran.stderr
+    assert (ran.returncode, ran.stderr) == (0, "")
     assert (tmp_path / "r" / "report.html").is_file()
     assert SHOWN[encoding] in ran.stdout
+    assert "\x1b" not in ran.stdout and max(map(len, ran.stdout.splitlines())) < 300
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["ls", "benchmarks"], ["ls", "losses"]])
+@pytest.mark.parametrize("words", [["run", "--help"], ["ls", "benchmarks"]])
 def test_help_and_listings_are_printed_in_ascii(words: list[str], tmp_path: Path) -> None:
     ran = in_encoding("ascii", tmp_path, *words)
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -17,7 +17,7 @@ from tellapart.report.progress import TerminalProgress, _short_title
 WORK = """
 import time
 from tellapart.report.progress import show_progress
-with show_progress({arguments}) as progress:
+with show_progress() as progress:
     update = progress.callback("model on demo")
     for done in range(1, {steps} + 1):
         time.sleep({seconds})
@@ -53,16 +53,6 @@ def watched(code: str, **environment: str) -> str:
 
 
 @pytest.mark.slow
-def test_slow_work_shows_a_bar_with_the_time_that_is_left() -> None:
-    shown = watched(WORK.format(steps=8, seconds=0.3, arguments=""))
-    assert "model on demo: images" in shown
-    assert re.search(r"[1-7]/8", shown)
-    assert re.search(r"\d:\d\d:\d\d", shown)
-    assert shown.rstrip().endswith("done")
-    assert shown.count("\x1b[?25h") == shown.count("\x1b[?25l") > 0, "the cursor is shown again"
-
-
-@pytest.mark.slow
 def test_colours_are_left_out_where_they_are_not_wanted() -> None:
     code = "from tellapart.evaluation.check import Gate; from tellapart.report.printing import print_gates;"
     code += "print_gates([Gate('constant', '2x2', 'text_score', '0 %', '100 %', False)])"
@@ -74,12 +64,7 @@ def test_colours_are_left_out_where_they_are_not_wanted() -> None:
 
 
 def test_quick_work_shows_none() -> None:
-    assert watched(WORK.format(steps=5, seconds=0.0, arguments="")).strip() == "done"
-
-
-@pytest.mark.slow
-def test_nor_does_slow_work_that_is_to_be_quiet() -> None:
-    assert watched(WORK.format(steps=4, seconds=0.5, arguments="quiet=True")).strip() == "done"
+    assert watched(WORK.format(steps=5, seconds=0.0)).strip() == "done"
 
 
 def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +96,7 @@ def test_a_run_on_a_terminal_shows_bars_and_ends_with_its_table(made_set, instal
         f"import os, sys; os.environ['TEST_SECONDS_PER_BATCH'] = '0.4'; sys.path.insert(0, {str(installed)!r});"
         f"sys.argv = ['tellapart', *{arguments!r}]; from tellapart.cli.main import main; main()"
     )
-    assert "slow on folder:set" in shown
-    assert "set: images" in shown
-    assert re.search(r"(4|8|12|16|20|24|28)/32", shown)
+    assert "slow on folder:set: images" in shown
+    assert re.search(r"(4|8|12|16|20|24|28)/32", shown) and re.search(r"\d:\d\d:\d\d", shown)
+    assert shown.count("\x1b[?25h") == shown.count("\x1b[?25l") > 0, "the cursor is shown again"
     assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).rstrip().endswith("report.html")

@@ -170,7 +170,7 @@ def test_a_published_file_without_its_last_layers_or_a_row_is_refused(name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", [name for name in list(LAYOUTS)[:FIRST] if not name.startswith("ofa")])
 def test_a_published_file_without_a_key_or_a_row_is_refused(name: str) -> None:
     family, keys = read_layout(*LAYOUTS[name])
     for key in keys_of_a_kind(keys):

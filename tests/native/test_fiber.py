@@ -26,11 +26,9 @@ def test_tokens_and_vectors_equal_the_authors(name: str) -> None:
     assert distance(cosine.join(one, other)[:, 0], golden.output["itc_similarity"].diagonal()) < 1e-5
 
 
-@pytest.mark.few(2)
-@BOTH
-@pytest.mark.parametrize("size", [96, 128])
-def test_a_file_is_opened_at_another_size(name: str, size: int) -> None:
-    golden, family, _ = open_golden(name)
+def test_a_file_is_opened_at_another_size() -> None:
+    size = 96
+    golden, family, _ = open_golden("fiber")
     assert family.resize is not None
     tensors = family.keep_tensors(golden.state)
     _, module = build("fiber", family.resize(tensors, size), {"num_attention_heads": 4})
