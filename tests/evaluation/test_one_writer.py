@@ -79,10 +79,7 @@ def test_one_process_takes_a_folder_up_twice_in_turn_but_not_at_once(tmp_path: P
     for _ in range(2):
         with take_up(tmp_path / "run", MODEL, RECORD) as result:
             assert result.model == MODEL
-            with (
-                raises(RunError, os.getpid(), "run"),
-                take_up(tmp_path / "run", MODEL, RECORD),
-            ):
+            with raises(RunError, os.getpid(), "run"), take_up(tmp_path / "run", MODEL, RECORD):
                 pass
 
 
