@@ -360,7 +360,7 @@ def decoded(path: Path) -> Any:
 
 
 @pytest.mark.slow
-@settings(LATE, max_examples=4)  # each reads a large file five times; the small ones above are tried far more often
+@settings(LATE, max_examples=2)  # each reads a large file five times; the small ones above are tried far more often
 @given(seed=st.integers(0, 2**32), never=NEVER)
 def test_a_published_file_that_is_damaged(published_format: Made, seed: int, never: Any) -> None:
     (form, path, before), drawn = published_format, random.Random(seed)
