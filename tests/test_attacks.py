@@ -28,7 +28,7 @@ SLOW = {
     "recipe of a device",
     "names that steer: board",
 }
-#: Forged numbers that tests/evaluation/test_verified.py tries.
+#: Forged numbers that tests/evaluation/test_verify.py tries.
 ELSEWHERE = {f"record with a forged number: {door}" for door in ("board", "push", "compare")}
 EVERY = ATTACKS | NAME_ATTACKS | {name: one for name, one in FALSE_INPUTS.items() if name not in ELSEWHERE}
 
