@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
-# Tests run side by side, and the threads of numpy's products, waiting for one another, take five times the processor.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Tests run side by side, and threads of numpy's and torch's products, waiting for one another, take up to five times
+# the processor. Programs that a test starts have the same.
+for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
 
 pytest_plugins = ["leaks", "shuffle"]
 

@@ -475,7 +475,7 @@ FALSE_INPUTS |= FALSE_ANSWERS | FALSE_QUESTIONS
 
 
 def false_inputs_table() -> str:
-    """Return a table of what comes of each, as it is declared here; tests/test_false_inputs.py tries them."""
+    """Return a table of what comes of each, as it is declared here; tests/test_attacks.py tries them."""
     rows = ["| input | door | outcome |", "|---|---|---|"]
     for name, attack in FALSE_INPUTS.items():
         forged, _, door = name.partition(": ")

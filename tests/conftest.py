@@ -66,6 +66,7 @@ typer.main.get_command = typer.testing._get_command = kept_command
 #: Files whose slow tests take longest. They are dealt out first, so that the workers end at about the same time.
 LONGEST = (
     "journeys/test_power_loss.py",
+    "journeys/test_clock_back.py",
     "test_mutants.py",
     "test_documents.py",
     "evaluation/test_distributed.py",

@@ -105,42 +105,12 @@ def test_its_command_serves_a_board_that_its_health_check_finds(steps: list[tupl
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
-def test_the_image_is_built_and_serves(steps: list[tuple[str, str]]) -> None:
-    engine = shutil.which("docker") or shutil.which("podman")
-    image = dict(steps)["FROM"]
-    if (
-        engine is None
-        or subprocess.run([engine, "image", "inspect", image], check=False, capture_output=True).returncode
-    ):
-        pytest.skip(f"no container engine here, or none that has {image}")
-    built = subprocess.run([engine, "build", "-q", str(ROOT)], check=True, capture_output=True, text=True)
-    shown = subprocess.run(
-        [engine, "run", "--rm", built.stdout.strip(), "tellapart", "--version"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert "tellapart" in shown.stdout
-
-
 def test_the_spaces_page_has_the_front_matter_of_a_static_space() -> None:
     _, front, text = (ZOO / "space" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     matter = yaml.safe_load(front)
     assert (matter["sdk"], matter["app_file"]) == ("static", "index.html")
     assert {"title", "emoji", "colorFrom", "colorTo"} <= matter.keys()
     assert "vl_compo" in text
-
-
-@pytest.mark.slow
-def test_the_zoos_static_board_is_small_and_begins_at_index_html(
-    command: Callable[..., object], tmp_path: Path
-) -> None:
-    done = command("board", "export", "--board", ZOO / "board.toml", "--out", tmp_path / "zoo", "--small")
-    assert done.code == 0, done.err  # type: ignore[attr-defined]
-    files = [path for path in (tmp_path / "zoo").rglob("*") if path.is_file()]
-    assert (tmp_path / "zoo" / "index.html") in files
-    assert sum(path.stat().st_size for path in files) < 2_000_000
 
 
 @pytest.mark.slow

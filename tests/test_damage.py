@@ -42,22 +42,20 @@ def measure(program: str, *arguments: object, out: Path) -> dict[str, Any]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_damaged_files_are_one_line_or_the_same_content(tmp_path: Path) -> None:
-    # tests/test_attacks.py and test_false_inputs.py read the attacks.
-    record = measure("gates.py", "--no-attacks", "--inputs", 1_000, "--seed", 1, out=tmp_path / "gates.json")
-    assert sum(record["outcomes"].values()) == 1_000
+    # tests/test_attacks.py reads the attacks.
+    record = measure("gates.py", "--no-attacks", "--inputs", 300, "--seed", 1, out=tmp_path / "gates.json")
+    assert sum(record["outcomes"].values()) == 300
     assert len(record["doors"]) > 40
 
 
-@pytest.mark.parametrize("name", ["report", "submit", "run", "build"])
+@pytest.mark.parametrize("name", ["report", "submit"])  # runs and builds are killed by tests of their rooms
 def test_what_was_killed_ends_in_the_same_bytes(name: str, tmp_path: Path) -> None:
-    if name == "build":
-        pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
-    record = measure("kills.py", "--kills", 2, "--seed", 1, "--jobs", name, out=tmp_path / "kills.json")
-    assert record["jobs"][name]["kills"] == 2
+    record = measure("kills.py", "--kills", 1, "--seed", 1, "--jobs", name, out=tmp_path / "kills.json")
+    assert record["jobs"][name]["kills"] == 1
     assert record["jobs"][name]["bad"] == []
 
 
 @pytest.mark.parametrize("name", ["store", "samples", "records"])
 def test_a_flipped_bit_is_found_or_harmless(name: str, tmp_path: Path) -> None:
-    record = measure("flips.py", "--flips", 4, "--seed", 1, "--files", name, out=tmp_path / "flips.json")
-    assert record["files"][name]["found"] + record["files"][name]["harmless"] == 4
+    record = measure("flips.py", "--flips", 2, "--seed", 1, "--files", name, out=tmp_path / "flips.json")
+    assert record["files"][name]["found"] + record["files"][name]["harmless"] == 2

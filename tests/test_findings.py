@@ -113,12 +113,6 @@ def test_page_3_has_the_years_of_the_catalogue() -> None:
         assert f"| {name} | {find_benchmark(set_name).year} |" in text
 
 
-def test_page_3_names_each_set_whose_code_takes_the_first_of_tied_captions_and_puts_the_true_one_there() -> None:
-    text = (FOLDER / "order-and-ties.md").read_text(encoding="utf-8")
-    assert "| ViLMA, five files | 2024 | 3,715 | 3,715 | right |" in text
-    assert text.count("`vilma-") == 5
-
-
 def make_captions(*texts: tuple[str, str]) -> PairSet:
     items = (Item(id=f"{k}", images=("0.png",), texts=pair, cluster=f"{k}") for k, pair in enumerate(texts))
     return PairSet("captions", tuple(items), Path())
@@ -133,18 +127,6 @@ def test_page_4_has_a_head_that_reads_neither_capitals_nor_spare_spaces() -> Non
     read, form = _count_words(make_captions(("A cat. ", "a  cat.")))
     assert np.array_equal(read[0, 0], read[0, 1])
     assert (form[0, 0] - form[0, 1])[-4:].tolist() == [1, 0, 1, 0]  # capitals, length, the first, spare spaces
-
-
-def test_page_2_names_its_number_of_coco_in_every_headline() -> None:
-    texts = [FOLDER / "checkpoints.md", FOLDER.with_suffix(".md")]
-    assert all("text recall at 1 on COCO" in " ".join(one.read_text(encoding="utf-8").split()) for one in texts)
-    assert not any("COCO retrieval" in one.read_text(encoding="utf-8") for one in texts)
-
-
-def test_page_4_says_that_its_classifier_bounds_others_from_below() -> None:
-    for one in (FOLDER / "without-looking.md", FOLDER.with_suffix(".md")):
-        text = " ".join(one.read_text(encoding="utf-8").split())
-        assert "A text-only classifier, cross-validated on SugarCrepe, picks the true caption at least" in text
 
 
 def test_differences_have_signs() -> None:

@@ -104,8 +104,3 @@ def test_many_imported_sets_are_called_so_and_a_note_that_they_share_stands_once
 def test_the_document_of_benchmarks_has_the_number_of_items_of_each_part() -> None:
     text = " ".join((Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text().split())
     assert all(f"`{part}` {counts[0]:,}" in text for part, counts in SUBSETS.items())
-
-
-def test_the_four_commands_are_there() -> None:
-    printed = CliRunner().invoke(app, ["--help"]).output
-    assert all(f" {name} " in printed for name in ("plot", "table", "import", "convert"))

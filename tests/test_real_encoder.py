@@ -170,22 +170,6 @@ def test_it_finds_seven_of_nine_captions_among_near_misses_and_needs_the_photo_f
     assert values(ran.json["runs"][0])["choice_score"] == pytest.approx(20 / 72, abs=2.01 / 72)
 
 
-@pytest.mark.slow
-def test_numbers_are_the_same_cold_and_warm_and_at_any_batch_size(command, photo_set, encoder: str) -> None:
-    name = photo_set("pairs", pairs_of_photos())
-    cold = command("run", "-m", encoder, "-b", name, "--out", "cold", "--json").json["runs"][0]
-    warm = command("run", "-m", encoder, "-b", name, "--out", "warm", "--json").json["runs"][0]
-    encoded = [next(iter(run["benchmarks"].values()))["images_encoded"] for run in (cold, warm)]
-    assert encoded == [9, 0]
-    expected = {item: score.tolist() for item, score in scores_of("cold").items()}
-    assert {item: score.tolist() for item, score in scores_of("warm").items()} == expected
-    for size in (1, 4, 7):
-        out = f"batch-{size}"
-        ran = command("run", "-m", encoder, "-b", name, "--out", out, "--json", "--no-cache", "--batch-size", size)
-        assert values(ran.json["runs"][0]) == values(cold)
-        assert {item: score.tolist() for item, score in scores_of(out).items()} == expected
-
-
 def test_a_text_is_near_what_means_the_same_and_a_long_one_is_counted(encoder: str) -> None:
     from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 

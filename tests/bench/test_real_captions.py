@@ -78,43 +78,6 @@ def records(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tup
     return tables, tmp_path
 
 
-SPEED = {
-    "runs": [
-        {
-            "model": "ViT-B-32", "group": "valse", "images": 9, "texts": 18, "rounds": 1, "forward_processor": 3.0,
-            "tools": {
-                "tellapart": {"cold": 3.0, "cold_processor": 4.0, "warm": 1.0},
-                "mteb": {"cold": 9.0, "cold_processor": 16.0, "warm": 5.0},
-            },
-            "flips": {"valse": {"items": 9, "flips": {"choice_score": 2}, "largest_difference": 0.01}},
-        }
-    ],
-    "items": 9, "machine": {"processor": "p", "cores": 2}, "versions": {"torch": "2"}, "command": "c",
-    "left_out": {"unibench": "no wheel"},
-}  # fmt: skip
-
-
-def test_each_table_names_its_bench_until_a_record_is_kept(records: tuple[Any, Path]) -> None:
-    tables, folder = records
-    for table, bench in (
-        ("real_captions", "speed.py"),
-        ("all_shapes", "speed.py"),
-        ("growth", "growth.py"),
-        ("screened", "screened.py"),
-    ):
-        assert f"bench/{bench}" in getattr(tables, f"{table}_table")()
-    (folder / "speed.json").write_text(json.dumps(SPEED))
-    shown = tables.real_captions_table()
-    assert "| MTEB | 16.0 | 4.0 | 9.0 | 5.0 |" in shown and "| tellapart | 4.0 | 1.0 | 3.0 | 1.0 |" in shown
-    assert "choice_score 2" in shown and "9" in shown and "UniBench, because no wheel" in shown and "svg" not in shown
-    assert "| 4.0 | - | - | - | - | - | 4.0 |" in tables.all_shapes_table() and "2 of 9" in tables.all_shapes_table()
-    sizes = {"100": {"processor_seconds": 1.5, "mb": 90}}
-    kind = {"sizes": sizes, "exponents": {"processor_seconds": 1.02, "mb": 0.9}}
-    growth = {"command": "c", "scores": kind, "vectors": kind | {"sizes": {}}}
-    (folder / "growth.json").write_text(json.dumps(growth))
-    assert "| 100 | 1.5 | 90 | - | - |" in tables.growth_table() and "1.02" in tables.growth_table()
-
-
 @pytest.mark.parametrize(("price", "missed", "pays"), [(0.3, 0, True), (0.7, 0, False), (0.3, 1, False)])
 def test_screening_pays_below_half_the_price_and_without_a_flip(
     records: tuple[Any, Path], price: float, missed: int, *, pays: bool

@@ -5,9 +5,6 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-import pytest
 
 from tellapart.data.folder import read_pair_set
 
@@ -68,54 +65,3 @@ def test_clip_benchmark_is_given_the_same_items_in_its_own_format(tmp_path: Path
             assert (row["caption"], *negatives) == pair.texts
             original = tmp_path / "sets" / name / "images" / pair.images[0]
             assert (home / "val2017" / row["filename"]).read_bytes() == original.read_bytes()
-
-
-@pytest.fixture
-def record() -> dict[str, Any]:
-    tools = {
-        "tellapart": {"cold": 4.0, "cold_processor": 8.0, "warm": 2.0},
-        "unibench": {"cold": 10.0, "cold_processor": 19.0, "warm": 5.0},
-    }
-    run = {
-        "model": "ViT-B-32", "group": "sugarcrepe+aro", "images": 4, "texts": 30, "image_slots": 20, "text_slots": 35,
-        "forward": {"images": 2.0, "texts": 1.8}, "tools": tools,
-    }  # fmt: skip
-    return {
-        "runs": [run],
-        "items": 10,
-        "machine": {"processor": "a processor", "cores": 2, "device": "cpu"},
-        "versions": {"torch": "2.13.0"},
-        "command": "python bench/speed.py --items 10",
-        "date": "2026-01-02",
-        "left_out": {"mteb": "mteb: no wheel"},
-    }
-
-
-def test_the_table_holds_ratios_bound_and_circumstances(record: dict[str, Any]) -> None:
-    shown = module("speed_table").markdown(record)
-    assert "4 distinct images of 20, 30 distinct texts of 35; the model alone: 3.8 s" in shown
-    assert "| unibench | 10.0 | 2.5 | 38 % | 19 | 5.0 | 2.5 |" in shown
-    assert "| tellapart | 4.0 | 1.0 | 95 % | 8 | 2.0 | 1.0 |" in shown
-    for said in ("a processor, 2 cores, cpu", "torch 2.13.0", "`python bench/speed.py --items 10`", "2026-01-02"):
-        assert said in shown
-
-
-def test_a_tool_that_was_left_out_is_named_with_the_reason(record: dict[str, Any]) -> None:
-    assert "Left out: mteb, because mteb: no wheel" in module("speed_table").markdown(record)
-
-
-def test_without_this_project_there_is_no_ratio(record: dict[str, Any]) -> None:
-    del record["runs"][0]["tools"]["tellapart"]
-    assert "| unibench | 10.0 |  | 38 % | 19 | 5.0 |  |" in module("speed_table").markdown(record)
-
-
-def test_what_is_recorded_of_several_rounds_is_the_median_of_each_number() -> None:
-    rivals, _, _ = (module(name) for name in ("rivals", "shapes", "speed_table"))
-    speed = module("speed")
-    rounds = [
-        (rivals.Run(wall, processor, {"aro": 0.5}), rivals.Run(1.0, 0.5, {"aro": 0.5}))
-        for wall, processor in ((50.0, 20.0), (23.0, 22.0), (25.0, 21.0))
-    ]
-    assert speed.median_of(rounds) == {
-        "cold": 25.0, "cold_processor": 21.0, "warm": 1.0, "warm_processor": 0.5, "accuracy": {"aro": 0.5}
-    }  # fmt: skip

@@ -73,8 +73,7 @@ def no_trace(out: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(("how", "workers"), [(signal.SIGKILL, "2"), (signal.SIGINT, "1"), (signal.SIGTERM, "2")])
 def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(
     recipe: Callable[..., Path], started: Start, tmp_path: Path, how: signal.Signals, workers: str
 ) -> None:

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,6 @@ GOLDEN = {  # per cent: text, image, group score under the strict rule, as publi
 }
 PAIR = (SHARED / "images" / "nb_TestHF_0.png", SHARED / "images" / "nb_TestHF_1.png")
 ESCAPE = "\x1b"
-Command = Callable[..., object]
 
 
 def winoground(name: str) -> Path:
@@ -128,19 +126,6 @@ def test_run_shows_every_model_and_ends_with_the_report(command, made_set, insta
     shown = command("show", "r")
     assert shown.out == ran.out
     assert ran.err == ""
-
-
-@pytest.mark.slow
-def test_an_onnx_folder_is_a_model_like_any_other(command, made_set, tiny_encoder) -> None:
-    name, model = f"folder:{made_set()}", f"onnx:{tiny_encoder.folder}"
-    found = command("run", "-m", model, "-b", name, "--out", "a", "--json").json["runs"][0]
-    assert (found["model"]["name"], found["model"]["kind"]) == ("tiny", "similarity")
-    assert found["benchmarks"]["folder:set"]["images_encoded"] == 24
-    again = command("run", "-m", model, "-b", name, "--out", "b", "--batch-size", "5", "--no-cache", "--json").json
-    measured = [each["benchmarks"]["folder:set"]["metrics"] for each in (again["runs"][0], found)]
-    assert measured[0] == measured[1]
-    third = command("run", "-m", model, "-b", name, "--out", "c", "--json").json["runs"][0]
-    assert third["benchmarks"]["folder:set"]["images_encoded"] == 0
 
 
 def test_runs_on_other_items_never_share_a_table(command, made_set) -> None:
@@ -298,37 +283,14 @@ def test_the_default_model_passes_every_gate(command) -> None:
     assert all(gate["passed"] for gate in own)
 
 
-@pytest.mark.slow
-def test_a_blind_model_fails_the_gate_that_it_must(command) -> None:
-    ran = command("check", "blind", "--json")
-    assert ran.code == 1
-    assert [gate["what"] for gate in ran.json["gates"] if not gate["passed"]] == ["reads the images"]
-
-
 # In a process of its own
 
 
 @pytest.mark.slow
-def test_a_piped_command_prints_plain_text_and_nothing_else(made_set, tmp_path: Path) -> None:
-    ran = tellapart("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", tmp_path / "r", "--no-cache")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert ESCAPE not in ran.stdout
-    assert max(map(len, ran.stdout.splitlines())) < 300
-
-
-@pytest.mark.slow
-def test_no_output_breaks_in_an_ascii_terminal(made_set, tmp_path: Path) -> None:
-    arguments = ("run", "-m", "random", "-b", f"folder:{made_set()}", "--out", tmp_path / "r", "--no-cache")
-    ran = tellapart(*arguments, PYTHONIOENCODING="ascii")
-    assert (ran.returncode, ran.stderr) == (0, "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arguments", [["ls", "benchmarks"], ["ls", "benchmarks", "--json"], ["--help"]])
-def test_a_reader_that_goes_away_ends_the_command_quietly(arguments: list[str]) -> None:
+def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     reader, writer = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tellapart", "ls", "benchmarks"], stdout=writer, stderr=subprocess.PIPE, text=True
     )
     os.close(writer)
     os.close(reader)

@@ -29,13 +29,14 @@ def workplace(command: Callable[..., Any], made_set: Callable[..., Path], tmp_pa
     return tmp_path
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
-    ("arguments", "keys"),
-    [
+#: What is called, and the keys of its document: the first are tried at once, the others by a slow test.
+CALLS: dict[str, list[tuple[tuple[str, ...], set[str] | None]]] = {
+    "first": [
         (("ls", "models"), None),
         (("export", "folder:pairs", "--to", "pairs.csv"), {"to", "pairs"}),
         (("show", "runs/r"), {"out", "report", "warnings", "answer", "runs"}),
+    ],
+    "others": [
         (("score", "folder:pairs", "--scores", "scores.csv", "--out", "s"), {"out", "report", "runs"}),
         (("compare", "runs/r", "runs/r/beside/oracle"), None),
         (("time", "-m", "random", "-b", "folder:pairs", "--repeats", "1", "--warm-up", "1", "--batch-size", "2"), None),
@@ -51,18 +52,19 @@ def workplace(command: Callable[..., Any], made_set: Callable[..., Path], tmp_pa
         (("convert", "runs/r", "--to", "lm-eval", "--out", "lm.json"), {"format", "out"}),
         (("board", "export", "--runs", "runs", "--out", "site"), {"out", "pages"}),
         (("board", "user", "ann", "--board", "board.toml"), {"user", "role", "token_id", "token"}),
-        (("board", "user", "ann", "bob", "--board", "board.toml"), None),
+        (("board", "user", "bob", "cat", "--board", "board.toml"), None),
     ],
-    ids=lambda value: "-".join(value[:2]) if isinstance(value, tuple) else "",
-)
+}
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("calls", CALLS.values(), ids=CALLS)
 def test_a_command_prints_one_document_and_nothing_else(
-    command: Callable[..., Any], workplace: Path, arguments: tuple[str, ...], keys: set[str] | None
+    command: Callable[..., Any], workplace: Path, calls: list[tuple[tuple[str, ...], set[str] | None]]
 ) -> None:
-    ran = command(*arguments, "--json")
-    assert ran.code == 0, ran.err
-    document = json.loads(ran.out)
-    if keys is not None:
-        assert keys <= set(document)
-    for key in ("out", "to"):
-        if key in (keys or ()):
-            assert (workplace / document[key]).exists()
+    for arguments, keys in calls:
+        ran = command(*arguments, "--json")
+        assert ran.code == 0, (arguments, ran.err)
+        document = json.loads(ran.out)
+        assert not keys or keys <= set(document), arguments
+        assert all((workplace / document[key]).exists() for key in {"out", "to"} & (keys or set())), arguments

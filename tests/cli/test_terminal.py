@@ -1,23 +1,35 @@
-"""On a terminal: bars where a person watches slow work, colours unless they are not wanted; elsewhere neither."""
+"""Terminals, their encodings and logs: bars and colours where a person watches, plain lines elsewhere, nothing lost."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pty
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tellapart.report.progress import TerminalProgress, _short_title
+from tellapart.report.progress import (
+    CommandProgress,
+    ProgressLog,
+    TerminalProgress,
+    _describe_stage,
+    _short_title,
+    show_progress,
+)
+from tellapart.report.terminal import console, print_lines, print_text, table
 
 WORK = """
 import time
 from tellapart.report.progress import show_progress
-with show_progress({arguments}) as progress:
+with show_progress() as progress:
     update = progress.callback("model on demo")
     for done in range(1, {steps} + 1):
         time.sleep({seconds})
@@ -53,16 +65,6 @@ def watched(code: str, **environment: str) -> str:
 
 
 @pytest.mark.slow
-def test_slow_work_shows_a_bar_with_the_time_that_is_left() -> None:
-    shown = watched(WORK.format(steps=8, seconds=0.3, arguments=""))
-    assert "model on demo: images" in shown
-    assert re.search(r"[1-7]/8", shown)
-    assert re.search(r"\d:\d\d:\d\d", shown)
-    assert shown.rstrip().endswith("done")
-    assert shown.count("\x1b[?25h") == shown.count("\x1b[?25l") > 0, "the cursor is shown again"
-
-
-@pytest.mark.slow
 def test_colours_are_left_out_where_they_are_not_wanted() -> None:
     code = "from tellapart.evaluation.check import Gate; from tellapart.report.printing import print_gates;"
     code += "print_gates([Gate('constant', '2x2', 'text_score', '0 %', '100 %', False)])"
@@ -74,12 +76,7 @@ def test_colours_are_left_out_where_they_are_not_wanted() -> None:
 
 
 def test_quick_work_shows_none() -> None:
-    assert watched(WORK.format(steps=5, seconds=0.0, arguments="")).strip() == "done"
-
-
-@pytest.mark.slow
-def test_nor_does_slow_work_that_is_to_be_quiet() -> None:
-    assert watched(WORK.format(steps=4, seconds=0.5, arguments="quiet=True")).strip() == "done"
+    assert watched(WORK.format(steps=5, seconds=0.0)).strip() == "done"
 
 
 def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +108,200 @@ def test_a_run_on_a_terminal_shows_bars_and_ends_with_its_table(made_set, instal
         f"import os, sys; os.environ['TEST_SECONDS_PER_BATCH'] = '0.4'; sys.path.insert(0, {str(installed)!r});"
         f"sys.argv = ['tellapart', *{arguments!r}]; from tellapart.cli.main import main; main()"
     )
-    assert "slow on folder:set" in shown
-    assert "set: images" in shown
-    assert re.search(r"(4|8|12|16|20|24|28)/32", shown)
+    assert "slow on folder:set: images" in shown
+    assert re.search(r"(4|8|12|16|20|24|28)/32", shown) and re.search(r"\d:\d\d:\d\d", shown)
+    assert shown.count("\x1b[?25h") == shown.count("\x1b[?25l") > 0, "the cursor is shown again"
     assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).rstrip().endswith("report.html")
+
+
+NAME = "caf\u00e9 \u6a21"
+SHOWN = {"ascii": "caf\\xe9 \\u6a21", "cp1252": "caf\u00e9 \\u6a21", "cp932": "caf\\xe9 \u6a21", "utf-8": NAME}
+
+
+def in_encoding(encoding: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PYTHONIOENCODING": encoding, "TELLAPART_CACHE": str(folder / "cache"), "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "tellapart", *arguments],
+        capture_output=True,
+        encoding=encoding,
+        check=False,
+        cwd=folder,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize("encoding", SHOWN)
+def test_lines_and_tables_are_printed_in_the_encoding_of_their_stream(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_text(NAME)
+    print_lines(NAME)
+    rows = table("name")
+    rows.add_row(NAME)
+    console().print(rows)
+    stream.flush()
+    lines = stream.buffer.getvalue().decode(encoding).splitlines()
+    assert [line.strip() for line in lines].count(SHOWN[encoding]) == 3
+
+
+def test_a_mark_that_an_encoding_lacks_has_a_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_text("1 \u2013 2 \u2026")
+    assert stream.buffer.getvalue() == b"1 - 2 ...\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "cp932"])
+def test_a_run_is_printed_in_the_encoding_of_its_terminal(
+    made_set: Callable[..., Path], encoding: str, tmp_path: Path
+) -> None:
+    folder = made_set(NAME, n=2)
+    ran = in_encoding(encoding, tmp_path, "run", "-m", "constant", "-b", f"folder:{folder}", "--out", "r")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (tmp_path / "r" / "report.html").is_file()
+    assert SHOWN[encoding] in ran.stdout
+    assert "\x1b" not in ran.stdout and max(map(len, ran.stdout.splitlines())) < 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["run", "--help"], ["ls", "benchmarks"]])
+def test_help_and_listings_are_printed_in_ascii(words: list[str], tmp_path: Path) -> None:
+    ran = in_encoding("ascii", tmp_path, *words)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_run_whose_reader_is_gone_has_its_report(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    environment = {**os.environ, "TELLAPART_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-m", "tellapart", "run", "-m", "oracle", "-b", "demo", "--limit", "2", "--out", "r"]
+    ran = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False, cwd=tmp_path, env=environment)
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert (tmp_path / "r" / "report.html").is_file()
+
+
+Run = Callable[..., Any]
+
+
+def wait_for(stream: io.StringIO, said: str, times: int = 1) -> None:
+    """Wait until the log has written a text, however busy the machine is."""
+    until = time.monotonic() + 60
+    while stream.getvalue().count(said) < times:
+        assert time.monotonic() < until, stream.getvalue()
+        time.sleep(0.01)
+
+
+def watch_stderr(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Put a stream in the place of standard error that can be read while the log writes."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    return stream
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err.splitlines()
+
+
+def test_slow_work_writes_what_is_done_what_is_left_and_the_note(capsys: pytest.CaptureFixture[str]) -> None:
+    began = time.monotonic()
+    with ProgressLog(interval=0.1) as progress:
+        update = progress.callback("mine, seed 0")
+        for done in range(1, 9):
+            update("steps", done, 2000, f"loss {1 / done:.4g}")
+            time.sleep(0.05)
+    most = (time.monotonic() - began) / 0.1 + 1
+    written = lines(capsys)
+    assert 2 <= len(written) <= most
+    form = r"\[0:00:\d\d\] mine, seed 0: steps \d of 2,000 \(0 %\), loss (1|0\.\d+)(, about \d:\d\d:\d\d left)?"
+    assert all(re.fullmatch(form, line) for line in written), written
+    assert written[-1].endswith("left")  # the first line may come before the pace is known
+
+
+def test_a_stage_that_reports_nothing_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = watch_stderr(monkeypatch)
+    with ProgressLog(interval=0.05) as progress:
+        wait_for(stream, "at work\n")
+        update = progress.callback("audit")
+        wait_for(stream, "audit: begins\n")
+        update("items", 3, 3)
+        wait_for(stream, "audit: items 3 of 3 (100 %)\n", times=2)
+    written = [re.sub(r"^\[0:0\d:\d\d\] ", "", line) for line in stream.getvalue().splitlines()]
+    assert list(dict.fromkeys(written)) == ["at work", "audit: begins", "audit: items 3 of 3 (100 %)"]
+
+
+def test_quick_work_writes_nothing_and_waits_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    started = time.monotonic()
+    with ProgressLog(interval=30.0) as progress:
+        progress.callback("a")("images", 1, 3)
+    assert time.monotonic() - started < 5
+    assert lines(capsys) == []
+
+
+def test_a_title_cannot_steer_the_terminal_that_reads_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = watch_stderr(monkeypatch)
+    with ProgressLog(interval=0.02) as progress:
+        progress.callback("a\x1b[2Jb\nc")("images", 1, 3)
+        wait_for(stream, "] a\\x1b[2Jb\\nc: images 1 of 3 (33 %)\n")
+    assert "\x1b" not in stream.getvalue()
+    assert all(line.startswith("[0:0") for line in stream.getvalue().splitlines())
+
+
+def test_a_reader_that_has_gone_ends_the_log_and_not_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    with ProgressLog(interval=0.01) as progress:
+        progress._thread.join(60)
+        assert not progress._thread.is_alive()
+
+
+def test_only_the_first_rank_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(show_progress()) is ProgressLog
+    assert type(show_progress(quiet=True)) is CommandProgress
+    for first in ("0", "", "captain"):  # the last is another program's
+        monkeypatch.setenv("RANK", first)
+        assert type(show_progress()) is ProgressLog
+    monkeypatch.setenv("RANK", "10")
+    assert type(show_progress()) is CommandProgress
+
+
+@pytest.mark.slow
+def test_an_audit_tells_how_far_it_is_unless_it_is_to_be_quiet(
+    made_set: Any, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tellapart.report.progress._INTERVAL", 0.002)
+    pairs = made_set(n=60)
+    told = command("audit", pairs)
+    assert re.search(r"^\[0:00:0\d\] audit: items \d+ of 60 \(\d+ %\)", told.err, re.MULTILINE)
+    assert re.search(r"^\[0:00:0\d\] audit: pictures \d+ of 120 ", told.err, re.MULTILINE)
+    quiet = command("audit", pairs, "-q")
+    assert (quiet.err, quiet.out) == ("", told.out)
+
+
+@pytest.mark.slow
+def test_a_run_tells_which_model_and_benchmark_it_is_at(
+    made_set: Any, installed: Any, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tellapart.report.progress._INTERVAL", 0.05)
+    monkeypatch.setenv("TEST_SECONDS_PER_BATCH", "0.1")
+    name = f"folder:{made_set(n=8)}"
+    told = command("run", "-m", "slow", "-b", name, "--batch-size", "4", "--no-cache", "--out", "r")
+    assert re.search(r"^\[0:00:0\d\] slow on folder:set: images \d+ of 16 \(\d+ %\)", told.err, re.MULTILINE)
+
+
+def test_the_time_left_does_not_count_a_start_or_the_steps_before_a_resume(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("tellapart.report.progress.time.monotonic", lambda: now[0])
+    log = ProgressLog(interval=30.0)
+    update = log.callback("train")
+    for seconds, step in ((60, 500), (260, 501), (261, 502), (262, 503)):  # 200 s of imports and of the first step
+        now[0] = seconds
+        update("steps", step, 1003)
+    assert _describe_stage(log._stage, now[0]).endswith("about 0:08:20 left")

@@ -78,18 +78,12 @@ def first_maximum(scores: object) -> np.ndarray:
     return (s.reshape(len(s), -1).argmax(axis=1) == 0).astype(np.float64)
 
 
-def reversed_choice(scores: object) -> np.ndarray:
-    s = np.asarray(scores, np.float32).reshape(len(np.asarray(scores)), -1)
-    return (s[:, :1] < s[:, 1:]).all(axis=1).astype(np.float64)
-
-
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("metric", "changes", "guard"),
     [
         ("text_score", {"strict": lenient}, {"constant", "bag-of-words"}),
         ("choice_score", {"strict": first_maximum}, {"constant", "blind"}),
-        ("choice_score", {"strict": reversed_choice}, {"oracle", "bag-of-words"}),
         ("group_score", {"chance_level": 1 / 3}, {"constant", "random", "bag-of-words"}),
         ("text_score", {"neutral": lenient}, {"constant", "bag-of-words"}),
     ],
@@ -104,24 +98,16 @@ def test_a_broken_metric_is_caught(
 
 
 @pytest.mark.slow
-def test_a_model_that_ignores_its_order_of_scores_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Oracle, "score_item", lambda _self, item: np.eye(*item.shape, dtype=np.float32)[::-1].copy())
-    assert ("oracle", "text_score") in fallen(check_references())
-
-
-@pytest.mark.slow
-def test_nan_that_passes_for_a_score_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tellapart.data.scores._check_scores", lambda *_: None)
-    assert ("not-a-number", "scores with NaN") in fallen(check_references())
-
-
-@pytest.mark.slow
-def test_a_draw_that_is_not_fair_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_models_and_nan_that_passes_for_a_score_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def unfair(_self: Random, _images: object, texts: Sequence[str]) -> np.ndarray:
         return np.array([len(text) / 1000 for text in texts], np.float32)
 
+    monkeypatch.setattr(Oracle, "score_item", lambda _self, item: np.eye(*item.shape, dtype=np.float32)[::-1].copy())
+    monkeypatch.setattr("tellapart.data.scores._check_scores", lambda *_: None)
     monkeypatch.setattr(Random, "score_pairs", unfair)
-    assert any(subject == "random" for subject, _ in fallen(check_references()))
+    found = fallen(check_references())
+    assert found >= {("oracle", "text_score"), ("not-a-number", "scores with NaN")}
+    assert any(subject == "random" for subject, _ in found)
 
 
 # A model of one's own

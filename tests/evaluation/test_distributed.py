@@ -55,8 +55,7 @@ def ranking(folder: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(2, 2), (1, 3), (2, 1)])
-@pytest.mark.parametrize("ranks", [2, 5])
+@pytest.mark.parametrize(("shape", "ranks"), [((2, 2), 5), ((1, 3), 2), ((2, 1), 2)])
 def test_the_parts_of_all_ranks_are_all_there_is_to_compute(
     made_set: Make, installed: Path, tmp_path: Path, shape: tuple[int, int], ranks: int
 ) -> None:
@@ -269,35 +268,6 @@ def test_rank_0_raises_the_error_of_another_rank_as_what_it_is() -> None:
 
 @pytest.mark.slow
 @needs_torch
-def test_two_ranks_give_the_numbers_of_one_process_bit_for_bit(
-    made_set: Make, installed: Path, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
-    pytest.importorskip("transformers", reason="the model is of the extra 'models'")
-    import tiny_models
-
-    from tellapart.models.torch.backend import import_torch
-
-    torch = import_torch()
-    model = f"hf:{tiny_models.clip(tmp_path / 'clip')}"
-    sets = tuple(f"folder:{made_set(name, seed=seed)}" for seed, name in enumerate(("first", "second")))
-    names = [argument for name in sets for argument in ("-b", name)]
-    models = [argument for name in (model, *MODELS) for argument in ("-m", name)]
-    code, out, err = ended(torchrun(*models, *names, "--out", "ranks", "--cache", "cache", "--json"))
-    assert code == 0, err
-    assert Path(json.loads(out)["out"]) == Path("ranks"), "one object: the other rank prints nothing"
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        run(Settings(models=(model, *MODELS), benchmarks=sets), tmp_path / "one", store=EmbeddingStore(None))
-    finally:
-        torch.set_num_threads(before)
-    assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
-    assert computed(tmp_path / "ranks") == 0, "rank 0 found everything in the store"
-    assert not list((tmp_path / "cache").glob("store-shards/*.sqlite"))
-
-
-@pytest.mark.slow
-@needs_torch
 def test_ranks_that_deepspeed_or_srun_started_share_one_run(made_set: Make, installed: Path, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -306,7 +276,7 @@ def test_ranks_that_deepspeed_or_srun_started_share_one_run(made_set: Make, inst
     world = {"WORLD_SIZE": "2", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-m", "tellapart", "run", *names, "--out", "ranks", "--cache", "cache", "--json"],
+            [sys.executable, "-m", "tellapart", "run", *names, "--out", "ranks", "--no-cache", "--json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

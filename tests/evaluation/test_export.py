@@ -110,14 +110,8 @@ def wrong(change: Callable[[list[str]], list[str]]) -> Callable[[Path], None]:
     [
         (wrong(lambda lines: lines[:-12]), ("12", "48", "missing", "2 more")),
         (wrong(lambda lines: [*lines, *lines[:11]]), ("11", "twice", "1 more")),
-        (
-            wrong(lambda lines: [line.replace('"label": "', '"label": "x') for line in lines]),
-            ("48", "benchmark"),
-        ),
-        (
-            wrong(lambda lines: [line.replace("1.0", "NaN") for line in lines]),
-            ("t.jsonl:1", "JSON", "NaN"),
-        ),
+        (wrong(lambda lines: [line.replace('"label": "', '"label": "x') for line in lines]), ("48", "benchmark")),
+        (wrong(lambda lines: [line.replace("1.0", "NaN") for line in lines]), ("t.jsonl:1", "JSON", "NaN")),
     ],
 )
 def test_a_file_with_wrong_rows_is_refused_with_the_first_ten(

@@ -52,22 +52,22 @@ def measure(folder: Path, *models: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_that_another_process_writes_is_refused_with_its_id(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    with another_process(out) as process, raises(RunError, process.pid, out, "out="):
-        measure(out, "oracle")
-    measure(out, "oracle")
-    assert read_result(out).model.name == "oracle"
-
-
-@pytest.mark.slow
-def test_a_score_file_waits_for_nobody_either(tmp_path: Path) -> None:
-    scores = tmp_path / "mine.jsonl"
+def test_a_folder_that_another_process_writes_is_refused_with_its_id_until_that_is_killed(tmp_path: Path) -> None:
+    out, scores = tmp_path / "run", tmp_path / "mine.jsonl"
     places = [(item.id, i, t) for item in load_pairs("demo").items for i in range(2) for t in range(2)]
     rows = [f'{{"label": "{name}_c{t}_i{i}", "score": {i == t:d}}}' for name, i, t in places]
     scores.write_text("\n".join(rows))
-    with another_process(tmp_path / "run"), raises(RunError, "run", "writing"):
-        run_scores({"demo": scores}, tmp_path / "run")
+    with another_process(out) as process:
+        with raises(RunError, process.pid, out, "out="):
+            measure(out, "oracle")
+        with raises(RunError, "run", "writing"):
+            run_scores({"demo": scores}, out)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert (out / ".lock").exists()
+    measure(out, "oracle")
+    assert sorted(each.name for each in out.iterdir()) == ["results.json", "samples"]
+    assert read_result(out).model.name == "oracle"
 
 
 def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path: Path) -> None:
@@ -75,24 +75,11 @@ def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path: Path) -> N
         measure(tmp_path / "run", "oracle", "random")
 
 
-@pytest.mark.slow
-def test_the_lock_goes_with_a_process_that_is_killed(tmp_path: Path) -> None:
-    with another_process(tmp_path / "run") as process:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert (tmp_path / "run" / ".lock").exists()
-    measure(tmp_path / "run", "oracle")
-    assert sorted(each.name for each in (tmp_path / "run").iterdir()) == ["results.json", "samples"]
-
-
 def test_one_process_takes_a_folder_up_twice_in_turn_but_not_at_once(tmp_path: Path) -> None:
     for _ in range(2):
         with take_up(tmp_path / "run", MODEL, RECORD) as result:
             assert result.model == MODEL
-            with (
-                raises(RunError, os.getpid(), "run"),
-                take_up(tmp_path / "run", MODEL, RECORD),
-            ):
+            with raises(RunError, os.getpid(), "run"), take_up(tmp_path / "run", MODEL, RECORD):
                 pass
 
 

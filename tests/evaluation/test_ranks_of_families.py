@@ -98,19 +98,20 @@ def test_ranks_share_a_model_that_keeps_pictures_in_a_cache_with_other_files_in_
 
 @pytest.mark.slow
 @needs_torch
-@pytest.mark.parametrize("cache", [("--cache", "cache"), ("--no-cache",)])
 def test_ranks_give_the_numbers_of_one_process_with_every_family(
     made_set: Make,
     tiny_encoder: Any,
     sentence_transformers: Any,
     torchrun: Callable[..., subprocess.Popen[str]],
     tmp_path: Path,
-    cache: tuple[str, ...],
 ) -> None:
     models = [save_open_clip(tmp_path), *save_families(tmp_path, tiny_encoder.folder, sentence_transformers)]
     pairs = f"folder:{made_set(n=3)}"
-    named = [argument for model in models for argument in ("-m", model)]
-    code, _, err = ended(torchrun(*named, "-b", pairs, "--out", "ranks", *cache))
+    named = [argument for model in (*models, "random", "oracle") for argument in ("-m", model)]
+    code, out, err = ended(torchrun(*named, "-b", pairs, "--out", "ranks", "--cache", "cache", "--json"))
     assert code == 0, err
+    assert Path(json.loads(out)["out"]) == Path("ranks"), "one object: the other rank prints nothing"
+    assert not list((tmp_path / "cache").glob("store-shards/*.sqlite"))
+    models += ["random", "oracle"]
     expect_numbers_of_one_process(models, pairs, tmp_path)
     assert not list((tmp_path / "logs").glob("tellapart-*")), "the ranks' temporary folder is gone"

@@ -311,11 +311,7 @@ def test_a_finished_benchmark_whose_content_changed_is_refused(made_set: Make, i
         ({"benchmarks": ("winoground",)}, DataError, ("tellapart score", "winoground", "--scores", "FILE")),
         ({"benchmarks": ("folder:nowhere",)}, DataError, ("'nowhere'", "folder")),
         ({"benchmarks": ("folder:",)}, DataError, ("folder:PATH", "folder")),
-        (
-            {"benchmarks": ("no-benchmark",)},
-            DataError,
-            ("'no-benchmark'", "dict", "Benchmark"),
-        ),
+        ({"benchmarks": ("no-benchmark",)}, DataError, ("'no-benchmark'", "dict", "Benchmark")),
         ({"models": ("no-model",)}, ModelError, ("model", "'no-model'", "str")),
         ({"models": ("onnx:",)}, ModelError, ("model", "onnx:PATH")),
         ({"models": ("random", "random")}, RunError, ("models=random", "twice")),

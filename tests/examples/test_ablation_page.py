@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from examples.eqsim_ablation.answer import answer, eqsim_answer, small_terms
 from examples.eqsim_ablation.crossed import Components, compare_crossed, components
 from examples.eqsim_ablation.design_page import DESIGN, design_page
 from examples.eqsim_ablation.page import PAGE, PICTURE, page, write_ablation
-from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.results import Compared, draw_differences, reason_shares
-from examples.eqsim_ablation.stages import facts, stages
+from examples.eqsim_ablation.stages import facts
 
-from tellapart.data.rows import read_object
 from test_findings import measure_overhang
 
 PLAN = read_plan(HERE / "plan.toml")
@@ -96,49 +93,6 @@ def finished(tmp_path: Path) -> Plan:
     return plan
 
 
-def test_the_answer_names_every_row_with_its_distance_or_says_that_none_is_shown() -> None:
-    rows = [made_up("eqsim", -0.03), made_up("hardneg", 0.03), made_up("siglip", 0.002), made_up("negclip", 0.09)]
-    text = answer(PLAN, rows)
-    assert re.search(
-        r"Of 4 rows against FT, .*\n\n- 2 right on more pairs: NegCLIP \+9\.0 \[\+8\.\d, \+9\.\d\] and ", text
-    )
-    assert re.search(r" and HardNeg \+3\.0 .*\.\n- 1 right on fewer pairs: EqSim -3\.0 \[-3\.\d, -2\.\d\]\.\n", text)
-    assert re.search(
-        r"- 1 with no difference shown after Holm's correction: SigLIP \+0\.2 \[-0\.\d, \+0\.\d\]\.$", text
-    )
-    alone = answer(PLAN, [made_up("siglip", 0.0)])
-    assert alone.startswith("Of 1 row against FT, ")
-    assert alone.endswith("\n- 1 whose whole interval is within 0.5 points: SigLIP.")
-    assert "so nothing is compared" in answer(PLAN, [])
-    apart = answer(PLAN, rows, {"negclip": 0.001})
-    assert "\n- 1 right on more pairs: HardNeg" in apart
-    assert re.search(r"\n- 1 at another learning rate, to which tuning led: NegCLIP \+9\.0 \[.*\]\.$", apart)
-
-
-def test_the_answer_begins_with_eqsim_beside_the_papers_gain() -> None:
-    rows = [made_up("eqsim", -0.03), made_up("v1-all", 0.0), made_up("eqsim-released", 0.02)]
-    text = eqsim_answer(PLAN, rows)
-    start = r"^On a small encoder and rendered scenes, EqSim is worse than plain fine-tuning \(FT\): -3\.0 \["
-    assert re.search(rf"{start}.*The paper, with FIBER, reports \+2\.7 ", text)
-    assert re.search(r"For 1 of 2 other forms and parts of it, .*\. EqSim \(as released\) has \+2\.0 \[", text)
-    assert "No part of EqSim gains" not in text  # one does
-    alone = eqsim_answer(PLAN, rows[:2])
-    assert "For 1 of 1 other forms and parts of it, the whole interval lies within half a point. " in alone
-    assert "No part of EqSim gains" in alone
-    assert eqsim_answer(PLAN, []) == ""
-
-
-def test_terms_that_are_too_small_to_teach_are_named() -> None:
-    rows = [made_up("eqsim", -0.03), made_up("v1-all", 0.0), made_up("eqsim-released", 0.02)]
-    eqsim = [made_piece("eqsim", seed, 0.5) for seed in range(2)]
-    least = [piece | {"value": 0.2, "terms": {"itc": 1.0, "v1": 0.02, "v2": 0.003}} for piece in eqsim]
-    text = small_terms(PLAN, rows, {"eqsim": eqsim, "v1-all": least, "eqsim-released": eqsim})
-    assert re.search(r"^For 1 other forms, .* is 2\.3 to 2\.3 % of the contrastive loss", text)  # v1 of EqSim is 0.0001
-    nothing = [piece | {"terms": piece["terms"] | {"v1": 0.0, "v2": 0.03}} for piece in eqsim]
-    assert re.search(r"v1 stays below 1e-6 .* a term of 0\.03\.", small_terms(PLAN, rows, {"eqsim": nothing}))
-    assert small_terms(PLAN, [], {}) == ""
-
-
 def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Plan) -> None:
     text = page(finished)
     said = " ".join(text.split())
@@ -162,49 +116,6 @@ def test_the_page_of_a_complete_record_has_every_row_in_every_table(finished: Pl
     )
     assert re.search(r"Against FT: FT \(rate 0\.001\) [+-]?\d", said)
     assert re.search(r"Against FT \(rate 0\.001\): NegCLIP \(rate 0\.001\) .*; TROHN-Text [+-]?\d", said)
-
-
-def test_the_answer_has_the_checks_and_the_page_ends_with_three_sentences_of_advice(finished: Plan) -> None:
-    rates = {"run-ft": 0.1, "run-siglip": 0.9}  # FT's own, and another
-    for seed in range(finished.seeds):
-        for name, share in (("ft-faster", 0.54), ("ft", 0.5), ("siglip", 0.53), ("eqsim-faster", 0.6)):
-            row, piece = name.removesuffix("-faster"), f"run-{name}-{seed}"
-            finished.write(piece, made_piece(row, seed, share) | {"value": rates.get(f"run-{name}", 0.1)})
-    for row in ("negclip", "trohn-text", "ft-apart", "tripletclip"):
-        for seed in range(finished.seeds):
-            finished.write(f"run-{row}-{seed}", made_piece(row, seed, 0.5) | {"value": 0.1})
-    said = " ".join(page(finished).split())
-    assert re.search(r"- 1 at another learning rate, .*: SigLIP \(rate 0\.9\) \+[23]\.\d \[", said)
-    assert re.search(r"\| SigLIP \(rate 0\.9\) \| 5 \|", said)
-    assert re.search(
-        r"gain in .*: over FT \(rate 0\.001\), .*EqSim \(rate 0\.001\) \+[567]\.\d .*; over FT \(900 steps\), ", said
-    )
-    assert re.search(
-        r"Against FT \(rate 0\.001\): .*EqSim \(rate 0\.001\) \+[567]\.\d .*SigLIP \(rate 0\.9\) -[01]\.\d ", said
-    )
-    assert re.search(r"At the same rate, .*: NegCLIP \(rate 0\.001\) .* against TROHN-Text, over 5 seeds, p ", said)
-    assert "over these 5 seeds, 0.750 against 0.750." in said
-    ends = said.partition("## Advice ")[2]
-    assert re.findall(r"(\d)\. [A-Z]", ends)[:3] == ["1", "2", "3"]
-    assert re.search(r"rate 0\.001 gave FT \+[34]\.\d .* and 900 steps in place of 300 \+?\d\.\d ", ends)
-    assert re.search(r"the best loss at FT's rate, HardNeg, gave \+[56]\.\d", ends)
-    # All runs that are made up have the same accuracy.
-    assert "in points, by 0.0 [0.0, 0.0] with rate 0.001, 0.0 [0.0, 0.0] with 900 steps and " in ends
-    finished.piece("run-eqsim-3").unlink()
-    finished.piece("run-eqsim-4").unlink()
-    assert "## Advice" not in page(finished)  # EqSim is not compared
-
-
-def test_the_page_says_that_another_start_gave_another_answer() -> None:
-    runs = [read_object(path) for path in sorted((HERE / "negclip_start").glob("run-hardneg-*.json"))]
-    base = [read_object(path) for path in sorted((HERE / "negclip_start").glob("run-ft-*.json"))]
-    shares = [
-        np.mean([np.concatenate([right_items(run, name) for name in PLAN.tests]).mean() for run in each])
-        for each in (runs, base)
-    ]
-    said = " ".join(page(PLAN).split())
-    assert f"HardNeg had {100 * (shares[0] - shares[1]):+.1f} [" in said
-    assert "EqSim (softmax) had -1.3 [" in said
 
 
 def test_lost_items_are_parted_as_far_as_three_scores_go(finished: Plan) -> None:
@@ -244,38 +155,6 @@ def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(
     ]
     rows = [made_up(row.name, 0.01) for row in PLAN.methods[1:]]
     assert measure_overhang(partial(draw_differences, PLAN, rows), tmp_path) <= 0
-
-
-def test_a_run_is_made_again_where_the_first_was_made_on_another_processor(finished: Plan) -> None:
-    plan, piece = finished, finished.read("run-ft-0")
-    assert "again" not in [stage.name for stage in stages(plan)]
-    plan.write("run-ft-0", piece | {"machine": {"processor": "another"}})
-    assert [stage.name for stage in stages(plan) if stage.name == "again"] == ["again"]
-    changed = {name: one | {"right": "00" * (one["items"] // 8 + 1)} for name, one in piece["sets"].items()}
-    plan.write("again", piece | {"sets": changed})
-    right = sum(int(right_items(piece, name).sum()) for name in plan.tests)
-    text = " ".join(design_page(plan).split())
-    assert f"made on another and again on {piece['machine']['processor']}," in text
-    assert f"{right} of 6,030 outcomes differ." in text
-
-
-def test_the_design_says_what_the_device_changes(finished: Plan) -> None:
-    plan = replace(finished, gpu_seeds=(3, 4))
-    for seed in plan.gpu_seeds:
-        plan.write(f"run-hardneg-{seed}", made_piece("hardneg", seed, 0.6))
-    text = " ".join(design_page(plan).split())
-    assert re.search(r"Seeds 3 and 4 of every row are run on a GPU", text)
-    found = re.search(r"average over 17 rows, and at most by (\d\.\d) \(HardNeg: \+(\d+\.\d) and \+(\d\.\d)\)", text)
-    assert found is not None
-    most, on_gpu, without = map(float, found.groups())
-    assert on_gpu == pytest.approx(10, abs=1)
-    assert most == pytest.approx(on_gpu - without, abs=0.11)
-    twice = plan.record.parent / "gpu_seed"
-    twice.mkdir()
-    (twice / "run-ft-0.json").write_bytes(plan.piece("run-ft-0").read_bytes())
-    text = " ".join(design_page(plan).split())
-    assert "1 of the runs were made on both" in text
-    assert "0.0 % of a run's outcomes differ, and its group score is 0.0 points from the other's" in text
 
 
 def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,22 +131,3 @@ def test_a_delta_of_something_else(parts: dict[str, Any]) -> None:
     base = {name: tensor for name, tensor in parts["total"].items() if "lm_head" not in name}
     with raises(SystemExit, "[]", "['lm_head.weight'"):
         llava_v0.add(base, parts["delta"])
-
-
-@pytest.mark.slow  # a process that imports the libraries anew
-def test_the_command_writes_the_same_weights(parts: dict[str, Any], tmp_path: Path) -> None:
-    """In a process of its own, as a user runs it."""
-    root, script = parts["root"], Path(llava_v0.__file__)
-    command = [
-        sys.executable,
-        script,
-        *(root / part for part in ("llama", "delta", "clip")),
-        tmp_path,
-        "--prompt",
-        "v1",
-    ]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    weights = "model.safetensors"
-    assert (tmp_path / weights).read_bytes() == (root / "out" / weights).read_bytes()
-    assert "USER" in (tmp_path / "chat_template.jinja").read_text()

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -35,13 +31,10 @@ from tellapart.data.rows import read_object
 from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
 from tellapart.models.scoring.score import Embeddings
-from tellapart.training.config import ReportConfig, read_config
 from tellapart.training.encoders.load_start import write_new_model
 from tellapart.training.training_run import run_training
 from tellapart_render.training_rows import write_training_rows
 
-ROOT = Path(__file__).parents[2]
-SMOKE = HERE / "smoke.toml"
 PLAN = read_plan(HERE / "plan.toml")
 
 #: Scenes of a few pixels: some of the training set are the tuning set's to the pixel.
@@ -126,32 +119,6 @@ def test_the_smoke_scenes_are_training_scenes_of_all_aspects() -> None:
     assert {item.tags["held_out"] for item in pairs.items} == {"no"}
 
 
-def weights(out: Path) -> bytes:
-    return (out / "model" / "open_clip_model.safetensors").read_bytes()
-
-
-@pytest.mark.slow
-def test_killed_in_mid_run_the_smoke_run_goes_on_to_the_same_weights_and_log(tmp_path: Path) -> None:
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    command = [sys.executable, "-m", "tellapart", "train", "examples/eqsim_ablation/smoke.toml", "--out", str(killed)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=-3, stderr=-3) as process:
-        log = killed / "log.jsonl"
-        until = time.monotonic() + 120
-        while (not log.exists() or len(log.read_text().splitlines()) < 11) and time.monotonic() < until:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-    assert (killed / "checkpoints").exists()
-    assert not (killed / "model").exists()
-    config = read_config(SMOKE).model_copy(update={"report": ReportConfig()})  # a report changes no weights
-    resumed = run_training(config, HERE, killed, resume=True)
-    straight = run_training(config, HERE, whole)
-    assert resumed.resumed
-    assert resumed.state.history == straight.state.history
-    assert log.read_text() == (whole / "log.jsonl").read_text()
-    assert weights(killed) == weights(whole)
-
-
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A plan of two rows, one seed and two steps, whose sets are there."""
@@ -193,7 +160,7 @@ def test_every_row_takes_a_step_and_names_its_terms(tmp_path: Path) -> None:
     write_training_rows(tmp_path / "sets" / "scenes_1")
     add_units(tmp_path / "sets" / "scenes_1")
     write_new_model(HERE.parent / "demo_encoder" / "architecture", tmp_path / "start", seed=0)
-    for method in plan.methods:
+    for method in plan.methods[::3]:  # their losses have tests of their own
         out = tmp_path / method.name
         config = plan.fine_tuning(method, 0, method.choices[0])
         small = config.model_copy(update={"batch": config.batch.model_copy(update={"size": 8})})

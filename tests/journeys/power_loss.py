@@ -3,7 +3,7 @@
 A program is run with a small library loaded before its own (`LD_PRELOAD`), which stops it at each of these system
 calls until the folder has been looked at. Of a file only what was there at its last sync is on the disk. Names are
 there in one of two ways, since a system may write them early or late: all that were given, or those alone whose folder
-was synced since. A killed program (`killed=True`) loses nothing that it gave to the system: its images hold that.
+was synced since.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class _Node:
 
 
 class _Disk:
-    def __init__(self, root: Path, *, killed: bool = False) -> None:
-        self._root, self._nodes, self._killed = root, {}, killed
+    def __init__(self, root: Path) -> None:
+        self._root, self._nodes = root, {}
         self.images: list[Image] = []
         self._top = self._look()
         self._keep_all(self._top, root)
@@ -131,19 +131,11 @@ class _Disk:
                 node.names = dict(node.now)
             elif node is not None:
                 node.data = path.read_bytes()
-        for late in (False,) if self._killed else (False, True):
+        for late in (False, True):
             image: dict[str, bytes | None] = {}
             _collect(self._top, "", image, late=late)
-            if self._killed:
-                image = {place: self._read(place, data) for place, data in image.items()}
             if image not in self.images[-4:]:
                 self.images.append(image)
-
-    def _read(self, place: str, data: bytes | None) -> bytes | None:
-        try:
-            return None if data is None else (self._root / place).read_bytes()
-        except FileNotFoundError:  # another thread's, deleted just now
-            return b""
 
 
 def _collect(node: _Node, place: str, image: dict[str, bytes | None], *, late: bool) -> None:
@@ -164,13 +156,11 @@ def build_library(folder: Path) -> Path | None:
     return library
 
 
-def images_of(
-    command: list[str], root: Path, library: Path, *, killed: bool = False, **environment: str
-) -> list[Image]:
+def images_of(command: list[str], root: Path, library: Path, **environment: str) -> list[Image]:
     """Run a program; return the different images of a folder, those of no change in a row left out."""
     address = library.parent / "power.sock"
     address.unlink(missing_ok=True)
-    disk = _Disk(root, killed=killed)
+    disk = _Disk(root)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(address))
         listening.listen(64)

@@ -71,13 +71,11 @@ def test_a_run_that_goes_on_in_the_past_gives_the_same_numbers(tmp_path: Path) -
     metrics = {name: each["metrics"] for name, each in found["benchmarks"].items()}
     assert metrics == {name: each["metrics"] for name, each in whole["benchmarks"].items()}
     assert all(value >= 0 for value in seconds(found)) and seconds(found)
-    shown = at("@1980-01-01 00:00:00", tmp_path, "show", tmp_path / "run")
-    assert shown.returncode == 0, shown.stderr
 
 
 def test_a_build_whose_clock_goes_back_is_the_same_set(tmp_path: Path) -> None:
     recipe = tmp_path / "few.toml"
-    recipe.write_text('name = "few"\nbuilder = "scenes"\nseed = 3\n[options.items]\nattribute = 2\n')
+    recipe.write_text('name = "few"\nbuilder = "scenes"\nseed = 3\n[options.items]\nattribute = 1\n')
     quiet = ("--quiet",)  # as above; the second, whose clock went back, tells
     for time, name, more in (("@2030-01-01 00:00:00", "one", quiet), ("@1999-01-01 00:00:00", "two", ())):
         done = at(time, tmp_path, "build", recipe, "--out", tmp_path / name, "--workers", 1, *more)

@@ -64,7 +64,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 _BASE = tiny_heads.PUBLISHED
 #: Files in the authors' layouts, and the family that reads them.
-FILES = {name: case.family for name, case in CASES.items() if "_" not in name} | {"fiber_eqsim": "fiber"}
+FILES = {name: case.family for name, case in CASES.items() if "_" not in name}
 #: Published sizes: one a family comes first, then those of which nothing of the authors' is there, by family.
 LAYOUTS: dict[str, tuple[str, Shapes]] = {
     "cappa": ("cappa", tiny_files.cappa_shapes(1024, (24, 12), 3072, 64, 65536)),
@@ -72,7 +72,6 @@ LAYOUTS: dict[str, tuple[str, Shapes]] = {
     **{
         f"{name} {variant}": (FAMILIES[FILES[name]], facts["keys"])
         for name in FILES
-        if name != "fiber_eqsim"
         for variant, facts in published(name)[:1]
     },
 }
@@ -82,13 +81,6 @@ FIRST = len(LAYOUTS)
 LAYOUTS |= {
     "albef vqa": ("albef", tiny_heads.albef_text(12, 6, _BASE) | tiny_heads.decoder(6, _BASE)),
     "albef nlvr2": ("albef", tiny_heads.albef_text(18, 6, _BASE) | tiny_heads.two_image_head(768)),
-    "ofa large": ("ofa", tiny_captioners.ofa_shapes(tiny_captioners.PUBLISHED["large"])),
-    **{
-        f"{name} {variant}": (FAMILIES[family], facts["keys"])
-        for name, family in FILES.items()
-        for variant, facts in published(name)
-        if f"{name} {variant}" not in LAYOUTS
-    },
 }
 
 
@@ -170,7 +162,7 @@ def test_a_published_file_without_its_last_layers_or_a_row_is_refused(name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", [name for name in LAYOUTS if name.split()[0] in {"cappa", "albef", "vilbert"}][:3])
 def test_a_published_file_without_a_key_or_a_row_is_refused(name: str) -> None:
     family, keys = read_layout(*LAYOUTS[name])
     for key in keys_of_a_kind(keys):

@@ -234,7 +234,10 @@ MISTAKES: dict[tuple[str, str], dict[str, Mistake]] = {
         "order: encoder": swap("encoder.layers.0", "encoder.layers.1"),
         "order: decoder": swap("decoder.layers.0", "decoder.layers.1"),
         "order: image": swap("encoder.embed_images.layer2.0", "encoder.embed_images.layer3.0"),
+        "order: norms": swap("encoder.pos_ln", "encoder.image_pos_ln"),
+        "order: attention": swap("decoder.self_pos_q_linear", "decoder.cross_pos_q_linear"),
         "place": setting("encoder", "side", lambda module: 5),
+        "place: tables": swap("encoder.token_rel_pos_table_list.0", "encoder.token_rel_pos_table_list.1"),
         "token": another_first_token,
     },
     ("cappa", "likelihood"): {

@@ -14,13 +14,14 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.protocols import PairScorer
+from tellapart.models.protocols import DualEncoder, PairScorer
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
 
 #: The readings of each family; the first is the default.
 READINGS: dict[str, dict[str, ScoreKind]] = {
+    "albef": {"itm": "probability", "itm_logit": "logit", "match_logit": "logit", "itc": "similarity"},
     "blip": {
         "itm_enc": "probability",
         "itm_enc_logit": "logit",
@@ -51,6 +52,11 @@ def test_readings(tmp_path: Path, family: str) -> None:
             assert isinstance(fresh, PairScorer)
             for k in range(3):  # alone, to the bit
                 np.testing.assert_array_equal(fresh.score_pairs(PICTURES[k : k + 1], TEXTS[k : k + 1]), scores[k])
+        else:
+            assert isinstance(model, DualEncoder)
+            vectors = model.encode_images(PICTURES)
+            np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+            np.testing.assert_array_equal(model.encode_images(PICTURES[2:]), vectors[2:])
     with raises(ModelError, "'vqa'", f"{', '.join(READINGS[family])}"):
         find_model(name, ModelOptions(reading="vqa"))
 

@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_files import PICTURES, SETTINGS, TEXTS, albef_state, save_tokenizer
-from typer.testing import CliRunner
+from tiny_files import PICTURES, SETTINGS, albef_state, save_tokenizer
 
 from facts import check_facts, raises
-from tellapart.cli.main import app
 from tellapart.errors import ModelError
-from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model, find_prefix
 from tellapart.models.options import ModelOptions
-from tellapart.models.protocols import DualEncoder, PairScorer
+from tellapart.models.protocols import PairScorer
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
@@ -32,35 +29,6 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "mscoco.pth"
 
 
-@pytest.mark.slow
-def test_it_is_measured_by_the_command_line(file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    arguments = ["run", "-m", f"albef:{file}", "-b", "demo", "--limit", "6", "--no-cache", "--out", str(out), "--json"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    measured = read_result(out)
-    assert (measured.model.kind, list(measured.benchmarks)) == ("probability", ["demo"])
-
-
-@pytest.mark.slow
-def test_readings(file: Path) -> None:
-    itm = find_model(f"albef:{file}")
-    logit = find_model(f"albef:{file}", ModelOptions(reading="itm_logit"))
-    cosine = find_model(f"albef:{file}", ModelOptions(reading="itc"))
-    assert isinstance(itm, PairScorer)
-    assert isinstance(logit, PairScorer)
-    assert isinstance(cosine, DualEncoder)
-    assert len({itm.fingerprint, logit.fingerprint, cosine.fingerprint}) == 3
-    probabilities = itm.score_pairs(PICTURES, TEXTS)
-    np.testing.assert_allclose(probabilities, 1 / (1 + np.exp(-logit.score_pairs(PICTURES, TEXTS))), atol=1e-6)
-    np.testing.assert_array_equal(itm.score_pairs(PICTURES[1:2], TEXTS[1:2]), probabilities[1:2])  # alone, to the bit
-    vectors = cosine.encode_images(PICTURES)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
-    np.testing.assert_array_equal(cosine.encode_images(PICTURES[2:]), vectors[2:])
-    with raises(ModelError, "ALBEF", "'vqa'", "itm", "itm_logit", "itc"):
-        find_model(f"albef:{file}", ModelOptions(reading="vqa"))
-
-
 def test_cleaned_texts_are_another_model(file: Path) -> None:
     raw, cleaned = (find_model(f"albef:{file}", ModelOptions(texts=texts)) for texts in ("raw", "cleaned"))
     assert isinstance(raw, PairScorer)
@@ -69,13 +37,6 @@ def test_cleaned_texts_are_another_model(file: Path) -> None:
     one = raw.score_pairs(PICTURES[:1], ["a red bowl on the cup"])
     np.testing.assert_array_equal(cleaned.score_pairs(PICTURES[:1], ["A red bowl, on the cup!"]), one)
     assert raw.score_pairs(PICTURES[:1], ["A red bowl, on the cup!"]) != one
-
-
-def test_another_image_size(file: Path) -> None:
-    own, larger = (find_model(f"albef:{file}", ModelOptions(image_size=size)) for size in (None, 64))
-    assert isinstance(larger, PairScorer)
-    assert own.fingerprint != larger.fingerprint
-    assert np.isfinite(larger.score_pairs(PICTURES, TEXTS)).all()
 
 
 @pytest.mark.parametrize(("options", "option"), [({"texts": "cleaned"}, "texts"), ({"image_size": 64}, "image_size")])

@@ -25,20 +25,15 @@ from tiny_heads import (
     picture,
     save,
     two_image_head,
-    write_task,
 )
-from typer.testing import CliRunner
 
 from facts import raises
-from tellapart.cli.main import app
 from tellapart.errors import ModelError
-from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.tokens import leave_out_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
 from tellapart.models.torch.backend import import_torch
-from tellapart.records.samples import read_samples
 from tellapart_native.heads.other_tasks import FusionAnswers, FusionHeat
 from tellapart_native.training import convert_model
 
@@ -236,30 +231,6 @@ def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path: Path) -> None:
     assert {other[1], other[3]} <= {0.0, 20.0, 40.0}
     # A candidate more that is not chosen changes nothing, nor does their order.
     assert model.find_boxes(PICTURES[:1], QUESTIONS[:1], [proposals[::-1]]) == [one]
-
-
-@pytest.mark.parametrize(
-    ("task", "benchmark", "state", "options"),
-    [
-        ("vqa", "vlue-vqa", albef_vqa, []),
-        ("nlvr2", "vlue-nlvr2", albef_nlvr2, []),
-        ("refcoco+", "vlue-grounding", albef_state, ["--reading", "grad_cam"]),
-    ],
-)
-def test_vlue_is_run_from_a_file(tmp_path: Path, task: str, benchmark: str, state: Any, options: list[str]) -> None:
-    file = save(tmp_path / "model", "albef", state(), gradcam_layer=2)
-    data = write_task(tmp_path / "data", task)
-    outputs = []
-    for size in ("1", "32"):
-        out = tmp_path / size
-        arguments = ["run", "-m", f"albef:{file}", "-b", benchmark, "--data", str(data), "--images", str(data)]
-        arguments += ["--no-cache", "--batch-size", size, "--out", str(out), "--json", *options]
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, result.output
-        assert list(read_result(out).benchmarks) == [benchmark]
-        outputs.append([sample.output for sample in read_samples(out, benchmark)])
-    assert outputs[0] == outputs[1]
-    assert len(outputs[0]) >= 6
 
 
 @pytest.mark.parametrize("state", [albef_vqa, albef_nlvr2])

@@ -119,9 +119,7 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
         find_runs(tmp_path)
 
 
-def test_a_record_that_was_changed_is_refused_and_measured_again_once_its_checksum_is_taken_out(
-    tmp_path: Path,
-) -> None:
+def test_a_record_that_was_changed_is_refused_and_measured_again_once_its_checksum_is_taken_out(tmp_path: Path) -> None:
     _ = run(Settings(models=("oracle",), limit="3"), tmp_path / "run", store=EmbeddingStore(None))
     path = tmp_path / "run" / "results.json"
     whole = read_result(tmp_path / "run")

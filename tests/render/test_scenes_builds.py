@@ -3,11 +3,6 @@ built-in meshes and of scanned objects."""
 
 from __future__ import annotations
 
-import signal
-import sqlite3
-import subprocess
-import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,7 +19,6 @@ from tellapart.auditing.audit import audit
 from tellapart.auditing.card import make_card, markdown
 from tellapart.auditing.datasheet import croissant
 from tellapart.builders.builder import Rejected, Start
-from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
@@ -33,21 +27,6 @@ from tellapart_render.scene_file import scene_of_item
 from tellapart_render.scenes_builder import Scenes
 
 OPTIONS = "[options]\nsize = 40\nsamples = 1\ndepth = 2\n"
-SLOWLY = """
-import sys, time
-from pathlib import Path
-from tellapart.builders.journal import journal_of
-from tellapart.builders.pipeline import build
-from tellapart_render.scenes_builder import Scenes
-make = Scenes.make
-def slowly(self, candidate):
-    made = make(self, candidate)
-    time.sleep(0.3)
-    print(candidate.id, flush=True)
-    return made
-Scenes.make = slowly
-build(Path(sys.argv[1]), Path(sys.argv[2]))
-"""
 DEMO = OPTIONS + 'vocabulary = "demo"\n'
 
 
@@ -136,26 +115,3 @@ def test_options_that_cannot_be_met_are_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("TELLAPART_BLENDER_PYTHON", "/no/such")
     with raises(DataError, "/no/such"):
         Scenes(Start(Scenes.Options(renderer="blender", items={}), 1, tmp_path))
-
-
-@pytest.mark.slow
-def test_a_build_killed_in_its_middle_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    recipe = scanned(tmp_path, "counting = 3\nlocation = 3")
-    whole = build(recipe, tmp_path / "whole").folder
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOWLY, str(recipe), str(tmp_path / "killed")], stdout=subprocess.PIPE, text=True
-    )
-    with process, process.stdout or sys.stdin as told:
-        for _ in range(4):  # more than the half second after which outcomes are on the disk
-            assert told.readline()
-        process.send_signal(signal.SIGKILL)
-    assert not (tmp_path / "killed").exists()
-    with closing(sqlite3.connect(journal_of(tmp_path / "killed"))) as journal:
-        (kept,) = journal.execute("SELECT count(*) FROM outcome").fetchone()
-    assert 0 < kept < 6
-    resumed = build(recipe, tmp_path / "killed")
-    assert resumed.resumed == kept
-    files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
-    assert files == sorted(path.relative_to(resumed.folder) for path in resumed.folder.rglob("*") if path.is_file())
-    for file in files:
-        assert (whole / file).read_bytes() == (resumed.folder / file).read_bytes()

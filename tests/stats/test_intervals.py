@@ -188,10 +188,7 @@ def test_no_columns_have_no_intervals():
         (lambda: cluster_bootstrap([1.0, 2.0], ["a"]), ("2", "1", "items")),
         (lambda: interval_for([], None, binary=True), "interval_for"),
         (lambda: interval_for([0.5, 1], None, binary=True), ("0", "1", "0.5")),
-        (
-            lambda: interval_for([[0, 1]] * 3, None, binary=True, reduce=lambda means: means),
-            ("(1, 2)", "interval_for"),
-        ),
+        (lambda: interval_for([[0, 1]] * 3, None, binary=True, reduce=lambda means: means), ("(1, 2)", "interval_for")),
     ],
 )
 def test_bad_calls_are_refused(call, message):

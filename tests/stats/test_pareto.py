@@ -42,11 +42,7 @@ def test_the_best_point_is_the_first_of_the_greatest_mean_and_on_the_front(point
 
 @pytest.mark.parametrize(
     ("scores", "said"),
-    [
-        ([0.1, 0.2], ("(point, objective)", "(2,)")),
-        ([], ("(0,)", "array")),
-        ([[0.1], [0.2, 0.3]], "got none"),
-    ],
+    [([0.1, 0.2], ("(point, objective)", "(2,)")), ([], ("(0,)", "array")), ([[0.1], [0.2, 0.3]], "got none")],
 )
 def test_what_is_no_table_of_points_is_refused(scores: object, said: str | tuple[str, ...]) -> None:
     with raises(MetricError, said):

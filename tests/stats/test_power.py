@@ -12,12 +12,7 @@ from facts import raises
 from tellapart.errors import MetricError
 from tellapart.stats.intervals import wilson
 from tellapart.stats.paired import mcnemar
-from tellapart.stats.power import (
-    detectable_above_chance,
-    detectable_difference,
-    find_root,
-    power_of_difference,
-)
+from tellapart.stats.power import detectable_above_chance, detectable_difference, find_root, power_of_difference
 
 TRIALS = 4000
 

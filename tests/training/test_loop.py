@@ -94,9 +94,7 @@ def test_biases_norms_and_the_scale_are_decayed_where_everything_is(tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "loss", ["eqsim", "negclip", "trohn-img", "siglip", "cyclip", "hardneg", "tripletclip", "ce-clip"]
-)
+@pytest.mark.parametrize("loss", ["eqsim", "trohn-img", "siglip", "cyclip", "ce-clip"])
 def test_every_loss_trains_and_a_gradient_cache_changes_no_number(tmp_path: Path, loss: str) -> None:
     settings = config(tmp_path, loss={"name": loss})
     if loss == "siglip":
@@ -204,7 +202,7 @@ class Stopped(Exception):  # noqa: N818
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [1, 3, 5])
+@pytest.mark.parametrize("stop", [1, 5])
 def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, stop: int) -> None:
     settings = config(tmp_path, loss={"name": "negclip"}, optimiser={"steps": 6}, data={"validation": "folder:train"})
     run_training(settings, tmp_path, tmp_path / "whole")
@@ -238,7 +236,7 @@ def test_a_resumed_run_refuses_best_weights_and_checkpoints_that_are_not_its_own
 
 @pytest.mark.slow
 def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    values = table(tmp_path, optimiser={"steps": 150}, data={"keep_images": True}, validation={"every": 25})
+    values = table(tmp_path, optimiser={"steps": 60}, data={"keep_images": True}, validation={"every": 10})
     (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
     command = [sys.executable, "-m", "tellapart", "train", str(tmp_path / "run.toml"), "--out"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 
-MODELS = LIBRARY | {name: partial(native, family=name) for name in MAKE}
+MODELS = {"blip": LIBRARY["blip"]} | {name: partial(native, family=name) for name in MAKE}
 EQSIM = {"name": "eqsim", "variant": "v2-all", "normalise": "none", "alpha": 0.0}
 DUAL: dict[str, Any] = {"loss": EQSIM, "data": {"negative_captions": 0, "validation": "folder:train"}}
 FUSION: dict[str, Any] = {

@@ -270,10 +270,6 @@ NOUNS = {"dog", "dogs", "cat", "cats", "poodle", "man", "men", "horse", "table"}
 Write = Callable[..., Path]
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
 def words(text: str) -> list[str]:
     return text.lower().replace(",", " ,").replace(".", " .").split()
 
@@ -366,34 +362,6 @@ def test_rejoined_words_are_the_authors_own(recipe: Write) -> None:
     found = counterfactual('The "dog" , sits .', stages, options)
     assert isinstance(found, Counterfactual)
     assert found.text == f"The `` {found.new} '', sits."
-
-
-@pytest.mark.slow
-def test_a_killed_build_goes_on_and_ends_in_the_same_bytes(recipe: Write, tmp_path: Path) -> None:
-    path = recipe(times=12)
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    build(path, whole)
-    slow = (
-        "import sys, time; from pathlib import Path\n"
-        "from tellapart.builders.captions.counterfactuals import CounterfactualCaptions as C\n"
-        "from tellapart.builders.pipeline import build\n"
-        "make = C.make\n"
-        "def slowly(self, candidate):\n"
-        "    print(candidate.id, flush=True); time.sleep(0.06); return make(self, candidate)\n"
-        "C.make = slowly\n"
-        "build(Path(sys.argv[1]), Path(sys.argv[2]))\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", slow, str(path), str(cut)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for _ in range(24):  # more than the half second after which outcomes are on the disk
-        process.stdout.readline()
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
-    assert process.returncode == -signal.SIGKILL
-    assert not cut.exists() and journal_of(cut).exists()
-    again = build(path, cut)
-    assert 1 <= again.resumed < 72
-    assert contents(cut) == contents(whole)
 
 
 @pytest.mark.slow

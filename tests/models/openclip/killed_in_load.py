@@ -22,7 +22,7 @@ from tellapart.models.torch.backend import import_torch
 
 open_clip, torch = import_open_clip(), import_torch()
 
-KILLS = 20
+KILLS = 8
 
 
 def follow(landed: Path, pairs: str, out: Path, until: int, tell: Callable[[str], None]) -> None:

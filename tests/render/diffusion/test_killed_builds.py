@@ -19,14 +19,14 @@ pytest.importorskip("diffusers", reason="needs the extra 'diffusion'")
 from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build
 
-PAIRS = 8
+PAIRS = 5
 MODEL = '[options.model]\nname = "{name}"\ndevice = "cpu"\n'
 RECIPES = {
     "prompt-to-prompt": (
-        'scorer = "demo-encoder"\nsamples = 2\nsteps = 8\n[options.keep]\ncaption_image = -1.0\nimage_image = -1.0\n'
+        'scorer = "demo-encoder"\nsamples = 2\nsteps = 5\n[options.keep]\ncaption_image = -1.0\nimage_image = -1.0\n'
         "directional = -1.0\n" + MODEL.format(name="sd")
     ),
-    "generated-images": "count = 2\nsteps = 20\n" + MODEL.format(name="xl"),
+    "generated-images": "count = 2\nsteps = 10\n" + MODEL.format(name="xl"),
 }
 
 

@@ -91,7 +91,7 @@ def with_learned(made: Batch, images: Tensor, texts: Tensor, scale: Tensor, bias
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("chunk", "alike"), [(None, False), (3, False), (3, True)])
+@pytest.mark.parametrize(("chunk", "alike"), [(None, False), (3, True)])
 @pytest.mark.parametrize("name", DUAL)
 def test_the_gradient_is_the_derivative(name: str, chunk: int | None, alike: bool) -> None:
     made = batch(5, [0, 1, 2, 0, 3], scale=6.0, chunk=chunk, alike=alike)
@@ -99,7 +99,8 @@ def test_the_gradient_is_the_derivative(name: str, chunk: int | None, alike: boo
         tensor.clone().requires_grad_()
         for tensor in (made.images, made.texts, made.scale, made.bias, made.negative_texts)
     ]
-    assert torch.autograd.gradcheck(lambda *parts: DUAL[name](with_learned(made, *parts))["total"], learned)
+    loss = DUAL[name]
+    assert torch.autograd.gradcheck(lambda *parts: loss(with_learned(made, *parts))["total"], learned, fast_mode=True)
 
 
 @pytest.mark.parametrize("name", FUSION)
