@@ -162,9 +162,7 @@ def all_kinds() -> Iterator[Kind]:
         corpus_bleu,
     )
     agreement = _grid(
-        units=(5, 10, 20, 50, 200),
-        shares=((0.5, 0.5), (0.9, 0.1), (0.5, 0.3, 0.15, 0.05)),
-        kappa=(0.0, 0.6, 0.95),
+        units=(5, 10, 20, 50, 200), shares=((0.5, 0.5), (0.9, 0.1), (0.5, 0.3, 0.15, 0.05)), kappa=(0.0, 0.6, 0.95)
     )
     method = "Korn and Graubard's of the disagreement, with the jackknife's error"
     yield Kind("Cohen's kappa", method, "10 units", agreement, kappas)
@@ -250,13 +248,7 @@ def all_kinds() -> Iterator[Kind]:
         _CLUSTERED,
         hidden_share,
     )
-    yield Kind(
-        "difference over seeds",
-        "Student's",
-        "2 seeds",
-        _grid(seeds=(2, 3, 5, 10, 25)),
-        over_seeds,
-    )
+    yield Kind("difference over seeds", "Student's", "2 seeds", _grid(seeds=(2, 3, 5, 10, 25)), over_seeds)
 
 
 KINDS = {kind.name: kind for kind in all_kinds()}

@@ -96,10 +96,7 @@ FILES = {
         lambda folder, _ended: contents(folder / "out"),
     ),
     "journal": Flipped(
-        lambda folder: folder / ".out.journal",
-        _stop_build,
-        _BUILD,
-        lambda folder, _ended: contents(folder / "out"),
+        lambda folder: folder / ".out.journal", _stop_build, _BUILD, lambda folder, _ended: contents(folder / "out")
     ),
     "samples": Flipped(
         lambda folder: next((folder / "out" / "samples").iterdir()),

@@ -94,9 +94,7 @@ def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
     cells = knows - ({"type"} if any(ask.control == "text" for ask in survey.asks) else set())
     door_of_answers = partial(door_of, knows=knows, rows=("ann-0", "bob-0"))
     filled = _fill_sheet(home, field_names(survey, study), said)
-    doors = {
-        "sheet": door_of_answers(sheet, imported(sheet), filled, knows=cells, free=_SHOWN),
-    }
+    doors = {"sheet": door_of_answers(sheet, imported(sheet), filled, knows=cells, free=_SHOWN)}
     if name in ("i2t", "box"):
         doors["Label Studio"] = door_of_answers(export, imported(export), json.dumps(_export(study, said)))
     if name == "i2t":

@@ -104,10 +104,7 @@ def headline_metric(one: Benchmark) -> Metric:
 
 def benchmarks_table() -> str:
     """Every benchmark as it declares itself."""
-    rows = [
-        "| benchmark | items | n | metric | resampled together | a tie, in its code |",
-        "|---|---|--:|---|---|---|",
-    ]
+    rows = ["| benchmark | items | n | metric | resampled together | a tie, in its code |", "|---|---|--:|---|---|---|"]
     rows += [
         f"| `{one.name}` | {one.shape[0]}x{one.shape[1]} | {f'{one.items:,}' if one.items else ''} | "
         f"`{headline_metric(one).name}` | "

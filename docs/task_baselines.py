@@ -271,10 +271,7 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
     "moments": (System("middle", NOTHING, middle_of_video),),
     "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
     "ordered-texts": (System("blind", NOTHING, shorter_texts),),
-    "ratings": (
-        System("constant", NOTHING, same_score_for_images),
-        System("blind", NOTHING, shorter_prompts),
-    ),
+    "ratings": (System("constant", NOTHING, same_score_for_images), System("blind", NOTHING, shorter_prompts)),
     "classification": (
         System("constant", NOTHING, same_score_for_classes),
         System("largest-class", ANSWERS, largest_class),

@@ -137,10 +137,7 @@ def _columns() -> tuple[Column, ...]:
     for benchmark, sizes in _CHOICES.items():
         prefix = benchmark.replace("-", "_")
         found += [Column(f"{prefix}::{part}", benchmark, "choice_score", part, n) for part, n in sizes.items()]
-    for name, benchmark, n in (
-        ("coco_karpathy", "coco-retrieval", 5_000),
-        ("flickr30k", "flickr30k-retrieval", 1_000),
-    ):
+    for name, benchmark, n in (("coco_karpathy", "coco-retrieval", 5_000), ("flickr30k", "flickr30k-retrieval", 1_000)):
         for way, k in ((way, k) for way in ("i2t", "t2i") for k in (1, 5, 10)):
             queries = {"i2t": n, "t2i": {5_000: 25_010, 1_000: 5_000}[n]}[way]
             found.append(Column(f"{name}::{way}/R@{k}", benchmark, f"{way}_recall@{k}", n=queries))

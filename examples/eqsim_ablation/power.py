@@ -181,9 +181,7 @@ def _time_step(plan: Plan, method: Any, folder: Path) -> float:
     architecture = HERE.parent / "demo_encoder" / "architecture"
     data = {"train": [str(folder / "ablation_rows.jsonl")], "validation": None}
     config = plan.fine_tuning(method, 0)
-    changed = config.model_copy(
-        update={"model": f"new:{architecture}", "data": config.data.model_copy(update=data)},
-    )
+    changed = config.model_copy(update={"model": f"new:{architecture}", "data": config.data.model_copy(update=data)})
     run_training(
         changed, Path(), folder / method.name, limit=8, progress=lambda *_, **__: times.append(time.process_time())
     )

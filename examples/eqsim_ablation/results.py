@@ -58,11 +58,7 @@ PAPER = {
 }
 
 #: Of a piece's `kept`: title.
-_KEPT = {
-    "i2t_recall@1": "caption of a scene",
-    "t2i_recall@1": "scene of a caption",
-    "demo-objects": "object",
-}
+_KEPT = {"i2t_recall@1": "caption of a scene", "t2i_recall@1": "scene of a caption", "demo-objects": "object"}
 
 #: The pieces of each row's runs, by the row's name.
 Runs = Mapping[str, Sequence[Mapping[str, Any]]]

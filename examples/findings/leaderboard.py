@@ -93,11 +93,7 @@ def leaderboard(data: Path) -> Page:
     first = group.tiers[0]
     lead = paired_difference(group.people, group.outcomes[best], None, binary=True)
     numbers = (
-        make_table(
-            ["", "text", "image", "group"],
-            "l|r|r|r",
-            _summary_rows(metrics),
-        ),
+        make_table(["", "text", "image", "group"], "l|r|r|r", _summary_rows(metrics)),
         f"""The best system by group score is `{best}` ({percent(group.outcomes[best].mean())}); a paired test,
         corrected for all {items.pairs:,} pairs of systems, does not separate it from {len(first.names) - 1} others:
         {join_words([f"`{name}`" for name in first.names[1:]])}. People lead it by {percent(lead.value)} points

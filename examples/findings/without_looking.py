@@ -115,11 +115,7 @@ def without_looking(data: Path) -> Page:
         without its captions. *Language model* is a model of 15 million weights, trained on children's stories; it
         chooses the likelier caption. None of them sees the picture, and a larger text-only classifier could reach
         more.""",
-        make_table(
-            ["set", *_HEADS],
-            "l|r|r|r|r|r|r",
-            [_row(one, len(zoo), name=one.name) for one in wholes],
-        ),
+        make_table(["set", *_HEADS], "l|r|r|r|r|r|r", [_row(one, len(zoo), name=one.name) for one in wholes]),
         f"""On {len(beaten)} of {len(zooed)} parts of SugarCrepe and VALSE, text alone beats CLIP ViT-B/32's published
         number by its interval: {join_words([f"`{one.part}`" for one in beaten])}. CLIP's number is of the same items
         and has no interval here. These parts, and the others on which text alone reaches more than 60 %:""",
