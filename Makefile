@@ -123,7 +123,6 @@ release-check: $(VENV)/.test
 	$(BIN)/python ci/package.py --address "$(ADDRESS)" --tag "v$$($(BIN)/python -c 'import tellapart; print(tellapart.__version__)')"
 
 bench: $(VENV)/.test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/bootstrap.py
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/anytime.py
 	$(BIN)/python bench/adaptive.py

@@ -33,6 +33,7 @@ from board_readers import read
 from fastapi.testclient import TestClient
 from PIL import Image
 from psutil import Process
+from record import RECORDS, write_record
 
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, rank
@@ -50,7 +51,6 @@ from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
-RECORD = Path(__file__).parent / "records" / "board.json"
 MODELS, BENCHMARKS, ITEMS = 30, 5, 1_000
 NAMES = ("text_score", "image_score", "group_score")
 #: Tag -> its values.
@@ -264,5 +264,4 @@ if __name__ == "__main__":
         del board
         found["waited_milliseconds"] = over_http(folder, make_hidden(folder))
     found["load_at_the_end"] = round(os.getloadavg()[0], 1)
-    RECORD.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    write_record(RECORDS / "board.json", found)

@@ -10,33 +10,27 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Draws = np.random.Generator
 
-#: Every cell's data are drawn from this seed and its name. Methods were chosen on other seeds.
-BASE_SEED = 2026
-#: Kinds whose rule was changed after a run with that seed had failed them.
-LATER_SEED = 2027
-SIZES = ("4", "1 to 8", "Pareto")
 SOFT = np.array([0.0, 0.3, 0.6, 0.9, 1.0])
+_SOFT_SHARES = {
+    "soft accuracy": [0.5, 0.1, 0.1, 0.1, 0.2],
+    "soft accuracy, rarely right": [0.94, 0.01, 0.01, 0.01, 0.03],
+    "soft accuracy, nearly perfect": [0.02, 0.02, 0.02, 0.04, 0.9],
+    "soft accuracy, right or wrong": [0.12, 0.0, 0.0, 0.0, 0.88],
+}
 #: Measured values: name -> the bounds that an item can have, None where there are none, and the true mean.
 MEASURED: dict[str, tuple[tuple[float, float] | None, float]] = {
     "normal": (None, 0.0),
     "long tails": (None, 0.0),
     "lognormal": (None, float(np.exp(0.5))),
     "CIDEr": ((0.0, 10.0), 0.7 * 0.8),
-    "soft accuracy": ((0.0, 1.0), float(SOFT @ [0.5, 0.1, 0.1, 0.1, 0.2])),
-    "soft accuracy, rarely right": ((0.0, 1.0), float(SOFT @ [0.94, 0.01, 0.01, 0.01, 0.03])),
-    "soft accuracy, nearly perfect": ((0.0, 1.0), float(SOFT @ [0.02, 0.02, 0.02, 0.04, 0.9])),
-    "soft accuracy, right or wrong": ((0.0, 1.0), float(SOFT @ [0.12, 0.0, 0.0, 0.0, 0.88])),
+    **{name: ((0.0, 1.0), float(SOFT @ shares)) for name, shares in _SOFT_SHARES.items()},
     "ROUGE-L": ((0.0, 1.0), 2 / 7),
     "rank correlation": ((-1.0, 1.0), 0.2),
 }
 
 
 def cluster_sizes(rng: Draws, kind: str, shape: tuple[int, ...]) -> Floats:
-    """Return items of each cluster: a number, `1 to 8`, or Pareto with exponent 1.5, of 300 items at most.
-
-    >>> cluster_sizes(np.random.default_rng(0), "4", (2, 2)).tolist()
-    [[4.0, 4.0], [4.0, 4.0]]
-    """
+    """Return items of each cluster: a number, `1 to 8`, or Pareto with exponent 1.5, of 300 items at most."""
     if kind == "1 to 8":
         return rng.integers(1, 9, shape).astype(np.float64)
     if kind == "Pareto":
@@ -45,11 +39,7 @@ def cluster_sizes(rng: Draws, kind: str, shape: tuple[int, ...]) -> Floats:
 
 
 def right_in_clusters(rng: Draws, counts: Floats, share: float, correlation: float) -> Floats:
-    """Return how many items of each cluster are right, beta-binomial with a correlation of the items in a cluster.
-
-    >>> right_in_clusters(np.random.default_rng(0), np.full((1, 3), 2.0), 0.5, 0.0).tolist()
-    [[1.0, 1.0, 0.0]]
-    """
+    """Return how many items of each cluster are right, beta-binomial with a correlation of the items in a cluster."""
     inside: Floats | float = share
     if correlation:
         odds = (1 - correlation) / correlation
@@ -58,22 +48,12 @@ def right_in_clusters(rng: Draws, counts: Floats, share: float, correlation: flo
 
 
 def measured(rng: Draws, name: str, shape: tuple[int, ...]) -> Floats:
-    """Return independent measured values.
-
-    >>> measured(np.random.default_rng(0), "soft accuracy", (3,)).tolist()
-    [0.6, 0.0, 0.0]
-    """
+    """Return independent measured values."""
     if name.startswith("soft accuracy"):
         return SOFT[np.searchsorted(np.cumsum(_SOFT_SHARES[name])[:-1], rng.random(shape), side="right")]
     return _DRAWN[name](rng, shape)
 
 
-_SOFT_SHARES = {
-    "soft accuracy": [0.5, 0.1, 0.1, 0.1, 0.2],
-    "soft accuracy, rarely right": [0.94, 0.01, 0.01, 0.01, 0.03],
-    "soft accuracy, nearly perfect": [0.02, 0.02, 0.02, 0.04, 0.9],
-    "soft accuracy, right or wrong": [0.12, 0.0, 0.0, 0.0, 0.88],
-}
 _DRAWN: dict[str, Callable[[Draws, tuple[int, ...]], Floats]] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "long tails": lambda rng, shape: rng.standard_t(4, size=shape),
@@ -85,11 +65,7 @@ _DRAWN: dict[str, Callable[[Draws, tuple[int, ...]], Floats]] = {
 
 
 def measured_in_clusters(rng: Draws, name: str, counts: Floats, correlation: float) -> Floats:
-    """Return sums of measured values of each cluster, some of which repeat the first one, for the correlation.
-
-    >>> measured_in_clusters(np.random.default_rng(0), "normal", np.ones((1, 2)), 0.0).round(2).tolist()
-    [[0.13, -0.13]]
-    """
+    """Return sums of measured values of each cluster, some of which repeat the first one, for the correlation."""
     shared = measured(rng, name, counts.shape)
     repeated = 1 + rng.binomial(counts.astype(np.int64) - 1, np.sqrt(correlation))
     others = (counts - repeated).astype(np.int64)
@@ -99,11 +75,7 @@ def measured_in_clusters(rng: Draws, name: str, counts: Floats, correlation: flo
 
 
 def caption_counts(rng: Draws, images: int) -> Floats:
-    """Return rows like those of captions that BLEU is made of, with the columns of `BLEU_STATISTICS`.
-
-    >>> caption_counts(np.random.default_rng(0), 2).shape
-    (2, 10)
-    """
+    """Return rows like those of captions that BLEU is made of, with the columns of `BLEU_STATISTICS`."""
     written = rng.integers(7, 15, images)
     good = rng.beta(2.0, 2.0, images)
     found, rows = written.astype(np.int64), []
@@ -117,20 +89,11 @@ def caption_counts(rng: Draws, images: int) -> Floats:
 
 
 def labels(rng: Draws, table: Floats, datasets: int, items: int) -> NDArray[np.int64]:
-    """Return two people's labels `(data set, item, 2)`, drawn from the shares of each pair of labels.
-
-    >>> labels(np.random.default_rng(0), np.eye(2) / 2, 1, 3).tolist()
-    [[[1, 1], [0, 0], [0, 0]]]
-    """
+    """Return two people's labels `(data set, item, 2)`, drawn from the shares of each pair of labels."""
     pairs = np.searchsorted(table.ravel().cumsum()[:-1], rng.random((datasets, items)), side="right")
     return np.stack(np.divmod(pairs, len(table)), axis=-1).astype(np.int64)
 
 
 def table_with_kappa(shares: Floats, kappa: float) -> Floats:
-    """Return shares of each pair of labels `(label, label)` with these marginals and this kappa.
-
-    >>> table_with_kappa(np.array([0.5, 0.5]), 0.5)
-    array([[0.375, 0.125],
-           [0.125, 0.375]])
-    """
+    """Return shares of each pair of labels `(label, label)` with these marginals and this kappa."""
     return kappa * np.diag(shares) + (1 - kappa) * np.outer(shares, shares)

@@ -21,8 +21,11 @@ from coverage_data import (
     table_with_kappa,
 )
 from numpy.typing import NDArray
+from scipy.stats import kendalltau, rankdata, spearmanr
 
 from tellapart.metrics.captions import bleu
+from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval
 from tellapart.stats.bootstrap import (
     RESAMPLES,
@@ -45,11 +48,7 @@ _AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Intervals of simulated data sets, each `(data set,)`; NaN where none is printed.
-
-    >>> Found(np.array([0.5]), np.array([0.4]), np.array([0.6]), 0.5).low
-    array([0.4])
-    """
+    """Intervals of simulated data sets, each `(data set,)`; NaN where none is printed."""
 
     estimate: Floats
     low: Floats
@@ -63,12 +62,7 @@ def _drawn(clusters: int) -> Floats:
 
 
 def resampled(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """Return `cluster_bootstrap`'s bounds of ratios of sums `(data set, cluster)` to counts, in its order of clusters.
-
-    >>> low, high = resampled(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))
-    >>> float(low[0]), float(high[0])
-    (0.0, 2.0)
-    """
+    """Return `cluster_bootstrap`'s bounds of ratios of sums to counts, both `(data set, cluster)`, in its order."""
     order = np.lexsort((sums, counts))
     sums, counts = np.take_along_axis(sums, order, axis=1), np.take_along_axis(counts, order, axis=1)
     times, ends = _drawn(sums.shape[1]), []
@@ -181,6 +175,7 @@ def in_parts(simulate: Callable[..., Found]) -> Callable[..., Found]:
     return all_parts
 
 
+@in_parts
 def macro_of_shares(rng: Draws, datasets: int, *, groups: str, share: str, correlation: float) -> Found:
     """The mean of groups' shares, and the mean recall of classes."""
     count = len(GROUPS[groups])
@@ -200,6 +195,7 @@ def macro_of_shares(rng: Draws, datasets: int, *, groups: str, share: str, corre
     return Found(estimate, low, high, float(shares.mean()))
 
 
+@in_parts
 def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Found:
     """The mean of groups' means of measured values."""
     bounds, truth = MEASURED[values]
@@ -217,11 +213,7 @@ def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Fo
 
 
 def one_by_one(datasets: int, truth: float, draw: Callable[[], tuple[float, Any]]) -> Found:
-    """Simulate data sets by a function that draws one, and returns its estimate and its interval.
-
-    >>> one_by_one(2, 0.5, lambda: (0.5, interval_for([0, 1], None, binary=True))).estimate
-    array([0.5, 0.5])
-    """
+    """Simulate data sets by a function that draws one, and returns its estimate and its interval."""
     rows = []
     for _ in range(datasets):
         estimate, interval = draw()
@@ -324,6 +316,62 @@ def kappas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], 
 def alphas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
     """Krippendorff's alpha of two people with the same marginals: in a large sample it is kappa."""
     return _agreement(rng, datasets, units, shares, kappa, "alpha")
+
+
+# -- agreement with people's ratings: prompts of four images each (TIFA has five, GenAI-Bench six)
+
+#: Images of one prompt.
+IMAGES = 4
+
+
+def draw_ratings(rng: Draws, prompts: int, noise: float, *, labels: bool) -> tuple[Floats, Floats]:
+    """Draw a model's scores and people's ratings (1 to 5, or labels 0 and 1), four images after another of a prompt."""
+    better = np.repeat(rng.normal(size=prompts), IMAGES) + rng.normal(size=prompts * IMAGES)
+    ratings = (better > 0).astype(np.float64) if labels else np.clip(np.round(1.2 * better), -2, 2) + 3
+    return better + noise * rng.normal(size=len(better)), ratings
+
+
+@lru_cache
+def true_agreement(metric: str, noise: float) -> float:
+    """Return a metric of endlessly many prompts: images of two prompts are independent."""
+    scores, ratings = draw_ratings(np.random.default_rng(97), 400_000, noise, labels=metric == "roc_auc")
+    if metric == "kendall_tau_b":
+        return float(kendalltau(scores, ratings).statistic)
+    if metric == "spearman_rho":
+        return float(spearmanr(scores, ratings).statistic)
+    if metric == "pearson_r":
+        return float(np.corrcoef(scores, ratings)[0, 1])
+    if metric == "roc_auc":
+        true = ratings == 1
+        return float((rankdata(scores)[true].mean() - (true.sum() + 1) / 2) / (~true).sum())
+    half = len(scores) // 2
+    apart, people = scores[:half] - scores[half:], ratings[:half] - ratings[half:]
+    equal, ordered = np.sort(np.abs(apart[people == 0])), np.sort((apart * np.sign(people))[people != 0])
+    right = np.arange(1, len(equal) + 1) + len(ordered) - np.searchsorted(ordered, equal, "right")
+    return float(max(right.max(), (ordered > 0).sum()) / half)
+
+
+def agreement_with_people(rng: Draws, datasets: int, *, metric: str, prompts: int, noise: float) -> Found:
+    """One of the metrics of the task `ratings`, its interval over prompts."""
+    codes = np.repeat(np.arange(prompts), IMAGES)
+
+    def draw() -> tuple[float, object]:
+        scores, ratings = draw_ratings(rng, prompts, noise, labels=metric == "roc_auc")
+        values = _values(metric, scores, ratings)
+        one = PerItem(name=metric, strict=values)
+        return float(values.mean()), interval_for(values, codes, binary=False, reduce=one.reduce, bounds=one.bounds)
+
+    return one_by_one(datasets, true_agreement(metric, noise), draw)
+
+
+def _values(metric: str, scores: Floats, ratings: Floats) -> Floats:
+    if metric == "pairwise_accuracy":
+        return pairwise_accuracy(scores, ratings).values
+    if metric == "roc_auc":
+        return roc_auc(scores, ratings).strict
+    return {"kendall_tau_b": kendall_tau_b, "spearman_rho": spearman_rho, "pearson_r": pearson_r}[metric](
+        scores, ratings
+    )
 
 
 # -- items, over systems
@@ -438,8 +486,6 @@ def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[
 
 def hidden_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
     """A hidden benchmark's rounded share: each cluster is one trial, or fewer where their sizes differ much."""
-    from tellapart.stats.bounds import independent_bounds
-
     counts = cluster_sizes(rng, sizes, (datasets, clusters))
     right = right_in_clusters(rng, counts, share, correlation).sum(axis=1)
     value = np.round(right / counts.sum(axis=1), 2)

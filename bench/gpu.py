@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from record import command_line, write_record
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -43,8 +44,8 @@ from tellapart.models.store.batches import Prefetch, available_cores
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 
-sys.path.insert(0, str(Path(__file__).parent))
-
+#: The type that speed is measured in.
+DTYPE = "bfloat16"
 DUALS = ("ViT-B-32", "ViT-B-16", "ViT-L-14", "ViT-SO400M-14-SigLIP")
 WORDS = ("red", "blue", "small", "man", "woman", "dog", "cat", "table", "street", "cup", "stands", "sits", "near")
 
@@ -66,11 +67,6 @@ class Bench:
     def left(self) -> float:
         """Seconds until the run must have ended."""
         return self.seconds - (time.perf_counter() - self.began)
-
-    @property
-    def dtype(self) -> str:
-        """The type that speed is measured in."""
-        return "bfloat16"
 
     def count(self, full: int, tiny: int) -> int:
         """Return how many samples, in full or tiny."""
@@ -134,8 +130,6 @@ def measure_decoding(bench: Bench) -> dict[str, Any]:
         workers *= 2
     found: dict[str, Any] = {"images_per_second_by_threads": rates}
     if bench.device == "cuda":
-        from gpu_decoding import measure_gpu_decoding
-
         few = names[:256]
         try:
             found["on_gpu"] = measure_gpu_decoding([bench.folder / name for name in few], list(map(pairs.pixels, few)))
@@ -144,18 +138,43 @@ def measure_decoding(bench: Bench) -> dict[str, Any]:
     return found
 
 
+def measure_gpu_decoding(files: list[Path], pixels: list[np.ndarray]) -> dict[str, Any]:
+    """Decode JPEG files on the GPU: files a second, and how far the pixels are from those that are promised."""
+    torch = import_torch()
+    from torchvision.io import ImageReadMode, decode_jpeg, read_file
+
+    data = [read_file(str(file)) for file in files]
+    decode_jpeg(data[:8], mode=ImageReadMode.RGB, device="cuda")
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    decoded = [picture for start in range(0, len(data), 64)
+               for picture in decode_jpeg(data[start : start + 64], mode=ImageReadMode.RGB, device="cuda")]  # fmt: skip
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - began
+    apart = [
+        np.abs(one.permute(1, 2, 0).cpu().numpy().astype(int) - other)
+        for one, other in zip(decoded, pixels, strict=True)
+    ]
+    return {
+        "images_per_second": round(len(data) / seconds, 2),
+        "largest_difference": max(int(each.max()) for each in apart),
+        "pictures_that_differ": sum(bool(each.any()) for each in apart),
+        "pictures": len(apart),
+    }
+
+
 def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
     """Measure a dual encoder: alone, compiled, on prepared images, from files; and its scores against the CPU's."""
     torch, found = import_torch(), {}
     if bench.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    model, module = _dual(bench, name, bench.dtype)
+    model, module = _dual(bench, name, DTYPE)
     pairs = bench.pairs(bench.count(4096, 8))
     pool = [model.prepare_image(pairs.pixels(item.images[0])) for item in pairs.items[: bench.count(1024, 4)]]
     size = 64 if bench.device == "cuda" else 4
     (pixels,) = pool[0].values()
     side = max(pixels.shape)  # channels first or last
-    batch = torch.randn(size, 3, side, side, device=bench.device, dtype=getattr(torch, bench.dtype))
+    batch = torch.randn(size, 3, side, side, device=bench.device, dtype=getattr(torch, DTYPE))
 
     def bare(forward: Any) -> int:
         with torch.inference_mode():
@@ -234,9 +253,9 @@ def measure_itm(bench: Bench) -> dict[str, Any]:
     from gpu_models import make_itm
 
     torch = import_torch()
-    model, module = make_itm(bench.device, bench.dtype, tiny=bench.tiny)
+    model, module = make_itm(bench.device, DTYPE, tiny=bench.tiny)
     side, size = module.config.vision_config.image_size, 32 if bench.device == "cuda" else 4
-    pixels = torch.randn(size, 3, side, side, device=bench.device, dtype=getattr(torch, bench.dtype))
+    pixels = torch.randn(size, 3, side, side, device=bench.device, dtype=getattr(torch, DTYPE))
     ids = torch.full((2 * size, 16), 7, device=bench.device)
 
     def bare() -> int:
@@ -267,13 +286,13 @@ def measure_writer(bench: Bench, name: str) -> dict[str, Any]:
     from gpu_models import make_writer
 
     torch = import_torch()
-    model, module, processor = make_writer(name, bench.device, bench.dtype)
+    model, module, processor = make_writer(name, bench.device, DTYPE)
     pairs = bench.pairs(bench.count(24, 2))
     images = [pairs.pixels(item.images[0]) for item in pairs.items]
     text = processor.tokenizer.decode(processor.tokenizer(pairs.items[0].texts[0]).input_ids)
     rendered = f"<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>{text}"
     inputs = processor(text=[rendered], images=[images[0]], return_tensors="pt").to(bench.device)
-    inputs["pixel_values"] = inputs["pixel_values"].to(getattr(torch, bench.dtype))
+    inputs["pixel_values"] = inputs["pixel_values"].to(getattr(torch, DTYPE))
 
     def bare() -> int:
         with torch.inference_mode():
@@ -368,7 +387,7 @@ def measure(bench: Bench) -> dict[str, Any]:
     torch = import_torch()
     on_gpu = bench.device == "cuda"
     record: dict[str, Any] = {
-        "command": " ".join(["python", "bench/gpu.py", *sys.argv[1:]]),
+        "command": command_line(),
         "machine": {
             "device": torch.cuda.get_device_name() if on_gpu else "cpu",
             "gpus": torch.cuda.device_count(),
@@ -426,7 +445,7 @@ def main() -> None:
         parser.error("torch sees no GPU here; to see that this works: --device cpu --tiny")
     with tempfile.TemporaryDirectory() as folder:
         record = measure(Bench(options.device, options.tiny, options.seconds, Path(folder)))
-    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(options.out, record)
 
 
 if __name__ == "__main__":

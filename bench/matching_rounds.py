@@ -9,38 +9,34 @@ before and after; over seeds it has means with Student's intervals.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from record import RECORDS, run_bench, write_record
+
 from tellapart.report.numbers import points
 from tellapart.training.record import TrainRecord
 from tellapart.training.seeds import over_seeds, read_seeds
 
 ROOT = Path(__file__).parents[1]
-PAGE, RECORD = ROOT / "docs" / "test_time_matching.md", ROOT / "bench" / "records" / "matching_rounds.json"
+PAGE, RECORD = ROOT / "docs" / "test_time_matching.md", RECORDS / "matching_rounds.json"
 BEGIN, END = "<!-- made by bench/matching_rounds.py -->\n", "<!-- end -->"
 
 _ROW = {"metric", "a", "b", "difference", "low", "high", "p_holm", "n"}
 
 
-def main() -> None:
-    """Write the record of a folder of seeds, and the page's section."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("seeds", type=Path, help="the folder that tellapart train --seeds wrote")
-    parser.add_argument("--out", type=Path, default=RECORD)
-    asked = parser.parse_args()
-    records = read_seeds(asked.seeds)
+def main(seeds: Path, out: Path = RECORD) -> None:
+    """Write the record of the folder that `tellapart train --seeds` wrote, and the page's section."""
+    records = read_seeds(seeds)
     table = {
         "seeds": [list_facts(record) for record in records],
         "over_seeds": [asdict(r) for r in over_seeds(records)],
     }
     machine = {"machine": records[0].machine.model_dump(mode="json"), "versions": records[0].versions}
-    asked.out.write_text(json.dumps(table | machine, indent=1) + "\n", encoding="utf-8")
+    write_record(out, table | machine)
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{BEGIN}\n{section(table)}\n{END}{after}", encoding="utf-8")
@@ -92,4 +88,4 @@ def _change(row: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

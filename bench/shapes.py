@@ -29,69 +29,12 @@ GROUPS = {"winoground": ("winoground",), "sugarcrepe+aro": ("sugarcrepe", "aro")
 REAL_GROUPS = GROUPS | {"valse": ("valse",)}
 SHAPES = ("winoground", "sugarcrepe", "aro")
 
-_WORDS = (
-    "a",
-    "the",
-    "one",
-    "two",
-    "three",
-    "red",
-    "blue",
-    "green",
-    "small",
-    "large",
-    "old",
-    "young",
-    "wooden",
-    "striped",
-    "man",
-    "woman",
-    "child",
-    "dog",
-    "cat",
-    "horse",
-    "bird",
-    "train",
-    "boat",
-    "table",
-    "chair",
-    "bench",
-    "window",
-    "umbrella",
-    "plate",
-    "cup",
-    "kite",
-    "ball",
-    "hat",
-    "field",
-    "street",
-    "beach",
-    "kitchen",
-    "river",
-    "sitting",
-    "standing",
-    "holding",
-    "riding",
-    "watching",
-    "eating",
-    "beside",
-    "behind",
-    "under",
-    "above",
-    "near",
-    "with",
-    "while",
-    "and",
-    "of",
-    "in",
-    "on",
-    "next",
-    "to",
-    "that",
-    "looks",
-    "is",
-    "are",
-)
+_WORDS = """
+    a the one two three red blue green small large old young wooden striped man woman child dog cat horse bird
+    train boat table chair bench window umbrella plate cup kite ball hat field street beach kitchen river
+    sitting standing holding riding watching eating beside behind under above near with while and of in on next
+    to that looks is are
+""".split()  # noqa: SIM905  (a list of names reads better so)
 
 
 @dataclass(frozen=True)

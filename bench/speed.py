@@ -36,6 +36,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from record import RECORDS, command_line
 from rivals import (
     OWN,
     RIVALS,
@@ -54,8 +55,7 @@ from rivals import (
 from shapes import GROUPS, REAL_GROUPS, distinct, make_sets
 from speed_table import markdown
 
-REAL = Path(__file__).resolve().parent / "records" / "speed.json"
-SYNTHETIC = REAL.with_name("speed_synthetic.json")
+REAL, SYNTHETIC = RECORDS / "speed.json", RECORDS / "speed_synthetic.json"
 MODELS = ("ViT-B-32", "ViT-S-32")
 
 
@@ -63,13 +63,7 @@ def main() -> None:
     """Measure, print and record."""
     options = _options()
     record: dict[str, Any] = {
-        "command": " ".join(
-            [
-                "python",
-                "bench/speed.py",
-                *("DIR" if each == str(options.annotations) else each for each in sys.argv[1:]),
-            ]
-        ),
+        "command": command_line().replace(str(options.annotations), "DIR"),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": _machine(options.device),
         "items": options.items,
@@ -196,12 +190,7 @@ def _count_flips(job: Job) -> dict[str, Any]:
 
 
 def median_of(runs: list[tuple[Run, Run]]) -> dict[str, Any]:
-    """Return the medians of pairs of a cold and a warm run, each by itself, and the accuracy that the first found.
-
-    >>> each = [(Run(s, 2 * s, {"a": 0.5}), Run(1, 1, {"a": 0.5})) for s in (9, 2, 4)]
-    >>> median_of(each)["cold"], median_of(each)["cold_processor"]
-    (4, 8)
-    """
+    """Return the medians of pairs of a cold and a warm run, each by itself, and the accuracy that the first found."""
     colds, warms = zip(*runs, strict=True)
     found = [{name: round(value, 4) for name, value in run.accuracy.items()} for run in colds]
     if any(each != found[0] for each in found):

@@ -12,17 +12,7 @@ _HEAD = "| tool | cold, s | x | of it the model alone | processor, s | warm, s |
 
 
 def markdown(record: Mapping[str, Any]) -> str:
-    """Return the tables, and below them machine, versions, command and what was left out.
-
-    >>> runs = [{"model": "tiny", "group": "aro", "images": 2, "texts": 9, "image_slots": 10, "text_slots": 10,
-    ...     "forward": {"images": 1.0, "texts": 0.8},
-    ...     "tools": {"tellapart": {"cold": 2.0, "cold_processor": 3.8, "warm": 0.5},
-    ...               "mteb": {"cold": 10.0, "cold_processor": 19.0, "warm": 4.0}}}]
-    >>> shown = markdown({"runs": runs, "items": 10, "machine": {"processor": "p", "cores": 2, "device": "cpu"},
-    ...     "versions": {"torch": "2"}, "command": "c", "date": "d", "left_out": {"unibench": "no network"}})
-    >>> print(shown.splitlines()[4])
-    | mteb | 10.0 | 5.0 | 18 % | 19 | 4.0 | 8.0 |
-    """
+    """Return the tables, and below them machine, versions, command and what was left out."""
     parts = [_table(run) for run in record["runs"]]
     machine = record["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from examples.clip_zoo_board.columns import COLUMNS, PARTS, Column
 
-__all__ = ["SOURCE", "build", "names_of"]
-
 SOURCE = "vl_compo (github.com/ytaek-oh/vl_compo, individual_results.csv at 43e2eae), read 2026-11-22"
 
 _HEAD = """\

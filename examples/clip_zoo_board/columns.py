@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["COLUMNS", "PARTS", "Column"]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:

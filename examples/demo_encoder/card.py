@@ -6,8 +6,6 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["write_card"]
-
 _CARD = """\
 # demo-encoder
 

@@ -26,8 +26,6 @@ from tellapart.records.run_folder import write_text_file
 from tellapart.training.record import TrainRecord, read_record
 from tellapart_render.training_rows import write_training_rows
 
-__all__ = ["HERE", "main", "remake"]
-
 HERE = Path(__file__).parent
 
 #: Sets that are trained on; the others choose the weights, and show how learning carries over.

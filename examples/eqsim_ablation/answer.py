@@ -14,17 +14,6 @@ from examples.eqsim_ablation.plan import Method, Plan
 from examples.eqsim_ablation.results import PAPER, SMALL, Compared, Runs, write_difference
 from examples.findings.frame import join_words, points
 
-__all__ = [
-    "advice",
-    "answer",
-    "checks_answer",
-    "eqsim_answer",
-    "largest_gains",
-    "name_rates",
-    "other_rates",
-    "small_terms",
-]
-
 #: The place of the learning rate in a configuration.
 _RATE = "optimiser.learning_rate"
 

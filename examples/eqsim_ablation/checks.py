@@ -9,8 +9,6 @@ from statistics import fmean
 from examples.eqsim_ablation.plan import Check, Method, Plan
 from examples.eqsim_ablation.results import Compared, Runs, compare_rows, runs_of
 
-__all__ = ["Checked", "check_rows", "checks_text", "pairs_at_one_rate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Checked:

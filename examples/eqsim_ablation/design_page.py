@@ -18,8 +18,6 @@ from examples.eqsim_ablation.results import Runs, reasons_table, runs_of, square
 from examples.findings.frame import FOLDER, join_words, write_pages_text
 from tellapart.data.rows import read_object
 
-__all__ = ["DESIGN", "design_page"]
-
 #: The page that is made of the plan and of the record.
 DESIGN = FOLDER.parent / "ablation_design.md"
 

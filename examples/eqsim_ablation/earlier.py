@@ -8,8 +8,6 @@ from examples.eqsim_ablation.plan import HERE, Method, Plan
 from examples.eqsim_ablation.results import Compared, Runs, against_first, runs_of, write_difference
 from examples.findings.frame import join_words, make_table
 
-__all__ = ["differences_there", "earlier_ablations"]
-
 #: Rows of the runs from another start: name -> title.
 _FROM_ANOTHER = {
     "ft": "FT",

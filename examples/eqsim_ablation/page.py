@@ -32,8 +32,6 @@ from examples.eqsim_ablation.results import (
 from examples.findings.frame import FOLDER, write_pages_text
 from tellapart.report.plots.style import write_picture
 
-__all__ = ["PAGE", "PICTURE", "page", "write_ablation"]
-
 #: The page that is made of the record, and its picture.
 PAGE = FOLDER / "eqsim-ablation.md"
 PICTURE = PAGE.with_suffix(".svg")

@@ -20,8 +20,6 @@ from tellapart.models.scoring.score import Embeddings, embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.encoders.trainable import autocast
 
-__all__ = ["SQUARES", "measure", "retrieval", "right_items"]
-
 #: Parts of the squares of an item's scores, in the order of `sums_of_squares`.
 SQUARES = ("match", "captions", "pictures")
 

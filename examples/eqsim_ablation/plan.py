@@ -19,8 +19,6 @@ from tellapart.errors import DataError
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.config import TrainConfig, merge_preset, read_config
 
-__all__ = ["HERE", "Method", "Plan", "read_plan"]
-
 #: The folder of the plans, recipes and rows.
 HERE = Path(__file__).resolve().parent
 

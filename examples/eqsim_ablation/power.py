@@ -39,8 +39,6 @@ from tellapart.training.training_run import run_training
 from tellapart_render.scenes_builder import Recipe, make_item
 from tellapart_render.training_rows import write_training_rows
 
-__all__ = ["CAUTION", "GOAL", "GPU_STEP", "POWER", "detectable", "main", "pilot_spread", "statement", "units"]
-
 #: Points of group score, as a share, that are to be seen, and how often.
 GOAL, POWER = 0.02, 0.8
 

@@ -20,27 +20,6 @@ from tellapart.training.seeds import paired_by_seed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "FEWEST",
-    "PAPER",
-    "SMALL",
-    "Compared",
-    "Runs",
-    "against_first",
-    "aspects_table",
-    "compare_rows",
-    "contrasts_table",
-    "differences_table",
-    "draw_differences",
-    "reason_shares",
-    "reasons_table",
-    "runs_of",
-    "scores_table",
-    "squares_table",
-    "terms_table",
-    "write_difference",
-]
-
 #: Seeds that two rows must share to be compared: with fewer the test finds a difference where there is none too often.
 FEWEST = 4
 

@@ -29,8 +29,6 @@ from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.stages import Stage, stage_environment, stages
 from tellapart.data.lock import take_lock
 
-__all__ = ["go_on", "main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""

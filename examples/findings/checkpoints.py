@@ -28,8 +28,6 @@ from tellapart.stats.intervals import Interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["checkpoints"]
-
 RESULTS = Source(
     "vl_compo/individual_results.csv", "not stated; numbers alone", "github.com/ytaek-oh/vl_compo at 43e2eae"
 )

@@ -27,8 +27,6 @@ from tellapart.tasks.choice import read_given_choices
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Shift", "differing_words", "measure_shift", "read_outcomes_by_words"]
-
 _VALSE = Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE")
 EDITS, FIRST, GAP = "caption_edits", "first_difference", "difference_of_counts"
 #: Of a tag: the largest value of the low group, the smallest of the high one, and both in words.

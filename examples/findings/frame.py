@@ -12,19 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "FOLDER",
-    "PHONE",
-    "Page",
-    "Source",
-    "bounds",
-    "join_words",
-    "make_table",
-    "percent",
-    "points",
-    "write_pages_text",
-]
-
 #: Inches: a picture of this width is not made smaller on a phone of 390 pixels, so that its names stay readable.
 PHONE = 3.7
 #: The folder of the pages.

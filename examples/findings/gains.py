@@ -24,8 +24,6 @@ from tellapart.stats.power import detectable_fall, smallest_seen
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BIVLC", "Gain", "gains", "published_table", "read_clips", "read_gains", "read_rows"]
-
 PUBLISHED = Path(__file__).with_name("published_gains.toml")
 _CLIPS = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
 BIVLC = (

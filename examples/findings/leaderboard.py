@@ -26,8 +26,6 @@ from tellapart.stats.paired import Difference, Tier, mcnemar, paired_difference,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["HEADS", "leaderboard"]
-
 _TAGS = Source(
     "winoground_subsets_diwan.json", "numbers alone", "github.com/ajd12342/why-winoground-hard (Diwan et al. 2022)"
 )

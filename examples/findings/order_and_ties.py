@@ -28,8 +28,6 @@ from tellapart.tasks.registry import headline, main_metric
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["ANSWERS", "order_and_ties", "read_orders"]
-
 _PARTS = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 ANSWERS = Source("sugarcrepe/gpt-4v-results/*/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe, gpt-4v-results (2023)")
 #: Sets in the order of their year: name, name in the catalogue, which has the year, files, the fields of the true and

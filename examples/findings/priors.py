@@ -24,8 +24,6 @@ from tellapart.stats.intervals import share_in_clusters, wilson
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BIVLC_FILES", "Sides", "Systems", "priors", "read_sides"]
-
 #: BiVLC's CLIPs by file.
 BIVLC_FILES = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
 

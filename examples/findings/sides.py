@@ -15,8 +15,6 @@ from tellapart.benchmarks.set_file import read_rows
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 
-__all__ = ["SIDES_SOURCES", "describe_sides"]
-
 #: Tokens of a caption that CLIP reads, and those that models such as CLIPA read.
 _CONTEXTS = ("77", "32")
 

@@ -34,8 +34,6 @@ from tellapart.stats.intervals import Interval, interval_for
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["without_looking"]
-
 _BASELINES = Path(__file__).resolve().parents[2] / "docs" / "baselines.json"
 _LANGUAGE_MODEL = "tinystories-15M"
 #: Set -> its folder below the data, and the tag that separates its parts.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,22 +26,9 @@ CELLS = [(kind, cell) for kind, cells in RECORD["cells"].items() for cell in cel
 
 
 @pytest.fixture(scope="module")
-def bench() -> Any:
-    """The bench's simulations and, as `KINDS`, its catalogue; its folder leaves the path again."""
-    sys.path.insert(0, str(BENCH))
-    try:
-        kinds = importlib.import_module("coverage_kinds")
-        yield SimpleNamespace(
-            **vars(importlib.import_module("coverage_intervals")),
-            agreement_with_people=importlib.import_module("coverage_ratings").agreement_with_people,
-            draw_ratings=importlib.import_module("coverage_ratings").draw_ratings,
-            KINDS=kinds.KINDS,
-            BASE_SEED=importlib.import_module("coverage_data").BASE_SEED,
-        )
-    finally:
-        sys.path.remove(str(BENCH))
-        for name in ("coverage_kinds", "coverage_ratings", "coverage_intervals", "coverage_data"):
-            sys.modules.pop(name, None)
+def bench(module: Any) -> Any:
+    """The bench's simulations and its catalogue."""
+    return SimpleNamespace(**vars(module("coverage_intervals")) | vars(module("coverage_kinds")))
 
 
 @recorded

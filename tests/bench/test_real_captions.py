@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import a file by its path; files of its folder that it names are found."""
-
-    def load(file: str) -> ModuleType:
-        monkeypatch.syspath_prepend(str((ROOT / file).parent))
-        name = Path(file).stem
-        if name not in sys.modules:
-            spec = importlib.util.spec_from_file_location(name, ROOT / file)
-            assert spec is not None and spec.loader is not None
-            monkeypatch.setitem(sys.modules, name, importlib.util.module_from_spec(spec))
-            spec.loader.exec_module(sys.modules[name])
-        return sys.modules[name]
-
-    return load
 
 
 def write_annotations(folder: Path) -> None:

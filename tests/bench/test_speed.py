@@ -1,33 +1,15 @@
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tellapart.data.folder import read_pair_set
 
-BENCH = Path(__file__).parents[2] / "bench"
 
-
-def module(name: str) -> ModuleType:
-    """Import a file of `bench/`, which is no package."""
-    if name == "shapes":
-        module("real_captions")
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, BENCH / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-def test_the_sets_have_the_published_shapes_and_repetitions(tmp_path: Path) -> None:
+def test_the_sets_have_the_published_shapes_and_repetitions(module: Any, tmp_path: Path) -> None:
     shapes = module("shapes")
     sets = shapes.make_sets(tmp_path / "sets", 50)
     counts = {name: [len(side) for side in shapes.distinct(sets, (name,))] for name in sets}
@@ -44,7 +26,7 @@ def test_the_sets_have_the_published_shapes_and_repetitions(tmp_path: Path) -> N
     assert all(sorted(text.split()) == sorted(pair.texts[0].split()) for pair in sets["aro"] for text in pair.texts)
 
 
-def test_the_same_sets_come_again_and_every_picture_is_another(tmp_path: Path) -> None:
+def test_the_same_sets_come_again_and_every_picture_is_another(module: Any, tmp_path: Path) -> None:
     shapes = module("shapes")
     first = shapes.make_sets(tmp_path / "one", 5)
     files = {file.relative_to(tmp_path / "one"): file.read_bytes() for file in (tmp_path / "one").rglob("*.jpg")}
@@ -58,7 +40,7 @@ def test_the_same_sets_come_again_and_every_picture_is_another(tmp_path: Path) -
     assert (tmp_path / "one" / "stamp.json").stat().st_mtime_ns == before
 
 
-def test_clip_benchmark_is_given_the_same_items_in_its_own_format(tmp_path: Path) -> None:
+def test_clip_benchmark_is_given_the_same_items_in_its_own_format(module: Any, tmp_path: Path) -> None:
     sets = module("shapes").make_sets(tmp_path / "sets", 6)
     home = tmp_path / "sets" / "crepe"
     for name, file in (("sugarcrepe", "add_att.json"), ("aro", "swap_obj.json")):
@@ -91,7 +73,7 @@ def record() -> dict[str, Any]:
     }
 
 
-def test_the_table_holds_ratios_bound_and_circumstances(record: dict[str, Any]) -> None:
+def test_the_table_holds_ratios_bound_and_circumstances(module: Any, record: dict[str, Any]) -> None:
     shown = module("speed_table").markdown(record)
     assert "4 distinct images of 20, 30 distinct texts of 35; the model alone: 3.8 s" in shown
     assert "| unibench | 10.0 | 2.5 | 38 % | 19 | 5.0 | 2.5 |" in shown
@@ -100,18 +82,17 @@ def test_the_table_holds_ratios_bound_and_circumstances(record: dict[str, Any]) 
         assert said in shown
 
 
-def test_a_tool_that_was_left_out_is_named_with_the_reason(record: dict[str, Any]) -> None:
+def test_a_tool_that_was_left_out_is_named_with_the_reason(module: Any, record: dict[str, Any]) -> None:
     assert "Left out: mteb, because mteb: no wheel" in module("speed_table").markdown(record)
 
 
-def test_without_this_project_there_is_no_ratio(record: dict[str, Any]) -> None:
+def test_without_this_project_there_is_no_ratio(module: Any, record: dict[str, Any]) -> None:
     del record["runs"][0]["tools"]["tellapart"]
     assert "| unibench | 10.0 |  | 38 % | 19 | 5.0 |  |" in module("speed_table").markdown(record)
 
 
-def test_what_is_recorded_of_several_rounds_is_the_median_of_each_number() -> None:
-    rivals, _, _ = (module(name) for name in ("rivals", "shapes", "speed_table"))
-    speed = module("speed")
+def test_what_is_recorded_of_several_rounds_is_the_median_of_each_number(module: Any) -> None:
+    rivals, speed = module("rivals"), module("speed")
     rounds = [
         (rivals.Run(wall, processor, {"aro": 0.5}), rivals.Run(1.0, 0.5, {"aro": 0.5}))
         for wall, processor in ((50.0, 20.0), (23.0, 22.0), (25.0, 21.0))
