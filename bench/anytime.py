@@ -36,13 +36,7 @@ def fixed_rejects(only_a: NDArray[np.int64], only_b: NDArray[np.int64]) -> NDArr
 
 
 def stop_probabilities(rejects: Rule, looks: int, discordant: float, won: float) -> NDArray[np.float64]:
-    """Return the probability that each look is the first to reject, float64 `(look,)`.
-
-    Args:
-        rejects: takes counts of items that one run alone got right to whether the test rejects.
-        discordant: the share of items on which the two runs differ.
-        won: the share of those that run A gets.
-    """
+    """Return the probability that each look is the first to reject, float64 `(look,)`."""
     counts = np.arange(looks + 1)
     stops = rejects(counts[:, None], counts)
     going, first = np.zeros((looks + 1, looks + 1)), np.zeros(looks)

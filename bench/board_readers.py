@@ -21,15 +21,7 @@ Address = str | Callable[[], str]
 def read(
     port: int, populations: Sequence[tuple[int, Sequence[Address]]], seconds: float, pause: float | None = None
 ) -> dict[str, object]:
-    """Let several populations of readers read at once, and return what each address's readers waited.
-
-    Args:
-        port: of a server on this machine.
-        populations: how many readers, and the addresses that each of them reads in turn, each from another one on.
-        seconds: for how long.
-        pause: seconds for which a reader looks at a page; such a reader also connects again after a connection that was
-            cut. Without it the next page is asked for at once, and a cut connection is an error.
-    """
+    """Let several populations of readers read at once, and return what each address's readers waited."""
     return asyncio.run(_read(port, populations, seconds, pause))
 
 

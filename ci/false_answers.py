@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from attacks import Attack
+from attacks import Attack, write_file
 
 import tellapart as ta
 from tellapart.data.prediction_field import watch_field
@@ -30,49 +30,38 @@ _LETTERS = ClassificationSet(
 def _predict(rows: list[dict[str, Any]], *facts: str) -> Attack:
     """A file of labels that is scored."""
 
-    def make(folder: Path) -> Callable[[], object]:
-        path = folder / "a.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    def read(folder: Path) -> object:
+        path = write_file(folder / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        with watch_field():
+            return TASKS["nlvr2"].read(path, _STATED)
 
-        def read() -> object:
-            with watch_field():
-                return TASKS["nlvr2"].read(path, _STATED)
-
-        return read
-
-    return Attack(make, ("a.jsonl", *facts))
+    return Attack(read, ("a.jsonl", *facts))
 
 
-def _name_letters(folder: Path) -> Callable[[], object]:
-    path = folder / "a.csv"
-    path.write_text("id,prediction\n0,A\n1,a\n")
-
-    def read() -> None:
-        if (named := TASKS["classification"].read(path, _LETTERS).placed.first.tolist()) != [0, 1]:
-            raise AssertionError(f"the classes that are named are read as {named}")
-
-    return read
+def _name_letters(folder: Path) -> None:
+    path = write_file(folder / "a.csv", "id,prediction\n0,A\n1,a\n")
+    if (named := TASKS["classification"].read(path, _LETTERS).placed.first.tolist()) != [0, 1]:
+        raise AssertionError(f"the classes that are named are read as {named}")
 
 
-def _list_captions(folder: Path) -> Callable[[], object]:
-    path = folder / "a.csv"
-    path.write_text("image,caption,foil\na.png,\"['a cat', 'one cat']\",a dog\n")
-    return lambda: ta.load_pairs(f"table:{path}").items
+def _list_captions(folder: Path) -> object:
+    path = write_file(folder / "a.csv", "image,caption,foil\na.png,\"['a cat', 'one cat']\",a dog\n")
+    return ta.load_pairs(f"table:{path}").items
 
 
 def _study(file: str, change: Callable[[str], str], *facts: str) -> Attack:
     """A study whose people all answered, of which a file was changed."""
 
-    def make(folder: Path) -> Callable[[], object]:
+    def read(folder: Path) -> object:
         study = ta.annotate_export("i2t", "demo", folder / "study", annotators="ann", sample=2).to
         sheet = study / "sheets" / "ann.csv"
         sheet.write_text(sheet.read_text("utf-8").replace(",,\n", ",a,\n"), "utf-8")
         ta.annotate_import(study, sheet)
         path = study / file
         path.write_text(change(path.read_text("utf-8")), "utf-8")
-        return lambda: ta.annotate_agree(study)
+        return ta.annotate_agree(study)
 
-    return Attack(make, (file, *facts))
+    return Attack(read, (file, *facts))
 
 
 def _repeat_first(text: str) -> str:
@@ -94,12 +83,10 @@ size = 8
 
 
 def _train(old: str, new: str, *facts: str) -> Attack:
-    def make(folder: Path) -> Callable[[], object]:
-        path = folder / "train.toml"
-        path.write_text(_TRAINING.replace(old, new))
-        return lambda: read_config(path)
+    def read(folder: Path) -> object:
+        return read_config(write_file(folder / "train.toml", _TRAINING.replace(old, new)))
 
-    return Attack(make, ("train.toml", *facts))
+    return Attack(read, ("train.toml", *facts))
 
 
 #: What torchrun tells each process.
@@ -110,17 +97,17 @@ _TORCHRUN = {
 
 
 def _rank(environment: Mapping[str, str], *facts: str) -> Attack:
-    def read() -> object:
+    def read(_folder: Path) -> object:
         with patch.dict("os.environ", environment):
             return Rank.here()
 
-    return Attack(lambda _folder: read, facts)
+    return Attack(read, facts)
 
 
 def _checkpoint(spoil: Callable[[Path], object], *facts: str) -> Attack:
     """A checkpoint to go on from, of which something is missing or changed."""
 
-    def make(folder: Path) -> Callable[[], object]:
+    def read(folder: Path) -> object:
         torch = require("torch", extra="train")
         module = torch.nn.Linear(2, 2)
         optimiser = torch.optim.AdamW(module.parameters())
@@ -129,9 +116,9 @@ def _checkpoint(spoil: Callable[[Path], object], *facts: str) -> Attack:
         write_checkpoint(folder, module, optimiser, TrainingState(2, 0.5, 2, [(2, 0.5)]), keep=1)
         checkpoint = folder / "step-00000002"
         spoil(checkpoint)
-        return lambda: read_checkpoint(checkpoint, module, optimiser)
+        return read_checkpoint(checkpoint, module, optimiser)
 
-    return Attack(make, ("step-00000002", *facts))
+    return Attack(read, ("step-00000002", *facts))
 
 
 def _swap_step(checkpoint: Path) -> None:

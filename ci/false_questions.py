@@ -14,25 +14,22 @@ import tellapart as ta
 
 def _ask(ask: Callable[[Path], object], *facts: str, limit: int = 2) -> Attack:
     """A question to a run on the demonstration set."""
-
-    def make(folder: Path) -> Callable[[], object]:
-        ta.evaluate("random", "demo", limit=limit, out=folder / "a", cache=False)
-        return partial(ask, folder / "a")
-
-    return Attack(make, facts)
+    measure = partial(ta.evaluate, "random", "demo", limit=limit, cache=False)
+    return Attack(lambda folder: ask(measure(out=folder / "a").folder), facts)
 
 
 def _ask_table(ask: Callable[[Path], object], sizes: list[object], *facts: str) -> Attack:
     """A question to a run on a table of items with one image and two captions, with a tag each."""
 
-    def make(folder: Path) -> Callable[[], object]:
+    def read(folder: Path) -> object:
         Image.new("RGB", (8, 8)).save(folder / "0.png")
         rows = [f"0.png,a cup {k},a bowl {k},{size}\n" for k, size in enumerate(sizes)]
         (folder / "a.csv").write_text("image,caption,foil,size\n" + "".join(rows))
-        ta.evaluate("random", f"table:{folder / 'a.csv'}", out=folder / "a", cache=False, columns={"tag:size": "size"})
-        return partial(ask, folder / "a")
+        columns = {"tag:size": "size"}
+        run = ta.evaluate("random", f"table:{folder / 'a.csv'}", out=folder / "a", cache=False, columns=columns)
+        return ask(run.folder)
 
-    return Attack(make, ("a.csv", *facts))
+    return Attack(read, ("a.csv", *facts))
 
 
 def _compare_lengths(run: Path) -> object:

@@ -83,9 +83,15 @@ def _make_run(folder: Path) -> None:
     _must(run_forked(_run("--out", "out", "--no-cache"), folder))
 
 
+def _written(folder: Path, _ended: Ended) -> dict[str, bytes]:
+    return contents(folder / "out")
+
+
 def _printed(folder: Path, ended: Ended) -> dict[str, bytes]:
     return contents(folder / "out") | {"printed": ended.said.encode()}
 
+
+_SHOW = partial(run_command, "show", "out", "--json")
 
 #: By what users call them.
 FILES = {
@@ -93,23 +99,11 @@ FILES = {
         lambda folder: folder / "cache" / "store.sqlite",
         _fill_store,
         _run("--out", "out", "--cache", "cache"),
-        lambda folder, _ended: contents(folder / "out"),
+        _written,
     ),
-    "journal": Flipped(
-        lambda folder: folder / ".out.journal", _stop_build, _BUILD, lambda folder, _ended: contents(folder / "out")
-    ),
-    "samples": Flipped(
-        lambda folder: next((folder / "out" / "samples").iterdir()),
-        _make_run,
-        partial(run_command, "show", "out", "--json"),
-        _printed,
-    ),
-    "records": Flipped(
-        lambda folder: folder / "out" / "results.json",
-        _make_run,
-        partial(run_command, "show", "out", "--json"),
-        _printed,
-    ),
+    "journal": Flipped(lambda folder: folder / ".out.journal", _stop_build, _BUILD, _written),
+    "samples": Flipped(lambda folder: next((folder / "out" / "samples").iterdir()), _make_run, _SHOW, _printed),
+    "records": Flipped(lambda folder: folder / "out" / "results.json", _make_run, _SHOW, _printed),
 }
 
 

@@ -14,14 +14,8 @@ from pathlib import Path
 
 #: What leaves a trace on the disk; SQLite's own writes raise none of these, and are met by moments of time.
 _WRITES = {
-    "os.mkdir",
-    "os.rename",
-    "os.remove",
-    "os.rmdir",
-    "os.truncate",
-    "os.fsync",
-    "sqlite3.connect",
-    "shutil.rmtree",
+    *(f"os.{name}" for name in ("mkdir", "rename", "remove", "rmdir", "truncate", "fsync")),
+    *("sqlite3.connect", "shutil.rmtree"),
 }
 
 
@@ -52,14 +46,7 @@ def run_command(*arguments: str) -> None:
 def run_forked(
     work: Callable[[], object], folder: Path, *, at_write: int | None = None, after: float | None = None
 ) -> Ended:
-    """Do some work in a fork, in a working folder, and wait for its end.
-
-    Args:
-        work: what is done; a SystemExit is the fork's.
-        folder: the working folder; what is printed lands in `printed` below it.
-        at_write: kill it just before that step on the disk, from 0.
-        after: kill it after so many seconds.
-    """
+    """Do some work in a fork, in a working folder, and wait for its end."""
     reading, writing = os.pipe()
     started = time.monotonic()
     child = os.fork()

@@ -46,6 +46,8 @@ from tellapart.training import training_run  # noqa: F401
 from tellapart.training.encoders import load_start  # noqa: F401
 from tellapart.training.report import page as report_page  # noqa: F401
 
+HERE = Path(__file__).resolve().parent
+
 #: Fields of records that tell of the process and not of what it computed.
 _OF_THE_PROCESS = {"started", "seconds", "resumed", "images_encoded", "texts_encoded", "pairs_scored", "command"}
 
@@ -53,59 +55,6 @@ _SAID_IN_PAGES = re.compile(
     r"What this process computed: .*? s; the rest|\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\+00:00)?(?:, resumed)?"
     r"|\b[\d.,]+ s\b(?: since it was resumed| since then)?"
 )
-
-_SCENES = """name = "few"
-builder = "scenes"
-seed = 5
-[options]
-size = 32
-samples = 1
-depth = 2
-vocabulary = "demo"
-[options.items]
-counting = 3
-attribute = 3
-"""
-
-_TRAINING = """name = "few"
-model = "new:arch"
-[data]
-train = ["folder:few"]
-validation = "folder:held"
-[loss]
-name = "itc"
-[optimiser]
-learning_rate = 1e-3
-steps = 4
-warm_up = 1
-[batch]
-size = 8
-[validation]
-every = 2
-[report]
-benchmarks = ["folder:../more"]
-"""
-
-_OPEN_CLIP = {
-    "model_cfg": {
-        "embed_dim": 8,
-        "vision_cfg": {"image_size": 16, "layers": 1, "width": 8, "patch_size": 8, "head_width": 8},
-        "text_cfg": {"context_length": 12, "vocab_size": 49408, "width": 8, "heads": 1, "layers": 1},
-    },
-    "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
-}
-
-_BOARD = """[submissions]
-state = "state"
-spare_bytes = 0
-[[hidden]]
-name = "few"
-pairs = "../few"
-metrics = ["group_score"]
-total = 100
-daily = 100
-largest_share = 1e6
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +76,7 @@ class Job:
 
 
 def write_inputs(folder: Path) -> None:
-    """Write two small pair sets, an architecture, a recipe and a training configuration."""
+    """Write three small pair sets, an architecture, and the files of `killed/`."""
     for seed, name in enumerate(("few", "more", "held")):
         rng = np.random.default_rng(seed)
         items, pictures = [], {}
@@ -140,10 +89,8 @@ def write_inputs(folder: Path) -> None:
                 pictures[each] = stream.getvalue()
             items.append(Item(id=f"item-{k}", images=names, texts=(f"a cat, {k} of {name}", f"a dog, {k} of {name}")))
         write_pair_set(folder / name, items, pictures, {"title": name})
-    (folder / "arch").mkdir()
-    (folder / "arch" / "open_clip_config.json").write_text(json.dumps(_OPEN_CLIP))
-    (folder / "scenes.toml").write_text(_SCENES)
-    (folder / "train.toml").write_text(_TRAINING)
+    shutil.copytree(HERE / "valid" / "arch", folder / "arch")
+    shutil.copytree(HERE / "killed", folder, dirs_exist_ok=True)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -172,7 +119,7 @@ def _without_process(value: Any) -> Any:
 
 
 def _board_file(folder: Path) -> None:
-    (folder / "board.toml").write_text(_BOARD)
+    shutil.copy(HERE / "killed" / "board.toml", folder)
     service = Submissions(read_hidden(folder / "board.toml"))
     service.accounts.add("ann", "submitter", by="kills.py")
     _, token = service.accounts.issue("ann", days=1, by="kills.py")
@@ -224,26 +171,21 @@ def _finished_run(folder: Path) -> None:
         page.unlink()
 
 
+def _outcome(folder: Path) -> dict[str, bytes]:
+    return contents(folder / "out")
+
+
 _BUILD = partial(run_command, "build", "../scenes.toml", "--out", "out", "--card")
-_TRAIN = ("train", "../train.toml", "--out", "out")
+_TRAIN = partial(run_command, "train", "../train.toml", "--out", "out")
+_SHOW = partial(run_command, "show", "out")
 
 #: By name; "train" and "train's report" are one command, killed anywhere and killed while it measures.
 JOBS = {
-    "run": Job(_run(), _run(), lambda folder: contents(folder / "out")),
-    "build": Job(_BUILD, _BUILD, lambda folder: contents(folder / "out")),
-    "train": Job(
-        partial(run_command, *_TRAIN),
-        partial(run_command, *_TRAIN, "--resume"),
-        lambda folder: contents(folder / "out"),
-        kills=40,
-    ),
+    "run": Job(_run(), _run(), _outcome),
+    "build": Job(_BUILD, _BUILD, _outcome),
+    "train": Job(_TRAIN, partial(_TRAIN, "--resume"), _outcome, kills=40),
     "submit": Job(_submit, _submit, _submissions, _board_file),
-    "report": Job(
-        partial(run_command, "show", "out"),
-        partial(run_command, "show", "out"),
-        lambda folder: contents(folder / "out"),
-        _finished_run,
-    ),
+    "report": Job(_SHOW, _SHOW, _outcome, _finished_run),
 }
 
 

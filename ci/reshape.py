@@ -34,14 +34,7 @@ def can_reshape(suffix: str) -> bool:
 
 
 def reshape(suffix: str, valid: bytes, drawn: random.Random, free: Collection[str] = ()) -> tuple[str, bytes]:
-    """Return what was done to a valid file, and the bytes that came of it.
-
-    Args:
-        suffix: of the file.
-        valid: its bytes.
-        drawn: what it is drawn from.
-        free: keys at which nothing is done.
-    """
+    """Return what was done to a valid file, and the bytes that came of it."""
     way = drawn.choice(sorted(ALWAYS | _WAYS.keys()))
     if way in ALWAYS:
         return way, _TEXTS[way](valid)

@@ -28,13 +28,7 @@ _HEAD = """\
 
 
 def build(rows: list[dict[str, str]], only: Iterable[str] = (), without: str = "") -> str:
-    """Return the TOML of imported numbers.
-
-    Args:
-        rows: of the file, a checkpoint each.
-        only: names of checkpoints to keep; all if none.
-        without: how the names of benchmarks begin that are left out; none if empty.
-    """
+    """Return the TOML of imported numbers."""
     columns = [column for column in COLUMNS if not without or not column.benchmark.startswith(without)]
     kept = set(only) or set(names_of(rows))
     if unknown := sorted(kept - set(names_of(rows))):

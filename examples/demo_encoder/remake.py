@@ -58,13 +58,7 @@ class _Stages:
 
 
 def remake(recipes: Path, work: Path, workers: int) -> Path:
-    """Run all stages; return the folder of the ONNX model.
-
-    Args:
-        recipes: a folder with the recipes of all sets, and the runs' configurations, which read them from `work`.
-        work: the folder of sets and runs.
-        workers: processes that render.
-    """
+    """Run all stages; return the folder of the ONNX model."""
     work.mkdir(parents=True, exist_ok=True)
     stages = _Stages(work)
     for name in _SETS:

@@ -100,13 +100,7 @@ def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rate
 
 
 def answer(plan: Plan, compared: Sequence[Compared], rates: Mapping[str, float] | None = None) -> str:
-    """List which rows are right on more pairs than the first, which on fewer, and of which no difference is shown.
-
-    Args:
-        plan: of the ablation.
-        compared: the rows against the first.
-        rates: rows that were tuned to another learning rate, which are named apart.
-    """
+    """List which rows are right on more pairs than the first, which on fewer, and of which no difference is shown."""
     if not compared:
         return "No row shares enough seeds with the first, so nothing is compared."
     ranked = sorted(compared, key=lambda each: -abs(float(each.overall.value)))

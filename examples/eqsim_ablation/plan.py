@@ -209,14 +209,7 @@ class Plan:
         return self._configure(merge_preset(values, changes))
 
     def fine_tuning(self, method: Method, seed: int, value: float | None = None, rate: float | None = None) -> Any:
-        """Return the configuration of one run of a row.
-
-        Args:
-            method: the row.
-            seed: of the order and the draws; the same for all rows.
-            value: of the number that the row tunes; the row's own if None.
-            rate: the learning rate, where the row neither tunes nor changes it; the plan's if None.
-        """
+        """Return the configuration of one run of a row."""
         changes = {
             "name": f"{method.name}-{seed}",
             "model": self.model,
@@ -241,15 +234,7 @@ class Plan:
 
 
 def read_plan(path: Path, rows: Sequence[str] | None = None) -> Plan:
-    """Read a plan; recipes, rows and the record are relative to its folder, the work folder to where one is.
-
-    Args:
-        path: of the plan.
-        rows: names of those that it keeps beside the first, which others take their learning rate from; all if None.
-
-    Raises:
-        DataError: there is no row of such a name.
-    """
+    """Read a plan; recipes, rows and the record are relative to its folder, the work folder to where one is."""
     home, table = path.parent, tomllib.loads(path.read_text(encoding="utf-8"))
     known = tomllib.loads((home / table.pop("methods")).read_text(encoding="utf-8"))["methods"]
     methods = [Method(**row | {key: tuple(row.get(key, ())) for key in ("tune", "choices")}) for row in known]

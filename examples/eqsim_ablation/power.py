@@ -58,13 +58,6 @@ GPU_STEP = 0.02
 def detectable(spread: Components, seeds: int, items: int, levels: Sequence[float], draws: int = _DRAWS) -> list[float]:
     """Return the smallest difference that is seen at each level, and how often the first level sees one without any.
 
-    Args:
-        spread: the variance of a difference.
-        seeds: of each row.
-        items: of the test sets together.
-        levels: of the test, two-sided.
-        draws: simulated experiments.
-
     >>> small, wrong = detectable(Components(0.02, 0.0, 0.2), 5, 500, [0.05], draws=200)
     >>> 0.02 < small < 0.05, wrong < 0.12
     (True, True)

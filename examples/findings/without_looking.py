@@ -95,81 +95,33 @@ def without_looking(data: Path) -> Page:
     assert sugarcrepe.language is not None
     explained = _explain_gain(parts["sugarcrepe"][1:])
     audited = sets | _read_squares(data)
-    answer = f"""A text-only classifier, cross-validated on SugarCrepe, picks the true caption at least
-        {percent(sugarcrepe.form)} % of the time
-        {bounds(sugarcrepe.form_interval.low, sugarcrepe.form_interval.high)} without the image. Without capitals and
-        extra spaces, which CLIP does not read, it reaches {percent(sugarcrepe.words)} %
-        {bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)}: that beats {sugarcrepe.below} of {len(zoo)}
-        published CLIP-style checkpoints, which see the image and were not tuned on the set. On each of the
-        {len(wholes)} sets with one picture and two captions, text alone reaches at least
-        {percent(min(one.form for one in wholes))} %. Another classifier may reach more."""
     zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
     beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
-    numbers = (
-        """Each set asks which of two captions is true of one picture, so chance is 50 %. *Words* is a linear
-        classifier on the difference of two captions: counts of the 256 most frequent words and marks, and length. It
-        reads lower case and single spaces, as CLIP's tokenizer does. *And form* adds capitals and extra spaces as they
-        stand in the file. The classifier that judges an item was trained without its cluster (usually its picture) and
-        without its captions. *Language model* is a model of 15 million weights, trained on children's stories; it
-        chooses the likelier caption. None of them sees the picture, and a larger text-only classifier could reach
-        more.""",
-        make_table(["set", *_HEADS], "l|r|r|r|r|r|r", [_row(one, len(zoo), name=one.name) for one in wholes]),
-        f"""On {len(beaten)} of {len(zooed)} parts of SugarCrepe and VALSE, text alone beats CLIP ViT-B/32's published
-        number by its interval: {join_words([f"`{one.part}`" for one in beaten])}. CLIP's number is of the same items
-        and has no interval here. These parts, and the others on which text alone reaches more than 60 %:""",
-        make_table(
+    values: dict[str, Any] = {
+        "beaten": beaten,
+        "explained": explained,
+        "sugarcrepe": sugarcrepe,
+        "wholes": wholes,
+        "zoo": zoo,
+    }
+    values |= {"zooed": zooed}
+    values |= {
+        "sets_table": make_table(
+            ["set", *_HEADS], "l|r|r|r|r|r|r", [_row(one, len(zoo), name=one.name) for one in wholes]
+        )
+    }
+    values |= {"beaten_parts": join_words([f"`{one.part}`" for one in beaten])}
+    values |= {
+        "parts_table": make_table(
             ["part", *_HEADS],
             "l|r|r|r|r|r|r",
             [_row(one, len(zoo), name=f"{one.name}: {one.part}") for one in zooed if one in beaten or one.words > 0.6],
-        ),
-        f"""**Gains.** NegCLIP's published gain over CLIP on SugarCrepe lies, by parts, {percent(explained, 0)} %
-        below the level of text alone. That part could come from text; these numbers do not show whether it does.""",
-        "**Other findings of the audit**, of captions alone (shares in percent of items):",
-        make_table(
-            [
-                "set",
-                "items",
-                "same caption twice",
-                "all captions in another cluster",
-                "same words, other order",
-                "longer",
-            ],
-            "l|r|r|r|r|r",
-            [_audit_row(name, pairs) for name, pairs in audited.items()],
-        ),
-        """*Longer*: words of the true (in sets of two pairs: the first) caption less those of the other. """
-        + _vqa_sentence(data),
-        *describe_sides(data, audited),
-    )
-    return Page(
-        name="without-looking",
-        title="How much can be got without looking?",
-        question="How often does a method that sees no picture choose the true caption, and what else do the captions "
-        "of published sets give away?",
-        answer=answer,
-        picture=partial(_draw_parts, [*wholes, *zooed]),
-        alt="Right without a picture, by words alone, and CLIP's published accuracy, on sets and their parts",
-        numbers=numbers,
-        method=f"""Words: `word_counts` and `held_out` of the audit (five folds), of each caption's counts less the
-        other's, with intervals over clusters; clusters that share a caption are one here. The audit judges each caption
-        alone, as it stands, and joins no clusters. The
-        language model's numbers are of `docs/baselines.json` ({_LANGUAGE_MODEL}). Published numbers are vl_compo's. Of
-        SugarCrepe++ the first true caption is used, of ViLMA the first foil. The rest: `caption_duplicates`,
-        `bag_of_words`, `length_gaps`, `lost_captions`, `mixed_scripts`, `torn_sides`, `truth_first`; `tellapart audit`
-        prints them for any set.""",
-        sources=(*_SOURCES, *SIDES_SOURCES),
-        limits=(
-            """The classifier was trained on labels of the set, and the published checkpoints were not. The comparison
-            shows how much the captions give away, not what a zero-shot model uses.""",
-            """A set whose captions give something away can still compare models that saw none of it; a model tuned on
-            captions made by the same process may have.""",
-            """Sets of two pictures and two captions (BiVLC, COCO-Counterfactuals, COLA, Winoground) give a text-only
-            method nothing: both captions are true once.""",
-            """The interval covers the draw of clusters, not of the heads: it is of this head, not of the best one.""",
-            "ViLMA's items are not restricted to those that people confirmed, and only five of its files are read.",
-        ),
-        data=data,
-    )
+        )
+    }
+    values |= {"audit_rows": [_audit_row(name, pairs) for name, pairs in audited.items()]}
+    values |= {"vqa_sentence": _vqa_sentence(data), "sides": "\n\n".join(describe_sides(data, audited))}
+    values |= {"least_form": percent(min(one.form for one in wholes)), "language_model": _LANGUAGE_MODEL}
+    return Page("without-looking", partial(_draw_parts, [*wholes, *zooed]), (*_SOURCES, *SIDES_SOURCES), values, data)
 
 
 def _read_set(name: str, folder: str, data: Path) -> PairSet:
