@@ -41,10 +41,9 @@ from threading import Event, Lock, Thread
 
 import httpx
 import numpy as np
-from board_readers import read
 from record import RECORDS, command_line, write_record
 
-from board import free_port, make_hidden, start_server
+from board import free_port, make_hidden, read, start_server
 from tellapart.board.submissions.accounts import Database
 from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.prepared import HiddenPairs, measure_sent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from coverage_data import Draws, Floats, cluster_sizes
+from coverage_intervals import Draws, Floats, cluster_sizes
 
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p

@@ -25,9 +25,9 @@ from typing import Annotated, Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from real_captions import read_real_sets
 from record import RECORDS, run_bench, time_call, write_record
 from rivals import make_model
+from shapes import read_real_sets
 from typer import Option
 
 import tellapart as ta

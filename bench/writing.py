@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gpu_models import make_writer
+from gpu import make_writer
 from record import RECORDS, run_bench, time_call, write_record
 
 from tellapart.models.torch.backend import import_torch
@@ -36,7 +36,7 @@ def main(
     rounds: int = 3,
     out: Path = RECORDS / "writing.json",
 ) -> None:
-    """Measure, print, record; the writers are those of `gpu_models.CHATS`."""
+    """Measure, print, record; the writers are those of `gpu.CHATS`."""
     torch = import_torch()
     model, module, _ = make_writer(writer, "cpu", "float32")
     module.generation_config.eos_token_id = 1 << 30  # so that no answer ends early

@@ -12,9 +12,10 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -23,14 +24,16 @@ sys.path.append(str(Path(__file__).parent))
 
 from attacks import Attack, encrypt, write_file
 from container_doors import encode_picture, film, write_boxes, write_entries, zip_folder
-from false_answers import FALSE_ANSWERS
-from false_questions import FALSE_QUESTIONS
+from PIL import Image
 
 import tellapart as ta
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.images import decode
+from tellapart.data.prediction_field import watch_field
+from tellapart.data.task_records import ClassificationSet, ClassifiedImage, Statement, StatementSet
 from tellapart.data.video import sample_frames
 from tellapart.errors import require
+from tellapart.evaluation.distributed import Rank
 from tellapart.evaluation.verified import read_result
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.fusion.region_import import read_regions
@@ -40,7 +43,206 @@ from tellapart.models.openclip.tokens import clip_tokens
 from tellapart.models.torch.checkpoint import read_checkpoint, read_state_dict
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
+from tellapart.tasks.registry import TASKS
+from tellapart.training import run_files
+from tellapart.training.config import read_config
 from tellapart.training.data.rows import table_rows
+
+
+def _ask(ask: Callable[[Path], object], *facts: str, limit: int = 2) -> Attack:
+    """A question to a run on the demonstration set."""
+    measure = partial(ta.evaluate, "random", "demo", limit=limit, cache=False)
+    return Attack(lambda folder: ask(measure(out=folder / "a").folder), facts)
+
+
+def _ask_table(ask: Callable[[Path], object], sizes: list[object], *facts: str) -> Attack:
+    """A question to a run on a table of items with one image and two captions, with a tag each."""
+
+    def read(folder: Path) -> object:
+        Image.new("RGB", (8, 8)).save(folder / "0.png")
+        rows = [f"0.png,a cup {k},a bowl {k},{size}\n" for k, size in enumerate(sizes)]
+        (folder / "a.csv").write_text("image,caption,foil,size\n" + "".join(rows))
+        columns = {"tag:size": "size"}
+        run = ta.evaluate("random", f"table:{folder / 'a.csv'}", out=folder / "a", cache=False, columns=columns)
+        return ask(run.folder)
+
+    return Attack(read, ("a.csv", *facts))
+
+
+def _compare_lengths(run: Path) -> object:
+    ta.evaluate("oracle", "demo", limit=3, out=run.parent / "b", cache=False)
+    return ta.compare(run, run.parent / "b", anytime=True)
+
+
+_curve_of_sizes = partial(ta.curve, over="size")
+
+#: What, and at which door -> the attack.
+FALSE_QUESTIONS: dict[str, Attack] = {
+    "tag of words: curve": _ask(partial(ta.curve, over="aspect"), "demo", "over='aspect'", "'attribute'", "--columns"),
+    "tag that no item has: curve": _ask(partial(ta.curve, over="sizes"), "demo", "over='sizes'", "--columns"),
+    "set that no run measured: curve": _ask(
+        partial(ta.curve, over="aspect", benchmark="dmo"), "did not measure 'dmo'", "benchmark=", "hold demo"
+    ),
+    "metric of a misspelt name: curve": _ask(
+        partial(ta.curve, over="aspect", metric="groupscore"), "demo", "metric='groupscore'", "'group_score'"
+    ),
+    "tag with one value in all items: curve": _ask_table(_curve_of_sizes, [1] * 24, "'size'", "1 different", "3"),
+    "tag of numbers but for one item: curve": _ask_table(
+        _curve_of_sizes, [*range(23), "big"], "over='size'", "1 of 24", "row-24", "'big'"
+    ),
+    "items with one image and two texts: why": _ask_table(ta.why, [1, 2], "as many images as texts", "1 images"),
+    "tag that no item has: why": _ask(partial(ta.why, by="aspekt"), "'aspekt'", "'aspect'"),
+    "set that no run measured: why": _ask(partial(ta.why, benchmark="dmo"), "'dmo'", "hold demo"),
+    "one run alone: compare --anytime": _ask(partial(ta.compare, anytime=True), "one model", "two"),
+    "runs of other items: compare --anytime": _ask(_compare_lengths, "demo", "limit=", "same pairs"),
+    "anytime p-values beside a gate: compare --anytime": _ask(
+        lambda run: ta.compare(run, run, anytime=True, gate=True), "gate=True", "anytime="
+    ),
+}
+
+
+_STATED = StatementSet("asked", tuple(Statement(str(k), f"A dog {k}.", "a.png", "b.png", k == 0) for k in range(2)))
+
+#: Two classes that differ in nothing but their case.
+_LETTERS = ClassificationSet(
+    "letters", ("A", "a"), ("the letter {}",), tuple(ClassifiedImage(str(k), f"{k}.png", k) for k in range(2))
+)
+
+
+def _predict(rows: list[dict[str, Any]], *facts: str) -> Attack:
+    """A file of labels that is scored."""
+
+    def read(folder: Path) -> object:
+        path = write_file(folder / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        with watch_field():
+            return TASKS["nlvr2"].read(path, _STATED)
+
+    return Attack(read, ("a.jsonl", *facts))
+
+
+def _name_letters(folder: Path) -> None:
+    path = write_file(folder / "a.csv", "id,prediction\n0,A\n1,a\n")
+    if (named := TASKS["classification"].read(path, _LETTERS).placed.first.tolist()) != [0, 1]:
+        raise AssertionError(f"the classes that are named are read as {named}")
+
+
+def _list_captions(folder: Path) -> object:
+    path = write_file(folder / "a.csv", "image,caption,foil\na.png,\"['a cat', 'one cat']\",a dog\n")
+    return ta.load_pairs(f"table:{path}").items
+
+
+def _study(file: str, change: Callable[[str], str], *facts: str) -> Attack:
+    """A study whose people all answered, of which a file was changed."""
+
+    def read(folder: Path) -> object:
+        study = ta.annotate_export("i2t", "demo", folder / "study", annotators="ann", sample=2).to
+        sheet = study / "sheets" / "ann.csv"
+        sheet.write_text(sheet.read_text("utf-8").replace(",,\n", ",a,\n"), "utf-8")
+        ta.annotate_import(study, sheet)
+        path = study / file
+        path.write_text(change(path.read_text("utf-8")), "utf-8")
+        return ta.annotate_agree(study)
+
+    return Attack(read, (file, *facts))
+
+
+def _repeat_first(text: str) -> str:
+    return text.splitlines(keepends=True)[0] + text
+
+
+_TRAINING = """name = "few"
+model = "new:arch"
+[data]
+train = ["folder:few"]
+[loss]
+name = "eqsim"
+[optimiser]
+learning_rate = 1e-3
+steps = 4
+[batch]
+size = 8
+"""
+
+
+def _train(old: str, new: str, *facts: str) -> Attack:
+    def read(folder: Path) -> object:
+        return read_config(write_file(folder / "train.toml", _TRAINING.replace(old, new)))
+
+    return Attack(read, ("train.toml", *facts))
+
+
+#: What torchrun tells each process.
+_TORCHRUN = {
+    **{"LOCAL_RANK": "0", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
+    **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"},
+}
+
+
+def _rank(environment: Mapping[str, str], *facts: str) -> Attack:
+    def read(_folder: Path) -> object:
+        with patch.dict("os.environ", environment):
+            return Rank.here()
+
+    return Attack(read, facts)
+
+
+def _checkpoint(spoil: Callable[[Path], object], *facts: str) -> Attack:
+    """A checkpoint to go on from, of which something is missing or changed."""
+
+    def read(folder: Path) -> object:
+        torch = require("torch", extra="train")
+        module = torch.nn.Linear(2, 2)
+        optimiser = torch.optim.AdamW(module.parameters())
+        module(torch.ones(1, 2)).sum().backward()
+        optimiser.step()
+        run_files.write_checkpoint(folder, module, optimiser, run_files.TrainingState(2, 0.5, 2, [(2, 0.5)]), keep=1)
+        checkpoint = folder / "step-00000002"
+        spoil(checkpoint)
+        return run_files.read_checkpoint(checkpoint, module, optimiser)
+
+    return Attack(read, ("step-00000002", *facts))
+
+
+def _swap_step(checkpoint: Path) -> None:
+    path = checkpoint / "state.json"
+    path.write_text(path.read_text().replace('"step": 2', '"step": 1'))
+
+
+#: What, and at which door -> the attack.
+FALSE_ANSWERS: dict[str, Attack] = {
+    "predictions beside the gold labels: score": _predict(
+        [{"id": str(k), "answer": False, "label": k == 0} for k in range(2)], "'answer'", "'label'"
+    ),
+    "gold labels alone: score": _predict([{"id": str(k), "label": k == 0} for k in range(2)], "'label'", "gold"),
+    "predictions of which one is null: score": _predict(
+        [{"id": "0", "prediction": True}, {"id": "1", "prediction": None}], "'prediction'", "null"
+    ),
+    "predictions of which one is given twice: score": _predict(
+        [{"id": id_, "prediction": True} for id_ in ("0", "1", "1")], "a.jsonl:3", "1"
+    ),
+    "classes A and a: score": Attack(_name_letters),
+    "list of captions saved as one text: pairs": Attack(_list_captions, ("a.csv", "'caption'", "list")),
+    "answers with a row twice: annotate": _study("answers.jsonl", _repeat_first, "second"),
+    "answers with a value that is no option: annotate": _study(
+        "answers.jsonl", lambda text: text.replace('"caption": "0"', '"caption": "7"'), "'caption'", "7"
+    ),
+    "answers with another person's name: annotate": _study(
+        "answers.jsonl", lambda text: text.replace('"annotator": "ann"', '"annotator": "bob"'), "bob"
+    ),
+    'key with the truth "-1": annotate': _study(
+        "study.json", lambda text: text.replace('"truth": "0"', '"truth": "-1"'), "'truth'", "-1"
+    ),
+    "learning rate that is infinite: training": _train("1e-3", "inf", "learning_rate", "inf"),
+    "weight of a loss that is no number: training": _train('"eqsim"', '"eqsim"\nweight = nan', "loss", "nan"),
+    "negative weight decay: training": _train("steps = 4", "steps = 4\nweight_decay = -0.1", "weight_decay", "-0.1"),
+    "rank without the number of ranks: run": _rank({"RANK": "1", "WORLD_SIZE": ""}, "RANK", "WORLD_SIZE", "torchrun"),
+    "rank above the number of ranks: run": _rank({**_TORCHRUN, "RANK": "2", "WORLD_SIZE": "2"}, "RANK", "torchrun"),
+    "checkpoint without the moments: training": _checkpoint(
+        lambda checkpoint: (checkpoint / "optimiser.safetensors").unlink(), "optimiser.safetensors"
+    ),
+    "checkpoint of another step: training": _checkpoint(_swap_step, "state.json"),
+}
+
 
 _FORGED, _SHOWN = 0.98765, ("98.77", "98765", "0.988", ">98.8<")
 
@@ -269,7 +471,7 @@ _IDS = [f"i{k}" for k in range(9)]
 _SCORES = np.zeros((9, 2, 2), np.float32)
 
 
-def _checkpoint(parts: Iterable[str], read: Callable[[Path], object], *facts: str) -> Attack:
+def _weights(parts: Iterable[str], read: Callable[[Path], object], *facts: str) -> Attack:
     """A training checkpoint with one set of weights under each name, each another."""
 
     def write(folder: Path) -> object:
@@ -423,15 +625,13 @@ FALSE_INPUTS |= {
         **{"filepath": "a.png", "title": "true", "neg_captions": "false"},
     ),
     "result of another tool in percent: import": Attack(_import_percent, ("text_acc", "30", "percent")),
-    "checkpoint with an average alone: models": _checkpoint(
-        ["ema_state_dict"], read_checkpoint, "x.pt", "ema_state_dict"
-    ),
-    "checkpoint with weights twice, by a name of neither: models": _checkpoint(
+    "checkpoint with an average alone: models": _weights(["ema_state_dict"], read_checkpoint, "x.pt", "ema_state_dict"),
+    "checkpoint with weights twice, by a name of neither: models": _weights(
         ["state_dict", "ema_state_dict"],
         partial(read_checkpoint, part="best"),
         *("x.pt", "best", "state_dict", "ema_state_dict"),
     ),
-    "checkpoint with weights twice, by no name: training": _checkpoint(
+    "checkpoint with weights twice, by no name: training": _weights(
         ["model", "model_ema"],
         lambda path: read_checkpoint(path).expect_one(str(path)),
         *("#model", "#model_ema"),

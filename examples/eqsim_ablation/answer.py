@@ -9,9 +9,8 @@ from typing import Any
 
 from scipy.stats import ttest_1samp
 
-from examples.eqsim_ablation.checks import Checked
 from examples.eqsim_ablation.plan import Method, Plan
-from examples.eqsim_ablation.results import PAPER, SMALL, Compared, Runs, write_difference
+from examples.eqsim_ablation.results import PAPER, SMALL, Checked, Compared, Runs, render, write_difference
 from examples.findings.frame import join_words, points
 
 #: The place of the learning rate in a configuration.
@@ -151,19 +150,23 @@ def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked],
     paid.append(f"{_object_change(longer.runs, best)} with {best.method.title}")
     apart = {**parted.aspects, plan.tests[-1]: parted.sets[plan.tests[-1]]}
     aspects = join_words([f"{name} {write_difference(one)}" for name, one in apart.items()])
-    return f"""## Advice
-
-1. Without false captions, put both sides of a pair into one batch: apart, and each at its own best rate, plain
-contrast has {write_difference(parted.overall)} points ({aspects}).
-
-2. Before you change the loss, tune the learning rate over several seeds, and train longer: {faster.check.title} gave
-{base} {write_difference(faster.gain.overall)} points in as many steps and {longer.check.title} in place of {plan.steps}
-{write_difference(longer.gain.overall)}, while the best loss at {base}'s rate, {best.method.title}, gave
-{write_difference(best.overall)}; look at other scores, too: accuracy among objects changes, in points, by
-{join_words(paid)}.
-
-3. Compare any loss with contrast at the rate that is best for contrast, and expect little of the {small} that stayed
-within half a point of it here, though another start, or weights that are tuned over several seeds, may change that."""
+    return render(
+        "advice",
+        {
+            "aspects": aspects,
+            "base": base,
+            "best": best,
+            "faster": faster,
+            "longer": longer,
+            "paid": paid,
+            "plan": plan,
+            "small": small,
+            "parted_text": write_difference(parted.overall),
+            "faster_text": write_difference(faster.gain.overall),
+            "longer_text": write_difference(longer.gain.overall),
+            "best_text": write_difference(best.overall),
+        },
+    )
 
 
 def _object_change(runs: Runs, pair: Compared) -> str:

@@ -4,35 +4,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from examples.eqsim_ablation.answer import name_rates, other_rates
-from examples.eqsim_ablation.earlier import earlier_ablations
 from examples.eqsim_ablation.pieces import right_items
-from examples.eqsim_ablation.plan import Plan
+from examples.eqsim_ablation.plan import HERE, Method, Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
-from examples.eqsim_ablation.results import Runs, reasons_table, runs_of, squares_table, terms_table
-from examples.findings.frame import FOLDER, join_words, write_pages_text
+from examples.eqsim_ablation.results import (
+    Compared,
+    Runs,
+    against_first,
+    reasons_table,
+    render,
+    runs_of,
+    squares_table,
+    terms_table,
+    write_difference,
+)
+from examples.findings.frame import FOLDER, join_words, make_table, write_pages_text
 from tellapart.data.rows import read_object
 
 #: The page that is made of the plan and of the record.
 DESIGN = FOLDER.parent / "ablation_design.md"
 
-_INTRODUCTION = """# The design of EqSim's ablation
-
-<!-- Made by `python -m examples.eqsim_ablation.run --page` from the record's pieces; edit neither. -->
-
-The design behind [the finding](findings/eqsim-ablation.md): the effects that it can see, its rows, its pieces, the
-size of each term of the losses, and why items fail."""
-
 
 def design_page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = runs_of(plan, plan.methods)
-    blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan, runs)]
+    blocks = [render("design"), _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan, runs)]
     if any(runs.values()):
         named = name_rates(plan, other_rates(plan, runs))
         blocks += filter(None, [terms_table(plan, runs), reasons_table(named, runs), squares_table(named)])
@@ -60,30 +63,20 @@ def _power(plan: Plan) -> str:
         f"{design['cpu_hours']:.0f} hours of one core, {design['rendering_hours']:.1f} of them rendering."
     )
     table = "\n".join(lines)
-    return f"""## Power, before any result
-
-```console
-$ python -m examples.eqsim_ablation.power --measure
-$ python -m examples.eqsim_ablation.power
-```
-
-The pilot is the earlier ablation (`pilot.json`; group score {100 * found["group"]:.1f}): between two of its rows,
-paired by seed and item, the difference has a variance of {variance["items"]:.2g} over items, {variance["seeds"]:.2g}
-over seeds (a standard deviation of {100 * variance["seeds"] ** 0.5:.1f} points) and {variance["rest"]:.2g} of the rest.
-Differences with that variance are drawn {found["draws"]} times for each design, and go through the test of this page.
-The table has the smallest true difference, in points of group score, that the test finds {10 * POWER:.0f} times in 10:
-at 5 % for one comparison, and among all {found["tests"]}, in the first step of Holm's
-correction. The pilot's start was nearer to the floor, and its training shorter, so the next columns take {CAUTION}
-times its variance. False alarms: how often the test finds a difference without a true one.
-
-{table}
-
-{choice}
-
-Hours of a core are from processor seconds of one thread, measured by the first command: {unit["step"]:.2f} a step,
-{1000 * unit["measured_item"]:.0f} milliseconds to measure an item, {unit["rendered_item"]:.2f} seconds to render one.
-**Hours of a GPU are an estimate**: {1000 * GPU_STEP:.0f} milliseconds a step are assumed, and rendering and measuring
-are left out."""
+    return render(
+        "power",
+        {
+            "CAUTION": CAUTION,
+            "GPU_STEP": GPU_STEP,
+            "POWER": POWER,
+            "choice": choice,
+            "found": found,
+            "table": table,
+            "unit": unit,
+            "variance": variance,
+            "seeds_deviation": 100 * variance["seeds"] ** 0.5,
+        },
+    )
 
 
 def _rows(plan: Plan) -> str:
@@ -98,28 +91,17 @@ def _rows(plan: Plan) -> str:
         plan.start.get("model")
         or f"the bundled encoder's run with contrast alone, in {plan.start['steps']} steps in place of its usual number"
     )
-    return f"""## Design
-
-The start is {start}. Each row fine-tunes it on {sum(plan.items(name) for name in plan.train):,} quadruples with
-{plan.seeds} seeds: {plan.steps} steps, each of {size} pictures. Each row has one number, tuned with one seed and
-{plan.tuning_steps} steps a value on {plan.items("tuning")} separate quadruples. It is measured once, after each run, on
-three sets of fresh quadruples: {tests}. The last is under lights, on floors and through a lens that no training scene
-has. Towers compute in bfloat16, in training and in measuring. Pictures that training and another set share are refused.
-
-A quadruple is two pictures of one scene that differ in one thing, an attribute, a count or a location, each with its
-caption; both captions and both pictures must be matched for its group score. Its mirrored pictures and three wordings
-make 12 training pairs of it. A step draws {plan.fine_tune["batch"]["size"]} pairs and the other side of each; a loss
-with false captions reads up to 4 more texts for each picture.
-
-| row | loss | tried values |
-|---|---|---|
-{numbers}
-
-```console
-$ python -m examples.eqsim_ablation.run --minutes 10    # again and again: it goes on where it was
-$ python -m examples.eqsim_ablation.run --list
-$ python -m examples.eqsim_ablation.run --page
-```"""
+    return render(
+        "rows",
+        {
+            "numbers": numbers,
+            "plan": plan,
+            "size": size,
+            "start": start,
+            "tests": tests,
+            "training_items": sum(plan.items(name) for name in plan.train),
+        },
+    )
 
 
 def _complete(plan: Plan, runs: Runs) -> str:
@@ -232,3 +214,62 @@ def _again(plan: Plan) -> str:
         f"{other['machine']['processor']}, has group scores of {before}, and {after}: {changed} of "
         f"{sum(map(plan.items, plan.tests)):,} outcomes differ."
     )
+
+
+#: Rows of the runs from another start: name -> title.
+_FROM_ANOTHER = {
+    "ft": "FT",
+    "hardneg": "HardNeg",
+    "v1-all": "EqSim v1-all (softmax)",
+    "v2-all": "EqSim v2-all (softmax)",
+    "eqsim": "EqSim (softmax)",
+}
+
+
+def earlier_ablations(plan: Plan) -> str:
+    """Write what came before this ablation, and why it was begun anew."""
+    runs, compared = _runs_there(plan)
+    if not compared:  # a plan of other test sets
+        return render("earlier")
+    table = make_table(
+        ["", "seeds", *compared[0].aspects, "all"],
+        f"l|r{'|r' * len(compared[0].aspects)}|r",
+        [
+            [one.method.title, f"{one.seeds}", *map(write_difference, (*one.aspects.values(), one.overall))]
+            for one in compared
+        ],
+    )
+    return f"""{render("earlier")}
+
+### From another start
+
+The start of these {sum(map(len, runs.values()))} runs was trained with NegCLIP's loss and NegBench's
+choice, so that rows with false captions would have gone on with its objective, and FT would have changed it; half of
+the training captions named places, and some of those are true of both sides. The ablation was therefore begun anew,
+before any row with false captions was run. These runs have {runs["ft"][0]["steps"]} steps, and HardNeg a weight of
+{runs["hardneg"][0]["value"]:g}. EqSim is here the paper's form with a margin of 0.1.
+
+{table}"""
+
+
+def differences_there(plan: Plan) -> str:
+    """Write how far the answer hangs on the start: the differences from another one that are not small."""
+    runs, compared = _runs_there(plan)
+    far = [f"{each.method.title} had {write_difference(each.overall)}" for each in compared if not each.is_small]
+    if not far:
+        return ""
+    return (
+        "**The answer may hang on the start, or on the training captions.** In earlier runs, from a start that other "
+        f"losses had trained, in {runs['ft'][0]['steps']} steps in place of {plan.steps}, on captions of which some "
+        f"are true of both sides, and with another weight for HardNeg, {join_words(far)} against "
+        f"{compared[0].base.title}. Which of these makes the difference is unknown "
+        "([these runs](../ablation_design.md#from-another-start))."
+    )
+
+
+def _runs_there(plan: Plan) -> tuple[Runs, list[Compared]]:
+    """Return the runs of five rows from a start that was trained with other losses, and their differences."""
+    rows = tuple(Method(name, title, "", {}) for name, title in _FROM_ANOTHER.items())
+    other = replace(plan, record=HERE / "negclip_start", methods=rows)
+    runs = runs_of(other, rows)
+    return runs, against_first(other, runs)

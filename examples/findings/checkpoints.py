@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from examples.clip_zoo_board.build import build
-from examples.clip_zoo_board.columns import COLUMNS
+from examples.clip_zoo_board.build import COLUMNS, build
 from examples.findings.frame import PHONE, Page, Source, join_words, percent
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS

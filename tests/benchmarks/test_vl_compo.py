@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples.clip_zoo_board.columns import COLUMNS
+from examples.clip_zoo_board.build import COLUMNS
 
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import names
