@@ -16,6 +16,7 @@ import io
 import json
 import os
 import random
+import shutil
 import socket
 import statistics
 import subprocess
@@ -135,21 +136,6 @@ TAGGED = tuple({tag: f"{tag} {k % count}" for tag, count in TAGS.items()} for k 
 PAGES = ("/", "/benchmarks/b0", "/benchmarks/b0/by/type/group_score", "/benchmarks/b0/items/17", "/models/m0", "/ranks")
 MIXED = (*PAGES, "/pareto/latency", "/compare", "/?format=json", "/benchmarks/b1?format=csv", "/static/board.css")
 REPEATS, READERS, SECONDS = 15, 100, 30.0
-FILES = 1_000  # that one user may send in a day
-
-BOARD = f"""
-[board]
-runs = ["runs"]
-[submissions]
-state = "state"
-requests_a_minute = 100000
-[[hidden]]
-name = "clocks"
-pairs = "pairs"
-daily = {FILES}
-total = {FILES}
-largest_share = 1000.0
-"""
 
 
 def fill(folder: Path) -> None:
@@ -222,7 +208,7 @@ def make_hidden(folder: Path, count: int = ITEMS) -> str:
     ]
     images = {reference: stream.getvalue() + reference.encode() for item in items for reference in item.images}
     write_pair_set(folder / "pairs", items, images, {"title": "Clocks", "licence": "CC0"})
-    (folder / "board.toml").write_text(BOARD)
+    shutil.copy(Path(__file__).with_name("board.toml"), folder)
     command = ["board", "user", "ada", "--role", "submitter", "--board", str(folder / "board.toml")]
     told = subprocess.run([sys.executable, "-m", "tellapart", *command], check=True, capture_output=True, text=True)
     return told.stdout.split()[-1]

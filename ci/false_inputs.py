@@ -150,23 +150,12 @@ def _repeat_first(text: str) -> str:
     return text.splitlines(keepends=True)[0] + text
 
 
-_TRAINING = """name = "few"
-model = "new:arch"
-[data]
-train = ["folder:few"]
-[loss]
-name = "eqsim"
-[optimiser]
-learning_rate = 1e-3
-steps = 4
-[batch]
-size = 8
-"""
+_TRAINING = Path(__file__).parent / "settings" / "eqsim.toml"
 
 
 def _train(old: str, new: str, *facts: str) -> Attack:
     def read(folder: Path) -> object:
-        return read_config(write_file(folder / "train.toml", _TRAINING.replace(old, new)))
+        return read_config(write_file(folder / "train.toml", _TRAINING.read_text().replace(old, new)))
 
     return Attack(read, ("train.toml", *facts))
 

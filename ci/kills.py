@@ -76,7 +76,7 @@ class Job:
 
 
 def write_inputs(folder: Path) -> None:
-    """Write three small pair sets, an architecture, and the files of `killed/`."""
+    """Write three small pair sets, an architecture, and the files of `settings/`."""
     for seed, name in enumerate(("few", "more", "held")):
         rng = np.random.default_rng(seed)
         items, pictures = [], {}
@@ -90,7 +90,7 @@ def write_inputs(folder: Path) -> None:
             items.append(Item(id=f"item-{k}", images=names, texts=(f"a cat, {k} of {name}", f"a dog, {k} of {name}")))
         write_pair_set(folder / name, items, pictures, {"title": name})
     shutil.copytree(HERE / "valid" / "arch", folder / "arch")
-    shutil.copytree(HERE / "killed", folder, dirs_exist_ok=True)
+    shutil.copytree(HERE / "settings", folder, dirs_exist_ok=True)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -119,7 +119,7 @@ def _without_process(value: Any) -> Any:
 
 
 def _board_file(folder: Path) -> None:
-    shutil.copy(HERE / "killed" / "board.toml", folder)
+    shutil.copy(HERE / "settings" / "board.toml", folder)
     service = Submissions(read_hidden(folder / "board.toml"))
     service.accounts.add("ann", "submitter", by="kills.py")
     _, token = service.accounts.issue("ann", days=1, by="kills.py")

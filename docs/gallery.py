@@ -127,12 +127,17 @@ def open_browser() -> Iterator[Any]:
         browser.close()
 
 
+def open_page(browser: Any, screen: tuple[int, int], address: str) -> Any:
+    """Open a page in a window of so many pixels."""
+    page = browser.new_page(viewport={"width": screen[0], "height": screen[1]}, color_scheme="light")
+    page.set_default_timeout(300_000)
+    page.goto(address)
+    return page
+
+
 def photograph(browser: Any, entry: Entry, page_file: Path) -> Image.Image:
     """Return what a window shows of a page."""
-    width, height = entry.screen
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
-    page.set_default_timeout(300_000)
-    page.goto(page_file.resolve().as_uri() + entry.fragment)
+    page = open_page(browser, entry.screen, page_file.resolve().as_uri() + entry.fragment)
     drawn = Image.open(io.BytesIO(page.screenshot()))
     page.close()
     return drawn.convert("RGB")

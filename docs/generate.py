@@ -276,7 +276,7 @@ def families_table() -> str:
 def speed_table() -> str:
     """The last recorded measurement of whole commands, beside other tools."""
     sys.path.insert(0, str(ROOT / "bench"))
-    from speed_table import markdown
+    from speed import markdown
 
     record = ROOT / "bench" / "records" / "speed_synthetic.json"
     return markdown(json.loads(record.read_text(encoding="utf-8"))).rstrip() + "\n"
@@ -484,34 +484,24 @@ def false_inputs_table() -> str:
     return str(import_module("false_inputs").false_inputs_table())
 
 
+#: Tables of this file by the names of their functions, and those of others.
 TABLES: dict[str, Callable[[], str]] = {
-    "false-inputs": false_inputs_table,
-    "metrics": metrics_table,
-    "losses": losses_table,
-    "loss-costs": loss_costs_table,
-    "presets": presets_table,
-    "benchmarks": benchmarks_table,
-    "baselines": baselines_table,
-    "captions": captions_table,
-    "tasks": tasks_table,
-    "task-metrics": task_metrics_table,
-    "elsewhere-names": elsewhere_names_table,
+    function.__name__.removesuffix("_table").replace("_", "-"): function
+    for function in (
+        *(false_inputs_table, metrics_table, losses_table, loss_costs_table, presets_table, benchmarks_table),
+        *(baselines_table, captions_table, tasks_table, task_metrics_table, elsewhere_names_table, families_table),
+        *(speed_table, large_table, intervals_table, alarms_table, board_keys_table),
+    )
+} | {
     "finding": finding_text,
     "model-names": names_table,
-    "families": families_table,
-    "speed": speed_table,
-    "large": large_table,
-    "real-captions": elsewhere("speed_tables", "real_captions_table"),
-    "all-shapes": elsewhere("speed_tables", "all_shapes_table"),
-    "shared-beginnings": elsewhere("speed_tables", "shared_beginnings_table"),
-    "screened": elsewhere("speed_tables", "screened_table"),
-    "growth": elsewhere("speed_tables", "growth_table"),
-    "intervals": intervals_table,
-    "alarms": alarms_table,
     "systems": elsewhere("systems", "systems_table"),
-    "board-keys": board_keys_table,
     "commands": elsewhere("command_pages", "commands_reference"),
     "which-command": elsewhere("command_pages", "which_table"),
+    **{
+        name: elsewhere("speed_tables", f"{name.replace('-', '_')}_table")
+        for name in ("real-captions", "all-shapes", "shared-beginnings", "screened", "growth")
+    },
 }
 
 

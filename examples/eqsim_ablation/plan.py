@@ -38,9 +38,6 @@ class Method:
         tune: the one number of its configuration that is tuned, `table.key`, or two keys that are one number.
         choices: its values that are tried.
         changes: what else it changes in the configuration.
-
-    >>> Method("ft", "FT", "contrast", {"name": "itc"}).choices
-    ()
     """
 
     name: str
@@ -115,10 +112,6 @@ class Plan:
         first: names of the rows that are run before the others.
         contrasts: names of two rows each, of which the first is compared with the second.
         checks: what the answer could depend on; see `Check`.
-
-    >>> plan = read_plan(HERE / "plan.toml")
-    >>> plan.methods[0].title, plan.train[0], min(plan.items(name) for name in plan.tests) >= 2000
-    ('FT', 'scenes_1', True)
     """
 
     work: Path

@@ -42,10 +42,6 @@ def stage_environment() -> Iterator[None]:
     """Set the environment of the processes that are started inside: memory, and one thread.
 
     With one thread, sums are the same on every machine of a kind; with cuBLAS's buffers fixed, on every GPU of a kind.
-
-    >>> with stage_environment():
-    ...     os.environ["OMP_NUM_THREADS"]
-    '1'
     """
     memory = ":".join(f"glibc.malloc.{name}={value}" for name, value in _MEMORY.items())
     before = dict(os.environ)
@@ -62,8 +58,6 @@ class Stage:
     """A stage: its piece of the record, what makes it, what else must be there for it to be done, and its device.
 
     Stages of one `phase` need nothing of one another.
-
-    >>> Stage("sets", "set-seen", print).needs
     """
 
     phase: str

@@ -74,7 +74,7 @@ def record() -> dict[str, Any]:
 
 
 def test_the_table_holds_ratios_bound_and_circumstances(module: Any, record: dict[str, Any]) -> None:
-    shown = module("speed_table").markdown(record)
+    shown = module("speed").markdown(record)
     assert "4 distinct images of 20, 30 distinct texts of 35; the model alone: 3.8 s" in shown
     assert "| unibench | 10.0 | 2.5 | 38 % | 19 | 5.0 | 2.5 |" in shown
     assert "| tellapart | 4.0 | 1.0 | 95 % | 8 | 2.0 | 1.0 |" in shown
@@ -83,12 +83,12 @@ def test_the_table_holds_ratios_bound_and_circumstances(module: Any, record: dic
 
 
 def test_a_tool_that_was_left_out_is_named_with_the_reason(module: Any, record: dict[str, Any]) -> None:
-    assert "Left out: mteb, because mteb: no wheel" in module("speed_table").markdown(record)
+    assert "Left out: mteb, because mteb: no wheel" in module("speed").markdown(record)
 
 
 def test_without_this_project_there_is_no_ratio(module: Any, record: dict[str, Any]) -> None:
     del record["runs"][0]["tools"]["tellapart"]
-    assert "| unibench | 10.0 |  | 38 % | 19 | 5.0 |  |" in module("speed_table").markdown(record)
+    assert "| unibench | 10.0 |  | 38 % | 19 | 5.0 |  |" in module("speed").markdown(record)
 
 
 def test_what_is_recorded_of_several_rounds_is_the_median_of_each_number(module: Any) -> None:
