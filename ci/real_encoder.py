@@ -47,7 +47,7 @@ from torch import Tensor, nn
 
 from tellapart.models.onnx.dual_encoder import FILES, OnnxDualEncoder
 from tellapart.models.onnx.runtime import import_onnxruntime
-from tellapart.models.torch.backend import refuse_unsafe_pickle
+from tellapart.models.torch.backend import import_torch, refuse_unsafe_pickle
 
 UNAVAILABLE = 75
 CONTEXT, DIMENSIONS, IMAGE_SIZE, TOP = 64, 384, 224, 10
@@ -90,12 +90,6 @@ SKLEARN = {
     "china.jpg": "8378025ad2519d649d02e32bd98990db4ab572357d9f09841c2fbfbb4fefad29",
     "flower.jpg": "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
 }
-
-#: Repeats, kernel, stride, expansion and channels of EfficientNet-Lite0's stages.
-STAGES = (
-    (1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192),
-    (1, 3, 1, 6, 320),
-)  # fmt: skip
 
 
 def fetch(package: Package, folder: Path) -> bytes:
@@ -228,42 +222,12 @@ def session_of(graph: bytes) -> Any:
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-def convolution(inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    """TensorFlow's SAME padding (more of it at the end), convolution, batch normalisation."""
-    before, after = (kernel - stride) // 2, -(-(kernel - stride) // 2)
-    return [
-        nn.ZeroPad2d((before, after, before, after)),
-        nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False),
-        nn.BatchNorm2d(outputs, eps=1e-3),
-    ]
-
-
-class Block(nn.Module):
-    """Expand the channels, filter each by itself, project; added to the input where the shapes are one."""
-
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
-        super().__init__()
-        wide = inputs * expansion
-        expand = [*convolution(inputs, wide), nn.ReLU6()] if expansion > 1 else []
-        filters = [*convolution(wide, wide, kernel, stride, groups=wide), nn.ReLU6()]
-        self.layers = nn.Sequential(*expand, *filters, *convolution(wide, outputs))
-        self.adds = stride == 1 and inputs == outputs
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map `(n, inputs, h, w)` to `(n, outputs, h / stride, w / stride)`."""
-        filtered: Tensor = self.layers(x)
-        return x + filtered if self.adds else filtered
-
-
-def classifier(weights: dict[str, Tensor]) -> nn.Sequential:
+def classifier(weights: dict[str, Tensor]) -> nn.Module:
     """Build EfficientNet-Lite0, `(n, 3, 224, 224)` to 1,000 logits, with a checkpoint's weights."""
-    layers, channels = [*convolution(3, 32, 3, 2), nn.ReLU6()], 32
-    for repeats, kernel, stride, expansion, outputs in STAGES:
-        for k in range(repeats):
-            layers.append(Block(channels, outputs, kernel, 1 if k else stride, expansion))
-            channels = outputs
-    layers += [*convolution(channels, 1280), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000)]
-    network = nn.Sequential(*layers)
+    import_torch()  # or a torchvision of another kind would keep timm from being imported
+    import timm
+
+    network = timm.create_model("tf_efficientnet_lite0", exportable=True)
     # The checkpoint names its tensors otherwise, but in the same order: that in which they are used. Shapes are
     # checked.
     network.load_state_dict(dict(zip(network.state_dict(), weights.values(), strict=True)))
