@@ -152,20 +152,18 @@ def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked],
     aspects = join_words([f"{name} {write_difference(one)}" for name, one in apart.items()])
     return render(
         "advice",
-        {
-            "aspects": aspects,
-            "base": base,
-            "best": best,
-            "faster": faster,
-            "longer": longer,
-            "paid": paid,
-            "plan": plan,
-            "small": small,
-            "parted_text": write_difference(parted.overall),
-            "faster_text": write_difference(faster.gain.overall),
-            "longer_text": write_difference(longer.gain.overall),
-            "best_text": write_difference(best.overall),
-        },
+        aspects=aspects,
+        base=base,
+        best=best,
+        faster=faster,
+        longer=longer,
+        paid=paid,
+        plan=plan,
+        small=small,
+        parted_text=write_difference(parted.overall),
+        faster_text=write_difference(faster.gain.overall),
+        longer_text=write_difference(longer.gain.overall),
+        best_text=write_difference(best.overall),
     )
 
 

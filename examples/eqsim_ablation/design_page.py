@@ -18,6 +18,7 @@ from examples.eqsim_ablation.results import (
     Compared,
     Runs,
     against_first,
+    numbers_table,
     reasons_table,
     render,
     runs_of,
@@ -25,7 +26,7 @@ from examples.eqsim_ablation.results import (
     terms_table,
     write_difference,
 )
-from examples.findings.frame import FOLDER, join_words, make_table, write_pages_text
+from examples.findings.frame import FOLDER, join_words, write_pages_text
 from tellapart.data.rows import read_object
 
 #: The page that is made of the plan and of the record.
@@ -35,7 +36,7 @@ DESIGN = FOLDER.parent / "ablation_design.md"
 def design_page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
     runs = runs_of(plan, plan.methods)
-    blocks = [render("design"), _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan, runs)]
+    blocks = [render("design"), _power(plan), render("rows", plan=plan), _complete(plan, runs), *_machines(plan, runs)]
     if any(runs.values()):
         named = name_rates(plan, other_rates(plan, runs))
         blocks += filter(None, [terms_table(plan, runs), reasons_table(named, runs), squares_table(named)])
@@ -47,7 +48,7 @@ def _power(plan: Plan) -> str:
     if not plan.piece("power").exists():
         return "## Power, before any result\n\nNot computed yet: `python -m examples.eqsim_ablation.power`."
     found, unit = plan.read("power"), plan.read("units")
-    variance, design = found["variance"], found["chosen"]
+    variance = found["variance"]
     names = ("alone", "holm", "careful", "careful_holm")
     lines = ["| seeds | items | one test | of all | one, thrice the variance | of all | false alarms | core | GPU |"]
     lines.append("|" + "--:|" * 9)
@@ -55,53 +56,9 @@ def _power(plan: Plan) -> str:
         cells = [f"{row['seeds']}", f"{row['items']:,}", *(f"{100 * row[name]:.1f}" for name in names)]
         cells += [f"{100 * row['wrong']:.1f} %", f"{row['cpu_hours']:.0f} h", f"{row['gpu_hours']:.1f} h"]
         lines.append(f"| {' | '.join(cells)} |")
-    choice = (
-        f"No design of the table sees {100 * GOAL:.0f} points among all, and with {CAUTION} times the pilot's variance."
-        if design is None
-        else f"**Chosen: {design['seeds']} seeds, {design['items']:,} items**, the cheapest with 2,000 of each kind "
-        f"that sees {100 * GOAL:.0f} points among all, and in one comparison with {CAUTION} times the variance: "
-        f"{design['cpu_hours']:.0f} hours of one core, {design['rendering_hours']:.1f} of them rendering."
-    )
-    table = "\n".join(lines)
-    return render(
-        "power",
-        {
-            "CAUTION": CAUTION,
-            "GPU_STEP": GPU_STEP,
-            "POWER": POWER,
-            "choice": choice,
-            "found": found,
-            "table": table,
-            "unit": unit,
-            "variance": variance,
-            "seeds_deviation": 100 * variance["seeds"] ** 0.5,
-        },
-    )
-
-
-def _rows(plan: Plan) -> str:
-    size = 2 * plan.fine_tune["batch"]["size"]
-    numbers = "\n".join(
-        f"| {row.title} | {row.about} | {' = '.join(f'`{place}`' for place in row.tune)}: "
-        f"{', '.join(f'{value:g}' for value in sorted(row.choices))} |"
-        for row in plan.methods
-    )
-    tests = ", ".join(f"{name} ({plan.items(name):,})" for name in plan.tests)
-    start = (
-        plan.start.get("model")
-        or f"the bundled encoder's run with contrast alone, in {plan.start['steps']} steps in place of its usual number"
-    )
-    return render(
-        "rows",
-        {
-            "numbers": numbers,
-            "plan": plan,
-            "size": size,
-            "start": start,
-            "tests": tests,
-            "training_items": sum(plan.items(name) for name in plan.train),
-        },
-    )
+    constants = {"CAUTION": CAUTION, "GPU_STEP": GPU_STEP, "POWER": POWER, "GOAL": GOAL}
+    values = {"found": found, "unit": unit, "variance": variance, "table": "\n".join(lines)}
+    return render("power", **constants, **values, design=found["chosen"])
 
 
 def _complete(plan: Plan, runs: Runs) -> str:
@@ -138,12 +95,7 @@ def _machines(plan: Plan, runs: Runs) -> list[str]:
     lines = [f"| processor | {' | '.join(kinds)} |", "|---|" + "--:|" * len(kinds)]
     names = sorted(set().union(*found.values()))
     lines += [f"| {name} | {' | '.join(str(found[kind][name]) for kind in kinds)} |" for name in names]
-    text = (
-        "Pieces by the processor that made them. Pictures are the same on all: each set's fingerprint is held to the "
-        "record. A run's numbers are the same on every processor of one kind; on another kind sums differ in their "
-        "last bits, and trained weights with them."
-    )
-    return ["\n".join(lines), text + _again(plan), *_devices(plan, runs)] if names else []
+    return ["\n".join(lines), render("machines") + _again(plan), *_devices(plan, runs)] if names else []
 
 
 def _machine(piece: Mapping[str, Any]) -> str:
@@ -166,13 +118,8 @@ def _devices(plan: Plan, runs: Runs) -> list[str]:
         return []
     apart = {title: abs(one["cuda"] - one["cpu"]) for title, one in found.items()}
     most = max(apart, key=lambda title: apart[title])
-    text = (
-        f"Seeds {join_words([str(seed) for seed in plan.gpu_seeds])} of every row are run on a GPU, so rows are "
-        f"compared on one machine, seed by seed. A row's difference from {plan.methods[0].title} on these seeds and on "
-        f"the others differs by {fmean(apart.values()):.1f} points on average over {len(found)} rows, and at most by "
-        f"{apart[most]:.1f} ({most}: {found[most]['cuda']:+.1f} and {found[most]['cpu']:+.1f}). "
-        "Other seeds alone give other numbers, too."
-    )
+    seeds, mean = join_words([str(seed) for seed in plan.gpu_seeds]), fmean(apart.values())
+    text = render("devices", plan=plan, seeds=seeds, mean=mean, found=found, largest=apart[most], most=most)
     return [text, *_made_twice(plan)]
 
 
@@ -231,25 +178,14 @@ def earlier_ablations(plan: Plan) -> str:
     runs, compared = _runs_there(plan)
     if not compared:  # a plan of other test sets
         return render("earlier")
-    table = make_table(
-        ["", "seeds", *compared[0].aspects, "all"],
-        f"l|r{'|r' * len(compared[0].aspects)}|r",
-        [
-            [one.method.title, f"{one.seeds}", *map(write_difference, (*one.aspects.values(), one.overall))]
-            for one in compared
-        ],
+    rows = [
+        [one.method.title, f"{one.seeds}", *map(write_difference, (*one.aspects.values(), one.overall))]
+        for one in compared
+    ]
+    table = numbers_table(["", "seeds", *compared[0].aspects, "all"], rows)
+    return (
+        render("earlier") + "\n\n" + render("another_start", runs=runs, count=sum(map(len, runs.values())), table=table)
     )
-    return f"""{render("earlier")}
-
-### From another start
-
-The start of these {sum(map(len, runs.values()))} runs was trained with NegCLIP's loss and NegBench's
-choice, so that rows with false captions would have gone on with its objective, and FT would have changed it; half of
-the training captions named places, and some of those are true of both sides. The ablation was therefore begun anew,
-before any row with false captions was run. These runs have {runs["ft"][0]["steps"]} steps, and HardNeg a weight of
-{runs["hardneg"][0]["value"]:g}. EqSim is here the paper's form with a margin of 0.1.
-
-{table}"""
 
 
 def differences_there(plan: Plan) -> str:
@@ -258,13 +194,7 @@ def differences_there(plan: Plan) -> str:
     far = [f"{each.method.title} had {write_difference(each.overall)}" for each in compared if not each.is_small]
     if not far:
         return ""
-    return (
-        "**The answer may hang on the start, or on the training captions.** In earlier runs, from a start that other "
-        f"losses had trained, in {runs['ft'][0]['steps']} steps in place of {plan.steps}, on captions of which some "
-        f"are true of both sides, and with another weight for HardNeg, {join_words(far)} against "
-        f"{compared[0].base.title}. Which of these makes the difference is unknown "
-        "([these runs](../ablation_design.md#from-another-start))."
-    )
+    return render("there", runs=runs, plan=plan, far=join_words(far), base=compared[0].base)
 
 
 def _runs_there(plan: Plan) -> tuple[Runs, list[Compared]]:

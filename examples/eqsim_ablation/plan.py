@@ -168,6 +168,11 @@ class Plan:
         """Return how many items a set's recipe asks for."""
         return len(self.aspects(name))
 
+    @property
+    def training_items(self) -> int:
+        """Items of all sets that are trained on."""
+        return sum(map(self.items, self.train))
+
     def aspects(self, name: str) -> NDArray[np.str_]:
         """Return the aspect of each item of a set, `(item,)`: they lie in the order of its recipe."""
         counts = read_recipe_file(self.sets[name]).options["items"]

@@ -79,9 +79,14 @@ class Compared:
         return f"**{text}**" if self.p < 0.05 else text
 
 
-def render(name: str, values: Mapping[str, Any] | None = None) -> str:
+def render(name: str, **values: Any) -> str:
     """Fill a template of `templates`: a section of the ablation's pages."""
-    return render_page(HERE / "templates", name, values or {})
+    return render_page(HERE / "templates", name, values)
+
+
+def numbers_table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """Return a table of which the first columns are of words, and the others of numbers."""
+    return make_table(heads, "|".join("l" if k < words else "r" for k in range(len(heads))), rows)
 
 
 def runs_of(plan: Plan, rows: Sequence[Method]) -> dict[str, list[dict[str, Any]]]:
@@ -148,15 +153,7 @@ def scores_table(plan: Plan, runs: Runs, rows: Sequence[Method]) -> str:
         if (mine := runs[row.name])
     ]
     first = 100 * float(np.mean(alone[: len(plan.tests)]))
-    room = (
-        ""
-        if 40 <= first <= 60
-        else f" The start was meant to have 40 to 60 percent, to be far from floor and ceiling; it has {first:.1f}."
-    )
-    return render(
-        "scores",
-        {"room": room, "table": make_table(["", "seeds", "tuned to", *heads], f"l|r|r{'|r' * len(heads)}", lines)},
-    )
+    return render("scores", first=first, table=numbers_table(["", "seeds", "tuned to", *heads], lines))
 
 
 def _tuned(method: Method, value: float) -> str:
@@ -173,24 +170,16 @@ def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
     if not compared:
         return f"## Differences from {base.title}\n\nNo row has {FEWEST} seeds yet."
     rows = [
-        [
-            each.method.title,
-            f"{each.seeds}",
-            write_difference(each.overall),
-            each.p_value(),
-            *map(write_difference, each.sets.values()),
-        ]
+        [*_summary_cells(each)[:1], *_summary_cells(each)[2:], *map(write_difference, each.sets.values())]
         for each in compared
     ]
-    several = f", by Holm's correction over {len(compared)} rows" if len(compared) > 1 else ""
-    return render(
-        "differences",
-        {
-            "base": base,
-            "several": several,
-            "table": make_table(["", "seeds", "all", "p", *plan.tests], f"l|r|r|r{'|r' * len(plan.tests)}", rows),
-        },
-    )
+    table = numbers_table(["", "seeds", "all", "p", *plan.tests], rows)
+    return render("differences", base=base, compared=compared, table=table)
+
+
+def _summary_cells(each: Compared) -> list[str]:
+    """Return the cells of a comparison: both titles, seeds, the difference over all items, and p."""
+    return [each.method.title, each.base.title, f"{each.seeds}", write_difference(each.overall), each.p_value()]
 
 
 def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: Sequence[Compared]) -> str:
@@ -210,9 +199,7 @@ def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: S
         [each.method.title, *map(write_difference, each.aspects.values()), _paper(each.method, names)]
         for each in (*compared, *gains)
     ]
-    return render(
-        "aspects", {"base": base, "table": make_table(["", *names, "paper"], f"l{'|r' * len(names)}|r", rows)}
-    )
+    return render("aspects", base=base, table=numbers_table(["", *names, "paper"], rows))
 
 
 def reasons_table(plan: Plan, runs: Runs) -> str:
@@ -233,7 +220,7 @@ def reasons_table(plan: Plan, runs: Runs) -> str:
         pairs = zip(np.array([ours[s] for s in seeds]).T, np.array([first[s] for s in seeds]).T, strict=True)
         rows.append([row.title, *(_seed_difference(one.tolist(), other.tolist()) for one, other in pairs)])
     names = ["right", "lost to the caption's prior", "lost to the picture's prior", "both priors, or no match"]
-    return render("reasons", {"base": base, "table": make_table(["", *names], f"l{'|r' * len(names)}", rows)})
+    return render("reasons", base=base, table=numbers_table(["", *names], rows))
 
 
 def squares_table(plan: Plan) -> str:
@@ -255,7 +242,8 @@ def squares_table(plan: Plan) -> str:
     rows += [[f"{base.title}, percent", f"{len(first)}", *(_mean_sd(100 * column) for column in columns)]]
     for row, pieces in list(done.items())[1:]:
         if seeds := sorted({*pieces} & {*first}):
-            ours, theirs = (np.array([squares[seed] for seed in seeds]).T for squares in (_by_row(pieces, test), first))
+            own = {seed: _squares(piece, test) for seed, piece in pieces.items()}
+            ours, theirs = (np.array([squares[seed] for seed in seeds]).T for squares in (own, first))
             pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
             rows.append([plan.row(row).title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)])
     other = [
@@ -264,15 +252,8 @@ def squares_table(plan: Plan) -> str:
         for seed, piece in pieces.items()
         if plan.piece(f"run-{row}-{seed}").exists()
     ]
-    return render(
-        "squares",
-        {
-            "base": base,
-            "test": test,
-            "table": make_table(["", "seeds", *_SQUARES], f"l|r{'|r' * len(_SQUARES)}", rows),
-            "changed": 100 * fmean(other),
-        },
-    )
+    table = numbers_table(["", "seeds", *_SQUARES], rows)
+    return render("squares", base=base, test=test, table=table, changed=100 * fmean(other))
 
 
 #: Titles of what `_squares` returns.
@@ -282,10 +263,6 @@ _SQUARES = ("match", "captions", "pictures", "match score")
 def _squares(piece: Mapping[str, Any], test: str) -> NDArray[np.float64]:
     measured = piece["sets"][test]
     return np.array([*measured["squares"].values(), measured["match_score"]])
-
-
-def _by_row(pieces: Mapping[int, Mapping[str, Any]], test: str) -> dict[int, NDArray[np.float64]]:
-    return {seed: _squares(piece, test) for seed, piece in pieces.items()}
 
 
 def _by_seed(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> dict[int, NDArray[np.float64]]:
@@ -311,15 +288,8 @@ def contrasts_table(compared: Sequence[Compared], note: str = "") -> str:
     """Write the differences of pairs of rows; last a note."""
     if not compared:
         return ""
-    rows = [
-        [each.method.title, each.base.title, f"{each.seeds}", write_difference(each.overall), each.p_value()]
-        for each in compared
-    ]
-    return f"""## Rows against one another
-
-{make_table(["", "against", "seeds", "all", "p"], "l|l|r|r|r", rows)}
-
-These pairs were named before the runs; p by Holm's correction over those that are here.{note}"""
+    table = numbers_table(["", "against", "seeds", "all", "p"], map(_summary_cells, compared), words=2)
+    return render("contrasts", table=table, note=note)
 
 
 def terms_table(plan: Plan, runs: Runs) -> str:
@@ -330,7 +300,7 @@ def terms_table(plan: Plan, runs: Runs) -> str:
             names = [name for name in mine[0]["terms"] if name != "scale"]
             terms = ", ".join(f"{name} {fmean(run['terms'][name] for run in mine):.2g}" for name in names)
             rows.append([method.title, terms, f"{fmean(run['terms']['scale'] for run in mine):.1f}"])
-    return render("terms", {"table": make_table(["", "mean over all steps", "scale at the end"], "l|l|r", rows)})
+    return render("terms", table=numbers_table(["", "mean over all steps", "scale at the end"], rows, words=2))
 
 
 def write_difference(verdict: Verdict) -> str:
