@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
+from speed_tables import RECORD_TABLES, record_table
 
 from tellapart.board.settings import BoardSettings
 from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings
@@ -282,70 +283,6 @@ def speed_table() -> str:
     return markdown(json.loads(record.read_text(encoding="utf-8"))).rstrip() + "\n"
 
 
-def large_table() -> str:
-    """The last recorded memory and time of what is large."""
-    record = json.loads((ROOT / "bench" / "records" / "large.json").read_text(encoding="utf-8"))
-    gallery = record["gallery"]
-    both = f"{gallery['images']:,} images by {gallery['captions']:,} captions"
-    product = f"the same vectors' product alone, float32: {gallery['product_seconds']} s"
-    runs = {"the bundled encoder": record["run"], "again, from stored scores": record["again"]}
-    return (
-        "| command | wall, s | processor, s | highest memory |\n|---|---|---|---|\n"
-        + "".join(
-            f"| `tellapart run`, {run['items']:,} items, {how} | {run['seconds']:.0f} | "
-            f"{run['processor_seconds']:.0f} | {run['mb']:,} MB |\n"
-            for how, run in runs.items()
-        )
-        + f"| ranking {both}, 512 dimensions ({product}) | {gallery['rank_seconds']} |  | {gallery['mb']:,} MB |\n\n"
-        f"`{record['command']}`\n"
-    )
-
-
-def coverage_record() -> dict[str, Any] | None:
-    """The recorded simulation of intervals and tests; None where none is kept."""
-    file = ROOT / "bench" / "records" / "coverage.json"
-    if not file.is_file():
-        return None
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
-
-
-NOT_MEASURED = "Not measured yet: no record of `bench/coverage.py` is kept.\n"
-
-
-def intervals_table() -> str:
-    """Every kind of interval: its method, the smallest number it is printed for, and its simulated coverage."""
-    found = coverage_record()
-    if found is None:
-        return NOT_MEASURED
-    rows = ["| of | method | printed from | coverage, lowest | median |", "|---|---|---|--:|--:|"]
-    rows += [
-        f"| {name} | {one['method']} | {one['fewest']} | {one['lowest']:.3f} | {one['median']:.3f} |"
-        for name, one in found["kinds"].items()
-    ]
-    cells = sum(one["printing"] for one in found["kinds"].values())
-    return (
-        "\n".join(rows)
-        + f"\n\nThe lowest of {cells:,} cells is {found['lowest']:.3f}. {found['wide']:,} cells cover more than 99 % "
-        "at more than twice the width that one fixed width would need. "
-        + (f"{found['rare']:,} more print one so rarely that their coverage is uncertain. " if found["rare"] else "")
-        + "[The record](../bench/records/coverage.json) has every cell.\n"
-    )
-
-
-def alarms_table() -> str:
-    """Every printed p-value: its simulated false alarms at 5 %, and its power beside the exact test's."""
-    found = coverage_record()
-    if found is None:
-        return NOT_MEASURED
-    rows = ["| test | how | false alarms, highest | median | power, least | median |", "|---|---|--:|--:|--:|--:|"]
-    for name, one in found["tests"].items():
-        powers = (one["least_power"], one["median_power"])
-        power = " | ".join("" if each is None else f"{each:.2f}" for each in powers)
-        rows.append(f"| {name} | {one['how']} | {one['highest']:.3f} | {one['median']:.3f} | {power} |")
-    return "\n".join(rows) + "\n"
-
-
 #: A table of the file -> the model that reads it.
 BOARD_TABLES: dict[str, type[BaseModel]] = {
     "[board]": BoardSettings,
@@ -460,19 +397,6 @@ def fusion_needs(loss: Any) -> str:
     return crossed + (" and their counterparts" if loss.counterparts else "")
 
 
-def loss_costs_table() -> str:
-    """The last recorded measurement of a step with each loss."""
-    found = json.loads((ROOT / "bench" / "records" / "losses.json").read_text(encoding="utf-8"))
-    rows = ["| loss | pairs | step, ms | against | forward and backward, times |", "|---|--:|--:|---|---|"]
-    for row in found["rows"]:
-        middle, low, high = row["forward_and_backward"]
-        ratio = "1" if row["loss"] == row["against"] else f"{middle:.2f} [{low:.2f}, {high:.2f}]"
-        rows.append(f"| `{row['loss']}` | {row['batch']} | {row['milliseconds']:.0f} | `{row['against']}` | {ratio} |")
-    load = " and ".join(f"{one:.0f}" for one in found["load"][:2])
-    said = f"Measured on {found['measured']} by `{found['command']}`: {found['how']}; the machine's load was {load}."
-    return "\n".join(rows) + f"\n\n{said}\n"
-
-
 def elsewhere(file: str, function: str) -> Callable[[], str]:
     """A table that another file of this folder makes."""
     return lambda: str(getattr(import_module(file), function)())
@@ -488,9 +412,9 @@ def false_inputs_table() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     function.__name__.removesuffix("_table").replace("_", "-"): function
     for function in (
-        *(false_inputs_table, metrics_table, losses_table, loss_costs_table, presets_table, benchmarks_table),
+        *(false_inputs_table, metrics_table, losses_table, presets_table, benchmarks_table),
         *(baselines_table, captions_table, tasks_table, task_metrics_table, elsewhere_names_table, families_table),
-        *(speed_table, large_table, intervals_table, alarms_table, board_keys_table),
+        *(speed_table, board_keys_table),
     )
 } | {
     "finding": finding_text,
@@ -498,10 +422,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "systems": elsewhere("systems", "systems_table"),
     "commands": elsewhere("command_pages", "commands_reference"),
     "which-command": elsewhere("command_pages", "which_table"),
-    **{
-        name: elsewhere("speed_tables", f"{name.replace('-', '_')}_table")
-        for name in ("real-captions", "all-shapes", "shared-beginnings", "screened", "growth")
-    },
+    **{name: partial(record_table, name) for name in RECORD_TABLES},
 }
 
 

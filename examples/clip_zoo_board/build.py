@@ -37,7 +37,7 @@ class Column:
     n: int | None = None
 
 
-_TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 
 #: Benchmark -> the tag that its parts are values of.
 PARTS: dict[str, str] = _TABLE["parts"]

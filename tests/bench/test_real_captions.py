@@ -75,22 +75,24 @@ SPEED = {
 def test_each_table_names_its_bench_until_a_record_is_kept(records: tuple[Any, Path]) -> None:
     tables, folder = records
     for table, bench in (
-        ("real_captions", "speed.py"),
-        ("all_shapes", "speed.py"),
+        ("real-captions", "speed.py"),
+        ("all-shapes", "speed.py"),
         ("growth", "growth.py"),
         ("screened", "screened.py"),
     ):
-        assert f"bench/{bench}" in getattr(tables, f"{table}_table")()
+        assert f"bench/{bench}" in tables.record_table(table)
     (folder / "speed.json").write_text(json.dumps(SPEED))
-    shown = tables.real_captions_table()
+    shown = tables.record_table("real-captions")
     assert "| MTEB | 16.0 | 4.0 | 9.0 | 5.0 |" in shown and "| tellapart | 4.0 | 1.0 | 3.0 | 1.0 |" in shown
     assert "choice_score 2" in shown and "9" in shown and "UniBench, because no wheel" in shown and "svg" not in shown
-    assert "| 4.0 | - | - | - | - | - | 4.0 |" in tables.all_shapes_table() and "2 of 9" in tables.all_shapes_table()
+    assert "| 4.0 | - | - | - | - | - | 4.0 |" in tables.record_table("all-shapes") and "2 of 9" in tables.record_table(
+        "all-shapes"
+    )
     sizes = {"100": {"processor_seconds": 1.5, "mb": 90}}
     kind = {"sizes": sizes, "exponents": {"processor_seconds": 1.02, "mb": 0.9}}
     growth = {"command": "c", "scores": kind, "vectors": kind | {"sizes": {}}}
     (folder / "growth.json").write_text(json.dumps(growth))
-    assert "| 100 | 1.5 | 90 | - | - |" in tables.growth_table() and "1.02" in tables.growth_table()
+    assert "| 100 | 1.5 | 90 | - | - |" in tables.record_table("growth") and "1.02" in tables.record_table("growth")
 
 
 @pytest.mark.parametrize(("price", "missed", "pays"), [(0.3, 0, True), (0.7, 0, False), (0.3, 1, False)])
@@ -101,7 +103,7 @@ def test_screening_pays_below_half_the_price_and_without_a_flip(
     found = {"flipped": 3, "items": 50, "near_a_tie": 0.25, "missed_flips": missed, "price_of_many": price}
     record = {"towers": {"bfloat16": {"image": 0.25, "text": 1.5}}, "sets": {"valse": {"bfloat16": found}}}
     (folder / "screened.json").write_text(json.dumps(record))
-    shown = tables.screened_table()
+    shown = tables.record_table("screened")
     assert ("does not pay" not in shown) == pays and f"| {missed} | {price:.2f} |" in shown
 
 
