@@ -9,10 +9,10 @@ before and after; over seeds it has means with Student's intervals.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from record import RECORDS, run_bench, write_record
@@ -21,7 +21,8 @@ from tellapart.report.numbers import points
 from tellapart.training.record import TrainRecord
 from tellapart.training.seeds import over_seeds, read_seeds
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))  # for `examples`
 PAGE, RECORD = ROOT / "docs" / "test_time_matching.md", RECORDS / "matching_rounds.json"
 BEGIN, END = "<!-- made by bench/matching_rounds.py -->\n", "<!-- end -->"
 
@@ -59,32 +60,12 @@ def list_facts(record: TrainRecord) -> dict[str, Any]:
 
 def section(table: Mapping[str, Any]) -> str:
     """Return the section's tables in markdown."""
-    seeds = table["seeds"]
-    heads = [f"seed {seed['seed']}" for seed in seeds]
-    lines = ["| transductive, on `demo` | before | " + " | ".join(heads) + " | mean over seeds |"]
-    lines += ["|---|" + "--:|" * (len(seeds) + 2)]
-    for position, row in enumerate(seeds[0]["rows"]):
-        cells = [_change(seed["rows"][position]) for seed in seeds]
-        lines.append(
-            f"| {row['metric']} | {100 * row['a']:.2f} | {' | '.join(cells)} | {_mean(table, row['metric'])} |"
-        )
-    for position, row in enumerate(seeds[0]["moved"]):
-        cells = [_change(seed["moved"][position]) for seed in seeds]
-        mean = fmean(seed["moved"][position]["difference"] for seed in seeds)
-        lines.append(f"| items that {row['what']} | | {' | '.join(cells)} | {100 * mean:+.1f} |")
-    rounds = ["| round | threshold | matched of 400 | of these truly |", "|--:|--:|--:|--:|"]
-    for number, each in enumerate(seeds[0]["rounds"], 1):
-        rounds.append(f"| {number} | {each['threshold']:.3g} | {each['matched']} | {each['right']} |")
-    return "\n".join([*lines, "", "The rounds of the first seed:", "", *rounds, ""])
+    from examples.findings.frame import render_page
 
+    def change(row: Mapping[str, Any]) -> str:
+        return points(row["difference"], row["low"], row["high"])
 
-def _mean(table: Mapping[str, Any], metric: str) -> str:
-    (row,) = [row for row in table["over_seeds"] if row["metric"] == metric]
-    return points(row["difference"], row["low"], row["high"])
-
-
-def _change(row: Mapping[str, Any]) -> str:
-    return points(row["difference"], row["low"], row["high"])
+    return render_page(ROOT / "docs" / "templates", "matching_rounds", {"record": table, "change": change}) + "\n"
 
 
 if __name__ == "__main__":

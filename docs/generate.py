@@ -274,15 +274,6 @@ def families_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def speed_table() -> str:
-    """The last recorded measurement of whole commands, beside other tools."""
-    sys.path.insert(0, str(ROOT / "bench"))
-    from speed import markdown
-
-    record = ROOT / "bench" / "records" / "speed_synthetic.json"
-    return markdown(json.loads(record.read_text(encoding="utf-8"))).rstrip() + "\n"
-
-
 #: A table of the file -> the model that reads it.
 BOARD_TABLES: dict[str, type[BaseModel]] = {
     "[board]": BoardSettings,
@@ -414,7 +405,7 @@ TABLES: dict[str, Callable[[], str]] = {
     for function in (
         *(false_inputs_table, metrics_table, losses_table, presets_table, benchmarks_table),
         *(baselines_table, captions_table, tasks_table, task_metrics_table, elsewhere_names_table, families_table),
-        *(speed_table, board_keys_table),
+        board_keys_table,
     )
 } | {
     "finding": finding_text,

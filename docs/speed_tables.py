@@ -33,6 +33,7 @@ NAMES = {
 
 #: Table -> its record, and the bench that writes this; `templates` has the table.
 RECORD_TABLES = {
+    "speed": ("speed_synthetic", "speed.py"),
     "real-captions": ("speed", "speed.py --annotations"),
     "all-shapes": ("speed", "speed.py --annotations"),
     "shared-beginnings": ("shared_beginnings", "shared_beginnings.py"),
