@@ -10,68 +10,49 @@ import numpy as np
 from doors import Door, door_of
 from reshape import FIELDS, ROWS
 
+from tellapart.data import task_records as sets
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import watch_field
-from tellapart.data.task_records import (
-    BinaryQuestion,
-    BinaryQuestionSet,
-    Box,
-    BoxSet,
-    CaptionSet,
-    Choice,
-    ChoiceSet,
-    ClassificationSet,
-    ClassifiedImage,
-    ImageLabel,
-    LabelSet,
-    Moment,
-    MomentSet,
-    Question,
-    QuestionSet,
-    Ranking,
-    RankingSet,
-    RetrievalSet,
-    Statement,
-    StatementSet,
-)
 from tellapart.tasks.registry import TASKS
 
 _IMAGES = ("a.png", "b.png", "c.png", "d.png")
 
 #: Task -> records of four, of which the predictions below get some right and some wrong.
 _RECORDS: dict[str, Any] = {
-    "yes-no": BinaryQuestionSet(
+    "yes-no": sets.BinaryQuestionSet(
         "pope",
         tuple(
-            BinaryQuestion(str(k), (image,), "Is there a cat?", gold)
+            sets.BinaryQuestion(str(k), (image,), "Is there a cat?", gold)
             for k, (image, gold) in enumerate(zip(_IMAGES, ("yes", "no", "yes", "no"), strict=True))
         ),
     ),
-    "nlvr2": StatementSet(
-        "nlvr2", tuple(Statement(str(k), f"Both show a dog {k % 2}.", "a.png", "b.png", k < 2) for k in range(4))
+    "nlvr2": sets.StatementSet(
+        "nlvr2", tuple(sets.Statement(str(k), f"Both show a dog {k % 2}.", "a.png", "b.png", k < 2) for k in range(4))
     ),
-    "vqa": QuestionSet("vqa", tuple(Question(str(k), f"How many {k}?", _IMAGES[k], ("two",)) for k in range(4))),
-    "vqa2": QuestionSet(
-        "vqa2", tuple(Question(str(k), f"How many {k}?", _IMAGES[k], ("two",) * 4 + ("3",) * 6) for k in range(4))
+    "vqa": sets.QuestionSet(
+        "vqa", tuple(sets.Question(str(k), f"How many {k}?", _IMAGES[k], ("two",)) for k in range(4))
     ),
-    "captions": CaptionSet(
+    "vqa2": sets.QuestionSet(
+        "vqa2", tuple(sets.Question(str(k), f"How many {k}?", _IMAGES[k], ("two",) * 4 + ("3",) * 6) for k in range(4))
+    ),
+    "captions": sets.CaptionSet(
         "captions",
         ("0", "1", "2", "3"),
         _IMAGES,
         tuple((f"a {word} sits", "it") for word in ("cat", "dog", "cow", "owl")),
     ),
-    "grounding": BoxSet(
-        "refs", tuple(Box(str(k), f"man {k}", _IMAGES[k], (10.0 * k, 5.0, 20.0, 20.0), (99, 99)) for k in range(4))
+    "grounding": sets.BoxSet(
+        "refs", tuple(sets.Box(str(k), f"man {k}", _IMAGES[k], (10.0 * k, 5.0, 20.0, 20.0), (99, 99)) for k in range(4))
     ),
-    "classification": ClassificationSet(
+    "classification": sets.ClassificationSet(
         "pets",
         ("cat", "dog", "owl"),
         ("a photo of a {}.",),
-        tuple(ClassifiedImage(str(k), _IMAGES[k], k % 3) for k in range(4)),
+        tuple(sets.ClassifiedImage(str(k), _IMAGES[k], k % 3) for k in range(4)),
     ),
-    "choice": ChoiceSet(
-        "cups", tuple(Choice(str(k), _IMAGES[k], f"a red cup {k}", f"a blue cup {k}") for k in range(2))
+    "choice": sets.ChoiceSet(
+        "cups", tuple(sets.Choice(str(k), _IMAGES[k], f"a red cup {k}", f"a blue cup {k}") for k in range(2))
     ),
     "pairing": PairSet(
         "cups",
@@ -80,22 +61,25 @@ _RECORDS: dict[str, Any] = {
         ),
         Path(),
     ),
-    "ranking": RankingSet(
+    "ranking": sets.RankingSet(
         "houses",
         tuple(
-            Ranking(str(k), "the house on the right", "the house on the left", _IMAGES[:3], (1, 2, 3)) for k in range(2)
+            sets.Ranking(str(k), "the house on the right", "the house on the left", _IMAGES[:3], (1, 2, 3))
+            for k in range(2)
         ),
     ),
-    "moments": MomentSet(
+    "moments": sets.MomentSet(
         "falls",
-        tuple(Moment(f"v_{k}", "v", 0.3 * (k + 1), "a man", f"stands {k}", "sits", "Change", 1.2) for k in range(2)),
+        tuple(
+            sets.Moment(f"v_{k}", "v", 0.3 * (k + 1), "a man", f"stands {k}", "sits", "Change", 1.2) for k in range(2)
+        ),
     ),
-    "labels": LabelSet(
+    "labels": sets.LabelSet(
         "plates",
         _IMAGES[:3],
-        tuple(ImageLabel(str(k), f"plate {k}", (0, 1, 2), (k == 0, True, False)) for k in range(2)),
+        tuple(sets.ImageLabel(str(k), f"plate {k}", (0, 1, 2), (k == 0, True, False)) for k in range(2)),
     ),
-    "retrieval": RetrievalSet.of("gallery", _IMAGES[:3], [["a cat", "one cat"], ["a dog"], ["an owl"]]),
+    "retrieval": sets.RetrievalSet.of("gallery", _IMAGES[:3], [["a cat", "one cat"], ["a dog"], ["an owl"]]),
 }
 
 

@@ -10,22 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from examples.eqsim_ablation import results
 from examples.eqsim_ablation.answer import name_rates, other_rates
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import HERE, Method, Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
-from examples.eqsim_ablation.results import (
-    Compared,
-    Runs,
-    against_first,
-    numbers_table,
-    reasons_table,
-    render,
-    runs_of,
-    squares_table,
-    terms_table,
-    write_difference,
-)
 from examples.findings.frame import FOLDER, join_words, write_pages_text
 from tellapart.data.rows import read_object
 
@@ -35,11 +24,19 @@ DESIGN = FOLDER.parent / "ablation_design.md"
 
 def design_page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
-    runs = runs_of(plan, plan.methods)
-    blocks = [render("design"), _power(plan), render("rows", plan=plan), _complete(plan, runs), *_machines(plan, runs)]
+    runs = results.runs_of(plan, plan.methods)
+    blocks = [
+        results.render("design"),
+        _power(plan),
+        results.render("rows", plan=plan),
+        _complete(plan, runs),
+        *_machines(plan, runs),
+    ]
     if any(runs.values()):
         named = name_rates(plan, other_rates(plan, runs))
-        blocks += filter(None, [terms_table(plan, runs), reasons_table(named, runs), squares_table(named)])
+        blocks += filter(
+            None, [results.terms_table(plan, runs), results.reasons_table(named, runs), results.squares_table(named)]
+        )
     return write_pages_text([*blocks, earlier_ablations(plan), "**Next:** [All findings](findings.md)"])
 
 
@@ -58,10 +55,10 @@ def _power(plan: Plan) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     constants = {"CAUTION": CAUTION, "GPU_STEP": GPU_STEP, "POWER": POWER, "GOAL": GOAL}
     values = {"found": found, "unit": unit, "variance": variance, "table": "\n".join(lines)}
-    return render("power", **constants, **values, design=found["chosen"])
+    return results.render("power", **constants, **values, design=found["chosen"])
 
 
-def _complete(plan: Plan, runs: Runs) -> str:
+def _complete(plan: Plan, runs: results.Runs) -> str:
     """Write which pieces are complete and which are missing."""
 
     def have(names: Sequence[str]) -> str:
@@ -81,7 +78,7 @@ def _complete(plan: Plan, runs: Runs) -> str:
     return text + (f"\n\nNot run yet: {'; '.join(missing)}." if missing else "")
 
 
-def _machines(plan: Plan, runs: Runs) -> list[str]:
+def _machines(plan: Plan, runs: results.Runs) -> list[str]:
     """Say which processors made the pieces, and what that changes."""
     kinds = {"sets": "set-*", "start": "*start", "tuning": "tune-*", "runs and checks": "run-*", "again": "squares-*"}
     found = {
@@ -95,7 +92,7 @@ def _machines(plan: Plan, runs: Runs) -> list[str]:
     lines = [f"| processor | {' | '.join(kinds)} |", "|---|" + "--:|" * len(kinds)]
     names = sorted(set().union(*found.values()))
     lines += [f"| {name} | {' | '.join(str(found[kind][name]) for kind in kinds)} |" for name in names]
-    return ["\n".join(lines), render("machines") + _again(plan), *_devices(plan, runs)] if names else []
+    return ["\n".join(lines), results.render("machines") + _again(plan), *_devices(plan, runs)] if names else []
 
 
 def _machine(piece: Mapping[str, Any]) -> str:
@@ -103,7 +100,7 @@ def _machine(piece: Mapping[str, Any]) -> str:
     return str(piece["machine"].get("accelerator") or piece["machine"]["processor"])
 
 
-def _devices(plan: Plan, runs: Runs) -> list[str]:
+def _devices(plan: Plan, runs: results.Runs) -> list[str]:
     """Compare the rows' differences from the first on the seeds of each device, and runs that both have made."""
     shares = {name: {run["seed"]: 100 * _share(plan, run) for run in mine} for name, mine in runs.items()}
     base, found = shares[plan.methods[0].name], dict[str, dict[str, float]]()
@@ -119,7 +116,7 @@ def _devices(plan: Plan, runs: Runs) -> list[str]:
     apart = {title: abs(one["cuda"] - one["cpu"]) for title, one in found.items()}
     most = max(apart, key=lambda title: apart[title])
     seeds, mean = join_words([str(seed) for seed in plan.gpu_seeds]), fmean(apart.values())
-    text = render("devices", plan=plan, seeds=seeds, mean=mean, found=found, largest=apart[most], most=most)
+    text = results.render("devices", plan=plan, seeds=seeds, mean=mean, found=found, largest=apart[most], most=most)
     return [text, *_made_twice(plan)]
 
 
@@ -177,29 +174,33 @@ def earlier_ablations(plan: Plan) -> str:
     """Write what came before this ablation, and why it was begun anew."""
     runs, compared = _runs_there(plan)
     if not compared:  # a plan of other test sets
-        return render("earlier")
+        return results.render("earlier")
     rows = [
-        [one.method.title, f"{one.seeds}", *map(write_difference, (*one.aspects.values(), one.overall))]
+        [one.method.title, f"{one.seeds}", *map(results.write_difference, (*one.aspects.values(), one.overall))]
         for one in compared
     ]
-    table = numbers_table(["", "seeds", *compared[0].aspects, "all"], rows)
+    table = results.numbers_table(["", "seeds", *compared[0].aspects, "all"], rows)
     return (
-        render("earlier") + "\n\n" + render("another_start", runs=runs, count=sum(map(len, runs.values())), table=table)
+        results.render("earlier")
+        + "\n\n"
+        + results.render("another_start", runs=runs, count=sum(map(len, runs.values())), table=table)
     )
 
 
 def differences_there(plan: Plan) -> str:
     """Write how far the answer hangs on the start: the differences from another one that are not small."""
     runs, compared = _runs_there(plan)
-    far = [f"{each.method.title} had {write_difference(each.overall)}" for each in compared if not each.is_small]
+    far = [
+        f"{each.method.title} had {results.write_difference(each.overall)}" for each in compared if not each.is_small
+    ]
     if not far:
         return ""
-    return render("there", runs=runs, plan=plan, far=join_words(far), base=compared[0].base)
+    return results.render("there", runs=runs, plan=plan, far=join_words(far), base=compared[0].base)
 
 
-def _runs_there(plan: Plan) -> tuple[Runs, list[Compared]]:
+def _runs_there(plan: Plan) -> tuple[results.Runs, list[results.Compared]]:
     """Return the runs of five rows from a start that was trained with other losses, and their differences."""
     rows = tuple(Method(name, title, "", {}) for name, title in _FROM_ANOTHER.items())
     other = replace(plan, record=HERE / "negclip_start", methods=rows)
-    runs = runs_of(other, rows)
-    return runs, against_first(other, runs)
+    runs = results.runs_of(other, rows)
+    return runs, results.against_first(other, runs)

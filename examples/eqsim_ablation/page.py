@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from examples.eqsim_ablation import results
 from examples.eqsim_ablation.answer import (
     advice,
     answer,
@@ -16,21 +17,6 @@ from examples.eqsim_ablation.answer import (
 )
 from examples.eqsim_ablation.design_page import DESIGN, design_page, differences_there
 from examples.eqsim_ablation.plan import Plan
-from examples.eqsim_ablation.results import (
-    Runs,
-    against_first,
-    aspects_table,
-    check_rows,
-    checks_text,
-    compare_rows,
-    contrasts_table,
-    differences_table,
-    draw_differences,
-    pairs_at_one_rate,
-    render,
-    runs_of,
-    scores_table,
-)
 from examples.findings.frame import FOLDER, write_pages_text
 from tellapart.report.plots.style import write_picture
 
@@ -41,12 +27,12 @@ PICTURE = PAGE.with_suffix(".svg")
 
 def page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
-    runs = runs_of(plan, plan.methods)
+    runs = results.runs_of(plan, plan.methods)
     rates = other_rates(plan, runs)
     plan = name_rates(plan, rates)
-    compared, checked = against_first(plan, runs), check_rows(plan, runs)
+    compared, checked = results.against_first(plan, runs), results.check_rows(plan, runs)
     first = f"{eqsim_answer(plan, compared)}{largest_gains(compared, checked, rates)}"
-    blocks = [render("introduction"), f"**{_answer_title(plan, runs)}** {first}"]
+    blocks = [results.render("introduction"), f"**{_answer_title(plan, runs)}** {first}"]
     blocks += [answer(plan, compared, rates), small_terms(plan, compared, runs) + checks_answer(checked)]
     if compared:
         alt = f"Differences from {plan.methods[0].title}, of the rows and of the checks' changes, with 95 % intervals"
@@ -57,11 +43,14 @@ def page(plan: Plan) -> str:
         gains = [each.gain for each in checked if each.gain is not None]
         rows = [*plan.methods, *(row for each in checked for row in each.rows)]
         every = {name: done for each in checked for name, done in each.runs.items()} | dict(runs)
-        blocks += [scores_table(plan, every, rows), differences_table(plan, compared)]
-        again = pairs_at_one_rate(plan, checked, pairs)
-        blocks += [aspects_table(plan, runs, compared, gains), contrasts_table(compare_rows(plan, runs, pairs), again)]
-        blocks += [checks_text(checked)]
-    blocks += [render("setting"), differences_there(plan), advice(plan, compared, checked, rates)]
+        blocks += [results.scores_table(plan, every, rows), results.differences_table(plan, compared)]
+        again = results.pairs_at_one_rate(plan, checked, pairs)
+        blocks += [
+            results.aspects_table(plan, runs, compared, gains),
+            results.contrasts_table(results.compare_rows(plan, runs, pairs), again),
+        ]
+        blocks += [results.checks_text(checked)]
+    blocks += [results.render("setting"), differences_there(plan), advice(plan, compared, checked, rates)]
     blocks += [f"**Next:** [Its design and its power](../{DESIGN.name})"]
     return write_pages_text(filter(None, blocks))
 
@@ -70,14 +59,14 @@ def write_ablation(plan: Plan) -> None:
     """Write the page, its picture, and the page of the design."""
     PAGE.write_text(page(plan), encoding="utf-8")
     DESIGN.write_text(design_page(plan), encoding="utf-8")
-    runs = runs_of(plan, plan.methods)
+    runs = results.runs_of(plan, plan.methods)
     plan = name_rates(plan, other_rates(plan, runs))
-    if compared := against_first(plan, runs):
-        gains = [each.gain for each in check_rows(plan, runs) if each.gain is not None]
-        write_picture(PICTURE, partial(draw_differences, plan, [*compared, *gains]))
+    if compared := results.against_first(plan, runs):
+        gains = [each.gain for each in results.check_rows(plan, runs) if each.gain is not None]
+        write_picture(PICTURE, partial(results.draw_differences, plan, [*compared, *gains]))
 
 
-def _answer_title(plan: Plan, runs: Runs) -> str:
+def _answer_title(plan: Plan, runs: results.Runs) -> str:
     """Return `Answer.`, or how far it is."""
     done, of = sum(map(len, runs.values())), len(plan.methods) * plan.seeds
     return "Answer." if done == of else f"Answer so far, of {done} of {of} runs."
