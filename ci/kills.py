@@ -10,7 +10,6 @@ store. Drafts that a killed process left behind (hidden files) are counted.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import io
 import json
@@ -19,7 +18,6 @@ import random
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +28,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
-from forked import run_command, run_forked
+from forked import run_all, run_command, run_forked
 from PIL import Image
 
 from tellapart.board.submissions.hidden import read_hidden
@@ -225,27 +223,15 @@ def _begin(job: Job, folder: Path) -> None:
     job.prepare(folder)
 
 
-def main() -> int:
-    """Kill every job, print what came of it, and write the record; 1 where any ended otherwise."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--kills", type=int, help="of each job; else 20, and 40 of training")
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--jobs", nargs="*", default=list(JOBS))
-    options.add_argument("--out", type=Path)
-    given = options.parse_args()
-    record: dict[str, Any] = {"seed": given.seed, "jobs": {}}
-    if "train" in given.jobs:
+def harm_job(name: str, home: Path, kills: int | None, seed: int) -> dict[str, Any]:
+    """Kill a job as often as is said, or as usual."""
+    if name == "train":
         import_torch()
         require("open_clip", extra="train")  # slow to import, and once here is once for all forks
-    with tempfile.TemporaryDirectory() as scratch:
-        write_inputs(Path(scratch))
-        for name in given.jobs:
-            record["jobs"][name] = kill_job(name, Path(scratch), given.kills or JOBS[name].kills, given.seed)
-            print(name, json.dumps(record["jobs"][name], indent=1), flush=True)
-            if given.out:  # after each: it takes long
-                given.out.write_text(json.dumps(record, indent=1) + "\n")
-    return 1 if any(job["bad"] for job in record["jobs"].values()) else 0
+    if not (home / "few").exists():
+        write_inputs(home)
+    return kill_job(name, home, kills or JOBS[name].kills, seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_all(__doc__, "kills of jobs", list(JOBS), harm_job))

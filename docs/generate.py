@@ -435,11 +435,6 @@ def generated(text: str, folder: Path) -> str:
     return BLOCK.sub(fill, text)
 
 
-def notebook_text(path: Path) -> str:
-    """The notebook that the `.py` file of the same name gives."""
-    return str(import_module("notebook_pages").write_notebook(path.with_suffix(".py")))
-
-
 def main() -> int:
     """Write the documents, or check them."""
     check = "--check" in sys.argv[1:]
@@ -451,7 +446,11 @@ def main() -> int:
         import_module("examples.tutorial.draw_pairs").draw_pairs(Path(scratch) / "my_pairs")
         for path in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *notebooks]:
             name, old = path.relative_to(ROOT), path.read_text(encoding="utf-8") if path.exists() else ""
-            new = notebook_text(path) if path.suffix == ".ipynb" else generated(old, Path(scratch))
+            new = (
+                str(import_module("notebook_pages").write_notebook(path.with_suffix(".py")))
+                if path.suffix == ".ipynb"
+                else generated(old, Path(scratch))
+            )
             if new == old:
                 continue
             stale = True

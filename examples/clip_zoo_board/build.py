@@ -88,7 +88,9 @@ def build(rows: list[dict[str, str]], only: Iterable[str] = (), without: str = "
     if unknown := sorted(kept - set(names_of(rows))):
         raise SystemExit(f"the file has no checkpoint {unknown[0]!r}; its first is {names_of(rows)[0]!r}")
     sizes: Counter[str] = Counter()
-    for benchmark, _, n in {(column.benchmark, column.part, column.n) for column in columns if _counts_items(column)}:
+    for benchmark, _, n in {
+        (column.benchmark, column.part, column.n) for column in columns if (not column.metric.startswith("t2i_"))
+    }:
         sizes[benchmark] += n or 0
     lines = [_HEAD, f"source = {json.dumps(SOURCE)}", 'tie_rule = "not said"', "", "[items]"]
     lines += [f"{_key(name)} = {n}" for name, n in sorted(sizes.items()) if n]
@@ -105,11 +107,6 @@ def names_of(rows: list[dict[str, str]]) -> list[str]:
     return [
         f"{name} ({row['family']})" if names.count(name) > 1 else name for name, row in zip(names, rows, strict=True)
     ]
-
-
-def _counts_items(column: Column) -> bool:
-    """Return whether a column's `n` counts the benchmark's items: texts that ask for an image are more."""
-    return not column.metric.startswith("t2i_")
 
 
 def _tables(row: Mapping[str, str], columns: Sequence[Column]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 from scipy.stats import ttest_1samp
 
@@ -71,7 +70,15 @@ def small_terms(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
             "The term v1 stays below 1e-6 in every run because of the softmax over the batch. EqSim is thus v2 of "
             f"close pairs, a term of {fmean(run['terms']['v2'] for run in eqsim):.2f}. "
         )
-    least = [row for row in (plan.row(each.method.name) for each in forms) if _is_least(row, runs.get(row.name, ()))]
+    least = [
+        row
+        for row in (plan.row(each.method.name) for each in forms)
+        if (
+            bool(runs.get(row.name, ()))
+            and row.tune == ("loss.beta",)
+            and (runs.get(row.name, ())[0]["value"] == min(row.choices))
+        )
+    ]
     terms = [[run["terms"] for run in runs[row.name]] for row in least]
     sizes = [100 * fmean((term["v1"] + term["v2"]) / term["itc"] for term in rows) for rows in terms]
     if sizes:
@@ -80,11 +87,6 @@ def small_terms(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
             f"{min(sizes):.1f} to {max(sizes):.1f} % of the contrastive loss. "
         )
     return text
-
-
-def _is_least(row: Method, runs: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a row was tuned to the smallest of its weights."""
-    return bool(runs) and row.tune == ("loss.beta",) and runs[0]["value"] == min(row.choices)
 
 
 def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:

@@ -103,7 +103,10 @@ def stages(plan: Plan) -> Iterator[Stage]:
     for method in plan.in_order:
         for seed in range(few):
             yield _run_stage(plan, method, method, seed)
-        if method is base and _made_elsewhere(plan, f"run-{method.name}-0"):
+        if method is base and (
+            plan.piece(f"run-{method.name}-0").exists()
+            and plan.read(f"run-{method.name}-0")["machine"]["processor"] != facts()["machine"]["processor"]
+        ):
             yield Stage("runs", "again", partial(_run, plan, method, method, 0))
     for check in plan.checks:
         for row, checked in plan.checked_rows(check):
@@ -135,11 +138,6 @@ def _tuning_stages(plan: Plan, method: Method) -> Iterator[Stage]:
 def _run_stage(plan: Plan, method: Method, tuned: Method, seed: int) -> Stage:
     work = partial(_run, plan, method, tuned, seed)
     return Stage("runs", f"run-{method.name}-{seed}", work, device=plan.device(seed))
-
-
-def _made_elsewhere(plan: Plan, name: str) -> bool:
-    """Return whether a piece was made on another processor; if so, a run is made again, to see what that changes."""
-    return plan.piece(name).exists() and plan.read(name)["machine"]["processor"] != facts()["machine"]["processor"]
 
 
 def chosen(plan: Plan, method: Method) -> float | None:
