@@ -12,12 +12,12 @@ import hashlib
 import json
 import subprocess
 import sys
-import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from examples.findings.frame import render_page, write_pages_text
 from tellapart.data.rows import read_object
 from tellapart.evaluation.verified import read_result
 from tellapart.models.onnx.dual_encoder import CONFIG, FILES, OnnxDualEncoder
@@ -25,47 +25,6 @@ from tellapart.records.result import Value
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.record import TrainRecord, read_record
 from tellapart_render.training_rows import write_training_rows
-
-
-def write_card(record: Mapping[str, Any]) -> str:
-    """Return the card's Markdown, from a record as `training_record.json` holds it."""
-    runs = list(record["runs"].values())
-    *first, last = (f"{run['steps']:,}" for run in runs)
-    training = (
-        (HERE / "training.txt")
-        .read_text(encoding="utf-8")
-        .format(
-            parameters=record["parameters"],
-            rows=sum(run["data"]["rows"] for run in runs),
-            images=max(run["data"]["images"] for run in runs),
-            steps=f"{', '.join(first)} and {last}",
-            minutes=sum(record["stages"][name]["seconds"] for name in record["runs"]) / 60,
-            machines=" and ".join(dict.fromkeys(run["machine"]["processor"] for run in runs)),
-            note=record.get("note", ""),
-        )
-    )
-    return (
-        (HERE / "card.txt")
-        .read_text(encoding="utf-8")
-        .format(training=textwrap.fill(training, 120), table="\n".join(_table(record["scores"])))
-    )
-
-
-def _table(scores: Mapping[str, Any]) -> Iterator[str]:
-    for name, result in scores.items():
-        yield _row(name.replace("_", " "), result["metrics"])
-        for tag, parts in result["by"].items():
-            if len(parts) > 1:
-                yield from (_row(f"{name.replace('_', ' ')}, {tag}: {value}", part) for value, part in parts.items())
-
-
-def _row(name: str, metrics: Mapping[str, Any]) -> str:
-    cells = [
-        f"{100 * value['value']:.1f} [{100 * value['low']:.1f}, {100 * value['high']:.1f}]"
-        for value in metrics.values()
-    ]
-    return f"| {name} | {next(iter(metrics.values()))['n']} | {' | '.join(cells)} |"
-
 
 HERE = Path(__file__).parent
 
@@ -77,6 +36,13 @@ _SETS = (*_TRAINED, "validation_scenes", "final_scenes", "held_out_scenes")
 _RUNS = {"training": "encoder.toml", "captions": "captions.toml", "order": "order.toml", "numbers": "numbers.toml"}
 
 _HEADLINE = ("text_score", "image_score", "group_score")
+
+
+def write_card(record: Mapping[str, Any]) -> str:
+    """Return the card's Markdown, from a record as `training_record.json` holds it."""
+    seconds = sum(record["stages"][name]["seconds"] for name in record["runs"])
+    values = {"record": record, "runs": list(record["runs"].values()), "seconds": seconds}
+    return write_pages_text([render_page(HERE, "card", values)])
 
 
 class _Stages:
