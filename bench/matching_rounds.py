@@ -65,7 +65,7 @@ def section(table: Mapping[str, Any]) -> str:
     def change(row: Mapping[str, Any]) -> str:
         return points(row["difference"], row["low"], row["high"])
 
-    return render_page(ROOT / "docs" / "templates", "matching_rounds", {"record": table, "change": change}) + "\n"
+    return render_page(ROOT / "docs" / "templates", "matching_rounds", {"record": table, "change": change})
 
 
 if __name__ == "__main__":
