@@ -35,9 +35,13 @@ test-cost: $(VENV)/.test
 stable: $(VENV)/.test
 	for seed in $$(seq 20); do $(PYTEST) -m "not slow" --no-loadscope-reorder --file-order $$seed || exit 1; done
 
-# The property tests with new random examples, four times as many; what fails is repeated by the command it prints.
+# The property tests with new random examples, four times as many; what fails is repeated by the command it prints, and
+# what it found is written into the test, as an `@example`.
+SEEDS ?= $(shell shuf -i 0-2147483647 -n 3)
+explore: PYTEST += -m hypothesis -q --hypothesis-profile=explore
 explore: $(VENV)/.test
-	$(BIN)/python ci/explore.py
+	for seed in $(SEEDS); do $(PYTEST) --hypothesis-seed=$$seed $(OPTIONS) tests || \
+		{ echo "repeat this round: make explore SEEDS=$$seed"; exit 1; }; done
 
 # Slow tests wait a quarter of their time, for servers, disks and clocks, so that one process more has work.
 test-slow: JOBS := $(shell expr $(JOBS) + 1)
@@ -123,7 +127,6 @@ release-check: $(VENV)/.test
 	$(BIN)/python ci/package.py --address "$(ADDRESS)" --tag "v$$($(BIN)/python -c 'import tellapart; print(tellapart.__version__)')"
 
 bench: $(VENV)/.test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/bootstrap.py
 	$(BIN)/python bench/coverage.py
 	$(BIN)/python bench/anytime.py
 	$(BIN)/python bench/adaptive.py

@@ -6,17 +6,15 @@ Run as `OPENBLAS_NUM_THREADS=1 python bench/adaptive.py`; it takes about three m
 
 from __future__ import annotations
 
-import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from record import RECORDS, run_bench, write_record
 
 from tellapart.diagnosis.psychometric import ThresholdSearch
 
-RECORD = Path(__file__).parent / "records" / "adaptive.json"
 #: Threshold on values from 0 to 1, slope and lapse: from a curve that rises over half of the range to a step.
 MODELS = ((0.5, 10.0, 0.03), (0.3, 20.0, 0.02), (0.25, 40.0, 0.05), (0.6, 100.0, 0.02), (0.45, 300.0, 0.0))
 #: Values of the tag, and the guess rate.
@@ -26,11 +24,7 @@ ADAPTIVE, FIXED = (60, 100, 150, 200), (*range(60, 200, 20), *range(200, 1601, 5
 
 
 def run_design(model: tuple[float, float, float], looks: tuple[int, ...], adaptive: bool, seed: int) -> Any:
-    """Simulate one model, and return the interval's width and whether it holds the threshold, `(look, 2)`.
-
-    >>> run_design(MODELS[1], (60,), True, 0).shape
-    (1, 2)
-    """
+    """Simulate one model, and return the interval's width and whether it holds the threshold, `(look, 2)`."""
     from scipy.special import expit
 
     threshold, slope, lapse = model
@@ -50,11 +44,7 @@ def run_design(model: tuple[float, float, float], looks: tuple[int, ...], adapti
 
 
 def measure_model(model: tuple[float, float, float], runs: int) -> list[dict[str, Any]]:
-    """Return, for each number of adaptive items, the fixed design's number with the same median width.
-
-    >>> measure_model(MODELS[3], 2)[0]["items"]
-    60
-    """
+    """Return, for each number of adaptive items, the fixed design's number with the same median width."""
     means: list[NDArray[np.float64]] = []
     for adaptive, looks in ((True, ADAPTIVE), (False, FIXED)):
         every = np.stack([run_design(model, looks, adaptive, seed) for seed in range(runs)])
@@ -70,18 +60,10 @@ def measure_model(model: tuple[float, float, float], runs: int) -> list[dict[str
     return rows
 
 
-def main() -> None:
+def main(runs: int = 60, out: Path = RECORDS / "adaptive.json") -> None:
     """Measure every model, and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=60)
-    parser.add_argument("--out", type=Path, default=RECORD)
-    chosen = parser.parse_args()
-    rows = []
-    for model in MODELS:
-        rows += measure_model(model, chosen.runs)
-        print(json.dumps(rows[-len(ADAPTIVE) :]), flush=True)
-    chosen.out.write_text(json.dumps({"runs": chosen.runs, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    write_record(out, {"runs": runs, "rows": [row for model in MODELS for row in measure_model(model, runs)]})
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -8,8 +8,6 @@ of counts follows from those of one item earlier. Only the widths are of drawn r
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +15,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from record import RECORDS, run_bench, write_record
 
 from tellapart.stats.paired import anytime_bounds, evidence, mcnemar_p, paired_difference
 
-RECORD = Path(__file__).resolve().parent / "records" / "anytime.json"
 LOOKS, DISCORDANT, WON = 400, 0.2, 0.75
 DATASETS = 500
 
@@ -28,34 +26,17 @@ Rule = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
 
 def anytime_rejects(only_a: NDArray[np.int64], only_b: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return where the evidence is 20.
-
-    >>> anytime_rejects(np.array([3, 12]), np.array([0, 1])).tolist()
-    [False, True]
-    """
+    """Return where the evidence is 20."""
     return np.asarray(evidence(only_a, only_b) >= math.log(20))
 
 
 def fixed_rejects(only_a: NDArray[np.int64], only_b: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return where McNemar's p, which is of one look, is at most 5%.
-
-    >>> fixed_rejects(np.array([5, 6]), np.array([0, 0])).tolist()
-    [False, True]
-    """
+    """Return where McNemar's p, which is of one look, is at most 5%."""
     return np.asarray(mcnemar_p(only_a, only_b) <= 0.05)
 
 
 def stop_probabilities(rejects: Rule, looks: int, discordant: float, won: float) -> NDArray[np.float64]:
-    """Return the probability that each look is the first to reject, float64 `(look,)`.
-
-    Args:
-        rejects: takes counts of items that one run alone got right to whether the test rejects.
-        discordant: the share of items on which the two runs differ.
-        won: the share of those that run A gets.
-
-    >>> stop_probabilities(fixed_rejects, 7, 1.0, 0.5).tolist()
-    [0.0, 0.0, 0.0, 0.0, 0.0, 0.03125, 0.0]
-    """
+    """Return the probability that each look is the first to reject, float64 `(look,)`."""
     counts = np.arange(looks + 1)
     stops = rejects(counts[:, None], counts)
     going, first = np.zeros((looks + 1, looks + 1)), np.zeros(looks)
@@ -70,11 +51,7 @@ def stop_probabilities(rejects: Rule, looks: int, discordant: float, won: float)
 
 
 def width_ratios(datasets: int, seed: int = 0) -> NDArray[np.float64]:
-    """Return how many times as wide as the fixed interval the one of all looks is, after the last look.
-
-    >>> width_ratios(2).shape
-    (2,)
-    """
+    """Return how many times as wide as the fixed interval the one of all looks is, after the last look."""
     rng = np.random.default_rng(seed)
     ratios = []
     for _ in range(datasets):
@@ -88,21 +65,13 @@ def width_ratios(datasets: int, seed: int = 0) -> NDArray[np.float64]:
 
 
 def median_stop(first: NDArray[np.float64], *, stopped: bool) -> int:
-    """Return the look by which half have stopped: of all, or of those that ever stop.
-
-    >>> median_stop(np.array([0.2, 0.2, 0.2, 0.2]), stopped=True), median_stop(np.array([0.4, 0.2]), stopped=False)
-    (2, 2)
-    """
+    """Return the look by which half have stopped: of all, or of those that ever stop."""
     half = first.sum() / 2 if stopped else 0.5
     return int(np.searchsorted(first.cumsum(), half - 1e-12)) + 1
 
 
 def measure(datasets: int) -> dict[str, Any]:
-    """Measure everything; rates are shares of all runs.
-
-    >>> measure(2)["looks"]
-    400
-    """
+    """Measure everything; rates are shares of all runs."""
     equal = {rule: stop_probabilities(rule, LOOKS, DISCORDANT, 0.5) for rule in (anytime_rejects, fixed_rejects)}
     better = stop_probabilities(anytime_rejects, LOOKS, DISCORDANT, WON)
     return {
@@ -119,16 +88,10 @@ def measure(datasets: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Measure, print, record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", type=int, default=DATASETS)
-    parser.add_argument("--out", type=Path, default=RECORD)
-    options = parser.parse_args()
-    text = json.dumps(measure(options.datasets), indent=1)
-    print(text)
-    options.out.write_text(text + "\n", encoding="utf-8")
+def main(datasets: int = DATASETS, out: Path = RECORDS / "anytime.json") -> None:
+    """Measure and record."""
+    write_record(out, measure(datasets))
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -10,11 +10,13 @@ hidden benchmark, in a process of its own; the readers share the machine with it
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import io
 import json
 import os
 import random
+import shutil
 import socket
 import statistics
 import subprocess
@@ -22,17 +24,19 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import cycle, islice
 from pathlib import Path
 from threading import Event, Thread
 
 import httpx
 import numpy as np
-from board_readers import read
 from fastapi.testclient import TestClient
 from PIL import Image
 from psutil import Process
+from record import RECORDS, write_record
 
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, rank
@@ -50,7 +54,79 @@ from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
-RECORD = Path(__file__).parent / "records" / "board.json"
+#: A page's address, or something that gives a new one at each call.
+Address = str | Callable[[], str]
+
+
+def read(
+    port: int, populations: Sequence[tuple[int, Sequence[Address]]], seconds: float, pause: float | None = None
+) -> dict[str, object]:
+    """Let several populations of readers read at once, and return what each address's readers waited."""
+    return asyncio.run(_read(port, populations, seconds, pause))
+
+
+async def _read(
+    port: int, populations: Sequence[tuple[int, Sequence[Address]]], seconds: float, pause: float | None
+) -> dict[str, object]:
+    waits: dict[str, list[float]] = defaultdict(list)
+    failed: dict[str, int] = defaultdict(int)
+    end = time.perf_counter() + seconds
+
+    cut = 0
+
+    async def patient(addresses: Iterator[Address]) -> None:
+        nonlocal cut
+        while time.perf_counter() < end:
+            try:
+                await reader(addresses)
+            except (OSError, asyncio.IncompleteReadError):
+                cut += 1
+                await asyncio.sleep(0.2)
+
+    async def reader(addresses: Iterator[Address]) -> None:
+        receiver, sender = await asyncio.open_connection("127.0.0.1", port, limit=1 << 21)
+        while time.perf_counter() < end:
+            address = next(addresses)
+            path, kind = (address, address) if isinstance(address, str) else (address(), "pages not read before")
+            started = time.perf_counter()
+            sender.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept-Encoding: gzip\r\n\r\n".encode())
+            head = (await receiver.readuntil(b"\r\n\r\n")).lower()
+            length = head.index(b"content-length:") + len(b"content-length:")
+            await receiver.readexactly(int(head[length : head.index(b"\r", length)]))
+            waits[kind].append(1000 * (time.perf_counter() - started))
+            failed[kind] += not head.startswith(b"http/1.1 200")
+            if pause is not None:
+                await asyncio.sleep(pause)
+        sender.close()
+
+    tasks = [
+        (reader if pause is None else patient)(islice(cycle(addresses), k % len(addresses), None))
+        for count, addresses in populations
+        for k in range(count)
+    ]
+    await asyncio.gather(*tasks)
+    every = [wait for waited in waits.values() for wait in waited]
+    return {
+        "readers": sum(count for count, _ in populations),
+        "seconds": seconds,
+        **({} if pause is None else {"pause": pause, "connections_cut": cut}),
+        "answers_a_second": round(len(every) / seconds),
+        **_told(every, sum(failed.values())),
+        "of_each": {kind: _told(waited, failed[kind]) for kind, waited in sorted(waits.items())},
+    }
+
+
+def _told(waits: list[float], failed: int) -> dict[str, float]:
+    ordered = sorted(waits)
+    return {
+        "answers": len(ordered),
+        "failed": failed,
+        "median": round(statistics.median(ordered), 1),
+        "p95": round(ordered[int(0.95 * len(ordered))], 1),
+        "slowest": round(ordered[-1], 1),
+    }
+
+
 MODELS, BENCHMARKS, ITEMS = 30, 5, 1_000
 NAMES = ("text_score", "image_score", "group_score")
 #: Tag -> its values.
@@ -60,21 +136,6 @@ TAGGED = tuple({tag: f"{tag} {k % count}" for tag, count in TAGS.items()} for k 
 PAGES = ("/", "/benchmarks/b0", "/benchmarks/b0/by/type/group_score", "/benchmarks/b0/items/17", "/models/m0", "/ranks")
 MIXED = (*PAGES, "/pareto/latency", "/compare", "/?format=json", "/benchmarks/b1?format=csv", "/static/board.css")
 REPEATS, READERS, SECONDS = 15, 100, 30.0
-FILES = 1_000  # that one user may send in a day
-
-BOARD = f"""
-[board]
-runs = ["runs"]
-[submissions]
-state = "state"
-requests_a_minute = 100000
-[[hidden]]
-name = "clocks"
-pairs = "pairs"
-daily = {FILES}
-total = {FILES}
-largest_share = 1000.0
-"""
 
 
 def fill(folder: Path) -> None:
@@ -147,7 +208,7 @@ def make_hidden(folder: Path, count: int = ITEMS) -> str:
     ]
     images = {reference: stream.getvalue() + reference.encode() for item in items for reference in item.images}
     write_pair_set(folder / "pairs", items, images, {"title": "Clocks", "licence": "CC0"})
-    (folder / "board.toml").write_text(BOARD)
+    shutil.copy(Path(__file__).with_name("board.toml"), folder)
     command = ["board", "user", "ada", "--role", "submitter", "--board", str(folder / "board.toml")]
     told = subprocess.run([sys.executable, "-m", "tellapart", *command], check=True, capture_output=True, text=True)
     return told.stdout.split()[-1]
@@ -264,5 +325,4 @@ if __name__ == "__main__":
         del board
         found["waited_milliseconds"] = over_http(folder, make_hidden(folder))
     found["load_at_the_end"] = round(os.getloadavg()[0], 1)
-    RECORD.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    write_record(RECORDS / "board.json", found)

@@ -24,7 +24,6 @@ import argparse
 import io
 import json
 import os
-import shlex
 import shutil
 import signal
 import sqlite3
@@ -42,9 +41,9 @@ from threading import Event, Lock, Thread
 
 import httpx
 import numpy as np
-from board_readers import read
+from record import RECORDS, command_line, write_record
 
-from board import free_port, make_hidden, start_server
+from board import free_port, make_hidden, read, start_server
 from tellapart.board.submissions.accounts import Database
 from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.prepared import HiddenPairs, measure_sent
@@ -55,8 +54,7 @@ from tellapart.records.machine import this_machine
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
 
-RECORD = Path(__file__).parent / "records" / "board_attack.json"
-CLOCK_RECORD, TARGETS = RECORD.with_name("board_clock.json"), 24
+TARGETS = 24
 ITEMS, RUN_EVERY = 1_000, 10.0
 PAGES = ("/", "/ranks", "/compare", "/pareto/latency", "/?format=json", "/hidden/clocks", "/static/board.css")
 BAD_RUNS = {"nested": "{" * 100_000, "cut": '{"format": 1, "run', "bytes": "\0\1\2" * 1000}
@@ -341,14 +339,12 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         found = attack_clock(Path(scratch)) if options.clock else run(Path(scratch), options)
     found = {
-        "command": shlex.join(["python", "bench/board_attack.py", *sys.argv[1:]]),
+        "command": command_line(),
         "date": time.strftime("%Y-%m-%d"),
         "machine": this_machine("cpu").model_dump(exclude_none=True),
         **found,
         "missed": found["missed"] if options.clock else missed(found, options),
         "load_at_the_end": round(os.getloadavg()[0], 1),
     }
-    out = options.out or (CLOCK_RECORD if options.clock else RECORD)
-    out.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    write_record(options.out or RECORDS / f"board_{'clock' if options.clock else 'attack'}.json", found)
     sys.exit(1 if found["missed"] else 0)

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from coverage_data import BASE_SEED
 from coverage_intervals import LEVEL, Found
-from coverage_kinds import KINDS, Kind
-from coverage_tests import TESTS, Test
+from coverage_kinds import BASE_SEED, KINDS, TESTS, Kind, Test
 
 #: Below this a cell is measured again on more data sets, the first ones included.
 NEAR = 0.935
@@ -32,11 +30,7 @@ WIDE = 0.99
 
 
 def seed_of(kind: str, setting: dict[str, Any], base: int = BASE_SEED) -> int:
-    """Return the seed of a cell, by a base seed and its name: no cell's data depend on which others are measured.
-
-    >>> seed_of("share", {"items": 5}) == seed_of("share", {"items": 6})
-    False
-    """
+    """Return the seed of a cell, by a base seed and its name: no cell's data depend on which others are measured."""
     return zlib.crc32(json.dumps([base, kind, setting]).encode())
 
 
@@ -45,10 +39,6 @@ def summarise(found: Found) -> dict[str, Any]:
 
     `best` is the width of the interval of one width around each estimate that covers 95 %; only the truth tells it.
     `flat` is the number of intervals without a width, if there are any.
-
-    >>> one = Found(np.array([0.5, 0.4]), np.array([0.4, np.nan]), np.array([0.6, np.nan]), 0.5)
-    >>> summarise(one)["coverage"], summarise(one)["printed"]
-    (1.0, 0.5)
     """
     known = ~np.isnan(found.low)
     apart = np.abs(found.estimate - found.truth)
@@ -67,11 +57,7 @@ def summarise(found: Found) -> dict[str, Any]:
 
 
 def measure_cell(kind: Kind, setting: dict[str, Any], datasets: int) -> dict[str, Any]:
-    """Simulate one cell; more data sets until enough of them print, and four times as many near the line.
-
-    >>> measure_cell(KINDS["share of independent items"], {"items": 20, "share": 0.5}, 500)["coverage"] > 0.9
-    True
-    """
+    """Simulate one cell; more data sets until enough of them print, and four times as many near the line."""
     seed = seed_of(kind.name, setting, kind.base_seed)
     parts = [kind.simulate(np.random.default_rng(seed), datasets, **setting)]
     cell = summarise(parts[0])
@@ -122,9 +108,6 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a kind's lowest and median coverage, and how many cells print at least half a thousand intervals.
 
     `rare` are cells that print fewer: their coverage is too uncertain to be ranked with the others.
-
-    >>> summary([{"coverage": 0.95, "printed": 1.0, "datasets": 1000}])["lowest"]
-    0.95
     """
     rates = [cell["coverage"] for cell in cells if enough_printed(cell)]
     return {
@@ -137,11 +120,7 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def summarise_levels(cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a test's highest and median level, and its power as a part of the exact test's.
-
-    >>> summarise_levels([{"alarms": 0.05, "relative_power": 0.9}])["median_power"]
-    0.9
-    """
+    """Return a test's highest and median level, and its power as a part of the exact test's."""
     levels, powers = ([cell[name] for cell in cells if name in cell] for name in ("alarms", "relative_power"))
     return {
         "cells": len(cells),
@@ -190,16 +169,7 @@ def _bare(wide: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def written(found: dict[str, Any]) -> str:
-    """Return the record as JSON with one cell a line.
-
-    >>> print(written({"a": 1, "cells": {"k": [{"b": 2}]}, "test_cells": {}}))
-    {
-     "a": 1,
-     "cells": {
-      "k": [
-       {"b": 2}]},
-     "test_cells": {}}
-    """
+    """Return the record as JSON with one cell a line."""
 
     def block(groups: dict[str, list[Any]]) -> str:
         inner = (

@@ -8,21 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from coverage_data import (
-    MEASURED,
-    Draws,
-    Floats,
-    caption_counts,
-    cluster_sizes,
-    labels,
-    measured,
-    measured_in_clusters,
-    right_in_clusters,
-    table_with_kappa,
-)
 from numpy.typing import NDArray
+from scipy.stats import kendalltau, rankdata, spearmanr
 
 from tellapart.metrics.captions import bleu
+from tellapart.metrics.per_item import PerItem
+from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval
 from tellapart.stats.bootstrap import (
     RESAMPLES,
@@ -38,6 +29,98 @@ from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, 
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.paired import FEW_DIFFERING, bonett_price_bounds, paired_difference
 
+Floats = NDArray[np.float64]
+Draws = np.random.Generator
+
+SOFT = np.array([0.0, 0.3, 0.6, 0.9, 1.0])
+_SOFT_SHARES = {
+    "soft accuracy": [0.5, 0.1, 0.1, 0.1, 0.2],
+    "soft accuracy, rarely right": [0.94, 0.01, 0.01, 0.01, 0.03],
+    "soft accuracy, nearly perfect": [0.02, 0.02, 0.02, 0.04, 0.9],
+    "soft accuracy, right or wrong": [0.12, 0.0, 0.0, 0.0, 0.88],
+}
+#: Measured values: name -> the bounds that an item can have, None where there are none, and the true mean.
+MEASURED: dict[str, tuple[tuple[float, float] | None, float]] = {
+    "normal": (None, 0.0),
+    "long tails": (None, 0.0),
+    "lognormal": (None, float(np.exp(0.5))),
+    "CIDEr": ((0.0, 10.0), 0.7 * 0.8),
+    **{name: ((0.0, 1.0), float(SOFT @ shares)) for name, shares in _SOFT_SHARES.items()},
+    "ROUGE-L": ((0.0, 1.0), 2 / 7),
+    "rank correlation": ((-1.0, 1.0), 0.2),
+}
+
+
+def cluster_sizes(rng: Draws, kind: str, shape: tuple[int, ...]) -> Floats:
+    """Return items of each cluster: a number, `1 to 8`, or Pareto with exponent 1.5, of 300 items at most."""
+    if kind == "1 to 8":
+        return rng.integers(1, 9, shape).astype(np.float64)
+    if kind == "Pareto":
+        return np.minimum(np.floor((1 - rng.random(shape)) ** (-1 / 1.5)), 300.0)
+    return np.full(shape, float(kind))
+
+
+def right_in_clusters(rng: Draws, counts: Floats, share: float, correlation: float) -> Floats:
+    """Return how many items of each cluster are right, beta-binomial with a correlation of the items in a cluster."""
+    inside: Floats | float = share
+    if correlation:
+        odds = (1 - correlation) / correlation
+        inside = rng.beta(share * odds, (1 - share) * odds, counts.shape)
+    return rng.binomial(counts.astype(np.int64), inside).astype(np.float64)
+
+
+def measured(rng: Draws, name: str, shape: tuple[int, ...]) -> Floats:
+    """Return independent measured values."""
+    if name.startswith("soft accuracy"):
+        return SOFT[np.searchsorted(np.cumsum(_SOFT_SHARES[name])[:-1], rng.random(shape), side="right")]
+    return _DRAWN[name](rng, shape)
+
+
+_DRAWN: dict[str, Callable[[Draws, tuple[int, ...]], Floats]] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "long tails": lambda rng, shape: rng.standard_t(4, size=shape),
+    "lognormal": lambda rng, shape: np.exp(rng.normal(size=shape)),
+    "CIDEr": lambda rng, shape: np.minimum((rng.random(shape) < 0.7) * rng.gamma(0.8, 1.0, shape), 10.0),
+    "ROUGE-L": lambda rng, shape: rng.beta(2.0, 5.0, shape),
+    "rank correlation": lambda rng, shape: 2 * rng.beta(1.2, 0.8, shape) - 1,
+}
+
+
+def measured_in_clusters(rng: Draws, name: str, counts: Floats, correlation: float) -> Floats:
+    """Return sums of measured values of each cluster, some of which repeat the first one, for the correlation."""
+    shared = measured(rng, name, counts.shape)
+    repeated = 1 + rng.binomial(counts.astype(np.int64) - 1, np.sqrt(correlation))
+    others = (counts - repeated).astype(np.int64)
+    fresh = measured(rng, name, (int(others.sum()),))
+    owner = np.repeat(np.arange(others.size), others.ravel())
+    return shared * repeated + np.bincount(owner, fresh, minlength=others.size).reshape(counts.shape)
+
+
+def caption_counts(rng: Draws, images: int) -> Floats:
+    """Return rows like those of captions that BLEU is made of, with the columns of `BLEU_STATISTICS`."""
+    written = rng.integers(7, 15, images)
+    good = rng.beta(2.0, 2.0, images)
+    found, rows = written.astype(np.int64), []
+    for order in range(4):
+        possible = np.maximum(written - order, 0)
+        found = rng.binomial(np.minimum(found, possible), good ** (0.6 + 0.25 * order))
+        rows.append((found, possible))
+    reference = written + rng.integers(-2, 4, images)
+    columns = [written, reference, *(one for _, one in rows), *(one for one, _ in rows)]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def labels(rng: Draws, table: Floats, datasets: int, items: int) -> NDArray[np.int64]:
+    """Return two people's labels `(data set, item, 2)`, drawn from the shares of each pair of labels."""
+    pairs = np.searchsorted(table.ravel().cumsum()[:-1], rng.random((datasets, items)), side="right")
+    return np.stack(np.divmod(pairs, len(table)), axis=-1).astype(np.int64)
+
+
+def table_with_kappa(shares: Floats, kappa: float) -> Floats:
+    """Return shares of each pair of labels `(label, label)` with these marginals and this kappa."""
+    return kappa * np.diag(shares) + (1 - kappa) * np.outer(shares, shares)
+
+
 LEVEL = 0.95
 # Data sets whose resamples are held at once: 10,000 float64 each.
 _AT_ONCE = 200
@@ -45,11 +128,7 @@ _AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Intervals of simulated data sets, each `(data set,)`; NaN where none is printed.
-
-    >>> Found(np.array([0.5]), np.array([0.4]), np.array([0.6]), 0.5).low
-    array([0.4])
-    """
+    """Intervals of simulated data sets, each `(data set,)`; NaN where none is printed."""
 
     estimate: Floats
     low: Floats
@@ -63,12 +142,7 @@ def _drawn(clusters: int) -> Floats:
 
 
 def resampled(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """Return `cluster_bootstrap`'s bounds of ratios of sums `(data set, cluster)` to counts, in its order of clusters.
-
-    >>> low, high = resampled(np.array([[0.0, 1.0, 2.0]]), np.ones((1, 3)))
-    >>> float(low[0]), float(high[0])
-    (0.0, 2.0)
-    """
+    """Return `cluster_bootstrap`'s bounds of ratios of sums to counts, both `(data set, cluster)`, in its order."""
     order = np.lexsort((sums, counts))
     sums, counts = np.take_along_axis(sums, order, axis=1), np.take_along_axis(counts, order, axis=1)
     times, ends = _drawn(sums.shape[1]), []
@@ -181,6 +255,7 @@ def in_parts(simulate: Callable[..., Found]) -> Callable[..., Found]:
     return all_parts
 
 
+@in_parts
 def macro_of_shares(rng: Draws, datasets: int, *, groups: str, share: str, correlation: float) -> Found:
     """The mean of groups' shares, and the mean recall of classes."""
     count = len(GROUPS[groups])
@@ -200,6 +275,7 @@ def macro_of_shares(rng: Draws, datasets: int, *, groups: str, share: str, corre
     return Found(estimate, low, high, float(shares.mean()))
 
 
+@in_parts
 def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Found:
     """The mean of groups' means of measured values."""
     bounds, truth = MEASURED[values]
@@ -217,11 +293,7 @@ def macro_of_means(rng: Draws, datasets: int, *, groups: str, values: str) -> Fo
 
 
 def one_by_one(datasets: int, truth: float, draw: Callable[[], tuple[float, Any]]) -> Found:
-    """Simulate data sets by a function that draws one, and returns its estimate and its interval.
-
-    >>> one_by_one(2, 0.5, lambda: (0.5, interval_for([0, 1], None, binary=True))).estimate
-    array([0.5, 0.5])
-    """
+    """Simulate data sets by a function that draws one, and returns its estimate and its interval."""
     rows = []
     for _ in range(datasets):
         estimate, interval = draw()
@@ -324,6 +396,62 @@ def kappas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], 
 def alphas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
     """Krippendorff's alpha of two people with the same marginals: in a large sample it is kappa."""
     return _agreement(rng, datasets, units, shares, kappa, "alpha")
+
+
+# -- agreement with people's ratings: prompts of four images each (TIFA has five, GenAI-Bench six)
+
+#: Images of one prompt.
+IMAGES = 4
+
+
+def draw_ratings(rng: Draws, prompts: int, noise: float, *, labels: bool) -> tuple[Floats, Floats]:
+    """Draw a model's scores and people's ratings (1 to 5, or labels 0 and 1), four images after another of a prompt."""
+    better = np.repeat(rng.normal(size=prompts), IMAGES) + rng.normal(size=prompts * IMAGES)
+    ratings = (better > 0).astype(np.float64) if labels else np.clip(np.round(1.2 * better), -2, 2) + 3
+    return better + noise * rng.normal(size=len(better)), ratings
+
+
+@lru_cache
+def true_agreement(metric: str, noise: float) -> float:
+    """Return a metric of endlessly many prompts: images of two prompts are independent."""
+    scores, ratings = draw_ratings(np.random.default_rng(97), 400_000, noise, labels=metric == "roc_auc")
+    if metric == "kendall_tau_b":
+        return float(kendalltau(scores, ratings).statistic)
+    if metric == "spearman_rho":
+        return float(spearmanr(scores, ratings).statistic)
+    if metric == "pearson_r":
+        return float(np.corrcoef(scores, ratings)[0, 1])
+    if metric == "roc_auc":
+        true = ratings == 1
+        return float((rankdata(scores)[true].mean() - (true.sum() + 1) / 2) / (~true).sum())
+    half = len(scores) // 2
+    apart, people = scores[:half] - scores[half:], ratings[:half] - ratings[half:]
+    equal, ordered = np.sort(np.abs(apart[people == 0])), np.sort((apart * np.sign(people))[people != 0])
+    right = np.arange(1, len(equal) + 1) + len(ordered) - np.searchsorted(ordered, equal, "right")
+    return float(max(right.max(), (ordered > 0).sum()) / half)
+
+
+def agreement_with_people(rng: Draws, datasets: int, *, metric: str, prompts: int, noise: float) -> Found:
+    """One of the metrics of the task `ratings`, its interval over prompts."""
+    codes = np.repeat(np.arange(prompts), IMAGES)
+
+    def draw() -> tuple[float, object]:
+        scores, ratings = draw_ratings(rng, prompts, noise, labels=metric == "roc_auc")
+        values = _values(metric, scores, ratings)
+        one = PerItem(name=metric, strict=values)
+        return float(values.mean()), interval_for(values, codes, binary=False, reduce=one.reduce, bounds=one.bounds)
+
+    return one_by_one(datasets, true_agreement(metric, noise), draw)
+
+
+def _values(metric: str, scores: Floats, ratings: Floats) -> Floats:
+    if metric == "pairwise_accuracy":
+        return pairwise_accuracy(scores, ratings).values
+    if metric == "roc_auc":
+        return roc_auc(scores, ratings).strict
+    return {"kendall_tau_b": kendall_tau_b, "spearman_rho": spearman_rho, "pearson_r": pearson_r}[metric](
+        scores, ratings
+    )
 
 
 # -- items, over systems
@@ -438,8 +566,6 @@ def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[
 
 def hidden_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share: float, correlation: float) -> Found:
     """A hidden benchmark's rounded share: each cluster is one trial, or fewer where their sizes differ much."""
-    from tellapart.stats.bounds import independent_bounds
-
     counts = cluster_sizes(rng, sizes, (datasets, clusters))
     right = right_in_clusters(rng, counts, share, correlation).sum(axis=1)
     value = np.round(right / counts.sum(axis=1), 2)

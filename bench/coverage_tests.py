@@ -2,54 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import combinations, product
-from typing import Any
-from zlib import crc32
+from itertools import combinations
 
 import numpy as np
-from coverage_data import BASE_SEED, Draws, Floats, cluster_sizes
+from coverage_intervals import Draws, Floats, cluster_sizes
 
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
 
 ALPHA = 0.05
-#: Above this a setting is measured again, on new and more data sets.
-NEAR = 0.055
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Test:
-    """A test, or a decision by tests: its settings, and a function that measures one of them.
-
-    `simulate` takes a generator, a number of data sets and the values of a setting; it returns `alarms`, the share of
-    data sets with a p of at most 5 % under the null, and where an exact test is known `power` and `exact_power`.
-    """
-
-    name: str
-    how: str
-    settings: tuple[dict[str, Any], ...]
-    simulate: Callable[..., dict[str, float]]
-
-    def measure(self, setting: dict[str, Any], datasets: int) -> dict[str, Any]:
-        """Measure one setting."""
-        seed = crc32(repr((BASE_SEED, self.name, setting)).encode())
-        found = self.simulate(np.random.default_rng(seed), datasets, **setting)
-        if found["alarms"] > NEAR:  # the least and the most of many settings lie far out by chance: more data sets
-            datasets *= 8
-            found = self.simulate(np.random.default_rng(seed + 1), datasets, **setting)
-        if found.get("exact_power"):
-            found["relative_power"] = found["power"] / found["exact_power"]
-        return {
-            "setting": setting,
-            "datasets": datasets,
-            **{name: round(float(value), 4) for name, value in found.items()},
-        }
-
-
-def _grid(**axes: Any) -> tuple[dict[str, Any], ...]:
-    return tuple(dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
 
 
 def mcnemar_level(_rng: Draws, _datasets: int, *, items: int, differing: float) -> dict[str, float]:
@@ -224,62 +185,3 @@ def detectable_level(rng: Draws, datasets: int, *, items: int, statistics: int) 
         features = rng.normal(size=(items, 2, statistics))
         alarms += detectable(Evidence("images", "file", features, names), pairs).verdict == "warn"
     return {"alarms": alarms / (datasets // 4)}
-
-
-TESTS = {
-    test.name: test
-    for test in (
-        Test(
-            "McNemar's test",
-            "exact, on independent items",
-            _grid(items=(5, 10, 20, 50, 150, 400), differing=(0.05, 0.2, 0.6)),
-            mcnemar_level,
-        ),
-        Test(
-            "sign flips of clusters",
-            "all flips of at most 13 clusters, else drawn",
-            _grid(clusters=(5, 8, 12, 20), sizes=("1", "1 to 8", "Pareto"), values=("outcomes", "measured")),
-            sign_flip_level,
-        ),
-        Test(
-            "Holm's family of all pairs",
-            "McNemar's tests, corrected",
-            _grid(models=(2, 3, 6, 12), items=(20, 100, 400), alike=(0.0, 0.7)),
-            holm_level,
-        ),
-        Test("tiers", "sign flips, Holm over all pairs", _grid(models=(2, 5), clusters=(10, 40)), tier_level),
-        Test(
-            "the gate",
-            "Holm over all headlines, falls alone",
-            _grid(headlines=(1, 6), items=(20, 100), clusters=(False, True)),
-            gate_level,
-        ),
-        Test("ranks over seeds", "Wilcoxon's signed ranks", _grid(seeds=(5, 6, 10, 25), test=("ranks",)), seeds_level),
-        Test("differences over seeds", "paired t-test", _grid(seeds=(2, 3, 5, 25), test=("t",)), seeds_level),
-        Test("correlation", "Pearson's", _grid(points=(3, 5, 10, 40)), correlation_level),
-        Test(
-            "dimensions of benchmarks",
-            "more than in 95 of 100 shuffled tables",
-            _grid(models=(5, 10, 40), benchmarks=(3, 8)),
-            dimensions_level,
-        ),
-        Test(
-            "suspects among items",
-            "permutations of systems, one-sided",
-            _grid(systems=(5, 10, 30), right=(0.5, 0.9)),
-            suspect_level,
-        ),
-        Test(
-            "detectability",
-            "held-out share against random swaps",
-            _grid(items=(20, 60), statistics=(1, 4)),
-            detectable_level,
-        ),
-        Test(
-            "better beyond doubt",
-            "paired interval above 0, Bonferroni over looks",
-            _grid(items=(20, 100), looks=(1, 5)),
-            better_level,
-        ),
-    )
-}

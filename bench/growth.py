@@ -12,9 +12,7 @@ texts of their own. The exponent is fitted to what a size takes beyond the small
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,8 +21,8 @@ from typing import Any
 
 import numpy as np
 from large import make_set, measured
+from record import RECORDS, command_line, write_record
 
-RECORD = Path(__file__).resolve().parent / "records" / "growth.json"
 MODEL = Path(__file__).resolve().parent / "drivers" / "hashing_model.py"
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 
@@ -34,13 +32,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--seconds", type=float, default=3600.0, help="no size starts that would not end by then")
-    parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument("--record", type=Path, default=RECORDS / "growth.json")
     options = parser.parse_args()
-    record: dict[str, Any] = {"command": " ".join(["python", "bench/growth.py", *sys.argv[1:]])}
+    record: dict[str, Any] = {"command": command_line()}
     for place, (name, measure) in enumerate({"scores": measure_scores, "vectors": measure_vectors}.items()):
         record[name] = grow(measure, options.sizes, options.seconds / 2 * (1 + place) - time.perf_counter() + BEGAN)
-        print(name, json.dumps(record[name]), flush=True)
-    options.record.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(options.record, record)
 
 
 def grow(measure: Callable[[Path, int], dict[str, float]], sizes: list[int], seconds: float) -> dict[str, Any]:
@@ -65,11 +62,7 @@ def grow(measure: Callable[[Path, int], dict[str, float]], sizes: list[int], sec
 
 
 def fit_exponent(values: dict[int, float]) -> float | None:
-    """Return the slope of a value beyond the smallest size's, against the size, both as logarithms.
-
-    >>> fit_exponent({1: 2.0, 10: 12.0, 100: 102.0, 1000: 1002.0})
-    1.0
-    """
+    """Return the slope of a value beyond the smallest size's, against the size, both as logarithms."""
     smallest = min(values)
     rows = [
         (math.log(size - smallest), math.log(value - values[smallest]))

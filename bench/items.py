@@ -5,18 +5,16 @@ Run as `OPENBLAS_NUM_THREADS=1 python bench/items.py`; it takes about two minute
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from record import RECORDS, run_bench, write_record
 
 from tellapart.stats.item_analysis import fit_rasch, item_statistics, reliability, shared_residuals
 
 Floats = NDArray[np.float64]
-RECORD = Path(__file__).parent / "records" / "items.json"
 ITEMS, NULLS = 60, 12
 BINS = ((0.0, 0.1), (0.1, 0.2), (0.2, 0.35), (0.35, 0.5))
 
@@ -31,11 +29,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """In the record.
-
-        >>> Setting(55, 1, 0.0).name
-        '55 families of 1 to 1 systems'
-        """
+        """In the record."""
         return f"{self.families} families of 1 to {self.largest} systems"
 
 
@@ -43,22 +37,14 @@ SETTINGS = (Setting(20, 1, 0.0), Setting(55, 1, 0.0), Setting(15, 6, 0.7), Setti
 
 
 def item_parameters() -> tuple[Floats, Floats]:
-    """Return slopes and difficulties of the items; the first twelve have no slope: they do not discriminate.
-
-    >>> item_parameters()[0][:13].round(2).tolist()[-2:]
-    [0.0, 1.57]
-    """
+    """Return slopes and difficulties of the items; the first twelve have no slope: they do not discriminate."""
     rng = np.random.default_rng(0)
     slopes = np.concatenate([np.zeros(NULLS), rng.uniform(0.2, 2, ITEMS - NULLS)])
     return slopes, rng.normal(0.8, 1, ITEMS)
 
 
 def draw_outcomes(rng: np.random.Generator, setting: Setting, slopes: Floats, hard: Floats) -> tuple[Floats, Floats]:
-    """Draw outcomes `(item, system)` and each system's family.
-
-    >>> draw_outcomes(np.random.default_rng(0), SETTINGS[0], *item_parameters())[0].shape
-    (60, 20)
-    """
+    """Draw outcomes `(item, system)` and each system's family."""
     family = np.repeat(np.arange(setting.families), rng.integers(1, setting.largest + 1, setting.families))
     half = 0.5 if setting.largest > 1 else 0.0
     able = np.sqrt(half) * rng.standard_normal(setting.families)[family]
@@ -69,11 +55,7 @@ def draw_outcomes(rng: np.random.Generator, setting: Setting, slopes: Floats, ha
 
 
 def measure_setting(setting: Setting, datasets: int) -> dict[str, object]:
-    """Return coverage, errors and alarms of one setting.
-
-    >>> measure_setting(SETTINGS[0], 1)["coverage of alpha"] in (0.0, 1.0)
-    True
-    """
+    """Return coverage, errors and alarms of one setting."""
     slopes, hard = item_parameters()
     many, _ = draw_outcomes(np.random.default_rng(1), Setting(30_000, setting.largest, setting.shared), slopes, hard)
     total = many.sum(axis=0)
@@ -126,11 +108,7 @@ def measure_setting(setting: Setting, datasets: int) -> dict[str, object]:
 
 
 def measure_rasch(datasets: int) -> dict[str, object]:
-    """Return how well difficulties of the Rasch model are recovered from 55 systems.
-
-    >>> 0 <= measure_rasch(1)["coverage of difficulty"] <= 1
-    True
-    """
+    """Return how well difficulties of the Rasch model are recovered from 55 systems."""
     rng = np.random.default_rng(3)
     hard = np.linspace(-2, 2, ITEMS)
     inside, errors, count = 0, [], 0
@@ -152,21 +130,13 @@ def _share(hits: Floats, known: Floats) -> float:
     return round(float(hits.sum() / known.sum()), 3)
 
 
-def main() -> None:
-    """Write the record.
-
-    >>> main.__name__
-    'main'
-    """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--datasets", type=int, default=200)
-    datasets = parser.parse_args().datasets
+def main(datasets: int = 200, out: Path = RECORDS / "items.json") -> None:
+    """Write the record."""
     record: dict[str, object] = {"datasets": datasets, "items": ITEMS, "items that do not discriminate": NULLS}
     record |= {setting.name: measure_setting(setting, datasets) for setting in SETTINGS}
     record["Rasch, 55 systems"] = measure_rasch(datasets)
-    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(record, indent=1))
+    write_record(out, record)
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

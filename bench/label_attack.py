@@ -14,8 +14,6 @@ and each that counts is compared with the truth. Two attacks are carried out:
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
@@ -24,13 +22,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from record import RECORDS, run_bench, write_record
 
 from tellapart.board.submissions.hidden import first_step, middle_place, rise_chances, round_to
 
 #: Files that are drawn for the next one, and lists of labels on which they are compared.
 _DRAWN, _COMPARED = 200, 3000
-
-RECORD = Path(__file__).parent / "records" / "label_attack.json"
 
 
 @dataclass
@@ -118,22 +115,17 @@ def attack(items: int, step: float, files: int, runs: int, places: int = 0) -> d
     }
 
 
-def main() -> None:
-    """Attack two boards, and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=2000, help="of the search; a hundredth of it of sums")
-    parser.add_argument("--out", type=Path, default=RECORD)
-    options = parser.parse_args()
+def main(runs: int = 2000, out: Path = RECORDS / "label_attack.json") -> None:
+    """Attack two boards, the sums in a hundredth of the runs, and write the record."""
     found = {
-        "4000 items, step 0.01": {"search": attack(4000, 0.01, 20, options.runs)},
+        "4000 items, step 0.01": {"search": attack(4000, 0.01, 20, runs)},
         "150 items, step 0.02": {
-            "search": attack(150, 0.02, 13, options.runs),
-            "sums": attack(150, 0.02, 13, max(1, options.runs // 100), places=20),
+            "search": attack(150, 0.02, 13, runs),
+            "sums": attack(150, 0.02, 13, max(1, runs // 100), places=20),
         },
     }
-    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(found, indent=1))
+    write_record(out, found)
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

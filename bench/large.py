@@ -11,7 +11,6 @@ of its own; its highest memory counts.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -21,42 +20,41 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from record import RECORDS, command_line, run_bench, write_record
+from typer import Option
 
-RECORD = Path(__file__).resolve().parent / "records" / "large.json"
 PICTURES, DIMENSIONS, CAPTIONS = 500, 512, 5
 
 
-def main() -> None:
-    """Measure, print and record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--items", type=int, default=250_000)
-    parser.add_argument("--images", type=int, default=5_000, help="of the gallery, with five captions each")
-    parser.add_argument("--record", type=Path, default=RECORD)
-    parser.add_argument("--rank", action="store_true", help="only rank a gallery, in this process")
-    options = parser.parse_args()
-    if options.rank:
-        print(json.dumps(rank(options.images)))
+def main(
+    items: int = 250_000,
+    images: int = 5_000,
+    record: Path = RECORDS / "large.json",
+    only_rank: Annotated[bool, Option("--rank")] = False,
+) -> None:
+    """Measure, print and record; `only_rank` ranks a gallery in this process, and prints its numbers alone."""
+    if only_rank:
+        print(json.dumps(rank(images)))
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        make_set(folder / "set", options.items)
+        make_set(folder / "set", items)
         command = ["-m", "tellapart", "run", "-m", "demo-encoder", "-b", f"folder:{folder / 'set'}", "--json"]
-        items, again = (
+        run, again = (
             measured([*command, "--cache", str(folder / "store"), "--out", str(folder / out)])[0]
             for out in ("run", "again")
         )
-    usage, said = measured([str(Path(__file__).resolve()), "--rank", "--images", str(options.images)])
-    record = {
-        "command": " ".join(["python", "bench/large.py", *sys.argv[1:]]),
-        "run": {"items": options.items} | items,
-        "again": {"items": options.items} | again,
-        "gallery": {"images": options.images, "captions": CAPTIONS * options.images} | usage | json.loads(said),
+    usage, said = measured([str(Path(__file__).resolve()), "--rank", "--images", str(images)])
+    found = {
+        "command": command_line(),
+        "run": {"items": items} | run,
+        "again": {"items": items} | again,
+        "gallery": {"images": images, "captions": CAPTIONS * images} | usage | json.loads(said),
     }
-    print(json.dumps(record, indent=1))
-    options.record.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(record, found)
 
 
 def make_set(folder: Path, items: int) -> None:
@@ -118,4 +116,4 @@ def rank(images: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -9,11 +9,8 @@ EqSim's paper counts forward passes: 1.026 for its dual encoder (ITC), 1.95 for 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
-import shlex
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from record import command_line, write_record
 from scipy.stats import binom
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -272,10 +270,9 @@ def main() -> None:
     )
     print(f"\n{said}.")
     if args.out is not None:
-        command = shlex.join(["python", "bench/losses.py", *sys.argv[1:]])
-        record = {"command": command, "measured": f"{datetime.now(UTC):%Y-%m-%d}", "how": said, "rows": found}
+        record = {"command": command_line(), "measured": f"{datetime.now(UTC):%Y-%m-%d}", "how": said, "rows": found}
         record["load"] = [round(load, 1) for load in os.getloadavg()]
-        args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_record(args.out, record)
 
 
 if __name__ == "__main__":

@@ -9,38 +9,35 @@ before and after; over seeds it has means with Student's intervals.
 
 from __future__ import annotations
 
-import argparse
-import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
 from typing import Any
+
+from record import RECORDS, run_bench, write_record
 
 from tellapart.report.numbers import points
 from tellapart.training.record import TrainRecord
 from tellapart.training.seeds import over_seeds, read_seeds
 
-ROOT = Path(__file__).parents[1]
-PAGE, RECORD = ROOT / "docs" / "test_time_matching.md", ROOT / "bench" / "records" / "matching_rounds.json"
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))  # for `examples`
+PAGE, RECORD = ROOT / "docs" / "test_time_matching.md", RECORDS / "matching_rounds.json"
 BEGIN, END = "<!-- made by bench/matching_rounds.py -->\n", "<!-- end -->"
 
 _ROW = {"metric", "a", "b", "difference", "low", "high", "p_holm", "n"}
 
 
-def main() -> None:
-    """Write the record of a folder of seeds, and the page's section."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("seeds", type=Path, help="the folder that tellapart train --seeds wrote")
-    parser.add_argument("--out", type=Path, default=RECORD)
-    asked = parser.parse_args()
-    records = read_seeds(asked.seeds)
+def main(seeds: Path, out: Path = RECORD) -> None:
+    """Write the record of the folder that `tellapart train --seeds` wrote, and the page's section."""
+    records = read_seeds(seeds)
     table = {
         "seeds": [list_facts(record) for record in records],
         "over_seeds": [asdict(r) for r in over_seeds(records)],
     }
     machine = {"machine": records[0].machine.model_dump(mode="json"), "versions": records[0].versions}
-    asked.out.write_text(json.dumps(table | machine, indent=1) + "\n", encoding="utf-8")
+    write_record(out, table | machine)
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{BEGIN}\n{section(table)}\n{END}{after}", encoding="utf-8")
@@ -63,33 +60,13 @@ def list_facts(record: TrainRecord) -> dict[str, Any]:
 
 def section(table: Mapping[str, Any]) -> str:
     """Return the section's tables in markdown."""
-    seeds = table["seeds"]
-    heads = [f"seed {seed['seed']}" for seed in seeds]
-    lines = ["| transductive, on `demo` | before | " + " | ".join(heads) + " | mean over seeds |"]
-    lines += ["|---|" + "--:|" * (len(seeds) + 2)]
-    for position, row in enumerate(seeds[0]["rows"]):
-        cells = [_change(seed["rows"][position]) for seed in seeds]
-        lines.append(
-            f"| {row['metric']} | {100 * row['a']:.2f} | {' | '.join(cells)} | {_mean(table, row['metric'])} |"
-        )
-    for position, row in enumerate(seeds[0]["moved"]):
-        cells = [_change(seed["moved"][position]) for seed in seeds]
-        mean = fmean(seed["moved"][position]["difference"] for seed in seeds)
-        lines.append(f"| items that {row['what']} | | {' | '.join(cells)} | {100 * mean:+.1f} |")
-    rounds = ["| round | threshold | matched of 400 | of these truly |", "|--:|--:|--:|--:|"]
-    for number, each in enumerate(seeds[0]["rounds"], 1):
-        rounds.append(f"| {number} | {each['threshold']:.3g} | {each['matched']} | {each['right']} |")
-    return "\n".join([*lines, "", "The rounds of the first seed:", "", *rounds, ""])
+    from examples.findings.frame import render_page
 
+    def change(row: Mapping[str, Any]) -> str:
+        return points(row["difference"], row["low"], row["high"])
 
-def _mean(table: Mapping[str, Any], metric: str) -> str:
-    (row,) = [row for row in table["over_seeds"] if row["metric"] == metric]
-    return points(row["difference"], row["low"], row["high"])
-
-
-def _change(row: Mapping[str, Any]) -> str:
-    return points(row["difference"], row["low"], row["high"])
+    return render_page(ROOT / "docs" / "templates", "matching_rounds", {"record": table, "change": change})
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -16,8 +16,10 @@ import json
 import sys
 from pathlib import Path
 
+from record import RECORDS, run_bench, write_record
+
 ROOT = Path(__file__).resolve().parents[1]
-RECORD = ROOT / "bench" / "records" / "native_golden.json"
+RECORD = RECORDS / "native_golden.json"
 
 
 def compare_lxmert() -> float:
@@ -42,23 +44,18 @@ def compare_lxmert() -> float:
     return float((joined - theirs).abs().max())
 
 
-def main() -> None:
+def main(full: bool = False) -> None:
     """Compare every file in every reading, print and record."""
     known = json.loads(RECORD.read_text())
-    if sys.argv[1:] == ["--full"]:
-        record = known | {"lxmert_full": {"itm": compare_lxmert()}}
-        print("lxmert_full", record["lxmert_full"])
-        RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    if full:
+        write_record(RECORD, known | {"lxmert_full": {"itm": compare_lxmert()}})
         return
     sys.path.append(str(ROOT / "tests" / "native"))
     from golden import CASES, difference
 
     record = {name: {reading: difference(name, reading) for reading in case.scores} for name, case in CASES.items()}
-    for name, found in record.items():
-        print(name, *(f"{reading} {number:.1e}" for reading, number in found.items()))
-    full = {name: found for name, found in known.items() if name.endswith("_full")}
-    RECORD.write_text(json.dumps(record | full, indent=1) + "\n")
+    write_record(RECORD, record | {name: found for name, found in known.items() if name.endswith("_full")})
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

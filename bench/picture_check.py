@@ -8,9 +8,7 @@ ways of decoding take turns, and the fastest of many repeats counts: other work 
 
 from __future__ import annotations
 
-import argparse
 import io
-import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -20,6 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 from PIL import Image
+from record import run_bench, write_record
 from sklearn.datasets import load_sample_images
 
 from tellapart.data import images
@@ -81,19 +80,15 @@ def time_decoding(data: bytes, repeats: int) -> tuple[float, float]:
     return best[0], best[1]
 
 
-def main() -> None:
-    """Time each kind, print the table and write the record."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--repeats", type=int, default=100)
-    options.add_argument("--out", type=Path)
-    given = options.parse_args()
+def main(repeats: int = 100, out: Path | None = None) -> None:
+    """Time each kind, and write the record."""
     rows: dict[str, dict[str, Any]] = {}
     for kind, saved in KINDS.items():
         plain = checked = 0.0
         size = 0
         for picture in draw_pictures().values():
             data = encode(picture, *saved)
-            without, with_check = time_decoding(data, given.repeats)
+            without, with_check = time_decoding(data, repeats)
             plain, checked, size = plain + without, checked + with_check, size + len(data)
         rows[kind] = {
             "bytes": size,
@@ -101,13 +96,9 @@ def main() -> None:
             "checked_milliseconds": round(1e3 * checked, 3),
             "cost_percent": round(100 * (checked / plain - 1), 1),
         }
-        print(
-            f"{kind:20} {1e3 * plain:8.3f} ms {1e3 * checked:8.3f} ms {100 * (checked / plain - 1):+6.1f} %", flush=True
-        )
-    record = {"pictures": 3, "repeats": given.repeats, "kinds": rows, "machine": this_machine("cpu").model_dump()}
-    if given.out:
-        given.out.write_text(json.dumps(record, indent=1) + "\n")
+    machine = this_machine("cpu").model_dump()
+    write_record(out, {"pictures": 3, "repeats": repeats, "kinds": rows, "machine": machine})
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

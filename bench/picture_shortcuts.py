@@ -10,8 +10,6 @@ change a number.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,8 +20,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from record import RECORDS, run_bench, write_record
 
-RECORD = Path(__file__).resolve().parent / "records" / "picture_shortcuts.json"
 SIDE = 224
 
 
@@ -50,19 +48,11 @@ WAYS: dict[str, Callable[[Path, tuple[int, int]], NDArray[np.uint8]]] = {
 }
 
 
-def main() -> None:
+def main(folder: Path, pictures: int = 2_000, record: Path = RECORDS / "picture_shortcuts.json") -> None:
     """Prepare each picture in every way, print and record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--pictures", type=int, default=2_000)
-    parser.add_argument("--record", type=Path, default=RECORD)
-    options = parser.parse_args()
     torch.set_num_threads(1)
-    record = {"command": "python bench/picture_shortcuts.py FOLDER"} | compare_ways(
-        sorted(options.folder.rglob("*.jpg"))[: options.pictures]
-    )
-    print(json.dumps(record, indent=1))
-    options.record.write_text(json.dumps(record, indent=1) + "\n")
+    found = compare_ways(sorted(folder.rglob("*.jpg"))[:pictures])
+    write_record(record, {"command": "python bench/picture_shortcuts.py FOLDER"} | found)
 
 
 def compare_ways(paths: list[Path]) -> dict[str, Any]:
@@ -95,4 +85,4 @@ def compare_ways(paths: list[Path]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -8,12 +8,11 @@ them with probability a. `shorter` is the mean length beside that of Wilson's in
 
 from __future__ import annotations
 
-import argparse
-import json
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+from record import RECORDS, run_bench, write_record
 
 from tellapart.stats.intervals import wilson
 from tellapart.stats.prediction_powered import prediction_powered
@@ -35,19 +34,13 @@ def measure_cell(n: int, share: float, agrees: float, draws: int) -> dict[str, f
     return {"n": n, "p": share, "agrees": agrees, "coverage": held / draws, "shorter": round(lengths / alone, 3)}
 
 
-def main() -> None:
+def main(draws: int = 2000, out: Path = RECORDS / "prediction_powered.json") -> None:
     """Measure all cells and write the record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--draws", type=int, default=2000)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "prediction_powered.json")
-    options = parser.parse_args()
     grid = product((20, 50, 100, 300), (0.5, 0.8, 0.95, 0.98), (0.6, 0.8, 0.95))
-    cells = [measure_cell(*cell, options.draws) for cell in grid]
+    cells = [measure_cell(*cell, draws) for cell in grid]
     lowest = min(cell["coverage"] for cell in cells)
-    record = {"draws": options.draws, "others": OTHERS, "lowest": lowest, "cells": cells}
-    options.out.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"lowest coverage {lowest:.3f} of {len(cells)} cells; {options.out}")
+    write_record(out, {"draws": draws, "others": OTHERS, "lowest": lowest, "cells": cells})
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

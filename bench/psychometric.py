@@ -6,7 +6,6 @@ Run as `OPENBLAS_NUM_THREADS=1 python bench/psychometric.py`; it takes about fif
 
 from __future__ import annotations
 
-import argparse
 import json
 from itertools import product
 from pathlib import Path
@@ -14,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from record import RECORDS, run_bench, write_record
 
 from tellapart.diagnosis.psychometric import fit_psychometric
 from tellapart.stats.interval import Interval
 
 Floats = NDArray[np.float64]
-RECORD = Path(__file__).parent / "records" / "psychometric.json"
 #: Thresholds of two models on values from 0 to 1, their slope and lapse.
 MODELS = (((0.5, 0.6), 10.0, 0.03), ((0.2, 0.2), 8.0, 0.0), ((0.7, 0.9), 20.0, 0.1))
 #: Items, and items of a cluster.
@@ -36,11 +35,7 @@ NEAR = 0.935
 def draw_outcomes(
     rng: np.random.Generator, guess: float, items: int, together: int, levels: int, models: tuple[Any, float, float]
 ) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Draw values, outcomes `(item, model)` and clusters.
-
-    >>> draw_outcomes(np.random.default_rng(0), 0.5, 60, 1, 5, MODELS[0])[1].shape
-    (60, 2)
-    """
+    """Draw values, outcomes `(item, model)` and clusters."""
     from scipy.special import expit, ndtr
 
     thresholds, slope, lapse = models
@@ -57,21 +52,13 @@ def draw_outcomes(
 
 
 def covers(interval: Interval, truth: float) -> bool:
-    """Return whether an interval holds the truth; an end that is None is open.
-
-    >>> covers(Interval(0.2, None, 0.95, "cluster bootstrap"), 0.5)
-    True
-    """
+    """Return whether an interval holds the truth; an end that is None is open."""
     low, high = interval.low, interval.high
     return (low is None or low <= truth) and (high is None or truth <= high)
 
 
 def measure_cell(guess: float, size: tuple[int, int], levels: int, models: tuple[Any, ...], datasets: int) -> Any:
-    """Measure one setting.
-
-    >>> measure_cell(0.5, (60, 1), 5, MODELS[0], 2)["datasets"]
-    2
-    """
+    """Measure one setting."""
     (a, b), _, _ = models
     rng = np.random.default_rng([2026, int(100 * guess), *size, levels, MODELS.index(models)])
     found: dict[str, list[float]] = {"threshold": [], "difference": [], "alarms": [], "fit": [], "width": []}
@@ -96,25 +83,21 @@ def measure_cell(guess: float, size: tuple[int, int], levels: int, models: tuple
     }  # fmt: skip
 
 
-def main() -> None:
+def main(datasets: int = 200, out: Path = RECORDS / "psychometric.json") -> None:
     """Measure every setting, and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=RECORD)
-    chosen = parser.parse_args()
     cells = []
     for number, (guess, size, levels) in enumerate(product((0.5, 1 / 6), SIZES, LEVELS)):
         setting = guess, size, levels, MODELS[number % len(MODELS)]
-        cell = measure_cell(*setting, chosen.datasets)
+        cell = measure_cell(*setting, datasets)
         near = min(cell["threshold"], cell["difference"]) < NEAR
-        cells.append(measure_cell(*setting, 4 * chosen.datasets) if near else cell)
+        cells.append(measure_cell(*setting, 4 * datasets) if near else cell)
         print(json.dumps(cells[-1]), flush=True)
     names = ("threshold", "difference", "alarms", "fit")
     rates = {name: [cell[name] for cell in cells if name in cell] for name in names}
     summary = {f"{name}, {kind.__name__}": kind(values) for name, values in rates.items() for kind in (min, max)}
     summary |= {f"{name}, mean": round(float(np.mean(values)), 4) for name, values in rates.items()}
-    chosen.out.write_text(json.dumps({"summary": summary, "cells": cells}, indent=1) + "\n", encoding="utf-8")
+    write_record(out, {"summary": summary, "cells": cells})
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -8,14 +8,13 @@ item is right for both models, for one alone or for none, by shares that vary be
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from record import run_bench, write_record
 
 from tellapart.evaluation.compare import GateResult, judge
 from tellapart.evaluation.systems import SharedBenchmark, System
@@ -53,12 +52,7 @@ SETTINGS = (Setting(400, 1, 0.0), Setting(150, 8, 0.2), Setting(40, 8, 0.4))
 
 
 def draw(rng: np.random.Generator, setting: Setting, fall: float = 0.0) -> list[SharedBenchmark]:
-    """Draw both models' outcomes; the first benchmark's text score falls by so much, the rest does not.
-
-    >>> drawn = draw(np.random.default_rng(0), Setting(5, 4, 0.2))
-    >>> [(one.name, list(one.outcomes), one.outcomes["text_score"].shape[1]) for one in drawn][0]
-    ('first', ['text_score', 'image_score', 'group_score'], 2)
-    """
+    """Draw both models' outcomes; the first benchmark's text score falls by so much, the rest does not."""
     return [_benchmark(rng, setting, name, fall if name == "first" else 0.0) for name in ("first", "second")]
 
 
@@ -91,11 +85,7 @@ def _mixed(
 
 
 def gates(setting: Setting, count: int, fall: float = 0.0, seed: int = 0) -> list[GateResult]:
-    """Judge so many drawn pairs of runs.
-
-    >>> [one.passed for one in gates(Setting(40, 1, 0.0), 2)]
-    [True, True]
-    """
+    """Judge so many drawn pairs of runs."""
     rng = np.random.default_rng(seed)
     run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
     systems = [
@@ -105,38 +95,22 @@ def gates(setting: Setting, count: int, fall: float = 0.0, seed: int = 0) -> lis
 
 
 def false_alarms(found: Sequence[GateResult]) -> float:
-    """Return the share of gates that stopped.
-
-    >>> false_alarms(gates(Setting(40, 1, 0.0), 2))
-    0.0
-    """
+    """Return the share of gates that stopped."""
     return float(np.mean([not one.passed for one in found]))
 
 
 def stated(found: Sequence[GateResult]) -> float:
-    """Return the mean fall that the first headline says it could have seen.
-
-    >>> round(stated(gates(Setting(40, 1, 0.0), 2)), 1)
-    0.3
-    """
+    """Return the mean fall that the first headline says it could have seen."""
     return float(np.mean([one.rows[0].could_see for one in found if one.rows[0].could_see is not None]))
 
 
 def seen(found: Sequence[GateResult]) -> float:
-    """Return how often the first headline was called a regression.
-
-    >>> seen(gates(Setting(40, 1, 0.0), 2))
-    0.0
-    """
+    """Return how often the first headline was called a regression."""
     return float(np.mean([one.rows[0].verdict == "regression" for one in found]))
 
 
 def measure(setting: Setting, count: int) -> dict[str, float | int | str]:
-    """Measure false alarms, the stated fall, and how often a true fall of that size stops the gate.
-
-    >>> measure(Setting(40, 1, 0.0), 2)["false_alarms"]
-    0.0
-    """
+    """Measure false alarms, the stated fall, and how often a true fall of that size stops the gate."""
     equal = gates(setting, count)
     fall = stated(equal)
     fallen = gates(setting, count, fall, seed=1)
@@ -150,23 +124,10 @@ def measure(setting: Setting, count: int) -> dict[str, float | int | str]:
     }
 
 
-def main() -> None:
-    """Print a line for each setting, and write the record.
-
-    >>> main.__name__
-    'main'
-    """
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--gates", type=int, default=500)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    rows = []
-    for setting in SETTINGS:
-        rows.append(measure(setting, options.gates))
-        print(json.dumps(rows[-1]), flush=True)
-    if options.out:
-        options.out.write_text(json.dumps(rows, indent=1) + "\n")
+def main(gates: int = 500, out: Path | None = None) -> None:
+    """Measure each setting, and write the record."""
+    write_record(out, [measure(setting, gates) for setting in SETTINGS])
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

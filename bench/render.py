@@ -7,7 +7,6 @@ that whatever else runs on the machine does not change the figure; the workers' 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -15,6 +14,8 @@ import resource
 import tempfile
 from importlib import metadata
 from pathlib import Path
+
+from record import RECORDS, run_bench, write_record
 
 from tellapart.builders.pipeline import build
 from tellapart_render.captions.grammar import ASPECTS
@@ -48,28 +49,23 @@ def measured(aspect: str, pairs: int, workers: int, folder: Path) -> dict[str, f
     }
 
 
-def main() -> None:
+def main(pairs: int = 20, workers: int = 2, out: Path = RECORDS / "render.json") -> None:
     """Measure every aspect and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=20, help="of each aspect")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "records" / "render.json")
-    chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        aspects = {each: measured(each, chosen.pairs, chosen.workers, Path(folder)) for each in ASPECTS}
+        aspects = {each: measured(each, pairs, workers, Path(folder)) for each in ASPECTS}
     per_pair = sum(each["cpu_seconds"] / each["pairs"] for each in aspects.values())
     record = {
         "what": "pairs of the builder scenes, 160 px, 8 samples, depth 6, vocabulary figure-14, masks and rejected "
         "draws included",
-        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "workers": chosen.workers},
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "workers": workers},
         "versions": {name: metadata.version(name) for name in ("mitsuba", "pyoidn", "numpy")},
         "aspects": aspects,
         "extrapolated_hours_on_two_cores_for_2000_pairs_of_each_aspect": round(
             PAIRS_OF_THE_PAPER * per_pair / 2 / 3600, 2
         ),
     }
-    chosen.out.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(out, record)
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

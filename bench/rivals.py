@@ -77,11 +77,7 @@ def cache() -> Path:
 
 
 def environment(tool: str) -> tuple[Path, str]:
-    """Return the Python of a tool's environment, made if it is not there, and the tool's version.
-
-    Raises:
-        UnusableError: it cannot be installed or imported.
-    """
+    """Return the Python of a tool's environment, made if it is not there, and the tool's version."""
     home = cache() / f"venv-{tool}"
     python = home / "bin" / "python"
     if not (home / "installed").exists():
@@ -150,11 +146,7 @@ def make_model(architecture: str, seed: int = 0) -> dict[str, str]:
 
 
 def prepare(tool: str, job: Job) -> None:
-    """Let a tool convert the sets to what it reads: once, and not timed, as no download would be.
-
-    Raises:
-        UnusableError: it fails.
-    """
+    """Let a tool convert the sets to what it reads: once, and not timed, as no download would be."""
     home = _home(tool, job)
     stamp = home / f"prepared-{(job.sets / 'stamp.json').stat().st_mtime_ns}"
     if not stamp.exists():
@@ -165,11 +157,7 @@ def prepare(tool: str, job: Job) -> None:
 
 
 def run_tool(tool: str, job: Job, *, warm: bool) -> Run:
-    """Time one command. Cold: nothing is kept of an earlier one; warm: the same again, which a loop keeps nothing for.
-
-    Raises:
-        UnusableError: it fails.
-    """
+    """Time one command. Cold: nothing is kept of an earlier one; warm: the same again; a loop keeps nothing."""
     if not warm:
         shutil.rmtree(_state(tool, job), ignore_errors=True)
     began, before = time.perf_counter(), _processor()

@@ -14,21 +14,21 @@ the images and texts of items near a tie.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import shutil
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from real_captions import read_real_sets
+from record import RECORDS, run_bench, time_call, write_record
 from rivals import make_model
+from shapes import read_real_sets
+from typer import Option
 
 import tellapart as ta
 from tellapart.data.item import Item
@@ -39,22 +39,20 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 
-ROOT = Path(__file__).resolve().parents[1]
 SAMPLE, FACTOR = 200, 2.0
 
 
-def main() -> None:
-    """Measure, print, record."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder of published annotations")
-    parser.add_argument("--encoder", type=Path, required=True, help="folder of the real encoder, with photos/")
-    parser.add_argument("--items", type=int, default=600, help="of each set of captions")
-    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "records" / "screened.json")
-    options = parser.parse_args()
-    towers = measure_towers(options.data)
-    record: dict[str, Any] = {"items": options.items, "towers": towers, "sets": {}}
+def main(
+    data: Annotated[Path, Option()],
+    encoder: Annotated[Path, Option()],
+    items: int = 600,
+    out: Path = RECORDS / "screened.json",
+) -> None:
+    """Measure, print, record: published annotations, and the real encoder's folder with photos/."""
+    towers = measure_towers(data)
+    record: dict[str, Any] = {"items": items, "towers": towers, "sets": {}}
     cases: list[tuple[Path, Any]] = [(DEMO_ENCODER_FOLDER, "demo")]
-    cases += [(options.encoder, pairs) for pairs in list_pairs(options.data, options.encoder / "photos", options.items)]
+    cases += [(encoder, pairs) for pairs in list_pairs(data, encoder / "photos", items)]
     with tempfile.TemporaryDirectory() as scratch:
         for folder, pairs in cases:
             name = pairs if isinstance(pairs, str) else pairs.name
@@ -62,8 +60,7 @@ def main() -> None:
             rounded = copy_folder(folder, Path(scratch) / folder.name)
             lower = score(rounded, pairs, Path(scratch) / name / "bfloat16")
             record["sets"][name] = {"bfloat16": screen(exact, lower, towers["bfloat16"])}
-            print(name, record["sets"][name], flush=True)
-    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(out, record)
 
 
 def list_pairs(data: Path, photos: Path, items: int) -> list[PairSet]:
@@ -83,9 +80,7 @@ def list_pairs(data: Path, photos: Path, items: int) -> list[PairSet]:
 
 def score(folder: Path, pairs: Any, out: Path) -> dict[str, Any]:
     """Return scores `(item, image, text)`, outcomes `(item, metric)`, and the processor seconds of the run."""
-    began = time.process_time()
-    run = ta.evaluate(f"onnx:{folder}", pairs, cache=False, out=out)
-    seconds = time.process_time() - began
+    run, _, seconds = time_call(lambda: ta.evaluate(f"onnx:{folder}", pairs, cache=False, out=out))
     samples = list(read_samples(out, run.benchmarks[0]))
     metrics = [name for name in samples[0].outcomes if all(sample.outcomes[name] in {0, 1} for sample in samples)]
     return {
@@ -195,10 +190,8 @@ def measure_towers(data: Path, architecture: str = "ViT-B-32") -> dict[str, dict
 
 def time_each(encode: Any, samples: Sequence[Any]) -> float:
     """Return the processor seconds of one sample."""
-    began = time.process_time()
-    encode(samples)
-    return (time.process_time() - began) / len(samples)
+    return time_call(lambda: encode(samples))[2] / len(samples)
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

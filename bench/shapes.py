@@ -8,7 +8,7 @@ Shapes (items: images x texts, and how much repeats) are those of the published 
 
 Pictures are synthetic: JPEG files of 500 by 375 pixels and about 65 kB, each another. Captions are 7 to 25 words, some
 12.5 on average, of a length in tokens that is distributed as SugarCrepe's. With `annotations` they are the published
-ones (see `real_captions.py`), of which many begin alike, `valse` is there, too, and pictures are 640 by 480, most of
+ones of which many begin alike, `valse` is there, too, and pictures are 640 by 480, most of
 COCO's size. All come from one seed.
 """
 
@@ -17,81 +17,24 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from real_captions import read_real_sets
 
 #: What one command of a tool evaluates.
 GROUPS = {"winoground": ("winoground",), "sugarcrepe+aro": ("sugarcrepe", "aro")}
 REAL_GROUPS = GROUPS | {"valse": ("valse",)}
 SHAPES = ("winoground", "sugarcrepe", "aro")
 
-_WORDS = (
-    "a",
-    "the",
-    "one",
-    "two",
-    "three",
-    "red",
-    "blue",
-    "green",
-    "small",
-    "large",
-    "old",
-    "young",
-    "wooden",
-    "striped",
-    "man",
-    "woman",
-    "child",
-    "dog",
-    "cat",
-    "horse",
-    "bird",
-    "train",
-    "boat",
-    "table",
-    "chair",
-    "bench",
-    "window",
-    "umbrella",
-    "plate",
-    "cup",
-    "kite",
-    "ball",
-    "hat",
-    "field",
-    "street",
-    "beach",
-    "kitchen",
-    "river",
-    "sitting",
-    "standing",
-    "holding",
-    "riding",
-    "watching",
-    "eating",
-    "beside",
-    "behind",
-    "under",
-    "above",
-    "near",
-    "with",
-    "while",
-    "and",
-    "of",
-    "in",
-    "on",
-    "next",
-    "to",
-    "that",
-    "looks",
-    "is",
-    "are",
-)
+_WORDS = """
+    a the one two three red blue green small large old young wooden striped man woman child dog cat horse bird
+    train boat table chair bench window umbrella plate cup kite ball hat field street beach kitchen river
+    sitting standing holding riding watching eating beside behind under above near with while and of in on next
+    to that looks is are
+""".split()  # noqa: SIM905  (a list of names reads better so)
 
 
 @dataclass(frozen=True)
@@ -238,3 +181,62 @@ def _write_crepe(folder: Path, sets: dict[str, list[Pair]]) -> None:
         (home / file).write_text(json.dumps(rows))
         for image in dict.fromkeys(pair.images[0] for pair in sets[name]):
             (home / "val2017" / image).hardlink_to(folder / name / "images" / image)
+
+
+Names = tuple[str, ...]
+
+#: An image's name, and its texts, the true one first.
+Row = tuple[str, tuple[str, ...]]
+
+
+def read_real_sets(data: Path, items: int, rng: np.random.Generator) -> dict[str, list[tuple[Names, Names]]]:
+    """Return so many items of each shape: names of images, and texts.
+
+    - `winoground`: a caption of COCO and its counterfactual, 2 x 2.
+    - `sugarcrepe`, `valse`: a caption and its foil, of all their instruments.
+    - `aro`: SugarCrepe's true captions and four permutations of the words of each, as COCO-Order has them.
+    """
+    rows = list(_read_crepe(data / "sugarcrepe" / "data"))
+    crepe = _draw(rows, items, rng)
+    true = dict.fromkeys((image, texts[0]) for image, texts in _draw(rows, len(rows), rng))
+    lines = (data / "coco_counterfactuals" / "coco_counterfactuals_captions.jsonl").read_text().splitlines()
+    pairs = [json.loads(lines[k]) for k in np.sort(rng.permutation(len(lines))[:items])]
+    sets = {
+        "winoground": [
+            ((f"w{k}-0.jpg", f"w{k}-1.jpg"), (pair["original_caption"], pair["counterfactual_caption"]))
+            for k, pair in enumerate(pairs)
+        ],
+        "sugarcrepe": [((f"s{image}.jpg",), texts) for image, texts in crepe],
+        "aro": [((f"a{image}.jpg",), (caption, *_permute(caption, rng))) for image, caption in list(true)[:items]],
+        "valse": [((f"v{image}.jpg",), texts) for image, texts in _draw(_read_valse(data / "valse"), items, rng)],
+    }
+    if short := [name for name, pairs in sets.items() if len(pairs) < items]:
+        raise SystemExit(f"{data} has fewer than {items} items of {', '.join(short)}")
+    return sets
+
+
+def _read_crepe(folder: Path) -> Iterable[Row]:
+    for file in sorted(folder.glob("*.json")):
+        for row in json.loads(file.read_text(encoding="utf-8")).values():
+            yield Path(row["filename"]).stem, (row["caption"], row["negative_caption"])
+
+
+def _read_valse(folder: Path) -> Iterable[Row]:
+    for file in sorted(folder.glob("*.json")):
+        for row in json.loads(file.read_text(encoding="utf-8")).values():
+            yield Path(row["image_file"]).stem, (row["caption"], row["foil"])
+
+
+def _draw(rows: Iterable[Row], items: int, rng: np.random.Generator) -> list[Row]:
+    """Draw images until their rows are so many; the rows of one image stay together."""
+    by_image: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_image[row[0]].append(row)
+    images = list(by_image)
+    drawn = (row for k in rng.permutation(len(images)) for row in by_image[images[k]])
+    return [row for _, row in zip(range(items), drawn, strict=False)]
+
+
+def _permute(caption: str, rng: np.random.Generator) -> list[str]:
+    words = caption.split()
+    return [" ".join(words[k] for k in rng.permutation(len(words))) for _ in range(4)]

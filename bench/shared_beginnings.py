@@ -10,53 +10,46 @@ the distinct ones of VALSE's and SugarCrepe's published files; weights are rando
 
 from __future__ import annotations
 
-import argparse
 import json
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from record import RECORDS, run_bench, time_call, write_record
 from rivals import make_model
+from typer import Option
 
 from tellapart.models.find import find_model
 from tellapart.models.torch.backend import import_torch, positions_by_key
 from tellapart.models.vectors import normalise
 
-ROOT = Path(__file__).resolve().parents[1]
 BATCH, SLICE = 32, 2048
 
 
-def main() -> None:
-    """Measure, print, record."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder of valse/*.json and sugarcrepe/data/*.json")
-    parser.add_argument("--architecture", default="ViT-B-32")
-    parser.add_argument("--sets", nargs="+", help="names of sets; all if not given")
-    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "records" / "shared_beginnings.json")
-    options = parser.parse_args()
+def main(
+    data: Annotated[Path, Option()], architecture: str = "ViT-B-32", out: Path = RECORDS / "shared_beginnings.json"
+) -> None:
+    """Measure, print, record; `data` has valse/*.json and sugarcrepe/data/*.json."""
     torch = import_torch()
     torch.set_num_threads(1)
-    model = find_model(f"open_clip:{options.architecture}@{make_model(options.architecture)['file']}")
+    model = find_model(f"open_clip:{architecture}@{make_model(architecture)['file']}")
     network, tokenise = model.towers.module, model.towers.reader.token_ids  # type: ignore[attr-defined]
     record: dict[str, Any] = {
-        "architecture": options.architecture,
+        "architecture": architecture,
         "threads": 1,
         "torch": torch.__version__,
         "sets": {},
     }
-    for name, captions in read_sets(options.data).items():
-        if options.sets and name not in options.sets:
-            continue
+    for name, captions in read_sets(data).items():
         captions.sort(key=lambda caption: (len(caption) // 24, caption))  # as a run hands them over
         loop = shared = difference = 0.0
         for start in range(0, len(captions), SLICE):
             part = captions[start : start + SLICE]
             ids = torch.tensor(tokenise(part))
-            plain, seconds = measure(lambda ids=ids: encode_loop(network, ids))
+            plain, _, seconds = time_call(lambda ids=ids: encode_loop(network, ids))
             loop += seconds
-            vectors, seconds = measure(lambda part=part: model.encode_texts(part))  # type: ignore[union-attr]
+            vectors, _, seconds = time_call(lambda part=part: model.encode_texts(part))  # type: ignore[union-attr]
             shared += seconds
             difference = max(difference, float(np.abs(vectors - normalise(plain)).max()))
         record["sets"][name] = {
@@ -67,7 +60,7 @@ def main() -> None:
             "largest_difference": difference,
         }
         print(name, record["sets"][name], flush=True)
-    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(out, record)
 
 
 def read_sets(data: Path) -> dict[str, list[str]]:
@@ -105,12 +98,5 @@ def encode_loop(network: Any, ids: Any) -> Any:
     return vectors
 
 
-def measure(run: Callable[[], Any]) -> tuple[Any, float]:
-    """Return the result of a call and its processor seconds."""
-    began = time.process_time()
-    result = run()
-    return result, time.process_time() - began
-
-
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import platform
 import statistics
@@ -36,26 +35,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rivals import (
-    OWN,
-    RIVALS,
-    TOOLS,
-    Job,
-    Run,
-    UnusableError,
-    cache,
-    environment,
-    make_model,
-    prepare,
-    run_folder,
-    run_forward,
-    run_tool,
-)
+import rivals
+from record import RECORDS, command_line, write_record
 from shapes import GROUPS, REAL_GROUPS, distinct, make_sets
-from speed_table import markdown
 
-REAL = Path(__file__).resolve().parent / "records" / "speed.json"
-SYNTHETIC = REAL.with_name("speed_synthetic.json")
+REAL, SYNTHETIC = RECORDS / "speed.json", RECORDS / "speed_synthetic.json"
 MODELS = ("ViT-B-32", "ViT-S-32")
 
 
@@ -63,13 +47,7 @@ def main() -> None:
     """Measure, print and record."""
     options = _options()
     record: dict[str, Any] = {
-        "command": " ".join(
-            [
-                "python",
-                "bench/speed.py",
-                *("DIR" if each == str(options.annotations) else each for each in sys.argv[1:]),
-            ]
-        ),
+        "command": command_line().replace(str(options.annotations), "DIR"),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": _machine(options.device),
         "items": options.items,
@@ -82,25 +60,23 @@ def main() -> None:
     }
     tools = _usable(options.tools, record)
     label = f"{options.items}-real" if options.annotations else str(options.items)
-    folder, work = cache() / f"sets-{label}", cache() / f"work-{label}"
+    folder, work = rivals.cache() / f"sets-{label}", rivals.cache() / f"work-{label}"
     sets = make_sets(folder, options.items, annotations=options.annotations)
     began = time.perf_counter()
     for architecture in options.models:
-        model = make_model(architecture)
+        model = rivals.make_model(architecture)
         for group, names in options.groups.items():
             if time.perf_counter() - began > options.seconds:
                 record["left_out"][f"{architecture} on {group}"] = f"{options.seconds:g} seconds were over"
                 continue
             images, texts = distinct(sets, names)
             extra = {"images": images, "texts": texts}
-            job = Job(folder, names, model, work, _cores(), options.device, extra)
+            job = rivals.Job(folder, names, model, work, _cores(), options.device, extra)
             slots = sum(len(pair.images) for name in names for pair in sets[name])
             captions = sum(len(pair.texts) for name in names for pair in sets[name])
             counts = {"images": len(images), "texts": len(texts), "image_slots": slots, "text_slots": captions}
             record["runs"].append(_measure(job, group, tools, counts, record["left_out"], options.rounds))
-    print(markdown(record))
-    options.record.parent.mkdir(parents=True, exist_ok=True)
-    options.record.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(options.record, record)
 
 
 def _options() -> argparse.Namespace:
@@ -108,7 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--items", type=int, default=300, help="of each set")
     parser.add_argument("--rounds", type=int, default=3, help="of all tools in turn; medians are recorded")
     parser.add_argument("--models", nargs="+", default=MODELS, help="architectures of open_clip")
-    parser.add_argument("--tools", nargs="+", default=TOOLS, choices=TOOLS)
+    parser.add_argument("--tools", nargs="+", default=rivals.TOOLS, choices=rivals.TOOLS)
     parser.add_argument("--annotations", type=Path, help="folder of published annotations, for real captions")
     parser.add_argument("--groups", nargs="+", choices=REAL_GROUPS, help="of sets; all if not given")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -127,12 +103,12 @@ def _usable(tools: list[str], record: dict[str, Any]) -> list[str]:
     """Return the tools that can be had; say of the others why not."""
     found = []
     for tool in tools:
-        if tool in OWN:
+        if tool in rivals.OWN:
             found.append(tool)
             continue
         try:
-            record["versions"][tool] = environment(tool)[1]
-        except UnusableError as error:
+            record["versions"][tool] = rivals.environment(tool)[1]
+        except rivals.UnusableError as error:
             _leave_out(tool, error, record["left_out"])
         else:
             found.append(tool)
@@ -140,23 +116,23 @@ def _usable(tools: list[str], record: dict[str, Any]) -> list[str]:
 
 
 def _measure(
-    job: Job, group: str, tools: list[str], counts: dict[str, int], left_out: dict[str, str], rounds: int
+    job: rivals.Job, group: str, tools: list[str], counts: dict[str, int], left_out: dict[str, str], rounds: int
 ) -> dict[str, Any]:
     """Time the bound and every tool in each round, one after the other, so that a busy minute meets all of them."""
     forwards: list[tuple[float, float, float]] = []
-    runs: dict[str, list[tuple[Run, Run]]] = {}
+    runs: dict[str, list[tuple[rivals.Run, rivals.Run]]] = {}
     for turn in range(1, rounds + 1):
-        forwards.append(run_forward(job))
+        forwards.append(rivals.run_forward(job))
         _tell(f"{job.model['architecture']} on {group}, round {turn} of {rounds}: forward {forwards[-1][2]:.1f} s")
         for tool in tools:
             if tool in left_out:
                 continue
             try:
-                if tool in RIVALS:
-                    prepare(tool, job)
-                cold = run_tool(tool, job, warm=False)
-                warm = cold if tool.startswith("loop") else run_tool(tool, job, warm=True)
-            except UnusableError as error:
+                if tool in rivals.RIVALS:
+                    rivals.prepare(tool, job)
+                cold = rivals.run_tool(tool, job, warm=False)
+                warm = cold if tool.startswith("loop") else rivals.run_tool(tool, job, warm=True)
+            except rivals.UnusableError as error:
                 _leave_out(tool, error, left_out)
                 continue
             runs.setdefault(tool, []).append((cold, warm))
@@ -179,7 +155,7 @@ def _measure(
     }
 
 
-def _count_flips(job: Job) -> dict[str, Any]:
+def _count_flips(job: rivals.Job) -> dict[str, Any]:
     """Return by set how many outcomes of all items bfloat16 flipped, and how far a score moved."""
     from tellapart.evaluation.run import compare_precisions
     from tellapart.records.samples import read_samples
@@ -187,7 +163,8 @@ def _count_flips(job: Job) -> dict[str, Any]:
     found = {}
     for name in job.names:
         lower, exact = (
-            list(read_samples(run_folder(tool, job), f"folder:{name}")) for tool in ("tellapart-bfloat16", "tellapart")
+            list(read_samples(rivals.run_folder(tool, job), f"folder:{name}"))
+            for tool in ("tellapart-bfloat16", "tellapart")
         )
         precision = compare_precisions(lower, exact, dtype="bfloat16")
         flips = {metric: each.flipped for metric, each in precision.flips.items()}
@@ -195,13 +172,8 @@ def _count_flips(job: Job) -> dict[str, Any]:
     return found
 
 
-def median_of(runs: list[tuple[Run, Run]]) -> dict[str, Any]:
-    """Return the medians of pairs of a cold and a warm run, each by itself, and the accuracy that the first found.
-
-    >>> each = [(Run(s, 2 * s, {"a": 0.5}), Run(1, 1, {"a": 0.5})) for s in (9, 2, 4)]
-    >>> median_of(each)["cold"], median_of(each)["cold_processor"]
-    (4, 8)
-    """
+def median_of(runs: list[tuple[rivals.Run, rivals.Run]]) -> dict[str, Any]:
+    """Return the medians of pairs of a cold and a warm run, each by itself, and the accuracy that the first found."""
     colds, warms = zip(*runs, strict=True)
     found = [{name: round(value, 4) for name, value in run.accuracy.items()} for run in colds]
     if any(each != found[0] for each in found):
@@ -215,7 +187,7 @@ def median_of(runs: list[tuple[Run, Run]]) -> dict[str, Any]:
     }
 
 
-def _leave_out(tool: str, error: UnusableError, left_out: dict[str, str]) -> None:
+def _leave_out(tool: str, error: rivals.UnusableError, left_out: dict[str, str]) -> None:
     left_out[tool] = str(error)
     _tell(f"left out: {error}")
 

@@ -9,7 +9,6 @@ captions, the same score for both. Nothing else of the tools is imported. The ou
 from __future__ import annotations
 
 import ast
-import json
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-
-RECORD = Path(__file__).resolve().parent / "records" / "ties.json"
+from record import RECORDS, write_record
 
 
 def function_of(wheel: Path, module: str, name: str, **known: Any) -> Callable[..., Any]:
@@ -80,9 +78,8 @@ def main() -> None:
             download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, requirement]
             subprocess.run(download, check=True)
             found[requirement] = ask(next(Path(folder).glob("*.whl")))
-        print(f"{requirement}: {100 * found[requirement]:.0f} %")
     record = {"command": "python bench/ties_elsewhere.py", "item": "one image, two captions, equal scores"}
-    RECORD.write_text(json.dumps(record | {"right": found}, indent=1) + "\n", encoding="utf-8")
+    write_record(RECORDS / "ties.json", record | {"right": found})
 
 
 if __name__ == "__main__":

@@ -10,16 +10,16 @@ several steps.
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
+from record import run_bench, write_record
 from rivals import make_model
+from typer import Option
 
 from tellapart.data.fields import read_list
 from tellapart.models.find import find_model
@@ -28,19 +28,15 @@ from tellapart.models.torch.backend import import_torch
 PAIRS, STEPS = 32, 3
 
 
-def main() -> None:
-    """Measure, print, record."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder of negclip/valid_neg_clip.tsv")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+def main(data: Annotated[Path, Option()], out: Path | None = None) -> None:
+    """Measure, print, record; `data` has negclip/valid_neg_clip.tsv."""
     torch = import_torch()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model: Any = find_model(f"open_clip:ViT-B-32@{make_model('ViT-B-32')['file']}")
     towers = model.towers
     network = towers.module.requires_grad_(True)
-    with (options.data / "negclip" / "valid_neg_clip.tsv").open(encoding="utf-8", newline="") as file:
+    with (data / "negclip" / "valid_neg_clip.tsv").open(encoding="utf-8", newline="") as file:
         rows = [row for row, _ in zip(csv.DictReader(file, delimiter="\t"), range(PAIRS * STEPS), strict=False)]
     found: dict[str, list[float]] = {"images": [], "texts": [], "texts, shared": [], "apart": [], "tokens": []}
     for start in range(0, len(rows), PAIRS):
@@ -68,26 +64,18 @@ def main() -> None:
         "largest difference of gradients, over the largest": max(found["apart"]),
         "step saved": round((seconds["texts"] - seconds["texts, shared"]) / whole, 3),
     }
-    print(json.dumps(record, indent=1))
-    if options.out:
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(out, record)
 
 
 def take_step(network: Any, encode: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
-    """Return the processor seconds of a pass forward and back, and the gradients."""
+    """Return the processor seconds of a pass forward and back, and the gradients; every feature moves the loss."""
     network.zero_grad(set_to_none=True)
     began = time.process_time()
     features = encode()
-    (features * torch_weights(features)).sum().backward()
+    (features * import_torch().linspace(-1, 1, features.numel()).view_as(features)).sum().backward()
     took = time.process_time() - began
     return took, {name: each.grad.clone() for name, each in network.named_parameters() if each.grad is not None}
 
 
-def torch_weights(features: Any) -> Any:
-    """Return fixed weights for a sum of features: a loss that every feature moves."""
-    torch = import_torch()
-    return torch.linspace(-1, 1, features.numel()).view_as(features)
-
-
 if __name__ == "__main__":
-    main()
+    run_bench(main)

@@ -10,7 +10,6 @@ is the forecast over the real time, less 1; the goal is 0.25 either way.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import time
@@ -20,8 +19,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from training_cost import dual_folder, fusion_folder, write_rows
+import numpy as np
+from PIL import Image
+from record import run_bench, write_record
 
+from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import read_config
 from tellapart.training.dry_run import rehearse
@@ -29,36 +31,60 @@ from tellapart.training.training_run import run_training
 
 SCENES = f"folder:{(Path(__file__).parents[1] / 'examples' / 'eqsim_ablation' / 'smoke_scenes').resolve()}"
 
-#: Name -> configuration; SCENES is a pair set of 36 items.
-RUNS = {
-    "contrast": """name = "contrast"
-model = "new:arch"
-loss.name = "itc"
-data = {train = ["rows.jsonl"], validation = "SCENES"}
-optimiser = {learning_rate = 1e-4, steps = 60, warm_up = 5}
-batch.size = 8
-validation.every = 20
-report.benchmarks = ["demo"]
-""",
-    "false-captions": """name = "false-captions"
-model = "new:arch"
-loss.name = "negclip"
-data = {train = ["rows.jsonl"], negative_images = "none"}
-optimiser = {learning_rate = 1e-4, epochs = 6, warm_up = 5}
-batch = {size = 16, micro = 8}
-validation.every = 15
-report = {benchmarks = ["SCENES"], alphas = [0.5]}
-""",
-    "fusion": """name = "fusion"
-model = "hf:blip"
-loss.name = "itm"
-data.train = ["rows.jsonl"]
-optimiser = {learning_rate = 1e-4, steps = 60}
-batch.size = 4
-validation.every = 30
-report.benchmarks = ["SCENES"]
-""",
-}
+#: Configurations; SCENES is a pair set of 36 items.
+RUNS = ("contrast", "false-captions", "fusion")
+
+WORDS = "red green blue grey round square big small cup bowl cat dog left right of on under two three a the".split()  # noqa: SIM905
+TOWER = {"hidden_size": 192, "num_hidden_layers": 6, "num_attention_heads": 3, "intermediate_size": 768}
+
+
+def write_rows(folder: Path, count: int) -> None:
+    """Write noise pictures with captions, a false caption and a counterpart each."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for k in range(count):
+        Image.fromarray(rng.integers(0, 256, (128, 128, 3)).astype(np.uint8)).save(folder / f"{k}.png")
+        caption, false = (" ".join(rng.choice(WORDS, 12)) for _ in range(2))
+        fields = {
+            "image": f"{k}.png",
+            "caption": caption,
+            "negative_captions": [false],
+            "negative_images": [(k + 1) % count],
+        }
+        lines.append(json.dumps(fields) + "\n")
+    (folder / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+def dual_folder(folder: Path) -> Path:
+    """Describe a small ViT and text transformer of open_clip."""
+    folder.mkdir()
+    text = {"context_length": 32, "vocab_size": 49408, "width": 192, "heads": 3, "layers": 6}
+    vision = {"image_size": 112, "layers": 6, "width": 192, "patch_size": 16, "head_width": 64}
+    config = {
+        "model_cfg": {"embed_dim": 128, "vision_cfg": vision, "text_cfg": text, "init_logit_bias": -10.0},
+        "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3},
+    }
+    (folder / "open_clip_config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+def fusion_folder(folder: Path) -> Path:
+    """Write a small BLIP with weights that nobody trained."""
+    library = import_transformers()
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    tokenizer = library.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)}, model_max_length=32)
+    ends = {"vocab_size": 64, "max_position_embeddings": 32, "pad_token_id": 0, "sep_token_id": 3, "bos_token_id": 2}
+    config = library.BlipConfig(
+        text_config=TOWER | ends | {"encoder_hidden_size": 192},
+        vision_config=TOWER | {"image_size": 112, "patch_size": 16},
+        projection_dim=128,
+        image_text_hidden_size=128,
+    )
+    images = library.BlipImageProcessorPil(size={"height": 112, "width": 112})
+    with quiet():
+        library.BlipForImageTextRetrieval(config).save_pretrained(folder)
+        library.BlipProcessor(images, tokenizer).save_pretrained(folder)
+    return folder
 
 
 @contextmanager
@@ -96,11 +122,8 @@ def compare_times(path: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    """Try and train each run, print and write what came of it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+def main(out: Path | None = None) -> None:
+    """Try and train each run, and write what came of it."""
     torch = import_torch()
     torch.set_num_threads(1)
     import open_clip  # noqa: F401  (both forecast and run would else pay for imports, the first of them alone)
@@ -118,14 +141,12 @@ def main() -> None:
         dual_folder(folder / "arch")
         torch.manual_seed(0)
         fusion_folder(folder / "blip")
-        for name, text in RUNS.items():
+        for name in RUNS:
             path = folder / f"{name}.toml"
-            path.write_text(text.replace("SCENES", SCENES))
+            path.write_text((Path(__file__).parent / "forecast" / path.name).read_text().replace("SCENES", SCENES))
             record["runs"][path.stem] = compare_times(path, folder)
-            print(path.stem, json.dumps(record["runs"][path.stem], indent=1), flush=True)
-    if given.out:
-        given.out.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(out, record)
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(main)

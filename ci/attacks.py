@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pickle
@@ -11,11 +10,11 @@ import threading
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from doors import write_onnx_config
 
 from tellapart.benchmarks.locations import ZipImages
 from tellapart.benchmarks.parquet import ParquetTable
@@ -28,7 +27,7 @@ from tellapart.errors import TellapartError
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.fusion.region_import import read_regions
 from tellapart.models.memory.external import read_scores
-from tellapart.models.onnx.dual_encoder import CONFIG, FILES, read_folder
+from tellapart.models.onnx.dual_encoder import FILES, read_folder
 from tellapart.records.imported import read_imported
 from tellapart.report.interchange.foreign import read_foreign
 from tellapart.training.config import read_config
@@ -42,19 +41,18 @@ class Attack:
     """One file that does harm, or tries to.
 
     Attributes:
-        make: writes it below a folder, and returns its reader.
+        read: writes it below a folder, and reads it.
         facts: in the one line that refuses it; none if the file is to be read.
     """
 
-    make: Callable[[Path], Callable[[], object]]
+    read: Callable[[Path], object]
     facts: tuple[str, ...] = ()
 
 
 def try_attack(attack: Attack, folder: Path) -> tuple[str, str]:
     """Make a file and read it; return `refused` or `read` if that is right, else one of `gates.BAD`, and the line."""
-    read = attack.make(folder)
     try:
-        read()
+        attack.read(folder)
     except TellapartError as error:
         said = str(error)
         good = attack.facts and said.isprintable() and len(said) <= 2_000 and all(fact in said for fact in attack.facts)
@@ -64,42 +62,30 @@ def try_attack(attack: Attack, folder: Path) -> tuple[str, str]:
     return ("silent", "it was read") if attack.facts else ("read", "")
 
 
-def _write(folder: Path, name: str, content: bytes | str) -> Path:
-    path = folder / name
+def write_file(path: Path, content: bytes | str) -> Path:
+    """Write a file, and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 
-def _text(name: str, content: bytes | str, read: Callable[[Path], object]) -> Callable[[Path], Callable[[], object]]:
-    return lambda folder: partial(read, _write(folder, name, content))
+def _text(name: str, content: bytes | str, read: Callable[[Path], object], *facts: str) -> Attack:
+    return Attack(lambda folder: read(write_file(folder / name, content)), (name, *facts) if facts else ())
 
 
-def _pipe(folder: Path) -> Callable[[], object]:
+def _pipe(folder: Path) -> None:
     """Give 20 MB to a reader of a named pipe: a byte at a time, it took minutes."""
     path = folder / "pipe"
     os.mkfifo(path)
-
-    def read() -> object:
-        threading.Thread(target=path.write_bytes, args=(b"x" * 20_000_000,), daemon=True).start()
-        if len(read_whole(path)) != 20_000_000:
-            raise ValueError("not all of the pipe was read")
-        return None
-
-    return read
+    threading.Thread(target=path.write_bytes, args=(b"x" * 20_000_000,), daemon=True).start()
+    if len(read_whole(path)) != 20_000_000:
+        raise ValueError("not all of the pipe was read")
 
 
-_RECIPE = """name = "few"
-builder = "negatives"
-[options]
-captions = "/dev/zero"
-images = "."
-"""
-
-
-def _recipe(folder: Path) -> Callable[[], object]:
-    path = _write(folder, "recipe.toml", _RECIPE)
-    return lambda: open_builder(read_recipe_file(path), folder)
+def _recipe(folder: Path) -> object:
+    options = '[options]\ncaptions = "/dev/zero"\nimages = "."\n'
+    path = write_file(folder / "recipe.toml", f'name = "few"\nbuilder = "negatives"\n{options}')
+    return open_builder(read_recipe_file(path), folder)
 
 
 _HALF = '"a \\ud800 cat"'
@@ -109,19 +95,20 @@ _FOREIGN = (
 )
 
 
-def _zip(folder: Path, method: int, change: Callable[[bytearray], None] | None = None, size: int = 999) -> ZipImages:
-    path = folder / "images.zip"
-    with zipfile.ZipFile(path, "w", method) as archive:
-        archive.writestr("a.png", np.random.default_rng(0).bytes(size) if change else bytes(size))
-    data = bytearray(path.read_bytes())
-    if change:
-        change(data)
-    path.write_bytes(data)
-    return ZipImages(path)
+def _zip(method: int, change: Callable[[bytearray], None] | None = None, size: int = 999, *facts: str) -> Attack:
+    """An archive of one image, packed by a method, of which bytes are changed."""
 
+    def read(folder: Path) -> object:
+        path = folder / "images.zip"
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr("a.png", np.random.default_rng(0).bytes(size) if change else bytes(size))
+        data = bytearray(path.read_bytes())
+        if change:
+            change(data)
+        path.write_bytes(data)
+        return ZipImages(path)("a.png")
 
-def _archive(method: int, change: Callable[[bytearray], None] | None = None, size: int = 999) -> Any:
-    return lambda folder: partial(_zip(folder, method, change, size), "a.png")
+    return Attack(read, ("images.zip", "a.png", *facts))
 
 
 def encrypt(data: bytearray) -> None:
@@ -139,21 +126,17 @@ def _break_packing(data: bytearray) -> None:
     data[40] ^= 255
 
 
-def _parquet(make: Callable[[Any], dict[str, Any]]) -> Callable[[Path], Callable[[], object]]:
-    def write(folder: Path) -> Callable[[], object]:
+def _parquet(make: Callable[[Any], dict[str, Any]], *facts: str) -> Attack:
+    def read(folder: Path) -> object:
         import pyarrow
         from pyarrow import parquet
 
         path = folder / "rows.parquet"
-        facts = {"use_dictionary": make is _share_text, "write_statistics": False}
-        parquet.write_table(pyarrow.table(make(pyarrow)), path, compression="zstd", **facts)
+        options = {"use_dictionary": make is _share_text, "write_statistics": False}
+        parquet.write_table(pyarrow.table(make(pyarrow)), path, compression="zstd", **options)
+        return sum(1 for _ in ParquetTable([path], images=[]).rows())
 
-        def read() -> object:
-            return sum(1 for _ in ParquetTable([path], images=[]).rows())
-
-        return read
-
-    return write
+    return Attack(read, ("rows.parquet", *facts))
 
 
 def _nest_lists(arrow: Any) -> dict[str, Any]:
@@ -167,8 +150,8 @@ def _share_text(arrow: Any) -> dict[str, Any]:
     return {"a": arrow.DictionaryArray.from_arrays(arrow.array([0] * 4_000, arrow.int32()), ["y" * 1_000_000])}
 
 
-def _hdf5(change: Callable[[Any, Any], None]) -> Callable[[Path], Callable[[], object]]:
-    def write(folder: Path) -> Callable[[], object]:
+def _hdf5(change: Callable[[Any, Any], object], *facts: str) -> Attack:
+    def read(folder: Path) -> object:
         import h5py
 
         with h5py.File(folder / "other.h5", "w") as other:
@@ -178,9 +161,9 @@ def _hdf5(change: Callable[[Any, Any], None]) -> Callable[[Path], Callable[[], o
             group = file.create_group("7")
             group["img_w"], group["img_h"], group["boxes"] = 10.0, 10.0, np.zeros((2, 4), "f4")
             change(h5py, group)
-        return lambda: list(read_regions(path))
+        return list(read_regions(path))
 
-    return write
+    return Attack(read, ("boxes.h5", "image 7", "features", *facts))
 
 
 def _virtual(h5py: Any, group: Any) -> None:
@@ -189,27 +172,21 @@ def _virtual(h5py: Any, group: Any) -> None:
     group.create_virtual_dataset("features", layout)
 
 
-def _regions(arrays: dict[str, Any]) -> Callable[[Path], Callable[[], object]]:
-    def write(folder: Path) -> Callable[[], object]:
+def _regions(name: str, features: Any) -> Attack:
+    def read(folder: Path) -> object:
         path = folder / "regions.npz"
-        np.savez_compressed(path, **arrays)
-        return lambda: RegionFile(path, 5).inputs(np.zeros((4, 4, 3), np.uint8))
+        boxes = np.full((2, 4), 0.5, np.float32)
+        np.savez_compressed(path, **{f"{name}/features": features, f"{name}/boxes": boxes})
+        return RegionFile(path, 5).inputs(np.zeros((4, 4, 3), np.uint8))
 
-    return write
-
-
-_BOXES = np.full((2, 4), 0.5, np.float32)
+    return Attack(read, ("regions.npz", name))
 
 
-def _claimed_regions(folder: Path) -> Callable[[], object]:
+def _claimed_regions(folder: Path) -> object:
     """Write a file of safetensors whose numbers reach far behind its end."""
-    header = {
-        f"a.png/{part}": {"dtype": "F32", "shape": [1 << 40, 5], "data_offsets": [0, 20 << 40]}
-        for part in ("features", "boxes")
-    }
-    head = json.dumps(header).encode()
-    path = _write(folder, "regions.safetensors", struct.pack("<Q", len(head)) + head)
-    return lambda: RegionFile(path, 5)
+    part = {"dtype": "F32", "shape": [1 << 40, 5], "data_offsets": [0, 20 << 40]}
+    head = json.dumps({"a.png/features": part, "a.png/boxes": part}).encode()
+    return RegionFile(write_file(folder / "regions.safetensors", struct.pack("<Q", len(head)) + head), 5)
 
 
 def _field(number: int, content: bytes) -> bytes:
@@ -222,35 +199,31 @@ def _field(number: int, content: bytes) -> bytes:
     )
 
 
-def _onnx(wrap: Callable[[bytes], bytes]) -> Callable[[Path], Callable[[], object]]:
-    """Write a model of which a tensor lies in another file of the machine."""
+def _onnx(wrap: Callable[[bytes], bytes]) -> Attack:
+    """A model of which a tensor lies in another file of the machine."""
     where = _field(13, _field(1, b"location") + _field(2, b"../../../etc/passwd"))
     tensor = b"\x08\x02\x10\x01" + _field(8, b"stolen") + where + b"\x70\x01"
 
-    def write(folder: Path) -> Callable[[], object]:
-        config: dict[str, Any] = {"schema_version": 1, "name": "m", "image_size": 16, "resize": "stretch"}
-        config |= {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "context_length": 6, "pad_token": "[PAD]"}
-        config |= {"dimensions": 8, "kind": "similarity"}
+    def read(folder: Path) -> object:
         for name in FILES:
-            _write(folder, name, wrap(tensor) if name.endswith(".onnx") else b"{}")
-        hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in FILES}
-        _write(folder, CONFIG, json.dumps(config | {"sha256": hashes}))
-        return lambda: read_folder(folder)
+            write_file(folder / name, wrap(tensor) if name.endswith(".onnx") else b"{}")
+        write_onnx_config(folder)
+        return read_folder(folder)
 
-    return write
+    return Attack(read, ("image.onnx", "stolen"))
 
 
-def _foreign_id(folder: Path) -> Callable[[], object]:
+def _foreign_id(folder: Path) -> object:
     rows = [{"label": f"{id_}_c{k}_i{j}", "score": 0.5} for id_ in ("a", STEERS) for k in (0, 1) for j in (0, 1)]
-    path = _write(folder, "scores.jsonl", "\n".join(map(json.dumps, rows)))
-    return lambda: read_scores(path, ids=("a",), shape=(2, 2), kind="similarity")
+    path = write_file(folder / "scores.jsonl", "\n".join(map(json.dumps, rows)))
+    return read_scores(path, ids=("a",), shape=(2, 2), kind="similarity")
 
 
-def _half_id(folder: Path) -> Callable[[], object]:
+def _half_id(folder: Path) -> object:
     path = folder / "scores.npz"
     ids = np.array([[0xD800]], "<u4").view("<U1").ravel()
     np.savez(path, ids=ids, scores=np.zeros((1, 2, 2)), kind=np.array("similarity"))
-    return lambda: read_scores(path, ids=("a",), shape=(2, 2))
+    return read_scores(path, ids=("a",), shape=(2, 2))
 
 
 _LONG_TOML = 'name = "few"\n' + "# a comment without end\n" * 2_200_000
@@ -271,70 +244,45 @@ _ONNX_PLACES: dict[str, Callable[[bytes], bytes]] = {
 
 ATTACKS: dict[str, Attack] = {
     "pipe of 20 MB": Attack(_pipe),
-    "device without end": Attack(lambda _folder: lambda: read_whole(Path("/dev/zero")), ("/dev/zero", "268,435,456")),
+    "device without end": Attack(lambda _folder: read_whole(Path("/dev/zero")), ("/dev/zero", "268,435,456")),
     "recipe of a device": Attack(_recipe, ("/dev/zero",)),
-    "half a character in JSON": Attack(_text("a.json", f"[{_HALF}]", read_json), ("a.json", "\\ud800")),
-    "half a character in a key": Attack(_text("a.json", f"{{{_HALF}: 1}}", read_json), ("a.json", "\\ud800")),
-    "half a character in JSONL": Attack(
-        _text("a.jsonl", f'{{"a": 1}}\n{{"a": {_HALF}}}', lambda path: list(read_jsonl(path))), ("a.jsonl:2", "\\ud800")
+    "half a character in JSON": _text("a.json", f"[{_HALF}]", read_json, "\\ud800"),
+    "half a character in a key": _text("a.json", f"{{{_HALF}: 1}}", read_json, "\\ud800"),
+    "half a character in JSONL": _text(
+        "a.jsonl", f'{{"a": 1}}\n{{"a": {_HALF}}}', lambda path: list(read_jsonl(path)), "a.jsonl:2", "\\ud800"
     ),
-    "half a character of a foreign result": Attack(
-        _text("foreign.json", _FOREIGN % _HALF, read_foreign), ("foreign.json", "\\ud800")
-    ),
-    "half a character in a pickle": Attack(
-        _text("a.p", pickle.dumps(["\ud800"]), read_plain_pickle), ("a.p", "\\ud800")
-    ),
+    "half a character of a foreign result": _text("foreign.json", _FOREIGN % _HALF, read_foreign, "\\ud800"),
+    "half a character in a pickle": _text("a.p", pickle.dumps(["\ud800"]), read_plain_pickle, "\\ud800"),
     "half a character in an array": Attack(_half_id, ("scores.npz", "ids")),
-    "a whole character in two halves": Attack(_text("a.json", '["\\ud83d\\ude00 \\\\ud800"]', read_json)),
+    "a whole character in two halves": _text("a.json", '["\\ud83d\\ude00 \\\\ud800"]', read_json),
     "an id that steers the terminal": Attack(_foreign_id, ("scores.jsonl", "\\x1b", "\\u202e")),
-    "zip, encrypted": Attack(_archive(8, encrypt), ("images.zip", "a.png")),
-    "zip, unknown packing": Attack(_archive(8, _pack_oddly), ("images.zip", "a.png")),
-    "zip, lzma": Attack(_archive(14), ("images.zip", "a.png")),
-    "zip, broken packing": Attack(_archive(8, _break_packing), ("images.zip", "a.png")),
-    "zip, bomb": Attack(_archive(8, None, 64_000_001), ("images.zip", "a.png", "64,000,000")),
-    "zip, not one": Attack(
-        _text("images.zip", b"PK\x05\x06" + bytes(30), lambda path: ZipImages(path)("a.png")), ("images.zip",)
+    "zip, encrypted": _zip(8, encrypt),
+    "zip, unknown packing": _zip(8, _pack_oddly),
+    "zip, lzma": _zip(14),
+    "zip, broken packing": _zip(8, _break_packing),
+    "zip, bomb": _zip(8, None, 64_000_001, "64,000,000"),
+    "zip, not one": _text("images.zip", b"PK\x05\x06" + bytes(30), lambda path: ZipImages(path)("a.png"), "images.zip"),
+    "parquet, rows without end": _parquet(lambda arrow: {"a": arrow.nulls(5_000_001, arrow.string())}, "5,000,000"),
+    "parquet, one text in all rows": _parquet(_share_text, "1,073,741,824"),
+    "parquet, a huge page": _parquet(lambda arrow: {"a": arrow.array(["x" * 540_000_000] * 2)}, "1,073,741,824"),
+    "parquet, 500 lists in one another": _parquet(_nest_lists, "nested"),
+    "HDF5, numbers without end": _hdf5(
+        lambda _, group: group.create_dataset("features", (10**6, 10**6), "f4", chunks=(9, 9)), "64,000,000"
     ),
-    "parquet, rows without end": Attack(
-        _parquet(lambda arrow: {"a": arrow.nulls(5_000_001, arrow.string())}), ("rows.parquet", "5,000,000")
+    "HDF5, another file's bytes": _hdf5(
+        lambda _, group: group.create_dataset("features", (2, 5), "u1", external=[("/etc/passwd", 0, 10)])
     ),
-    "parquet, one text in all rows": Attack(_parquet(_share_text), ("rows.parquet", "1,073,741,824")),
-    "parquet, a huge page": Attack(
-        _parquet(lambda arrow: {"a": arrow.array(["x" * 540_000_000] * 2)}), ("rows.parquet", "1,073,741,824")
+    "HDF5, another file's numbers": _hdf5(_virtual),
+    "HDF5, a link to another file": _hdf5(
+        lambda h5py, group: group.__setitem__("features", h5py.ExternalLink("other.h5", "/secret")), "link"
     ),
-    "parquet, 500 lists in one another": Attack(_parquet(_nest_lists), ("rows.parquet", "nested")),
-    "HDF5, numbers without end": Attack(
-        _hdf5(lambda _, group: group.create_dataset("features", (10**6, 10**6), "f4", chunks=(9, 9))),
-        ("boxes.h5", "image 7", "features", "64,000,000"),
-    ),
-    "HDF5, another file's bytes": Attack(
-        _hdf5(lambda _, group: group.create_dataset("features", (2, 5), "u1", external=[("/etc/passwd", 0, 10)])),
-        ("boxes.h5", "image 7", "features"),
-    ),
-    "HDF5, another file's numbers": Attack(_hdf5(_virtual), ("boxes.h5", "image 7", "features")),
-    "HDF5, a link to another file": Attack(
-        _hdf5(lambda h5py, group: group.__setitem__("features", h5py.ExternalLink("other.h5", "/secret"))),
-        ("boxes.h5", "image 7", "features", "link"),
-    ),
-    "HDF5, no numbers": Attack(
-        _hdf5(lambda _, group: group.create_dataset("features", data=["a", "b"])), ("boxes.h5", "image 7", "features")
-    ),
-    "regions outside of the folder": Attack(
-        _regions({"../a.png/features": np.ones((2, 5), np.float32), "../a.png/boxes": _BOXES}),
-        ("regions.npz", "../a.png"),
-    ),
-    "regions, a bomb": Attack(
-        _regions({"a.png/features": np.zeros((1, 1 << 27), np.int64), "a.png/boxes": _BOXES}), ("regions.npz", "a.png")
-    ),
+    "HDF5, no numbers": _hdf5(lambda _, group: group.create_dataset("features", data=["a", "b"])),
+    "regions outside of the folder": _regions("../a.png", np.ones((2, 5), np.float32)),
+    "regions, a bomb": _regions("a.png", np.zeros((1, 1 << 27), np.int64)),
     "regions behind the file's end": Attack(_claimed_regions, ("regions.safetensors",)),
+    **{f"ONNX, weights of another file: {place}": _onnx(wrap) for place, wrap in _ONNX_PLACES.items()},
     **{
-        f"ONNX, weights of another file: {place}": Attack(_onnx(wrap), ("image.onnx", "stolen"))
-        for place, wrap in _ONNX_PLACES.items()
-    },
-    **{
-        f"TOML of 50 MB: {name}": Attack(
-            lambda folder, read=read: partial(read, _write(folder, "long.toml", _LONG_TOML)), ("long.toml", "4,194,304")
-        )
+        f"TOML of 50 MB: {name}": _text("long.toml", _LONG_TOML, read, "4,194,304")
         for name, read in _TOML_READERS.items()
     },
 }

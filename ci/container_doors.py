@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 import zipfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doors import Door, door_of
+from doors import Door, door_of, named
 from PIL import Image
 
 import tellapart as ta
@@ -70,20 +69,20 @@ def zip_folder(folder: Path, path: Path) -> Path:
 
 
 def _pictures(folder: Path) -> dict[str, Door]:
+    def read_picture(path: Path) -> Any:
+        return decode(path.read_bytes(), str(path)).tolist()
+
+    def read_frames(path: Path) -> Any:
+        return sample_frames(path.read_bytes(), str(path), 3).tolist()
+
     # Neither a JPEG nor a WebP has checksums: a changed byte makes other pixels.
-    doors = {}
-    for name, options in _PICTURES.items():
-        path = folder / name
-        content = encode_picture(path.suffix[1:], **options)
-        doors[name] = door_of(path, lambda p=path: decode(p.read_bytes(), str(p)).tolist(), content, whole=False)
-    clip, frame = folder / "clip.mp4", folder / "frame.npy"
-    np.save(frame, np.zeros((6, 5, 3), np.uint8))
-    return doors | {
-        "frame.npy": door_of(frame, lambda: decode(frame.read_bytes(), str(frame)).tolist()),
-        "clip.mp4": door_of(
-            clip, lambda: sample_frames(clip.read_bytes(), str(clip), 3).tolist(), film(), whole=False, slow=True
-        ),
-    }
+    doors = [
+        door_of(folder / name, read_picture, encode_picture(name.partition(".")[2], **options), whole=False)
+        for name, options in _PICTURES.items()
+    ]
+    np.save(folder / "frame.npy", np.zeros((6, 5, 3), np.uint8))
+    clip = door_of(folder / "clip.mp4", read_frames, film(), whole=False, slow=True)
+    return named((*doors, door_of(folder / "frame.npy", read_picture), clip))
 
 
 def _archives(folder: Path) -> dict[str, Door]:
@@ -94,15 +93,15 @@ def _archives(folder: Path) -> dict[str, Door]:
         archive.writestr("a.png", encode_picture("png"))
         archive.writestr("b.png", encode_picture("png", side=9))
 
-    def read_run() -> Any:
-        with unpacked([run]) as [home]:
+    def read_run(path: Path) -> Any:
+        with unpacked([path]) as [home]:
             opened = ta.open_run(home)
             return ta.read_result(home).model_dump(mode="json"), str(opened.items())
 
-    return {
-        "packed-run.zip": door_of(run, read_run, whole=False, slow=True),
-        "images.zip": door_of(images, lambda: [ZipImages(images)(name) for name in ("a.png", "b.png")], whole=False),
-    }
+    def read_images(path: Path) -> Any:
+        return [ZipImages(path)(name) for name in ("a.png", "b.png")]
+
+    return named((door_of(run, read_run, whole=False, slow=True), door_of(images, read_images, whole=False)))
 
 
 def write_entries(path: Path) -> None:
@@ -115,31 +114,36 @@ def write_entries(path: Path) -> None:
             changes.put(key.encode(), stream.getvalue())
 
 
-def _arrays(folder: Path) -> dict[str, Door]:
-    arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+def write_boxes(path: Path, *names: str) -> None:
+    """Write regions of images as an HDF5 file."""
     h5py = require("h5py", extra="regions")
-    table, boxes = folder / "rows.parquet", folder / "boxes.h5"
-    image = arrow.array([{"bytes": encode_picture("png", side=3 + k), "path": "a.png"} for k in range(3)])
-    parquet.write_table(arrow.table({"id": ["a", "b", "c"], "size": [1, 2, 3], "image": image}), table)
-    with h5py.File(boxes, "w") as file:
-        for name in ("7", "8"):
+    with h5py.File(path, "w") as file:
+        for name in names:
             group = file.create_group(name)
             group["img_w"], group["img_h"], group["boxes"] = 10.0, 10.0, np.ones((2, 4), "f4")
             group["features"] = np.ones((2, 5), "f4")
 
-    def read_table() -> Any:
-        opened = ParquetTable([table], images=["image"])
-        return list(opened.rows()), [opened(f"{row}/image") for row in range(3)]
 
-    entries = folder / "boxes.lmdb"
+def _arrays(folder: Path) -> dict[str, Door]:
+    arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
+    table, boxes, entries = (folder / name for name in ("rows.parquet", "boxes.h5", "boxes.lmdb"))
+    image = arrow.array([{"bytes": encode_picture("png", side=3 + k), "path": "a.png"} for k in range(3)])
+    parquet.write_table(arrow.table({"id": ["a", "b", "c"], "size": [1, 2, 3], "image": image}), table)
+    write_boxes(boxes, "7", "8")
     write_entries(entries)
 
+    def read_table(path: Path) -> Any:
+        opened = ParquetTable([path], images=["image"])
+        return list(opened.rows()), [opened(f"{row}/image") for row in range(3)]
+
     def read_boxes(path: Path) -> Any:
-        return [(one.id, one.features.tolist(), one.boxes.tolist()) for one in read_regions(path)]
+        return [(region.id, region.features.tolist(), region.boxes.tolist()) for region in read_regions(path)]
 
     # Neither has checksums by default.
-    return {
-        "rows.parquet": door_of(table, read_table, whole=False),
-        "boxes.h5": door_of(boxes, partial(read_boxes, boxes), whole=False),
-        "boxes.lmdb": door_of(entries, partial(read_boxes, entries), whole=False, slow=True),
-    }
+    return named(
+        (
+            door_of(table, read_table, whole=False),
+            door_of(boxes, read_boxes, whole=False),
+            door_of(entries, read_boxes, whole=False, slow=True),
+        )
+    )

@@ -9,13 +9,10 @@ nothing, and ends in the same bytes (times excepted). Anything else is bad.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import shutil
 import sqlite3
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -26,7 +23,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parent))
 
-from forked import Ended, run_command, run_forked
+from forked import Ended, run_all, run_command, run_forked
 from kills import contents, write_inputs
 
 
@@ -83,9 +80,15 @@ def _make_run(folder: Path) -> None:
     _must(run_forked(_run("--out", "out", "--no-cache"), folder))
 
 
+def _written(folder: Path, _ended: Ended) -> dict[str, bytes]:
+    return contents(folder / "out")
+
+
 def _printed(folder: Path, ended: Ended) -> dict[str, bytes]:
     return contents(folder / "out") | {"printed": ended.said.encode()}
 
+
+_SHOW = partial(run_command, "show", "out", "--json")
 
 #: By what users call them.
 FILES = {
@@ -93,26 +96,11 @@ FILES = {
         lambda folder: folder / "cache" / "store.sqlite",
         _fill_store,
         _run("--out", "out", "--cache", "cache"),
-        lambda folder, _ended: contents(folder / "out"),
+        _written,
     ),
-    "journal": Flipped(
-        lambda folder: folder / ".out.journal",
-        _stop_build,
-        _BUILD,
-        lambda folder, _ended: contents(folder / "out"),
-    ),
-    "samples": Flipped(
-        lambda folder: next((folder / "out" / "samples").iterdir()),
-        _make_run,
-        partial(run_command, "show", "out", "--json"),
-        _printed,
-    ),
-    "records": Flipped(
-        lambda folder: folder / "out" / "results.json",
-        _make_run,
-        partial(run_command, "show", "out", "--json"),
-        _printed,
-    ),
+    "journal": Flipped(lambda folder: folder / ".out.journal", _stop_build, _BUILD, _written),
+    "samples": Flipped(lambda folder: next((folder / "out" / "samples").iterdir()), _make_run, _SHOW, _printed),
+    "records": Flipped(lambda folder: folder / "out" / "results.json", _make_run, _SHOW, _printed),
 }
 
 
@@ -158,24 +146,12 @@ def _judge(flipped: Flipped, folder: Path, path: Path, ended: Ended, expected: d
     return "harmless" if same and expected.get("printed", b"") in {b"", ended.said.encode()} else "bad"
 
 
-def main() -> int:
-    """Flip bits of every file, print what came of it, and write the record; 1 where any was bad."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--flips", type=int, default=100)
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--files", nargs="*", default=list(FILES))
-    options.add_argument("--out", type=Path)
-    given = options.parse_args()
-    record: dict[str, Any] = {"flips": given.flips, "seed": given.seed, "files": {}}
-    with tempfile.TemporaryDirectory() as scratch:
-        write_inputs(Path(scratch))
-        for name in given.files:
-            record["files"][name] = flip_file(name, Path(scratch), given.flips, given.seed)
-            print(name, json.dumps(record["files"][name], indent=1), flush=True)
-            if given.out:  # after each: it takes long
-                given.out.write_text(json.dumps(record, indent=1) + "\n")
-    return 1 if any(one["bad"] for one in record["files"].values()) else 0
+def harm_file(name: str, home: Path, flips: int | None, seed: int) -> dict[str, Any]:
+    """Flip bits of a file as often as is said, or a hundred times."""
+    if not (home / "few").exists():
+        write_inputs(home)
+    return flip_file(name, home, flips or 100, seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_all(__doc__, "flips of files", list(FILES), harm_file))

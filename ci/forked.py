@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import json
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 #: What leaves a trace on the disk; SQLite's own writes raise none of these, and are met by moments of time.
 _WRITES = {
-    "os.mkdir",
-    "os.rename",
-    "os.remove",
-    "os.rmdir",
-    "os.truncate",
-    "os.fsync",
-    "sqlite3.connect",
-    "shutil.rmtree",
+    *(f"os.{name}" for name in ("mkdir", "rename", "remove", "rmdir", "truncate", "fsync")),
+    *("sqlite3.connect", "shutil.rmtree"),
 }
 
 
@@ -52,14 +50,7 @@ def run_command(*arguments: str) -> None:
 def run_forked(
     work: Callable[[], object], folder: Path, *, at_write: int | None = None, after: float | None = None
 ) -> Ended:
-    """Do some work in a fork, in a working folder, and wait for its end.
-
-    Args:
-        work: what is done; a SystemExit is the fork's.
-        folder: the working folder; what is printed lands in `printed` below it.
-        at_write: kill it just before that step on the disk, from 0.
-        after: kill it after so many seconds.
-    """
+    """Do some work in a fork, in a working folder, and wait for its end."""
     reading, writing = os.pipe()
     started = time.monotonic()
     child = os.fork()
@@ -68,7 +59,9 @@ def run_forked(
         _work(work, folder, at_write, writing)
     os.close(writing)
     if after is not None:
-        while time.monotonic() - started < after and not _is_over(child):
+        while time.monotonic() - started < after and not (
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        ):
             time.sleep(0.002)
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
@@ -76,10 +69,6 @@ def run_forked(
     os.close(reading)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return Ended(status, (folder / "printed").read_text(errors="replace"), time.monotonic() - started, writes)
-
-
-def _is_over(child: int) -> bool:
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _work(work: Callable[[], object], folder: Path, at_write: int | None, writing: int) -> None:
@@ -119,3 +108,25 @@ def _work(work: Callable[[], object], folder: Path, at_write: int | None, writin
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def run_all(doc: str, what: str, names: Sequence[str], harm: Callable[[str, Path, int | None, int], Any]) -> int:
+    """Do harm to each, in a scratch folder, print what came of it and write the record; 1 where any came out badly.
+
+    `what` is the name of the option that says how often, and of what is harmed in the record: `kills of jobs`.
+    """
+    often, _, group = what.partition(" of ")
+    options = argparse.ArgumentParser(description=doc.splitlines()[0])
+    options.add_argument(f"--{often}", type=int, help="of each, in place of the usual number")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument(f"--{group}", nargs="*", default=list(names))
+    options.add_argument("--out", type=Path)
+    given = vars(options.parse_args())
+    record: dict[str, Any] = {often: given[often], "seed": given["seed"], group: {}}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in given[group]:
+            record[group][name] = harm(name, Path(scratch), given[often], given["seed"])
+            print(name, json.dumps(record[group][name], indent=1), flush=True)
+            if given["out"]:  # after each: it takes long
+                given["out"].write_text(json.dumps(record, indent=1) + "\n")
+    return 1 if any(found["bad"] for found in record[group].values()) else 0

@@ -30,15 +30,16 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.append(str(Path(__file__).parent))
 
-from attacks import ATTACKS, try_attack
+from attacks import ATTACKS, Attack, try_attack
 from container_doors import open_container_doors
 from damage import damage
 from doors import Door, open_doors
@@ -123,16 +124,8 @@ def _run_batch(doors: dict[str, Door], seed: int, numbers: range) -> list[dict[s
     """Read a batch in forks of this process, a new one after each input that ended the last one."""
     done: list[dict[str, Any]] = []
     while len(done) < len(numbers):
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            _work(doors, seed, numbers[len(done) :], writing)
-        os.close(writing)
-        ended = _collect(reading, done, len(numbers), child)
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(reading)
+        left = numbers[len(done) :]
+        ended = _fork((partial(_try_measured, doors, seed, number) for number in left), done, len(numbers))
         if len(done) < len(numbers):
             number = numbers[len(done)]
             drawn = random.Random(f"{seed}:{number}")
@@ -142,20 +135,34 @@ def _run_batch(doors: dict[str, Door], seed: int, numbers: range) -> list[dict[s
     return done
 
 
-def _work(doors: dict[str, Door], seed: int, numbers: range, writing: int) -> None:
-    # Far above what is allowed: only so that an input cannot take the machine down.
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    resource.setrlimit(resource.RLIMIT_AS, (used + 3 * _MOST_MEMORY, used + 3 * _MOST_MEMORY))
-    for number in numbers:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        started = time.process_time()
-        tried = try_input(doors, seed, number)
-        tried["seconds"] = time.process_time() - started
-        tried["peak"] = _peak()
-        if tried["peak"] > _MOST_MEMORY:
-            tried["outcome"] = "memory"
-        os.write(writing, json.dumps(tried).encode() + b"\n")
-    os._exit(0)
+def _try_measured(doors: dict[str, Door], seed: int, number: int) -> dict[str, Any]:
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    started = time.process_time()
+    tried = try_input(doors, seed, number)
+    tried |= {"seconds": time.process_time() - started, "peak": _peak()}
+    return tried | ({"outcome": "memory"} if tried["peak"] > _MOST_MEMORY else {})
+
+
+def _fork(
+    work: Iterable[Callable[[], dict[str, Any]]], done: list[dict[str, Any]], most: int, patience: float = _PATIENCE
+) -> str:
+    """Do pieces of work in a fork, and add what each returns; return how it ended before it had done them all."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # Far above what is allowed: only so that an input cannot take the machine down.
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used + 3 * _MOST_MEMORY, used + 3 * _MOST_MEMORY))
+        for piece in work:
+            os.write(writing, json.dumps(piece()).encode() + b"\n")
+        os._exit(0)
+    os.close(writing)
+    ended = _collect(reading, done, most, child, patience)
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reading)
+    return ended
 
 
 def _used_seconds(process: int) -> float:
@@ -168,7 +175,7 @@ def _peak() -> int:
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
-def _collect(reading: int, done: list[dict[str, Any]], most: int, child: int, patience: float = _PATIENCE) -> str:
+def _collect(reading: int, done: list[dict[str, Any]], most: int, child: int, patience: float) -> str:
     """Read a process's outcomes; it hangs after so many of its seconds of the processor without one."""
     rest, used, heard = b"", _used_seconds(child), time.monotonic()
     while len(done) < most:
@@ -187,28 +194,18 @@ def _collect(reading: int, done: list[dict[str, Any]], most: int, child: int, pa
 
 def run_attacks() -> dict[str, dict[str, Any]]:
     """Make and read each file of `attacks.py` in a process of its own; return what came of it, by name."""
-    ended = {}
-    attacks = ATTACKS | FALSE_INPUTS | NAME_ATTACKS
-    for number, name in enumerate(attacks):
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-            resource.setrlimit(resource.RLIMIT_AS, (used + 3 * _MOST_MEMORY, used + 3 * _MOST_MEMORY))
-            with tempfile.TemporaryDirectory() as folder:
-                outcome, said = try_attack(attacks[name], Path(folder))
-            one = {"number": number, "outcome": outcome, "said": said[:300]}
-            os.write(writing, json.dumps(one).encode() + b"\n")
-            os._exit(0)
-        os.close(writing)
+
+    def read(attack: Attack) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            outcome, said = try_attack(attack, Path(folder))
+        return {"outcome": outcome, "said": said[:300]}
+
+    found = {}
+    for name, attack in (ATTACKS | FALSE_INPUTS | NAME_ATTACKS).items():
         done: list[dict[str, Any]] = []
-        outcome = _collect(reading, done, 1, child, 6 * _PATIENCE)  # the file is made, too
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(reading)
-        ended[name] = done[0] if done else {"outcome": outcome}
-    return ended
+        ended = _fork([partial(read, attack)], done, 1, 6 * _PATIENCE)  # the file is made, too
+        found[name] = done[0] if done else {"outcome": ended}
+    return found
 
 
 def _count(tried: Iterable[dict[str, Any]]) -> dict[str, int]:

@@ -10,7 +10,6 @@ store. Drafts that a killed process left behind (hidden files) are counted.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import io
 import json
@@ -19,7 +18,6 @@ import random
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +28,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 sys.path.append(str(Path(__file__).parent))
 
 import numpy as np
-from forked import run_command, run_forked
+from forked import run_all, run_command, run_forked
 from PIL import Image
 
 from tellapart.board.submissions.hidden import read_hidden
@@ -46,6 +44,8 @@ from tellapart.training import training_run  # noqa: F401
 from tellapart.training.encoders import load_start  # noqa: F401
 from tellapart.training.report import page as report_page  # noqa: F401
 
+HERE = Path(__file__).resolve().parent
+
 #: Fields of records that tell of the process and not of what it computed.
 _OF_THE_PROCESS = {"started", "seconds", "resumed", "images_encoded", "texts_encoded", "pairs_scored", "command"}
 
@@ -53,59 +53,6 @@ _SAID_IN_PAGES = re.compile(
     r"What this process computed: .*? s; the rest|\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\+00:00)?(?:, resumed)?"
     r"|\b[\d.,]+ s\b(?: since it was resumed| since then)?"
 )
-
-_SCENES = """name = "few"
-builder = "scenes"
-seed = 5
-[options]
-size = 32
-samples = 1
-depth = 2
-vocabulary = "demo"
-[options.items]
-counting = 3
-attribute = 3
-"""
-
-_TRAINING = """name = "few"
-model = "new:arch"
-[data]
-train = ["folder:few"]
-validation = "folder:held"
-[loss]
-name = "itc"
-[optimiser]
-learning_rate = 1e-3
-steps = 4
-warm_up = 1
-[batch]
-size = 8
-[validation]
-every = 2
-[report]
-benchmarks = ["folder:../more"]
-"""
-
-_OPEN_CLIP = {
-    "model_cfg": {
-        "embed_dim": 8,
-        "vision_cfg": {"image_size": 16, "layers": 1, "width": 8, "patch_size": 8, "head_width": 8},
-        "text_cfg": {"context_length": 12, "vocab_size": 49408, "width": 8, "heads": 1, "layers": 1},
-    },
-    "preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
-}
-
-_BOARD = """[submissions]
-state = "state"
-spare_bytes = 0
-[[hidden]]
-name = "few"
-pairs = "../few"
-metrics = ["group_score"]
-total = 100
-daily = 100
-largest_share = 1e6
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +74,7 @@ class Job:
 
 
 def write_inputs(folder: Path) -> None:
-    """Write two small pair sets, an architecture, a recipe and a training configuration."""
+    """Write three small pair sets, an architecture, and the files of `settings/`."""
     for seed, name in enumerate(("few", "more", "held")):
         rng = np.random.default_rng(seed)
         items, pictures = [], {}
@@ -140,10 +87,8 @@ def write_inputs(folder: Path) -> None:
                 pictures[each] = stream.getvalue()
             items.append(Item(id=f"item-{k}", images=names, texts=(f"a cat, {k} of {name}", f"a dog, {k} of {name}")))
         write_pair_set(folder / name, items, pictures, {"title": name})
-    (folder / "arch").mkdir()
-    (folder / "arch" / "open_clip_config.json").write_text(json.dumps(_OPEN_CLIP))
-    (folder / "scenes.toml").write_text(_SCENES)
-    (folder / "train.toml").write_text(_TRAINING)
+    shutil.copytree(HERE / "valid" / "arch", folder / "arch")
+    shutil.copytree(HERE / "settings", folder, dirs_exist_ok=True)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -172,7 +117,7 @@ def _without_process(value: Any) -> Any:
 
 
 def _board_file(folder: Path) -> None:
-    (folder / "board.toml").write_text(_BOARD)
+    shutil.copy(HERE / "settings" / "board.toml", folder)
     service = Submissions(read_hidden(folder / "board.toml"))
     service.accounts.add("ann", "submitter", by="kills.py")
     _, token = service.accounts.issue("ann", days=1, by="kills.py")
@@ -224,26 +169,21 @@ def _finished_run(folder: Path) -> None:
         page.unlink()
 
 
+def _outcome(folder: Path) -> dict[str, bytes]:
+    return contents(folder / "out")
+
+
 _BUILD = partial(run_command, "build", "../scenes.toml", "--out", "out", "--card")
-_TRAIN = ("train", "../train.toml", "--out", "out")
+_TRAIN = partial(run_command, "train", "../train.toml", "--out", "out")
+_SHOW = partial(run_command, "show", "out")
 
 #: By name; "train" and "train's report" are one command, killed anywhere and killed while it measures.
 JOBS = {
-    "run": Job(_run(), _run(), lambda folder: contents(folder / "out")),
-    "build": Job(_BUILD, _BUILD, lambda folder: contents(folder / "out")),
-    "train": Job(
-        partial(run_command, *_TRAIN),
-        partial(run_command, *_TRAIN, "--resume"),
-        lambda folder: contents(folder / "out"),
-        kills=40,
-    ),
+    "run": Job(_run(), _run(), _outcome),
+    "build": Job(_BUILD, _BUILD, _outcome),
+    "train": Job(_TRAIN, partial(_TRAIN, "--resume"), _outcome, kills=40),
     "submit": Job(_submit, _submit, _submissions, _board_file),
-    "report": Job(
-        partial(run_command, "show", "out"),
-        partial(run_command, "show", "out"),
-        lambda folder: contents(folder / "out"),
-        _finished_run,
-    ),
+    "report": Job(_SHOW, _SHOW, _outcome, _finished_run),
 }
 
 
@@ -283,27 +223,15 @@ def _begin(job: Job, folder: Path) -> None:
     job.prepare(folder)
 
 
-def main() -> int:
-    """Kill every job, print what came of it, and write the record; 1 where any ended otherwise."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--kills", type=int, help="of each job; else 20, and 40 of training")
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--jobs", nargs="*", default=list(JOBS))
-    options.add_argument("--out", type=Path)
-    given = options.parse_args()
-    record: dict[str, Any] = {"seed": given.seed, "jobs": {}}
-    if "train" in given.jobs:
+def harm_job(name: str, home: Path, kills: int | None, seed: int) -> dict[str, Any]:
+    """Kill a job as often as is said, or as usual."""
+    if name == "train":
         import_torch()
         require("open_clip", extra="train")  # slow to import, and once here is once for all forks
-    with tempfile.TemporaryDirectory() as scratch:
-        write_inputs(Path(scratch))
-        for name in given.jobs:
-            record["jobs"][name] = kill_job(name, Path(scratch), given.kills or JOBS[name].kills, given.seed)
-            print(name, json.dumps(record["jobs"][name], indent=1), flush=True)
-            if given.out:  # after each: it takes long
-                given.out.write_text(json.dumps(record, indent=1) + "\n")
-    return 1 if any(job["bad"] for job in record["jobs"].values()) else 0
+    if not (home / "few").exists():
+        write_inputs(home)
+    return kill_job(name, home, kills or JOBS[name].kills, seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_all(__doc__, "kills of jobs", list(JOBS), harm_job))

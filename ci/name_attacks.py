@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parent))
 
-from attacks import STEERS, Attack
+from attacks import STEERS, Attack, write_file
 from container_doors import encode_picture
 
 import tellapart as ta
@@ -64,18 +64,14 @@ def _write_run(folder: Path) -> Path:
 def _shown(show: Callable[[Path], object], *, page: bool = False) -> Attack:
     """A run of hostile names at a door that prints them: nothing steers, and in a page nothing is markup."""
 
-    def make(folder: Path) -> Callable[[], object]:
+    def read(folder: Path) -> None:
         run = _write_run(folder)
+        with redirect_stdout(io.StringIO()) as printed:
+            text = f"{show(run)}{printed.getvalue()}"
+        if len(text) < 40 or set(text) & {"\x1b", "\x07", "\u202e"} or (page and "<img src=x" in text):
+            raise AssertionError(f"names are shown as they are: {text[:200]!a}")
 
-        def read() -> None:
-            with redirect_stdout(io.StringIO()) as printed:
-                text = f"{show(run)}{printed.getvalue()}"
-            if len(text) < 40 or set(text) & {"\x1b", "\x07", "\u202e"} or (page and "<img src=x" in text):
-                raise AssertionError(f"names are shown as they are: {text[:200]!a}")
-
-        return read
-
-    return Attack(make)
+    return Attack(read)
 
 
 def _show_all(run: Path) -> object:
@@ -105,7 +101,7 @@ def _export_board(run: Path) -> str:
 def _refuse_options(option: str) -> Attack:
     """An option that a family of models does not take, at each of these families, before a file is read."""
 
-    def read() -> None:
+    def read(_folder: Path) -> None:
         errors = []
         for prefix in sorted(catalog.names("prefix")):
             declared = declared_prefix(f"{prefix}gone")
@@ -121,20 +117,19 @@ def _refuse_options(option: str) -> Attack:
                 raise AssertionError(f"{prefix} takes {option}")
         raise errors[0]
 
-    return Attack(lambda _folder: read, (option, "no effect"))
+    return Attack(read, (option, "no effect"))
 
 
 def _call(call: Callable[[], object], *facts: str) -> Attack:
-    return Attack(lambda _folder: call, facts)
+    return Attack(lambda _folder: call(), facts)
 
 
-def _foreign(folder: Path) -> Callable[[], object]:
-    path = folder / "mteb.json"
-    path.write_text('{"task_name": "a \\ud800", "mteb_version": "1", "scores": {"test": [{"accuracy": 0.5}]}}')
-    return partial(read_foreign, path)
+def _refuse(*facts: str, **options: Any) -> Attack:
+    """An option of `evaluate` that has no effect or no such value."""
+    return _call(lambda: ta.evaluate("demo-encoder", "demo", limit=4, cache=False, **options), *options, *facts)
 
 
-_EVALUATE = partial(ta.evaluate, "demo-encoder", "demo", limit=4, cache=False)
+_MTEB = '{"task_name": "a \\ud800", "mteb_version": "1", "scores": {"test": [{"accuracy": 0.5}]}}'
 
 NAME_ATTACKS: dict[str, Attack] = {
     "names that steer: show --all": _shown(_show_all),
@@ -142,7 +137,9 @@ NAME_ATTACKS: dict[str, Attack] = {
     "names that steer: page": _shown(_write_page, page=True),
     "names that steer: board": _shown(_export_board, page=True),
     "names that steer: notebook": _shown(_show_notebook, page=True),
-    "half a character in mteb's JSON": Attack(_foreign, ("mteb.json", "\\ud800")),
+    "half a character in mteb's JSON": Attack(
+        lambda folder: read_foreign(write_file(folder / "mteb.json", _MTEB)), ("mteb.json", "\\ud800")
+    ),
     "half a character in a model's name": _call(
         lambda: ta.score("demo", np.zeros((400, 2, 2)), name="a\udcff"), "name", "\\udcff"
     ),
@@ -161,14 +158,14 @@ NAME_ATTACKS: dict[str, Attack] = {
     "a name of two scripts in a word": _call(lambda: check_model_name("\u0421LIP"), "cyrillic", "latin"),
     "a name that turns the page around": _call(lambda: check_model_name("a\u202eb"), "\\u202e"),
     **{f"option without effect: {option}": _refuse_options(option) for option in MEANT_FOR},
-    "option without effect: reading of a dual encoder": _call(partial(_EVALUATE, reading="itn"), "reading", "itn"),
-    "option without effect: a file of regions that is not there": _call(
-        partial(_EVALUATE, regions="nosuch.npz"), "regions", "nosuch.npz"
-    ),
-    "option without effect: data": _call(partial(_EVALUATE, data="."), "data", "no effect"),
-    "option without effect: images": _call(partial(_EVALUATE, images="."), "images", "no effect"),
-    "option without effect: strict": _call(partial(_EVALUATE, strict=True), "strict", "no effect"),
-    "unknown value of device": _call(partial(_EVALUATE, device="gpu"), "device", "gpu"),
-    "unknown value of dtype": _call(partial(_EVALUATE, dtype="float3"), "dtype", "float3"),
-    "unknown value of texts": _call(partial(_EVALUATE, texts="polished"), "texts", "polished"),
+    "option without effect: reading of a dual encoder": _refuse("itn", reading="itn"),
+    "option without effect: a file of regions that is not there": _refuse("nosuch.npz", regions="nosuch.npz"),
+    **{
+        f"option without effect: {name}": _refuse("no effect", **{name: value})
+        for name, value in (("data", "."), ("images", "."), ("strict", True))
+    },
+    **{
+        f"unknown value of {name}": _refuse(value, **{name: value})
+        for name, value in (("device", "gpu"), ("dtype", "float3"), ("texts", "polished"))
+    },
 }

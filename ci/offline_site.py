@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
-from built_site import check_site
+
+def check_site(find: Callable[[Path], Iterable[str]]) -> int:
+    """Print what is found in the site of the first argument; return 1 if anything is, or if there is no site."""
+    folder = Path(sys.argv[1])
+    if not (folder / "index.html").is_file():
+        sys.stderr.write(f"{folder} holds no site: build it with `make site`\n")
+        return 1
+    lines = list(find(folder))
+    sys.stderr.writelines(f"{line}\n" for line in lines)
+    return 1 if lines else 0
+
 
 #: Tag -> the attributes by which a page loads something.
 _LOADS = {"script": ("src",), "img": ("src", "srcset"), "source": ("src", "srcset"), "iframe": ("src",)}

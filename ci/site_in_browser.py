@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from built_site import check_site
+from offline_site import check_site
 
 AXE = Path(__file__).parents[1] / "scratch" / "axe" / "axe.min.js"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -5,27 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from doors import Door, door_of
+from doors import Door, door_of, named
 from reshape import FIELDS, ROWS
 
+from tellapart.annotate import study as files
 from tellapart.annotate.findings import findings, human_scores, read_groups
-from tellapart.annotate.study import (
-    decode_replies,
-    field_names,
-    read_allowed,
-    read_answers,
-    read_earlier,
-    read_replies,
-    read_study,
-    write_answers,
-    write_rows,
-    write_study,
-)
 from tellapart.annotate.surveys import Study, deal, find_survey
 from tellapart.data.folder import read_pair_set
 
@@ -53,38 +41,34 @@ def open_study_doors(folder: Path) -> dict[str, Door]:
     doors: dict[str, Door] = {}
     for survey in _SAID:
         doors |= _open_survey(folder / "studies" / survey, survey, folder / "few")
-    groups, allowed, texts = folder / "groups.json", folder / "allowed.json", folder / "allowed.txt"
-    return doors | {
-        "groups.json": door_of(
-            groups, lambda: sorted(read_groups(groups).items()), '{"a": ["girl", "boy"], "b": ["cat"]}', whole=False
-        ),
-        "allowed.json": door_of(allowed, lambda: sorted(read_allowed(allowed)), '["red", "blue", "two"]', whole=False),
-        "allowed.txt": door_of(texts, lambda: sorted(read_allowed(texts)), "red\nblue\ntwo\n", whole=False),
-    }
+    of_groups = door_of(folder / "groups.json", lambda path: sorted(read_groups(path).items()), whole=False)
+    allowed = (
+        door_of(folder / f"allowed.{kind}", lambda path: sorted(files.read_allowed(path)), whole=False)
+        for kind in ("json", "txt")
+    )
+    return doors | named((of_groups, *allowed))
 
 
 def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
     survey, pairs = find_survey(name), read_pair_set(few)
     study = deal(survey, pairs, ("ann", "bob"))
-    write_study(home, survey, study, pairs)
+    files.write_study(home, survey, study, pairs)
     said = _say(study, name)
     export, plain = home / "export.json", home / "plain.json"
     sheet = home / "sheets" / "all.csv"
 
-    def imported(path: Path) -> Callable[[], Any]:
-        return lambda: [
-            answer.model_dump(mode="json")
-            for answer in decode_replies(survey, study, read_replies(path, survey, study))
-        ]
+    def imported(path: Path) -> Any:
+        replies = files.decode_replies(survey, study, files.read_replies(path, survey, study))
+        return [answer.model_dump(mode="json") for answer in replies]
 
-    def recorded() -> Any:
-        answers = read_answers(home, read_study(home))
-        rows = survey.records(read_study(home), answers) if survey.records else []
-        write_rows(home / "records.jsonl", rows)
+    def recorded(_path: Path) -> Any:
+        answers = files.read_answers(home, files.read_study(home))
+        rows = survey.records(files.read_study(home), answers) if survey.records else []
+        files.write_rows(home / "records.jsonl", rows)
         return [answer.model_dump(mode="json") for answer in answers], rows
 
-    def agreed() -> Any:
-        answered = [(earlier.study, earlier.answers) for earlier in [read_earlier(home)]]
+    def agreed(_path: Path) -> Any:
+        answered = [(earlier.study, earlier.answers) for earlier in [files.read_earlier(home)]]
         scores = human_scores(answered).values.tolist() if name == "match" else []
         return findings(answered).model_dump(mode="json"), scores
 
@@ -93,17 +77,15 @@ def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
         knows -= {"null", "key dropped", "row dropped"}
     cells = knows - ({"type"} if any(ask.control == "text" for ask in survey.asks) else set())
     door_of_answers = partial(door_of, knows=knows, rows=("ann-0", "bob-0"))
-    filled = _fill_sheet(home, field_names(survey, study), said)
-    doors = {
-        "sheet": door_of_answers(sheet, imported(sheet), filled, knows=cells, free=_SHOWN),
-    }
+    filled = _fill_sheet(home, files.field_names(survey, study), said)
+    doors = {"sheet": door_of_answers(sheet, imported, filled, knows=cells, free=_SHOWN)}
     if name in ("i2t", "box"):
-        doors["Label Studio"] = door_of_answers(export, imported(export), json.dumps(_export(study, said)))
+        doors["Label Studio"] = door_of_answers(export, imported, json.dumps(_export(study, said)))
     if name == "i2t":
         minimal = [{"study": study.token, "task": task, "annotation_id": 1, **values} for task, values in said.items()]
-        doors["Label Studio's minimal"] = door_of_answers(plain, imported(plain), json.dumps(minimal))
+        doors["Label Studio's minimal"] = door_of_answers(plain, imported, json.dumps(minimal))
     sheet.write_text(filled, "utf-8", newline="")
-    write_answers(home, decode_replies(survey, study, read_replies(sheet, survey, study)))
+    files.write_answers(home, files.decode_replies(survey, study, files.read_replies(sheet, survey, study)))
     judged = agreed if name in _CHOICES else recorded
     free = ("tags", "earlier")
     for what, file in (("answers", "answers.jsonl"), ("key", "study.json")):

@@ -7,7 +7,6 @@ The site's hook (`docs/site_pages.py`) makes them at each build; nothing of them
 from __future__ import annotations
 
 import json
-import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from generate import share
+from jinja2 import Environment, FileSystemLoader
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -37,30 +37,26 @@ def benchmark_pages() -> dict[str, str]:
 
 def benchmark_page(one: Benchmark) -> str:
     """Return the page of a benchmark in Markdown."""
-    title = one.title if one.title.endswith("?") else f"{one.title}."
-    citation = f"{one.citation[0].upper()}{one.citation[1:]}."
-    paragraphs = [f"# {one.name}", _filled(title), *_facts(one), "## Files", *_files(one), "## Measure it"]
-    paragraphs += [*_commands(one), *_expected(one), "## Cite", _filled(citation)]
-    return "\n\n".join(paragraphs) + "\n"
+    from examples.findings.frame import write_pages_text  # `generate` has put the repository on the path
 
-
-def _facts(one: Benchmark) -> Iterator[str]:
     task = TASKS[one.task]
-    shape = f", {_count(one.shape[0], 'image')} and {_count(one.shape[1], 'text')} each" if one.shape else ""
-    shape += f", {one.true} of them true" if one.true > 1 else ""
-    size = f"{one.items:,} {task.noun if one.items == 1 else _plural(task.noun)}" if one.items else "not stated"
-    facts = [
-        f"**Task:** {task.title}",
-        f"**Size:** {size}{shape}",
-        f"**Asks for:** {task.output}, of {task.models}",
-        *(_metric_fact(metric, one) for metric in _first_metrics(one)),
-        f"**Resampled together:** {one.cluster}",
-        f"**In its authors' code:** {one.ties}; here a tie is never right",
-    ]
-    if one.domain:
-        rival = f"; its rival is [`{one.rival}`]({one.rival}.md), see `tellapart gap`" if one.rival else ""
-        facts.append(f"**Domain:** {one.domain}{rival}")
-    yield "\n".join(_bullet(fact) for fact in facts)
+    noun = task.noun if one.items == 1 else f"{task.noun[:-1]}ies" if task.noun.endswith("y") else f"{task.noun}s"
+    model = EXAMPLE_MODELS.get(task.output, WRITES) + (" --reading choice" if one.task == "choice" else "")
+    metrics = _first_metrics(one)
+    chances = [metric.chance(one.shape, one.true) if one.shape else metric.chance_level for metric in metrics]
+    values = {
+        "files": ", ".join(" or ".join(f"`{name}`" for name in names.split("|")) for names in one.files),
+        "metrics": list(zip(metrics, chances, strict=True)),
+        "suffix": ".csv" if ".csv" in task.suffixes else task.suffixes[0],
+        "tables": [*_measured(one), *_published(one)],
+    }
+    size = f"{one.items:,} {noun}" if one.items else "not stated"
+    page = _TEMPLATES.get_template("benchmark.md.j2").render(one=one, task=task, model=model, size=size, **values)
+    return write_pages_text([page])
+
+
+_TEMPLATES = Environment(loader=FileSystemLoader(ROOT / "docs" / "templates"), trim_blocks=True)
+_TEMPLATES.filters["count_of"] = lambda number, noun: f"{number} {noun if number == 1 else noun + 's'}"
 
 
 def _first_metrics(one: Benchmark) -> list[Metric]:
@@ -69,61 +65,6 @@ def _first_metrics(one: Benchmark) -> list[Metric]:
     metrics = {metric.name: metric for metric in declared if "similarity" in metric.kinds}
     authors = {metric.name: metric for metric in AUTHORS_METRICS}
     return [metrics[name] if name in metrics else authors[name] for name in one.official or headline(set(metrics))]
-
-
-def _metric_fact(metric: Metric, one: Benchmark) -> str:
-    chance = metric.chance(one.shape, one.true) if one.shape else metric.chance_level
-    level = f"; chance is {100 * chance:.4g} %" if isinstance(chance, float | int) else ""
-    return f"**`{metric.name}`:** {metric.title}{level}"
-
-
-def _files(one: Benchmark) -> Iterator[str]:
-    if not one.files:
-        yield f"None are needed: it is {one.source}. Licence: {one.licence}."
-        return
-    files = [" or ".join(f"`{name}`" for name in names.split("|")) for names in one.files]
-    facts = [f"**Annotations:** {', '.join(files)}", f"**Images:** {one.images}", f"**From:** {_link(one.source)}"]
-    if one.hub:
-        gated = "; gated: accept its conditions there, and set `HF_TOKEN`" if one.hub.gated else ""
-        facts.append(f"**On the hub:** [{one.hub.repo}]({one.hub.page}) at revision `{one.hub.revision[:12]}`{gated}")
-    facts.append(f"**Licence:** {one.licence}")
-    yield "\n".join(_bullet(fact) for fact in facts)
-    if one.hub is None:
-        yield _filled(
-            "Name the folder of the annotations with `--data` and that of the images with `--images`; "
-            "[how they are looked for](../benchmarks.md#files)."
-        )
-
-
-def _commands(one: Benchmark) -> Iterator[str]:
-    task = TASKS[one.task]
-    model = EXAMPLE_MODELS.get(task.output, WRITES) + (" --reading choice" if one.task == "choice" else "")
-    place = " --data DIR --images DIR" if one.files and one.hub is None else ""
-    data = " --data DIR" if one.files and one.hub is None else ""
-    suffix = ".csv" if ".csv" in task.suffixes else task.suffixes[0]
-    exported = "queries.jsonl" if suffix in (".npz", ".jsonl") else f"answers{suffix}"
-    lines = [
-        f"$ tellapart run -b {one.name} -m {model}{place} --out runs/mine",
-        f"$ tellapart export {one.name}{data} --to {exported}",
-        f"$ tellapart score {one.name} --scores answers{suffix} --name mine{data} --out runs/mine",
-    ]
-    yield "```console\n" + "\n".join(lines) + "\n```"
-    yield _filled(
-        "The first command measures a model here. The other two are for a system that lives elsewhere: `export` writes "
-        f"what is to be scored or answered, and `score` measures a file of the results ({', '.join(task.suffixes)})."
-    )
-
-
-def _expected(one: Benchmark) -> Iterator[str]:
-    """Yield the numbers to expect: of baselines that were measured here, and of a paper's models."""
-    tables = [*_measured(one), *_published(one)]
-    if tables:
-        yield "## Numbers to expect"
-        yield _filled(
-            "In percent; in brackets, with ties broken at random. No baseline looks at an image; "
-            f"[what they are](../benchmarks.md#{'words-alone' if one.task == 'pairs' else 'answers-without-looking'})."
-        )
-        yield from tables
 
 
 def _measured(one: Benchmark) -> Iterator[str]:
@@ -149,7 +90,7 @@ def _measured(one: Benchmark) -> Iterator[str]:
     if rows:
         yield _table("baseline", shown, rows)
     if said:
-        yield "\n".join(map(_bullet, said))
+        yield "\n".join(f"- {line}" for line in said)
 
 
 def _published(one: Benchmark) -> Iterator[str]:
@@ -181,23 +122,3 @@ def _table(first: str, metrics: list[str], rows: list[list[str]]) -> str:
     """Return a table in Markdown: a column of names, then one of numbers for each metric."""
     lines = [[first, *(f"`{name}`" for name in metrics)], ["---", *["--:"] * len(metrics)], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _bullet(text: str) -> str:
-    return textwrap.fill(text, 120, initial_indent="- ", subsequent_indent="  ", break_long_words=False)
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
-
-
-def _link(source: str) -> str:
-    return f"<{source}>" if source.startswith("https://") else source
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun if number == 1 else noun + 's'}"
-
-
-def _plural(noun: str) -> str:
-    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import typer
+from jinja2 import Template
 
 from tellapart.cli.main import app
 
-PICTURE = Path(__file__).resolve().parent / "flow.svg"
+DOCS = Path(__file__).resolve().parent
+PICTURE = DOCS / "flow.svg"
 
 #: A box of the picture: its title, the rooms of the house that it stands for, its part in the flow, and the panel of
 #: its commands. Boxes of one row stand side by side; rows follow each other downwards.
@@ -54,11 +56,6 @@ def first_line(command: Any) -> str:
     return " ".join(split_help(command)[1].partition("\n\n")[0].split())
 
 
-def link_to(words: str) -> str:
-    """Return the anchor of a command's section."""
-    return f"commands.md#{words.replace(' ', '-')}"
-
-
 def group_by_panel() -> dict[str, list[tuple[str, Any]]]:
     """Return the commands by panel, in the order of the help."""
     panels: dict[str, list[tuple[str, Any]]] = {}
@@ -71,7 +68,10 @@ def which_table() -> str:
     """Return a row for each command: the purpose, and the command."""
     blocks = []
     for panel, commands in group_by_panel().items():
-        rows = [f"| [`{words}`]({link_to(words)}) | {first_line(command)} |" for words, command in commands]
+        rows = [
+            f"| [`{words}`](commands.md#{words.replace(' ', '-')}) | {first_line(command)} |"
+            for words, command in commands
+        ]
         blocks.append("\n".join([f"### {panel}", "", "| command | to |", "|---|---|", *rows]))
     return "\n\n".join(blocks) + "\n"
 
@@ -140,74 +140,35 @@ def _default(parameter: Any) -> str:
 
 def flow_picture() -> str:
     """Return the picture of the flow as SVG: boxes are rooms of the house, with the commands of their panels."""
-    panels, parts = group_by_panel(), []
+    panels, parts = group_by_panel(), list[dict[str, Any]]()
     width, margin, gap, y = 460, 10, 28, 10
     centres: list[list[tuple[float, float]]] = []
+
+    def list_names(panel: str | None, room: float) -> list[str]:
+        """Break a panel's commands into lines of letters about 8 wide; a group of commands is one."""
+        names = dict.fromkeys(words.split()[0] for words, _ in panels.get(panel or "", []))
+        return textwrap.wrap("  ".join(names), int(room / 8), break_long_words=False, break_on_hyphens=False)
+
     for row in FLOW:
         columns = (width - margin * (len(row) + 1)) / len(row)
-        wrapped = [_wrap_names(_names(panels, panel), columns - 24) for *_, panel in row]
+        wrapped = [list_names(panel, columns - 24) for *_, panel in row]
         height = 44 + 20 * max(map(len, wrapped))
         middles = []
         for k, ((title, _, about, panel), lines) in enumerate(zip(row, wrapped, strict=True)):
-            x = margin + k * (columns + margin)
-            parts.append(_draw_box((x, y, columns, height), title, about, lines, "#eef1fb" if panel else "#f6f6f6"))
-            middles.append(x + columns / 2)
+            place = (margin + k * (columns + margin), y, columns, height)
+            colour = "#eef1fb" if panel else "#f6f6f6"
+            parts.append({"place": place, "title": title, "about": about, "lines": lines, "colour": colour})
+            middles.append(place[0] + columns / 2)
         for above in centres[-1] if centres else []:
             below = middles if len(middles) == 1 else [m for m in middles if abs(m - above[0]) < 1]
-            parts += [_draw_arrow(*above, (above[0] + middle) / 2, y) for middle in below]
+            parts += [{"arrow": (*above, (above[0] + middle) / 2, y)} for middle in below]
         centres.append([(middle, y + height) for middle in middles])
         y += height + gap
-    lines = _wrap_names(_names(panels, TOOLS), width - 2 * margin - 24)
-    parts.append(
-        _draw_box((margin, y, width - 2 * margin, 44 + 20 * len(lines)), "tools", "at any step", lines, "#eef1fb")
-    )
-    y += 54 + 20 * len(lines)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" height="{y}" role="img" '
-        'font-family="system-ui, sans-serif">\n<title>The flow of pairs and scores, with commands</title>'
-        "\n"
-        '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
-        'orient="auto"><path d="M0 0L10 5L0 10z" fill="#555"/></marker></defs>\n'
-        f'<rect width="{width}" height="{y}" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
-    )
-
-
-def _names(panels: dict[str, list[tuple[str, Any]]], panel: str | None) -> list[str]:
-    """Return a panel's commands; a group of commands is one."""
-    return list(dict.fromkeys(words.split()[0] for words, _ in panels.get(panel or "", [])))
-
-
-def _wrap_names(names: list[str], width: float) -> list[str]:
-    """Break names into lines of at most a width, of letters about 8 wide."""
-    lines: list[str] = []
-    for name in names:
-        if lines and 8 * len(f"{lines[-1]}  {name}") <= width:
-            lines[-1] += f"  {name}"
-        else:
-            lines.append(name)
-    return lines
-
-
-def _draw_box(place: tuple[float, float, float, float], title: str, about: str, lines: list[str], colour: str) -> str:
-    x, y, width, height = place
-    shown = [
-        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6" fill="{colour}" stroke="#5160a8"/>',
-        f'<text x="{x + 12:g}" y="{y + 19:g}" font-size="14" font-weight="600" fill="#111">{title}</text>',
-        f'<text x="{x + 12:g}" y="{y + 36:g}" font-size="12" fill="#444">{escape(about)}</text>',
-    ]
-    shown += [
-        f'<text x="{x + 12:g}" y="{y + 56 + 20 * k:g}" font-size="13" font-family="ui-monospace, monospace" '
-        f'fill="#26337a" xml:space="preserve">{line}</text>'
-        for k, line in enumerate(lines)
-    ]
-    return "\n".join(shown)
-
-
-def _draw_arrow(x: float, y: float, to_x: float, to_y: float) -> str:
-    return (
-        f'<line x1="{x:g}" y1="{y:g}" x2="{to_x:g}" y2="{to_y - 2:g}" stroke="#555" stroke-width="1.5" '
-        'marker-end="url(#tip)"/>'
-    )
+    lines = list_names(TOOLS, width - 2 * margin - 24)
+    place = (margin, y, width - 2 * margin, 44 + 20 * len(lines))
+    parts.append({"place": place, "title": "tools", "about": "at any step", "lines": lines, "colour": "#eef1fb"})
+    template = Template((DOCS / "templates" / "flow.svg.j2").read_text(encoding="utf-8"), trim_blocks=True)
+    return template.render(width=width, height=y + 54 + 20 * len(lines), parts=parts) + "\n"
 
 
 if __name__ == "__main__":

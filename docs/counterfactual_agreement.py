@@ -26,16 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.builders.captions import stages
 from tellapart.builders.captions.counterfactuals import replace_word
-from tellapart.builders.captions.stages import (
-    NOUNS,
-    REPLACEMENTS,
-    MeanPooledEncoder,
-    NltkTagger,
-    Word,
-    WordNet,
-    cosines,
-)
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch.backend import Runtime
 
@@ -52,9 +44,9 @@ class Pair(NamedTuple):
     id: str
     caption: str
     released: str
-    words: list[Word]
+    words: list[stages.Word]
     place: int
-    new: Word
+    new: stages.Word
 
 
 def read(path: Path) -> list[list[str]]:
@@ -62,7 +54,7 @@ def read(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def align(rows: Sequence[Sequence[str]], tagger: NltkTagger) -> tuple[list[Pair], Record]:
+def align(rows: Sequence[Sequence[str]], tagger: stages.NltkTagger) -> tuple[list[Pair], Record]:
     """Find the replaced word of each released pair, and count what the tagger says of it."""
     pairs, counts = [], Counter[str]()
     for name, original, released in rows:
@@ -75,9 +67,9 @@ def align(rows: Sequence[Sequence[str]], tagger: NltkTagger) -> tuple[list[Pair]
             continue
         (place,) = places
         counts["one_word"] += 1
-        counts["noun_before"] += words[place].tag in NOUNS
-        counts["noun_after"] += others[place].tag in REPLACEMENTS
-        counts["noun_before_and_after"] += words[place].tag in NOUNS and others[place].tag in REPLACEMENTS
+        counts["noun_before"] += words[place].tag in stages.NOUNS
+        counts["noun_after"] += others[place].tag in stages.REPLACEMENTS
+        counts["noun_before_and_after"] += words[place].tag in stages.NOUNS and others[place].tag in stages.REPLACEMENTS
         for wording in ("rejoined", "kept"):
             counts[f"same_text_{wording}"] += (
                 replace_word(caption, words, place, others[place].text, wording) == released  # type: ignore[arg-type]
@@ -86,20 +78,20 @@ def align(rows: Sequence[Sequence[str]], tagger: NltkTagger) -> tuple[list[Pair]
     return pairs, dict(counts)
 
 
-def inputs_of(rows: Sequence[Sequence[str]], released: set[str], tagger: NltkTagger) -> Record:
+def inputs_of(rows: Sequence[Sequence[str]], released: set[str], tagger: stages.NltkTagger) -> Record:
     """Count the input captions, those without a counterfactual, and how many of these have no noun by the tagger."""
     without = [row for row in rows if row[0] not in released]
-    nouns = [sum(word.tag in NOUNS for word in tagger.read(" ".join(row[1].split()))) for row in without]
+    nouns = [sum(word.tag in stages.NOUNS for word in tagger.read(" ".join(row[1].split()))) for row in without]
     return {"captions": len(rows), "without_counterfactual": len(without), "of_them_without_noun": nouns.count(0)}
 
 
-def alike(encoder: MeanPooledEncoder, text: str, others: Sequence[str]) -> NDArray[np.float32]:
+def alike(encoder: stages.MeanPooledEncoder, text: str, others: Sequence[str]) -> NDArray[np.float32]:
     """Return the similarity of a text with each of others."""
     vectors = encoder.encode([text, *others])
-    return cosines(vectors[0], vectors[1:])
+    return stages.cosines(vectors[0], vectors[1:])
 
 
-def similarity_of(pairs: Sequence[Pair], encoder: MeanPooledEncoder) -> Record:
+def similarity_of(pairs: Sequence[Pair], encoder: stages.MeanPooledEncoder) -> Record:
     """Return where the similarity of released pairs lies; the authors kept (0.8, 0.91]."""
     values = np.array([alike(encoder, pair.caption, [pair.released])[0] for pair in pairs], np.float64)
     inside = (values > LOW) & (values <= HIGH)
@@ -115,7 +107,7 @@ def similarity_of(pairs: Sequence[Pair], encoder: MeanPooledEncoder) -> Record:
     }
 
 
-def relations_of(pairs: Sequence[Pair], wordnet: WordNet) -> Record:
+def relations_of(pairs: Sequence[Pair], wordnet: stages.WordNet) -> Record:
     """Count how the new noun is related to the old one, by the most frequent sense alone and by all."""
     found: Record = {"pairs": len(pairs)}
     for name, senses in (("first_sense", 1), ("all_senses", None)):
@@ -126,7 +118,9 @@ def relations_of(pairs: Sequence[Pair], wordnet: WordNet) -> Record:
     return found
 
 
-def choice_of(pairs: Sequence[Pair], some: Sequence[Pair], parts: tuple[MeanPooledEncoder, TinyStories, int]) -> Record:
+def choice_of(
+    pairs: Sequence[Pair], some: Sequence[Pair], parts: tuple[stages.MeanPooledEncoder, TinyStories, int]
+) -> Record:
     """Choose among what the authors' model proposed for the same nouns in other captions, by similarity and
     perplexity.
     """
@@ -138,7 +132,7 @@ def choice_of(pairs: Sequence[Pair], some: Sequence[Pair], parts: tuple[MeanPool
     for pair in some:
         drafts = {pair.released: pair.place}
         for place, word in enumerate(pair.words):
-            known = Counter(proposed[word.text.lower()]) if word.tag in NOUNS else Counter[str]()
+            known = Counter(proposed[word.text.lower()]) if word.tag in stages.NOUNS else Counter[str]()
             if place == pair.place:
                 known[pair.new.text] -= 1  # its own, which it is to be told from
             for new, n in known.most_common(most):
@@ -173,8 +167,8 @@ def main() -> None:
         "--chosen", type=int, default=200, help="captions whose counterfactual is chosen, spread evenly"
     )
     told = parser.parse_args()
-    tagger, wordnet = NltkTagger.load(told.nltk), WordNet(told.wordnet)
-    encoder = MeanPooledEncoder.load(str(told.encoder), Runtime("cpu"))
+    tagger, wordnet = stages.NltkTagger.load(told.nltk), stages.WordNet(told.wordnet)
+    encoder = stages.MeanPooledEncoder.load(str(told.encoder), Runtime("cpu"))
     judge = TinyStories.load(told.language_model, per_token=True)
     rows = read(told.data / RELEASED)
     pairs, words = align(rows, tagger)

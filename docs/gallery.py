@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,48 +33,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-backgroun
 #: Pixels of a picture's longer side, and its quality as WebP.
 SIDE, QUALITY = 800, 78
 
-#: An item that the demo shows.
-ITEM = "location-001"
-
-DESKTOP, PHONE = (1180, 1130), (390, 844)
-
-TRAINING = """name = "small"
-model = "new:small"
-
-[data]
-train = ["folder:scenes"]
-share = 0.8
-
-[loss]
-name = "negclip"
-
-[optimiser]
-learning_rate = 1e-3
-steps = 60
-warm_up = 10
-
-[batch]
-size = 16
-
-[validation]
-every = 10
-
-[report]
-benchmarks = ["demo"]
-"""
-
-ARCHITECTURE = {
-    "model_type": "compact",
-    "image_size": 64,
-    "channels": [16, 32, 48, 64],
-    "image_layers": 1,
-    "queries": 2,
-    "text_width": 64,
-    "text_layers": 1,
-    "context_length": 32,
-    "heads": 4,
-    "dimensions": 64,
-}
+DESKTOP = (1180, 1130)
 
 
 @dataclass(frozen=True)
@@ -100,92 +60,9 @@ class Entry:
 
 
 RUN = "tellapart run --out runs/demo"
-BUILD = "tellapart build docs/recipes/scenes.toml --out scenes --workers 2"
-BOARD = "tellapart board export --runs runs/demo --out site"
-
-
-def _plot(kind: str, title: str, about: str, arguments: str, *before: str) -> Entry:
-    command = f"tellapart plot {kind} {arguments} --out {kind}.png"
-    return Entry(f"plot-{kind}", title, about, (*before, command), f"{kind}.png")
-
-
-ENTRIES = (
-    Entry(
-        "report", "The report", "A sentence, models by aspect, items right and wrong.", (RUN,), "runs/demo/report.html"
-    ),
-    Entry("report-phone", "The report on a phone", "The main metric first.", (RUN,), "runs/demo/report.html", PHONE),
-    Entry(
-        "item",
-        "An item's page",
-        "Its images and captions, each model's scores, and the words that differ.",
-        (RUN,),
-        "runs/demo/report.html",
-        fragment=f"#item={ITEM}",
-    ),
-    _plot("bars", "Bars", "Metrics with intervals and chance.", "runs/demo", RUN),
-    _plot("tiers", "Tiers", "A band holds models that the items do not distinguish.", "runs/demo", RUN),
-    _plot("curves", "Equivariance curves", "EqSim's deviations about zero.", "runs/demo", RUN),
-    _plot("heatmap", "Heat map", "One metric by the values of a tag.", "runs/demo --tag aspect", RUN),
-    _plot(
-        "matrix", "An item for a paper", "Images, captions, scores; true pairs framed.", f"runs/demo --item {ITEM}", RUN
-    ),
-    _plot(
-        "pareto",
-        "Pareto front",
-        "Performance against cost; filled points are the front.",
-        "runs/demo --costs costs.json",
-        RUN,
-        "tellapart time -m demo-encoder -m blind -m bag-of-words --repeats 10 --out costs.json",
-    ),
-    Entry(
-        "board-pareto",
-        "Pareto front on a board",
-        "VLUE's models by performance and latency, as its paper reports them.",
-        ("tellapart board export --board examples/vlue_board/board.toml --out vlue",),
-        "vlue/pareto/latency/index.html",
-    ),
-    _plot(
-        "cost",
-        "Cost by batch size",
-        "Throughput's cost as batches grow.",
-        "t1.json t8.json t32.json",
-        *(f"tellapart time -m demo-encoder --batch-size {size} --out t{size}.json" for size in (1, 8, 32)),
-    ),
-    _plot(
-        "agree",
-        "Agreement of benchmarks",
-        "How alike benchmarks rank published checkpoints of CLIP and its kin.",
-        "examples/clip_zoo_board/records.toml",
-    ),
-    Entry(
-        "items",
-        "Item analysis",
-        "Difficulty by discrimination of each item; here over ten systems, the bundled encoder's scores with noise.",
-        ("tellapart items --scores score_files -b demo --page items.html",),
-        "items.html",
-    ),
-    Entry("scene", "Rendered scenes", "A pair that differs in one thing.", (BUILD,), "scenes"),
-    Entry(
-        "card",
-        "The data card",
-        "The artefacts that an audit looks for.",
-        ("tellapart audit demo --to audit",),
-        "audit/card.html",
-    ),
-    Entry(
-        "training",
-        "The page of a training",
-        "Gains, losses and curves; here a tiny encoder after 60 steps on twenty scenes.",
-        (BUILD, "tellapart train train.toml --out trained"),
-        "trained/report.html",
-    ),
-    Entry(
-        "board",
-        "The board",
-        "Models with intervals, tiers and chance.",
-        (RUN, BOARD),
-        "site/benchmarks/demo/index.html",
-    ),
+ENTRIES = tuple(
+    Entry(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+    for entry in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["entries"]
 )
 
 
@@ -213,8 +90,8 @@ def prepare_folder(folder: Path, run: Path) -> None:
     shutil.copytree(run, folder / "runs" / "demo")
     for name in ("docs", "examples"):
         (folder / name).symlink_to(ROOT / name)
-    (folder / "train.toml").write_text(TRAINING, encoding="utf-8")
-    (folder / "small" / "config.json").write_text(json.dumps(ARCHITECTURE), encoding="utf-8")
+    shutil.copy(DOCS / "gallery_training.toml", folder / "train.toml")
+    shutil.copy(DOCS / "gallery_model.json", folder / "small" / "config.json")
     shutil.copy(ROOT / "src" / "tellapart" / "models" / "demo_encoder" / "tokenizer.json", folder / "small")
     rows = [json.loads(line) for line in (run / "samples" / "demo.jsonl").read_text(encoding="utf-8").splitlines()]
     scores, draw = np.array([row["scores"] for row in rows]), np.random.default_rng(0)
@@ -250,12 +127,17 @@ def open_browser() -> Iterator[Any]:
         browser.close()
 
 
+def open_page(browser: Any, screen: tuple[int, int], address: str) -> Any:
+    """Open a page in a window of so many pixels."""
+    page = browser.new_page(viewport={"width": screen[0], "height": screen[1]}, color_scheme="light")
+    page.set_default_timeout(300_000)
+    page.goto(address)
+    return page
+
+
 def photograph(browser: Any, entry: Entry, page_file: Path) -> Image.Image:
     """Return what a window shows of a page."""
-    width, height = entry.screen
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
-    page.set_default_timeout(300_000)
-    page.goto(page_file.resolve().as_uri() + entry.fragment)
+    page = open_page(browser, entry.screen, page_file.resolve().as_uri() + entry.fragment)
     drawn = Image.open(io.BytesIO(page.screenshot()))
     page.close()
     return drawn.convert("RGB")

@@ -13,6 +13,7 @@ A document marks what is generated:
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
 import os
 import re
@@ -27,6 +28,15 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+from speed_tables import RECORD_TABLES, record_table
+
+from tellapart.board.settings import BoardSettings
+from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings
+from tellapart.catalog import LOSSES
+from tellapart.training.config import TrainConfig, list_presets, merge_preset
+from tellapart.training.losses.loss import DualLoss, find_loss
 
 if TYPE_CHECKING:
     from tellapart.benchmarks.benchmark import Benchmark
@@ -104,10 +114,7 @@ def headline_metric(one: Benchmark) -> Metric:
 
 def benchmarks_table() -> str:
     """Every benchmark as it declares itself."""
-    rows = [
-        "| benchmark | items | n | metric | resampled together | a tie, in its code |",
-        "|---|---|--:|---|---|---|",
-    ]
+    rows = ["| benchmark | items | n | metric | resampled together | a tie, in its code |", "|---|---|--:|---|---|---|"]
     rows += [
         f"| `{one.name}` | {one.shape[0]}x{one.shape[1]} | {f'{one.items:,}' if one.items else ''} | "
         f"`{headline_metric(one).name}` | "
@@ -275,77 +282,118 @@ def forms_table() -> str:
     return "\n".join([*rows, *(f"| `{name}` | `{form.path}` | {form.source} |" for name, form in forms().items())]) + "\n"
 
 
-def speed_table() -> str:
-    """The last recorded measurement of whole commands, beside other tools."""
-    sys.path.insert(0, str(ROOT / "bench"))
-    from speed_table import markdown
-
-    record = ROOT / "bench" / "records" / "speed_synthetic.json"
-    return markdown(json.loads(record.read_text(encoding="utf-8"))).rstrip() + "\n"
-
-
-def large_table() -> str:
-    """The last recorded memory and time of what is large."""
-    record = json.loads((ROOT / "bench" / "records" / "large.json").read_text(encoding="utf-8"))
-    gallery = record["gallery"]
-    both = f"{gallery['images']:,} images by {gallery['captions']:,} captions"
-    product = f"the same vectors' product alone, float32: {gallery['product_seconds']} s"
-    runs = {"the bundled encoder": record["run"], "again, from stored scores": record["again"]}
-    return (
-        "| command | wall, s | processor, s | highest memory |\n|---|---|---|---|\n"
-        + "".join(
-            f"| `tellapart run`, {run['items']:,} items, {how} | {run['seconds']:.0f} | "
-            f"{run['processor_seconds']:.0f} | {run['mb']:,} MB |\n"
-            for how, run in runs.items()
-        )
-        + f"| ranking {both}, 512 dimensions ({product}) | {gallery['rank_seconds']} |  | {gallery['mb']:,} MB |\n\n"
-        f"`{record['command']}`\n"
-    )
+#: A table of the file -> the model that reads it.
+BOARD_TABLES: dict[str, type[BaseModel]] = {
+    "[board]": BoardSettings,
+    "[submissions]": SubmissionSettings,
+    "[[hidden]]": HiddenBenchmark,
+}
 
 
-def coverage_record() -> dict[str, Any] | None:
-    """The recorded simulation of intervals and tests; None where none is kept."""
-    file = ROOT / "bench" / "records" / "coverage.json"
-    if not file.is_file():
-        return None
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+def attribute_texts(model: type[BaseModel]) -> dict[str, str]:
+    """Return the texts of a docstring's `Attributes:`, by name; names that share a text each get it."""
+    section = (inspect.getdoc(model) or "").partition("Attributes:\n")[2]
+    entries = re.findall(r"^ {4}(\w[\w, ]*): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
-NOT_MEASURED = "Not measured yet: no record of `bench/coverage.py` is kept.\n"
+def show_default(value: Any, required: bool) -> str:
+    """Return a default as TOML writes it; empty for none."""
+    if required:
+        return "needed"
+    return "" if value in (None, "", ()) else f"`{json.dumps(value)}`"
 
 
-def intervals_table() -> str:
-    """Every kind of interval: its method, the smallest number it is printed for, and its simulated coverage."""
-    found = coverage_record()
-    if found is None:
-        return NOT_MEASURED
-    rows = ["| of | method | printed from | coverage, lowest | median |", "|---|---|---|--:|--:|"]
-    rows += [
-        f"| {name} | {one['method']} | {one['fewest']} | {one['lowest']:.3f} | {one['median']:.3f} |"
-        for name, one in found["kinds"].items()
-    ]
-    cells = sum(one["printing"] for one in found["kinds"].values())
-    return (
-        "\n".join(rows)
-        + f"\n\nThe lowest of {cells:,} cells is {found['lowest']:.3f}. {found['wide']:,} cells cover more than 99 % "
-        "at more than twice the width that one fixed width would need. "
-        + (f"{found['rare']:,} more print one so rarely that their coverage is uncertain. " if found["rare"] else "")
-        + "[The record](../bench/records/coverage.json) has every cell.\n"
-    )
-
-
-def alarms_table() -> str:
-    """Every printed p-value: its simulated false alarms at 5 %, and its power beside the exact test's."""
-    found = coverage_record()
-    if found is None:
-        return NOT_MEASURED
-    rows = ["| test | how | false alarms, highest | median | power, least | median |", "|---|---|--:|--:|--:|--:|"]
-    for name, one in found["tests"].items():
-        powers = (one["least_power"], one["median_power"])
-        power = " | ".join("" if each is None else f"{each:.2f}" for each in powers)
-        rows.append(f"| {name} | {one['how']} | {one['highest']:.3f} | {one['median']:.3f} | {power} |")
+def board_keys_table() -> str:
+    """Return a row for each key of a board file."""
+    rows = ["| table | key | default | meaning |", "|---|---|---|---|"]
+    for table, model in BOARD_TABLES.items():
+        texts = attribute_texts(model)
+        for name, field in model.model_fields.items():
+            if not field.exclude:
+                default = show_default(field.default, field.is_required())
+                rows.append(f"| `{table}` | `{name}` | {default} | {texts[name]} |")
     return "\n".join(rows) + "\n"
+
+
+def losses_table() -> str:
+    """Every loss as it is declared: its definition, the inputs that a step must give it, its options and its source."""
+    rows = ["| loss | definition | needs | options | source |", "|---|---|---|---|---|"]
+    for name in LOSSES:
+        loss = find_loss(name)
+        summary, _, rest = inspect.cleandoc(loss.function.__doc__ or "").partition("\n")
+        source = " ".join(rest.partition("Source: ")[2].partition("\n\n")[0].split()).removesuffix(".")
+        options = ", ".join(option(*one) for one in loss.options.model_json_schema().get("properties", {}).items())
+        needs = dual_needs(loss) if isinstance(loss, DualLoss) else fusion_needs(loss)
+        what = summary.removeprefix("Return ").removesuffix(".")
+        rows.append(f"| `{name}` | {what} | {needs} | {options or 'none'} | {source or 'ours'} |")
+    return "\n".join(rows) + "\n"
+
+
+def option(name: str, schema: dict[str, Any]) -> str:
+    """An option with its default, and its bounds if it is a number."""
+    kinds = schema.get("anyOf", [schema])
+    bounds = ["None"] if {"type": "null"} in kinds else []
+    for kind in kinds:
+        least, below = (f"{kind[key]:g}" if key in kind else "" for key in ("minimum", "exclusiveMaximum"))
+        bounds += [f"at least {least}" + (f" and below {below}" if below else "")] if least else []
+    text = schema.get("description") or " or ".join(bounds)
+    return f"`{name} = {schema['default']!r}`" + (f" ({text})" if text else "")
+
+
+def presets_table() -> str:
+    """Every preset with its source, and in a second table each value that is not as released."""
+    rows = ["| preset | loss | pairs | rate | epochs | weight decay | source |", "|---|---|--:|--:|--:|--:|---|"]
+    ours: dict[tuple[str, str], list[str]] = {}
+    for name, preset in list_presets().items():
+        values = TrainConfig(**merge_preset(preset.values, NEEDED | UNKNOWN.get(name, {})))
+        unknown = {key for table in UNKNOWN.get(name, {}).values() for key in table}
+        batch, optimiser = values.batch, values.optimiser
+        size = f"{batch.size:,}" if batch.accumulate == 1 else f"{batch.accumulate} x {batch.part}"
+        rate = f"{optimiser.learning_rate:g}".replace("e-0", "e-")
+        rows.append(
+            f"| `{name}` | {loss_cell(values)} | {'unknown' if 'size' in unknown else size} | {rate} | "
+            f"{'unknown' if 'epochs' in unknown else optimiser.epochs} | {optimiser.weight_decay:g} | {preset.source} |"
+        )
+        for entry in preset.ours.items():
+            ours.setdefault(entry, []).append(f"`{name}`")
+    rows += ["", "All values are as released but these, which are ours, because:", ""]
+    rows += ["| of | preset | ours, because |", "|---|---|---|"]
+    rows += [f"| {key} | {', '.join(presets)} | {reason} |" for (key, reason), presets in ours.items()]
+    return "\n".join(rows) + "\n"
+
+
+#: A configuration's part, and the parts that a paper leaves to it.
+NEEDED: dict[str, Any] = {"name": "x", "model": "x", "data": {"train": ["x"]}}
+UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "batch": {"size": 2}}}
+
+
+def loss_cell(config: TrainConfig) -> str:
+    """The losses of a configuration with the options that it sets."""
+    cells = []
+    for term in (config.loss, *({"name": name, **own} for name, own in config.loss.get("also", {}).items())):
+        options = [f"{key} {value}" for key, value in term.items() if key not in {"name", "also"}]
+        cells.append(", ".join((f"`{term['name']}`", *options)))
+    return "; ".join(cells)
+
+
+def dual_needs(loss: Any) -> str:
+    """What a dual encoder's loss needs of a row beside image and caption."""
+    images = {"none": "", "pairs": "hard images if there are some", "mate": "a hard counterpart"}
+    captions = f"{loss.negative_captions} false captions" if loss.negative_captions > 1 else "a false caption"
+    needs = [
+        captions if loss.negative_captions else "",
+        "a unit and its foil" if loss.units else "",
+        "patches and words" if loss.local else "",
+        "joined pictures" if loss.joins else "",
+    ]
+    return ", ".join(filter(None, (*needs, images[loss.negative_images]))) or "pairs"
+
+
+def fusion_needs(loss: Any) -> str:
+    """What a fusion encoder's loss needs crossed."""
+    crossed = f"a fusion encoder, {loss.negatives} crossed pair{'s' * (loss.negatives > 1)}"
+    return crossed + (" and their counterparts" if loss.counterparts else "")
 
 
 def elsewhere(file: str, function: str) -> Callable[[], str]:
@@ -359,35 +407,21 @@ def false_inputs_table() -> str:
     return str(import_module("false_inputs").false_inputs_table())
 
 
+#: Tables of this file by the names of their functions, and those of others.
 TABLES: dict[str, Callable[[], str]] = {
-    "false-inputs": false_inputs_table,
-    "metrics": metrics_table,
-    "losses": elsewhere("loss_tables", "losses_table"),
-    "loss-costs": elsewhere("loss_tables", "loss_costs_table"),
-    "presets": elsewhere("loss_tables", "presets_table"),
-    "benchmarks": benchmarks_table,
-    "baselines": baselines_table,
-    "captions": captions_table,
-    "tasks": tasks_table,
-    "task-metrics": task_metrics_table,
-    "elsewhere-names": elsewhere_names_table,
+    function.__name__.removesuffix("_table").replace("_", "-"): function
+    for function in (
+        *(false_inputs_table, metrics_table, losses_table, presets_table, benchmarks_table),
+        *(baselines_table, captions_table, tasks_table, task_metrics_table, elsewhere_names_table, families_table),
+        board_keys_table,
+    )
+} | {
     "finding": finding_text,
     "model-names": names_table,
-    "families": families_table,
-    "forms": forms_table,
-    "speed": speed_table,
-    "large": large_table,
-    "real-captions": elsewhere("speed_tables", "real_captions_table"),
-    "all-shapes": elsewhere("speed_tables", "all_shapes_table"),
-    "shared-beginnings": elsewhere("speed_tables", "shared_beginnings_table"),
-    "screened": elsewhere("speed_tables", "screened_table"),
-    "growth": elsewhere("speed_tables", "growth_table"),
-    "intervals": intervals_table,
-    "alarms": alarms_table,
     "systems": elsewhere("systems", "systems_table"),
-    "board-keys": elsewhere("setting_tables", "board_keys_table"),
     "commands": elsewhere("command_pages", "commands_reference"),
     "which-command": elsewhere("command_pages", "which_table"),
+    **{name: partial(record_table, name) for name in RECORD_TABLES},
 }
 
 
@@ -409,11 +443,6 @@ def generated(text: str, folder: Path) -> str:
     return BLOCK.sub(fill, text)
 
 
-def notebook_text(path: Path) -> str:
-    """The notebook that the `.py` file of the same name gives."""
-    return str(import_module("notebook_pages").write_notebook(path.with_suffix(".py")))
-
-
 def main() -> int:
     """Write the documents, or check them."""
     check = "--check" in sys.argv[1:]
@@ -425,7 +454,11 @@ def main() -> int:
         import_module("examples.tutorial.draw_pairs").draw_pairs(Path(scratch) / "my_pairs")
         for path in named or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *notebooks]:
             name, old = path.relative_to(ROOT), path.read_text(encoding="utf-8") if path.exists() else ""
-            new = notebook_text(path) if path.suffix == ".ipynb" else generated(old, Path(scratch))
+            new = (
+                str(import_module("notebook_pages").write_notebook(path.with_suffix(".py")))
+                if path.suffix == ".ipynb"
+                else generated(old, Path(scratch))
+            )
             if new == old:
                 continue
             stale = True

@@ -40,11 +40,7 @@ def write_notebook(path: Path) -> str:
 
 
 def execute(path: Path) -> Any:
-    """Run a notebook in an empty folder that is deleted afterwards, with a store of its own; return it with outputs.
-
-    Raises:
-        nbclient.exceptions.CellExecutionError: a cell failed.
-    """
+    """Run a notebook in an empty folder that is deleted afterwards, with a store of its own; return it with outputs."""
     import jupytext
     from nbclient import NotebookClient
 
@@ -64,11 +60,7 @@ def execute(path: Path) -> Any:
 
 
 def notebook_pages() -> dict[str, str | bytes]:
-    """Return a page for each notebook, and the files of its pictures, by their names in the site.
-
-    Raises:
-        ValueError: a notebook writes to stderr, or does not end in a picture.
-    """
+    """Return a page for each notebook, and the files of its pictures, by their names in the site."""
     pages: dict[str, str | bytes] = {}
     for path in sorted(NOTEBOOKS.glob("*.py")):
         cells = execute(path).cells

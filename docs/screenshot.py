@@ -8,29 +8,21 @@ kept as text in `docs/pictures.json`, so that a test sees when they are old.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
-DOCS = Path(__file__).parent
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+from gallery import DESKTOP, DOCS, open_browser, open_page
 
 
 def photograph(report: Path, site: Path) -> None:
     """Photograph the head of the report, its first items, and a leaderboard of the board."""
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        page = browser.new_page(viewport={"width": 1180, "height": 1130}, color_scheme="light")
-        page.set_default_timeout(300_000)
-        page.goto(report.resolve().as_uri())
+    with open_browser() as browser:
+        page = open_page(browser, DESKTOP, report.resolve().as_uri())
         page.screenshot(path=DOCS / "report.png")
         page.get_by_role("heading", name="Items", exact=True).first.evaluate("heading => heading.scrollIntoView()")
         page.screenshot(path=DOCS / "report-items.png")
         page.goto((site / "benchmarks" / "demo" / "index.html").resolve().as_uri())
         page.screenshot(path=DOCS / "board.png")
-        browser.close()
 
 
 def keep_numbers(run: Path) -> None:

@@ -32,20 +32,9 @@ from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations, find_files
 from tellapart.catalog import BENCHMARKS
+from tellapart.data import task_records as sets
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
-from tellapart.data.task_records import (
-    BinaryQuestionSet,
-    BoxSet,
-    CaptionSet,
-    ChoiceSet,
-    ClassificationSet,
-    MomentSet,
-    QuestionSet,
-    RatingSet,
-    RetrievalSet,
-    StatementSet,
-)
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ptb import tokenize
@@ -82,19 +71,19 @@ def most_frequent(values: Iterable[str]) -> str:
     return min(Counter(values).items(), key=lambda found: (-found[1], found[0]))[0]
 
 
-def more_frequent_label(records: StatementSet) -> Said:
+def more_frequent_label(records: sets.StatementSet) -> Said:
     """Say the label that more statements have."""
     label = most_frequent(str(row.label) for row in records.statements)
     return [label == "True"] * len(records.statements), f"`{label}`"
 
 
-def most_frequent_answer(records: QuestionSet) -> Said:
+def most_frequent_answer(records: sets.QuestionSet) -> Said:
     """Say the answer that most questions have."""
     answer = most_frequent(given.strip() for row in records.questions for given in row.answers)
     return [answer] * len(records.questions), f"`{answer}`"
 
 
-def answer_by_first_words(records: QuestionSet) -> Said:
+def answer_by_first_words(records: sets.QuestionSet) -> Said:
     """Say the most frequent answer of the questions that begin with the same two words."""
     begins = [" ".join(row.question.lower().split()[:2]) for row in records.questions]
     given: dict[str, list[str]] = defaultdict(list)
@@ -105,24 +94,24 @@ def answer_by_first_words(records: QuestionSet) -> Said:
     return [answer[begin] for begin in begins], f"{len(answer):,} beginnings, {alone:,} of them of a single question"
 
 
-def whole_image(records: BoxSet) -> Said:
+def whole_image(records: sets.BoxSet) -> Said:
     """Take the whole image for the box."""
     return [(0.0, 0.0, float(row.size[0]), float(row.size[1])) for row in records.boxes], "the whole image"
 
 
-def centre_box(records: BoxSet) -> Said:
+def centre_box(records: sets.BoxSet) -> Said:
     """Take the box in the middle, of half the image's width and height."""
     sizes = [row.size for row in records.boxes]
     return [(w / 4, h / 4, w / 2, h / 2) for w, h in sizes], "the middle, half as wide and high as the image"
 
 
-def most_frequent_caption(records: CaptionSet) -> Said:
+def most_frequent_caption(records: sets.CaptionSet) -> Said:
     """Say the reference that stands there most often of all images."""
     caption = most_frequent(reference for own in records.references for reference in own)
     return [caption] * len(records.ids), f"“{caption}”"
 
 
-def nearest_caption(records: CaptionSet) -> Said:
+def nearest_caption(records: sets.CaptionSet) -> Said:
     """Say that reference of all images which is nearest to all references.
 
     Near is the mean cosine of the counts of words, each weighed by the logarithm of the images over those whose
@@ -148,7 +137,7 @@ def nearest_caption(records: CaptionSet) -> Said:
     return [caption] * len(records.ids), f"“{caption}”"
 
 
-def same_score(records: RetrievalSet) -> Said:
+def same_score(records: sets.RetrievalSet) -> Said:
     """Give every image and caption one score: all false entries tie with the true ones."""
     images, captions = len(records.images), len(records.captions)
     true = [np.bincount(column) for column in np.array(records.pairs).T]
@@ -163,7 +152,7 @@ def bag(caption: str) -> str:
     return " ".join(sorted(re.findall(r"\w+(?:['’]\w+)*", caption.lower())))
 
 
-def words_of_captions(records: RetrievalSet) -> Said:
+def words_of_captions(records: sets.RetrievalSet) -> Said:
     """Know each image by its true captions, without the order of their words: `bag-of-words`, over a whole gallery.
 
     A score is the share of words in common with the image's nearest caption: 1 for the true ones, and for a false one
@@ -180,30 +169,30 @@ def words_of_captions(records: RetrievalSet) -> Said:
     return Retrieval(*sides), "the true captions without their order"
 
 
-def ranked_twice(says: Callable[[RetrievalSet], Said]) -> Callable[[RetrievalSet], Said]:
+def ranked_twice(says: Callable[[sets.RetrievalSet], Said]) -> Callable[[sets.RetrievalSet], Said]:
     """Ask a system of a gallery with an entry a row, and of the same with an entry for each distinct caption."""
 
-    def both(records: RetrievalSet) -> Said:
+    def both(records: sets.RetrievalSet) -> Said:
         rows, words = says(records)
         return RankedTwice(rows, says(records.distinct_captions()[0])[0]), words
 
     return both
 
 
-def middle_of_video(records: MomentSet) -> Said:
+def middle_of_video(records: sets.MomentSet) -> Said:
     """Take the middle of the video, as far as its moments tell how long it is: the only candidate of two far frames."""
     none = np.zeros(2)
     videos = [records.duration(moment.video) for moment in records.moments]
     return [FrameScores(np.array([0.0, duration]), none, none) for duration in videos], "the middle of the video"
 
 
-def first_place(records: ChoiceSet) -> Said:
+def first_place(records: sets.ChoiceSet) -> Said:
     """Choose the first place in both orders."""
     n = len(records.choices)
     return Chosen((1,) * n, (-1,) * n), "`1`"
 
 
-def shorter_caption(records: ChoiceSet) -> Said:
+def shorter_caption(records: sets.ChoiceSet) -> Said:
     """Choose the shorter caption, as `blind` does; of equally long ones the first place."""
     scores = Blind().score_texts([text for choice in records.choices for text in (choice.true, choice.false)])
     signs = np.sign(scores.reshape(-1, 2) @ (1, -1)).astype(int).tolist()
@@ -216,34 +205,34 @@ def shorter_texts(records: PairSet) -> Said:
     return Scored(Scores([item.id for item in records.items], values, "similarity")), "the shorter, the higher"
 
 
-def same_score_for_images(records: RatingSet) -> Said:
+def same_score_for_images(records: sets.RatingSet) -> Said:
     """Give every image one score."""
     ids = [one.id for one in records.rated]
     return Scored(Scores(ids, np.zeros((len(ids), 1, 1)), "similarity")), "one score for all"
 
 
-def shorter_prompts(records: RatingSet) -> Said:
+def shorter_prompts(records: sets.RatingSet) -> Said:
     """Score each image by its text, as `blind` does."""
     values = Blind().score_texts([one.text for one in records.rated])
     ids = [one.id for one in records.rated]
     return Scored(Scores(ids, values.reshape(-1, 1, 1), "similarity")), "the shorter the text, the higher"
 
 
-def same_score_for_classes(records: ClassificationSet) -> Said:
+def same_score_for_classes(records: sets.ClassificationSet) -> Said:
     """Score every class the same."""
     labels = [picture.label for picture in records.pictures]
     scores = np.zeros((len(labels), len(records.classes)), np.float32)
     return Classified(rank_labels(scores, labels)), "one score for all"
 
 
-def largest_class(records: ClassificationSet) -> Said:
+def largest_class(records: sets.ClassificationSet) -> Said:
     """Name the class that most pictures are of."""
     labels = [picture.label for picture in records.pictures]
     name = most_frequent(records.classes[label] for label in labels)
     return named_classes([records.classes.index(name)] * len(labels), labels), f"`{name}`"
 
 
-def first_option(records: BinaryQuestionSet) -> Said:
+def first_option(records: sets.BinaryQuestionSet) -> Said:
     """Say the first of the two options to every question."""
     return [OPTIONS[row.answer][0] for row in records.questions], "`yes`, `a` or `first`"
 
@@ -271,10 +260,7 @@ SYSTEMS: Mapping[str, Sequence[System]] = {
     "moments": (System("middle", NOTHING, middle_of_video),),
     "choice": (System("first-place", NOTHING, first_place), System("shorter-caption", NOTHING, shorter_caption)),
     "ordered-texts": (System("blind", NOTHING, shorter_texts),),
-    "ratings": (
-        System("constant", NOTHING, same_score_for_images),
-        System("blind", NOTHING, shorter_prompts),
-    ),
+    "ratings": (System("constant", NOTHING, same_score_for_images), System("blind", NOTHING, shorter_prompts)),
     "classification": (
         System("constant", NOTHING, same_score_for_classes),
         System("largest-class", ANSWERS, largest_class),

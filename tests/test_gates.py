@@ -32,7 +32,7 @@ def take_what_is_there(path: Path) -> list[Any]:
 
 def try_reader(path: Path, read: Callable[[Path], Any], inputs: int = 250) -> Counter[tuple[str, str]]:
     lines = "".join(json.dumps(row) + "\n" for row in ROWS_OF_SCORES)
-    door: Door = door_of(path, partial(read, path), lines, whole=False, knows=FIELDS | ROWS)
+    door: Door = door_of(path, read, lines, whole=False, knows=FIELDS | ROWS)
     tried = [try_input({"scores": door}, 1, number) for number in range(inputs)]
     return Counter((one["outcome"], one["way"]) for one in tried)
 

@@ -96,7 +96,7 @@ def test_formulas_are_drawn_without_a_script() -> None:
     assert 'display="block"' in drawn
 
 
-@pytest.mark.parametrize("file", ["Makefile", "ci/extras.py"])
+@pytest.mark.parametrize("file", ["Makefile", "ci/extras.toml"])
 def test_a_warning_stops_the_build_of_the_site(tmp_path: Path, file: str) -> None:
     pytest.importorskip("mkdocs", reason="the site needs the docs extra")
     (words,) = re.findall(r"-m (mkdocs build(?: --[a-z]+)*)", (ROOT / file).read_text(encoding="utf-8"))

@@ -11,13 +11,65 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from examples.clip_zoo_board.columns import COLUMNS, PARTS, Column
 
-__all__ = ["SOURCE", "build", "names_of"]
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: in the file.
+        benchmark, metric: the catalogue's names where tellapart has the benchmark.
+        part: the value of the benchmark's tag; empty for the whole benchmark.
+        n: of what the percentage is a share; None where it is a mean over parts of unequal size, or not established.
+    """
+
+    name: str
+    benchmark: str
+    metric: str
+    part: str = ""
+    n: int | None = None
+
+
+_TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
+
+#: Benchmark -> the tag that its parts are values of.
+PARTS: dict[str, str] = _TABLE["parts"]
+
+
+def _columns() -> Iterator[Column]:
+    for name, benchmark, metric, n in _TABLE["whole"]["columns"]:
+        yield Column(name, benchmark, metric, n=n or None)
+    for benchmark, parts in _TABLE["quadruples"].items():
+        prefix = benchmark.replace("-", "_")
+        for part, (name, n) in parts.items():
+            for side in ("text", "image", "group"):
+                yield Column("::".join(filter(None, (prefix, name, side))), benchmark, f"{side}_score", part, n)
+    for benchmark, parts in _TABLE["choices"].items():
+        prefix = benchmark.replace("-", "_")
+        yield from (
+            Column(f"{prefix}::{part}", benchmark, "choice_score", part, n or None) for part, n in parts.items()
+        )
+    for name, benchmark, images, captions in (
+        ("coco_karpathy", "coco-retrieval", 5_000, 25_010),
+        ("flickr30k", "flickr30k-retrieval", 1_000, 5_000),
+    ):
+        for way, n in (("i2t", images), ("t2i", captions)):
+            yield from (Column(f"{name}::{way}/R@{k}", benchmark, f"{way}_recall@{k}", n=n) for k in (1, 5, 10))
+    yield from (
+        Column(f"elevator::{name}", f"elevater-{name}", "elevater_score") for name in _TABLE["elevater"]["names"]
+    )
+    yield Column("elevator::imagenet-1k", "imagenet", "top1_accuracy", n=50_000)
+
+
+COLUMNS = tuple(_columns())
+
 
 SOURCE = "vl_compo (github.com/ytaek-oh/vl_compo, individual_results.csv at 43e2eae), read 2026-11-22"
 
@@ -30,19 +82,15 @@ _HEAD = """\
 
 
 def build(rows: list[dict[str, str]], only: Iterable[str] = (), without: str = "") -> str:
-    """Return the TOML of imported numbers.
-
-    Args:
-        rows: of the file, a checkpoint each.
-        only: names of checkpoints to keep; all if none.
-        without: how the names of benchmarks begin that are left out; none if empty.
-    """
+    """Return the TOML of imported numbers."""
     columns = [column for column in COLUMNS if not without or not column.benchmark.startswith(without)]
     kept = set(only) or set(names_of(rows))
     if unknown := sorted(kept - set(names_of(rows))):
         raise SystemExit(f"the file has no checkpoint {unknown[0]!r}; its first is {names_of(rows)[0]!r}")
     sizes: Counter[str] = Counter()
-    for benchmark, _, n in {(column.benchmark, column.part, column.n) for column in columns if _counts_items(column)}:
+    for benchmark, _, n in {
+        (column.benchmark, column.part, column.n) for column in columns if (not column.metric.startswith("t2i_"))
+    }:
         sizes[benchmark] += n or 0
     lines = [_HEAD, f"source = {json.dumps(SOURCE)}", 'tie_rule = "not said"', "", "[items]"]
     lines += [f"{_key(name)} = {n}" for name, n in sorted(sizes.items()) if n]
@@ -59,11 +107,6 @@ def names_of(rows: list[dict[str, str]]) -> list[str]:
     return [
         f"{name} ({row['family']})" if names.count(name) > 1 else name for name, row in zip(names, rows, strict=True)
     ]
-
-
-def _counts_items(column: Column) -> bool:
-    """Return whether a column's `n` counts the benchmark's items: texts that ask for an image are more."""
-    return not column.metric.startswith("t2i_")
 
 
 def _tables(row: Mapping[str, str], columns: Sequence[Column]) -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from examples.demo_encoder.card import write_card
+from examples.findings.frame import render_page, write_pages_text
 from tellapart.data.rows import read_object
 from tellapart.evaluation.verified import read_result
 from tellapart.models.onnx.dual_encoder import CONFIG, FILES, OnnxDualEncoder
@@ -25,8 +25,6 @@ from tellapart.records.result import Value
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.record import TrainRecord, read_record
 from tellapart_render.training_rows import write_training_rows
-
-__all__ = ["HERE", "main", "remake"]
 
 HERE = Path(__file__).parent
 
@@ -38,6 +36,13 @@ _SETS = (*_TRAINED, "validation_scenes", "final_scenes", "held_out_scenes")
 _RUNS = {"training": "encoder.toml", "captions": "captions.toml", "order": "order.toml", "numbers": "numbers.toml"}
 
 _HEADLINE = ("text_score", "image_score", "group_score")
+
+
+def write_card(record: Mapping[str, Any]) -> str:
+    """Return the card's Markdown, from a record as `training_record.json` holds it."""
+    seconds = sum(record["stages"][name]["seconds"] for name in record["runs"])
+    values = {"record": record, "runs": list(record["runs"].values()), "seconds": seconds}
+    return write_pages_text([render_page(HERE, "card", values)])
 
 
 class _Stages:
@@ -60,13 +65,7 @@ class _Stages:
 
 
 def remake(recipes: Path, work: Path, workers: int) -> Path:
-    """Run all stages; return the folder of the ONNX model.
-
-    Args:
-        recipes: a folder with the recipes of all sets, and the runs' configurations, which read them from `work`.
-        work: the folder of sets and runs.
-        workers: processes that render.
-    """
+    """Run all stages; return the folder of the ONNX model."""
     work.mkdir(parents=True, exist_ok=True)
     stages = _Stages(work)
     for name in _SETS:

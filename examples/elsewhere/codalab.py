@@ -19,8 +19,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["convert_bundle", "read_bundle"]
-
 #: Fields of a bundle that a board file has, or that say nothing to it.
 _KNOWN = {"version", "title", "description", "phases", "end_date", "start_date"}
 

@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["convert_samples", "read_ids"]
-
 
 def convert_samples(path: Path, field: str = "", ids: Sequence[str] = ()) -> list[dict[str, str]]:
     """Return `id` and `prediction` of each sample.

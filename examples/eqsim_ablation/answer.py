@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 from scipy.stats import ttest_1samp
 
-from examples.eqsim_ablation.checks import Checked
 from examples.eqsim_ablation.plan import Method, Plan
-from examples.eqsim_ablation.results import PAPER, SMALL, Compared, Runs, write_difference
+from examples.eqsim_ablation.results import PAPER, SMALL, Checked, Compared, Runs, render, write_difference
 from examples.findings.frame import join_words, points
-
-__all__ = [
-    "advice",
-    "answer",
-    "checks_answer",
-    "eqsim_answer",
-    "largest_gains",
-    "name_rates",
-    "other_rates",
-    "small_terms",
-]
 
 #: The place of the learning rate in a configuration.
 _RATE = "optimiser.learning_rate"
@@ -83,7 +70,15 @@ def small_terms(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
             "The term v1 stays below 1e-6 in every run because of the softmax over the batch. EqSim is thus v2 of "
             f"close pairs, a term of {fmean(run['terms']['v2'] for run in eqsim):.2f}. "
         )
-    least = [row for row in (plan.row(each.method.name) for each in forms) if _is_least(row, runs.get(row.name, ()))]
+    least = [
+        row
+        for row in (plan.row(each.method.name) for each in forms)
+        if (
+            bool(runs.get(row.name, ()))
+            and row.tune == ("loss.beta",)
+            and (runs.get(row.name, ())[0]["value"] == min(row.choices))
+        )
+    ]
     terms = [[run["terms"] for run in runs[row.name]] for row in least]
     sizes = [100 * fmean((term["v1"] + term["v2"]) / term["itc"] for term in rows) for rows in terms]
     if sizes:
@@ -92,11 +87,6 @@ def small_terms(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
             f"{min(sizes):.1f} to {max(sizes):.1f} % of the contrastive loss. "
         )
     return text
-
-
-def _is_least(row: Method, runs: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a row was tuned to the smallest of its weights."""
-    return bool(runs) and row.tune == ("loss.beta",) and runs[0]["value"] == min(row.choices)
 
 
 def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:
@@ -111,13 +101,7 @@ def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rate
 
 
 def answer(plan: Plan, compared: Sequence[Compared], rates: Mapping[str, float] | None = None) -> str:
-    """List which rows are right on more pairs than the first, which on fewer, and of which no difference is shown.
-
-    Args:
-        plan: of the ablation.
-        compared: the rows against the first.
-        rates: rows that were tuned to another learning rate, which are named apart.
-    """
+    """List which rows are right on more pairs than the first, which on fewer, and of which no difference is shown."""
     if not compared:
         return "No row shares enough seeds with the first, so nothing is compared."
     ranked = sorted(compared, key=lambda each: -abs(float(each.overall.value)))
@@ -168,19 +152,21 @@ def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked],
     paid.append(f"{_object_change(longer.runs, best)} with {best.method.title}")
     apart = {**parted.aspects, plan.tests[-1]: parted.sets[plan.tests[-1]]}
     aspects = join_words([f"{name} {write_difference(one)}" for name, one in apart.items()])
-    return f"""## Advice
-
-1. Without false captions, put both sides of a pair into one batch: apart, and each at its own best rate, plain
-contrast has {write_difference(parted.overall)} points ({aspects}).
-
-2. Before you change the loss, tune the learning rate over several seeds, and train longer: {faster.check.title} gave
-{base} {write_difference(faster.gain.overall)} points in as many steps and {longer.check.title} in place of {plan.steps}
-{write_difference(longer.gain.overall)}, while the best loss at {base}'s rate, {best.method.title}, gave
-{write_difference(best.overall)}; look at other scores, too: accuracy among objects changes, in points, by
-{join_words(paid)}.
-
-3. Compare any loss with contrast at the rate that is best for contrast, and expect little of the {small} that stayed
-within half a point of it here, though another start, or weights that are tuned over several seeds, may change that."""
+    return render(
+        "advice",
+        aspects=aspects,
+        base=base,
+        best=best,
+        faster=faster,
+        longer=longer,
+        paid=paid,
+        plan=plan,
+        small=small,
+        parted_text=write_difference(parted.overall),
+        faster_text=write_difference(faster.gain.overall),
+        longer_text=write_difference(longer.gain.overall),
+        best_text=write_difference(best.overall),
+    )
 
 
 def _object_change(runs: Runs, pair: Compared) -> str:

@@ -4,40 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from examples.eqsim_ablation import results
 from examples.eqsim_ablation.answer import name_rates, other_rates
-from examples.eqsim_ablation.earlier import earlier_ablations
 from examples.eqsim_ablation.pieces import right_items
-from examples.eqsim_ablation.plan import Plan
+from examples.eqsim_ablation.plan import HERE, Method, Plan
 from examples.eqsim_ablation.power import CAUTION, GOAL, GPU_STEP, POWER
-from examples.eqsim_ablation.results import Runs, reasons_table, runs_of, squares_table, terms_table
 from examples.findings.frame import FOLDER, join_words, write_pages_text
 from tellapart.data.rows import read_object
-
-__all__ = ["DESIGN", "design_page"]
 
 #: The page that is made of the plan and of the record.
 DESIGN = FOLDER.parent / "ablation_design.md"
 
-_INTRODUCTION = """# The design of EqSim's ablation
-
-<!-- Made by `python -m examples.eqsim_ablation.run --page` from the record's pieces; edit neither. -->
-
-The design behind [the finding](findings/eqsim-ablation.md): the effects that it can see, its rows, its pieces, the
-size of each term of the losses, and why items fail."""
-
 
 def design_page(plan: Plan) -> str:
     """Return the page in markdown, of the pieces that the record has."""
-    runs = runs_of(plan, plan.methods)
-    blocks = [_INTRODUCTION, _power(plan), _rows(plan), _complete(plan, runs), *_machines(plan, runs)]
+    runs = results.runs_of(plan, plan.methods)
+    blocks = [
+        results.render("design"),
+        _power(plan),
+        results.render("rows", plan=plan),
+        _complete(plan, runs),
+        *_machines(plan, runs),
+    ]
     if any(runs.values()):
         named = name_rates(plan, other_rates(plan, runs))
-        blocks += filter(None, [terms_table(plan, runs), reasons_table(named, runs), squares_table(named)])
+        blocks += filter(
+            None, [results.terms_table(plan, runs), results.reasons_table(named, runs), results.squares_table(named)]
+        )
     return write_pages_text([*blocks, earlier_ablations(plan), "**Next:** [All findings](findings.md)"])
 
 
@@ -46,7 +45,7 @@ def _power(plan: Plan) -> str:
     if not plan.piece("power").exists():
         return "## Power, before any result\n\nNot computed yet: `python -m examples.eqsim_ablation.power`."
     found, unit = plan.read("power"), plan.read("units")
-    variance, design = found["variance"], found["chosen"]
+    variance = found["variance"]
     names = ("alone", "holm", "careful", "careful_holm")
     lines = ["| seeds | items | one test | of all | one, thrice the variance | of all | false alarms | core | GPU |"]
     lines.append("|" + "--:|" * 9)
@@ -54,77 +53,12 @@ def _power(plan: Plan) -> str:
         cells = [f"{row['seeds']}", f"{row['items']:,}", *(f"{100 * row[name]:.1f}" for name in names)]
         cells += [f"{100 * row['wrong']:.1f} %", f"{row['cpu_hours']:.0f} h", f"{row['gpu_hours']:.1f} h"]
         lines.append(f"| {' | '.join(cells)} |")
-    choice = (
-        f"No design of the table sees {100 * GOAL:.0f} points among all, and with {CAUTION} times the pilot's variance."
-        if design is None
-        else f"**Chosen: {design['seeds']} seeds, {design['items']:,} items**, the cheapest with 2,000 of each kind "
-        f"that sees {100 * GOAL:.0f} points among all, and in one comparison with {CAUTION} times the variance: "
-        f"{design['cpu_hours']:.0f} hours of one core, {design['rendering_hours']:.1f} of them rendering."
-    )
-    table = "\n".join(lines)
-    return f"""## Power, before any result
-
-```console
-$ python -m examples.eqsim_ablation.power --measure
-$ python -m examples.eqsim_ablation.power
-```
-
-The pilot is the earlier ablation (`pilot.json`; group score {100 * found["group"]:.1f}): between two of its rows,
-paired by seed and item, the difference has a variance of {variance["items"]:.2g} over items, {variance["seeds"]:.2g}
-over seeds (a standard deviation of {100 * variance["seeds"] ** 0.5:.1f} points) and {variance["rest"]:.2g} of the rest.
-Differences with that variance are drawn {found["draws"]} times for each design, and go through the test of this page.
-The table has the smallest true difference, in points of group score, that the test finds {10 * POWER:.0f} times in 10:
-at 5 % for one comparison, and among all {found["tests"]}, in the first step of Holm's
-correction. The pilot's start was nearer to the floor, and its training shorter, so the next columns take {CAUTION}
-times its variance. False alarms: how often the test finds a difference without a true one.
-
-{table}
-
-{choice}
-
-Hours of a core are from processor seconds of one thread, measured by the first command: {unit["step"]:.2f} a step,
-{1000 * unit["measured_item"]:.0f} milliseconds to measure an item, {unit["rendered_item"]:.2f} seconds to render one.
-**Hours of a GPU are an estimate**: {1000 * GPU_STEP:.0f} milliseconds a step are assumed, and rendering and measuring
-are left out."""
+    constants = {"CAUTION": CAUTION, "GPU_STEP": GPU_STEP, "POWER": POWER, "GOAL": GOAL}
+    values = {"found": found, "unit": unit, "variance": variance, "table": "\n".join(lines)}
+    return results.render("power", **constants, **values, design=found["chosen"])
 
 
-def _rows(plan: Plan) -> str:
-    size = 2 * plan.fine_tune["batch"]["size"]
-    numbers = "\n".join(
-        f"| {row.title} | {row.about} | {' = '.join(f'`{place}`' for place in row.tune)}: "
-        f"{', '.join(f'{value:g}' for value in sorted(row.choices))} |"
-        for row in plan.methods
-    )
-    tests = ", ".join(f"{name} ({plan.items(name):,})" for name in plan.tests)
-    start = (
-        plan.start.get("model")
-        or f"the bundled encoder's run with contrast alone, in {plan.start['steps']} steps in place of its usual number"
-    )
-    return f"""## Design
-
-The start is {start}. Each row fine-tunes it on {sum(plan.items(name) for name in plan.train):,} quadruples with
-{plan.seeds} seeds: {plan.steps} steps, each of {size} pictures. Each row has one number, tuned with one seed and
-{plan.tuning_steps} steps a value on {plan.items("tuning")} separate quadruples. It is measured once, after each run, on
-three sets of fresh quadruples: {tests}. The last is under lights, on floors and through a lens that no training scene
-has. Towers compute in bfloat16, in training and in measuring. Pictures that training and another set share are refused.
-
-A quadruple is two pictures of one scene that differ in one thing, an attribute, a count or a location, each with its
-caption; both captions and both pictures must be matched for its group score. Its mirrored pictures and three wordings
-make 12 training pairs of it. A step draws {plan.fine_tune["batch"]["size"]} pairs and the other side of each; a loss
-with false captions reads up to 4 more texts for each picture.
-
-| row | loss | tried values |
-|---|---|---|
-{numbers}
-
-```console
-$ python -m examples.eqsim_ablation.run --minutes 10    # again and again: it goes on where it was
-$ python -m examples.eqsim_ablation.run --list
-$ python -m examples.eqsim_ablation.run --page
-```"""
-
-
-def _complete(plan: Plan, runs: Runs) -> str:
+def _complete(plan: Plan, runs: results.Runs) -> str:
     """Write which pieces are complete and which are missing."""
 
     def have(names: Sequence[str]) -> str:
@@ -144,7 +78,7 @@ def _complete(plan: Plan, runs: Runs) -> str:
     return text + (f"\n\nNot run yet: {'; '.join(missing)}." if missing else "")
 
 
-def _machines(plan: Plan, runs: Runs) -> list[str]:
+def _machines(plan: Plan, runs: results.Runs) -> list[str]:
     """Say which processors made the pieces, and what that changes."""
     kinds = {"sets": "set-*", "start": "*start", "tuning": "tune-*", "runs and checks": "run-*", "again": "squares-*"}
     found = {
@@ -158,12 +92,7 @@ def _machines(plan: Plan, runs: Runs) -> list[str]:
     lines = [f"| processor | {' | '.join(kinds)} |", "|---|" + "--:|" * len(kinds)]
     names = sorted(set().union(*found.values()))
     lines += [f"| {name} | {' | '.join(str(found[kind][name]) for kind in kinds)} |" for name in names]
-    text = (
-        "Pieces by the processor that made them. Pictures are the same on all: each set's fingerprint is held to the "
-        "record. A run's numbers are the same on every processor of one kind; on another kind sums differ in their "
-        "last bits, and trained weights with them."
-    )
-    return ["\n".join(lines), text + _again(plan), *_devices(plan, runs)] if names else []
+    return ["\n".join(lines), results.render("machines") + _again(plan), *_devices(plan, runs)] if names else []
 
 
 def _machine(piece: Mapping[str, Any]) -> str:
@@ -171,7 +100,7 @@ def _machine(piece: Mapping[str, Any]) -> str:
     return str(piece["machine"].get("accelerator") or piece["machine"]["processor"])
 
 
-def _devices(plan: Plan, runs: Runs) -> list[str]:
+def _devices(plan: Plan, runs: results.Runs) -> list[str]:
     """Compare the rows' differences from the first on the seeds of each device, and runs that both have made."""
     shares = {name: {run["seed"]: 100 * _share(plan, run) for run in mine} for name, mine in runs.items()}
     base, found = shares[plan.methods[0].name], dict[str, dict[str, float]]()
@@ -186,13 +115,8 @@ def _devices(plan: Plan, runs: Runs) -> list[str]:
         return []
     apart = {title: abs(one["cuda"] - one["cpu"]) for title, one in found.items()}
     most = max(apart, key=lambda title: apart[title])
-    text = (
-        f"Seeds {join_words([str(seed) for seed in plan.gpu_seeds])} of every row are run on a GPU, so rows are "
-        f"compared on one machine, seed by seed. A row's difference from {plan.methods[0].title} on these seeds and on "
-        f"the others differs by {fmean(apart.values()):.1f} points on average over {len(found)} rows, and at most by "
-        f"{apart[most]:.1f} ({most}: {found[most]['cuda']:+.1f} and {found[most]['cpu']:+.1f}). "
-        "Other seeds alone give other numbers, too."
-    )
+    seeds, mean = join_words([str(seed) for seed in plan.gpu_seeds]), fmean(apart.values())
+    text = results.render("devices", plan=plan, seeds=seeds, mean=mean, found=found, largest=apart[most], most=most)
     return [text, *_made_twice(plan)]
 
 
@@ -234,3 +158,49 @@ def _again(plan: Plan) -> str:
         f"{other['machine']['processor']}, has group scores of {before}, and {after}: {changed} of "
         f"{sum(map(plan.items, plan.tests)):,} outcomes differ."
     )
+
+
+#: Rows of the runs from another start: name -> title.
+_FROM_ANOTHER = {
+    "ft": "FT",
+    "hardneg": "HardNeg",
+    "v1-all": "EqSim v1-all (softmax)",
+    "v2-all": "EqSim v2-all (softmax)",
+    "eqsim": "EqSim (softmax)",
+}
+
+
+def earlier_ablations(plan: Plan) -> str:
+    """Write what came before this ablation, and why it was begun anew."""
+    runs, compared = _runs_there(plan)
+    if not compared:  # a plan of other test sets
+        return results.render("earlier")
+    rows = [
+        [one.method.title, f"{one.seeds}", *map(results.write_difference, (*one.aspects.values(), one.overall))]
+        for one in compared
+    ]
+    table = results.numbers_table(["", "seeds", *compared[0].aspects, "all"], rows)
+    return (
+        results.render("earlier")
+        + "\n\n"
+        + results.render("another_start", runs=runs, count=sum(map(len, runs.values())), table=table)
+    )
+
+
+def differences_there(plan: Plan) -> str:
+    """Write how far the answer hangs on the start: the differences from another one that are not small."""
+    runs, compared = _runs_there(plan)
+    far = [
+        f"{each.method.title} had {results.write_difference(each.overall)}" for each in compared if not each.is_small
+    ]
+    if not far:
+        return ""
+    return results.render("there", runs=runs, plan=plan, far=join_words(far), base=compared[0].base)
+
+
+def _runs_there(plan: Plan) -> tuple[results.Runs, list[results.Compared]]:
+    """Return the runs of five rows from a start that was trained with other losses, and their differences."""
+    rows = tuple(Method(name, title, "", {}) for name, title in _FROM_ANOTHER.items())
+    other = replace(plan, record=HERE / "negclip_start", methods=rows)
+    runs = results.runs_of(other, rows)
+    return runs, results.against_first(other, runs)

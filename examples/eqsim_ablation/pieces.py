@@ -20,8 +20,6 @@ from tellapart.models.scoring.score import Embeddings, embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.encoders.trainable import autocast
 
-__all__ = ["SQUARES", "measure", "retrieval", "right_items"]
-
 #: Parts of the squares of an item's scores, in the order of `sums_of_squares`.
 SQUARES = ("match", "captions", "pictures")
 
@@ -34,11 +32,6 @@ def measure(plan: Plan, name: str, device: str = "cpu") -> dict[str, Any]:
 
     Towers compute as in training, in bfloat16; cosines and `demo-objects` are float32. An item takes two thirds of
     float32's time, and of 600 items 1 group score, 3 text scores and 3 image scores are others.
-
-    Returns:
-        `sets`: for each set the group score's outcomes by item (packed bits, hexadecimal), four scores, and the shares
-            of the match and of both priors in the squares of the items' scores;
-        `kept`: recall at 1 among scenes, both ways, and zero-shot accuracy on `demo-objects`.
     """
     model, sets, kept = find_model(name, ModelOptions(device=device)), {}, {}
     for test in plan.tests:

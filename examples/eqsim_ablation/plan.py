@@ -19,8 +19,6 @@ from tellapart.errors import DataError
 from tellapart.records.run_folder import write_text_file
 from tellapart.training.config import TrainConfig, merge_preset, read_config
 
-__all__ = ["HERE", "Method", "Plan", "read_plan"]
-
 #: The folder of the plans, recipes and rows.
 HERE = Path(__file__).resolve().parent
 
@@ -40,9 +38,6 @@ class Method:
         tune: the one number of its configuration that is tuned, `table.key`, or two keys that are one number.
         choices: its values that are tried.
         changes: what else it changes in the configuration.
-
-    >>> Method("ft", "FT", "contrast", {"name": "itc"}).choices
-    ()
     """
 
     name: str
@@ -117,10 +112,6 @@ class Plan:
         first: names of the rows that are run before the others.
         contrasts: names of two rows each, of which the first is compared with the second.
         checks: what the answer could depend on; see `Check`.
-
-    >>> plan = read_plan(HERE / "plan.toml")
-    >>> plan.methods[0].title, plan.train[0], min(plan.items(name) for name in plan.tests) >= 2000
-    ('FT', 'scenes_1', True)
     """
 
     work: Path
@@ -177,6 +168,11 @@ class Plan:
         """Return how many items a set's recipe asks for."""
         return len(self.aspects(name))
 
+    @property
+    def training_items(self) -> int:
+        """Items of all sets that are trained on."""
+        return sum(map(self.items, self.train))
+
     def aspects(self, name: str) -> NDArray[np.str_]:
         """Return the aspect of each item of a set, `(item,)`: they lie in the order of its recipe."""
         counts = read_recipe_file(self.sets[name]).options["items"]
@@ -211,14 +207,7 @@ class Plan:
         return self._configure(merge_preset(values, changes))
 
     def fine_tuning(self, method: Method, seed: int, value: float | None = None, rate: float | None = None) -> Any:
-        """Return the configuration of one run of a row.
-
-        Args:
-            method: the row.
-            seed: of the order and the draws; the same for all rows.
-            value: of the number that the row tunes; the row's own if None.
-            rate: the learning rate, where the row neither tunes nor changes it; the plan's if None.
-        """
+        """Return the configuration of one run of a row."""
         changes = {
             "name": f"{method.name}-{seed}",
             "model": self.model,
@@ -243,15 +232,7 @@ class Plan:
 
 
 def read_plan(path: Path, rows: Sequence[str] | None = None) -> Plan:
-    """Read a plan; recipes, rows and the record are relative to its folder, the work folder to where one is.
-
-    Args:
-        path: of the plan.
-        rows: names of those that it keeps beside the first, which others take their learning rate from; all if None.
-
-    Raises:
-        DataError: there is no row of such a name.
-    """
+    """Read a plan; recipes, rows and the record are relative to its folder, the work folder to where one is."""
     home, table = path.parent, tomllib.loads(path.read_text(encoding="utf-8"))
     known = tomllib.loads((home / table.pop("methods")).read_text(encoding="utf-8"))["methods"]
     methods = [Method(**row | {key: tuple(row.get(key, ())) for key in ("tune", "choices")}) for row in known]

@@ -39,8 +39,6 @@ from tellapart.training.training_run import run_training
 from tellapart_render.scenes_builder import Recipe, make_item
 from tellapart_render.training_rows import write_training_rows
 
-__all__ = ["CAUTION", "GOAL", "GPU_STEP", "POWER", "detectable", "main", "pilot_spread", "statement", "units"]
-
 #: Points of group score, as a share, that are to be seen, and how often.
 GOAL, POWER = 0.02, 0.8
 
@@ -59,13 +57,6 @@ GPU_STEP = 0.02
 
 def detectable(spread: Components, seeds: int, items: int, levels: Sequence[float], draws: int = _DRAWS) -> list[float]:
     """Return the smallest difference that is seen at each level, and how often the first level sees one without any.
-
-    Args:
-        spread: the variance of a difference.
-        seeds: of each row.
-        items: of the test sets together.
-        levels: of the test, two-sided.
-        draws: simulated experiments.
 
     >>> small, wrong = detectable(Components(0.02, 0.0, 0.2), 5, 500, [0.05], draws=200)
     >>> 0.02 < small < 0.05, wrong < 0.12
@@ -181,9 +172,7 @@ def _time_step(plan: Plan, method: Any, folder: Path) -> float:
     architecture = HERE.parent / "demo_encoder" / "architecture"
     data = {"train": [str(folder / "ablation_rows.jsonl")], "validation": None}
     config = plan.fine_tuning(method, 0)
-    changed = config.model_copy(
-        update={"model": f"new:{architecture}", "data": config.data.model_copy(update=data)},
-    )
+    changed = config.model_copy(update={"model": f"new:{architecture}", "data": config.data.model_copy(update=data)})
     run_training(
         changed, Path(), folder / method.name, limit=8, progress=lambda *_, **__: times.append(time.process_time())
     )

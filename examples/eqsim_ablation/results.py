@@ -12,34 +12,13 @@ from numpy.typing import NDArray
 
 from examples.eqsim_ablation.crossed import Verdict, compare_crossed
 from examples.eqsim_ablation.pieces import right_items
-from examples.eqsim_ablation.plan import Method, Plan
-from examples.findings.frame import PHONE, make_table, points
+from examples.eqsim_ablation.plan import HERE, Check, Method, Plan
+from examples.findings.frame import PHONE, make_table, points, render_page
 from tellapart.stats.multiple import holm
 from tellapart.training.seeds import paired_by_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = [
-    "FEWEST",
-    "PAPER",
-    "SMALL",
-    "Compared",
-    "Runs",
-    "against_first",
-    "aspects_table",
-    "compare_rows",
-    "contrasts_table",
-    "differences_table",
-    "draw_differences",
-    "reason_shares",
-    "reasons_table",
-    "runs_of",
-    "scores_table",
-    "squares_table",
-    "terms_table",
-    "write_difference",
-]
 
 #: Seeds that two rows must share to be compared: with fewer the test finds a difference where there is none too often.
 FEWEST = 4
@@ -58,11 +37,7 @@ PAPER = {
 }
 
 #: Of a piece's `kept`: title.
-_KEPT = {
-    "i2t_recall@1": "caption of a scene",
-    "t2i_recall@1": "scene of a caption",
-    "demo-objects": "object",
-}
+_KEPT = {"i2t_recall@1": "caption of a scene", "t2i_recall@1": "scene of a caption", "demo-objects": "object"}
 
 #: The pieces of each row's runs, by the row's name.
 Runs = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -102,6 +77,16 @@ class Compared:
         """Return p for a table; bold below 0.05."""
         text = f"{self.p:.2g}" if self.p >= 1e-4 else "< 0.0001"
         return f"**{text}**" if self.p < 0.05 else text
+
+
+def render(name: str, **values: Any) -> str:
+    """Fill a template of `templates`: a section of the ablation's pages."""
+    return render_page(HERE / "templates", name, values)
+
+
+def numbers_table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """Return a table of which the first columns are of words, and the others of numbers."""
+    return make_table(heads, "|".join("l" if k < words else "r" for k in range(len(heads))), rows)
 
 
 def runs_of(plan: Plan, rows: Sequence[Method]) -> dict[str, list[dict[str, Any]]]:
@@ -168,19 +153,7 @@ def scores_table(plan: Plan, runs: Runs, rows: Sequence[Method]) -> str:
         if (mine := runs[row.name])
     ]
     first = 100 * float(np.mean(alone[: len(plan.tests)]))
-    room = (
-        ""
-        if 40 <= first <= 60
-        else f" The start was meant to have 40 to 60 percent, to be far from floor and ceiling; it has {first:.1f}."
-    )
-    return f"""## Scores
-
-{make_table(["", "seeds", "tuned to", *heads], f"l|r|r{'|r' * len(heads)}", lines)}
-
-Percent: group scores, then recall at 1 both ways and the zero-shot accuracy on `demo-objects`; mean ± standard
-deviation over seeds. A row's one number was tuned with one seed on a set of its own, to the value that was best there;
-one beyond the largest, or below the smallest, might do better, and of a tie the first was taken. For EqSim the number
-is a margin: the largest regularises least. The last rows are those of the checks.{room}"""
+    return render("scores", first=first, table=numbers_table(["", "seeds", "tuned to", *heads], lines))
 
 
 def _tuned(method: Method, value: float) -> str:
@@ -197,25 +170,16 @@ def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
     if not compared:
         return f"## Differences from {base.title}\n\nNo row has {FEWEST} seeds yet."
     rows = [
-        [
-            each.method.title,
-            f"{each.seeds}",
-            write_difference(each.overall),
-            each.p_value(),
-            *map(write_difference, each.sets.values()),
-        ]
+        [*_summary_cells(each)[:1], *_summary_cells(each)[2:], *map(write_difference, each.sets.values())]
         for each in compared
     ]
-    several = f", by Holm's correction over {len(compared)} rows" if len(compared) > 1 else ""
-    return f"""## Differences from {base.title}
+    table = numbers_table(["", "seeds", "all", "p", *plan.tests], rows)
+    return render("differences", base=base, compared=compared, table=table)
 
-{make_table(["", "seeds", "all", "p", *plan.tests], f"l|r|r|r{'|r' * len(plan.tests)}", rows)}
 
-Points of group score with 95 % intervals, paired by seed and item: variances over both, Satterthwaite's degrees of
-freedom, those of the items where seeds differ no more than items explain. p is of all items together{several}; bold
-below 0.05. Other columns have intervals alone, each for itself. A row with a rate in brackets differs from {base.title}
-in its learning rate, too ([checks](#checks)). A seed is another order and other draws of the same training pictures,
-from one start; items are draws of one grammar."""
+def _summary_cells(each: Compared) -> list[str]:
+    """Return the cells of a comparison: both titles, seeds, the difference over all items, and p."""
+    return [each.method.title, each.base.title, f"{each.seeds}", write_difference(each.overall), each.p_value()]
 
 
 def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: Sequence[Compared]) -> str:
@@ -235,13 +199,7 @@ def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: S
         [each.method.title, *map(write_difference, each.aspects.values()), _paper(each.method, names)]
         for each in (*compared, *gains)
     ]
-    return f"""## By aspect
-
-{make_table(["", *names, "paper"], f"l{'|r' * len(names)}|r", rows)}
-
-The first two lines are group scores over the three sets, the others differences from {base.title} as above. `paper` has
-its Table 6 in the same order: {base.title}'s scores of FIBER on Eq-Kubric, and the others' differences from them; all
-its scores of location are below chance."""
+    return render("aspects", base=base, table=numbers_table(["", *names, "paper"], rows))
 
 
 def reasons_table(plan: Plan, runs: Runs) -> str:
@@ -262,15 +220,7 @@ def reasons_table(plan: Plan, runs: Runs) -> str:
         pairs = zip(np.array([ours[s] for s in seeds]).T, np.array([first[s] for s in seeds]).T, strict=True)
         rows.append([row.title, *(_seed_difference(one.tolist(), other.tolist()) for one, other in pairs)])
     names = ["right", "lost to the caption's prior", "lost to the picture's prior", "both priors, or no match"]
-    return f"""## Why items fail
-
-{make_table(["", *names], f"l{'|r' * len(names)}", rows)}
-
-The first two lines are percent of the items of all three sets, {base.title}'s with the standard deviation over seeds.
-The others are differences from {base.title} in points, paired by seed, with Student's 95 % intervals over seeds alone.
-An item is lost to a prior if its [match](why.md#match-and-priors) is right and the prior outweighs it. The last
-column is of items with a wrong caption and a wrong picture: the record of these runs keeps three scores a set, and no
-raw scores, so these are not parted. The next table has the squares of scores of runs that were made again."""
+    return render("reasons", base=base, table=numbers_table(["", *names], rows))
 
 
 def squares_table(plan: Plan) -> str:
@@ -292,7 +242,8 @@ def squares_table(plan: Plan) -> str:
     rows += [[f"{base.title}, percent", f"{len(first)}", *(_mean_sd(100 * column) for column in columns)]]
     for row, pieces in list(done.items())[1:]:
         if seeds := sorted({*pieces} & {*first}):
-            ours, theirs = (np.array([squares[seed] for seed in seeds]).T for squares in (_by_row(pieces, test), first))
+            own = {seed: _squares(piece, test) for seed, piece in pieces.items()}
+            ours, theirs = (np.array([squares[seed] for seed in seeds]).T for squares in (own, first))
             pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
             rows.append([plan.row(row).title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)])
     other = [
@@ -301,14 +252,8 @@ def squares_table(plan: Plan) -> str:
         for seed, piece in pieces.items()
         if plan.piece(f"run-{row}-{seed}").exists()
     ]
-    return f"""## What a loss moves
-
-{make_table(["", "seeds", *_SQUARES], f"l|r{'|r' * len(_SQUARES)}", rows)}
-
-Shares of the [match and of both priors](why.md#match-and-priors) in the squares of scores, and the match score, on
-`{test}`: the start and {base.title} in percent, the others as differences from {base.title} in points, paired by seed,
-with Student's 95 % intervals over seeds. The runs were made again, since the record has no scores; of their outcomes
-{100 * fmean(other):.1f} % differ from the record's."""
+    table = numbers_table(["", "seeds", *_SQUARES], rows)
+    return render("squares", base=base, test=test, table=table, changed=100 * fmean(other))
 
 
 #: Titles of what `_squares` returns.
@@ -318,10 +263,6 @@ _SQUARES = ("match", "captions", "pictures", "match score")
 def _squares(piece: Mapping[str, Any], test: str) -> NDArray[np.float64]:
     measured = piece["sets"][test]
     return np.array([*measured["squares"].values(), measured["match_score"]])
-
-
-def _by_row(pieces: Mapping[int, Mapping[str, Any]], test: str) -> dict[int, NDArray[np.float64]]:
-    return {seed: _squares(piece, test) for seed, piece in pieces.items()}
 
 
 def _by_seed(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> dict[int, NDArray[np.float64]]:
@@ -347,15 +288,8 @@ def contrasts_table(compared: Sequence[Compared], note: str = "") -> str:
     """Write the differences of pairs of rows; last a note."""
     if not compared:
         return ""
-    rows = [
-        [each.method.title, each.base.title, f"{each.seeds}", write_difference(each.overall), each.p_value()]
-        for each in compared
-    ]
-    return f"""## Rows against one another
-
-{make_table(["", "against", "seeds", "all", "p"], "l|l|r|r|r", rows)}
-
-These pairs were named before the runs; p by Holm's correction over those that are here.{note}"""
+    table = numbers_table(["", "against", "seeds", "all", "p"], map(_summary_cells, compared), words=2)
+    return render("contrasts", table=table, note=note)
 
 
 def terms_table(plan: Plan, runs: Runs) -> str:
@@ -366,12 +300,7 @@ def terms_table(plan: Plan, runs: Runs) -> str:
             names = [name for name in mine[0]["terms"] if name != "scale"]
             terms = ", ".join(f"{name} {fmean(run['terms'][name] for run in mine):.2g}" for name in names)
             rows.append([method.title, terms, f"{fmean(run['terms']['scale'] for run in mine):.1f}"])
-    return f"""## Terms of the losses
-
-{make_table(["", "mean over all steps", "scale at the end"], "l|l|r", rows)}
-
-The terms as they are added up, weights included. EqSim's v1 is near 0: after a softmax over the batch, distant pairs
-have almost no probability left to differ in. Gradients were not measured."""
+    return render("terms", table=numbers_table(["", "mean over all steps", "scale at the end"], rows, words=2))
 
 
 def write_difference(verdict: Verdict) -> str:
@@ -408,3 +337,81 @@ def _outcomes(runs: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float6
 def _mean_sd(values: Sequence[float]) -> str:
     spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
     return f"{np.mean(values):.1f}{spread}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A check's results.
+
+    Attributes:
+        check: the check.
+        runs: of its rows as it has them, and of all others.
+        rows: as it has them.
+        gain: of its first row over the same row without the change; None with too few seeds.
+        others: its other rows, and those beside it, against its first.
+    """
+
+    check: Check
+    runs: Runs
+    rows: Sequence[Method]
+    gain: Compared | None
+    others: Sequence[Compared]
+
+
+def check_rows(plan: Plan, runs: Runs) -> list[Checked]:
+    """Compare the rows of each check, as far as they were run."""
+    checked = []
+    for check in plan.checks:
+        pairs = plan.checked_rows(check)
+        if not pairs:
+            continue
+        (plain, first), *others = pairs
+        found = {**runs, **runs_of(plan, [row for _, row in pairs])}
+        beside = [row for row in plan.methods if row.name in check.beside]
+        gain = compare_rows(plan, found, [(first, plain)])
+        compared = compare_rows(plan, found, [(row, first) for row in (*(row for _, row in others), *beside)])
+        checked.append(Checked(check, found, [row for _, row in pairs], gain[0] if gain else None, compared))
+    return checked
+
+
+def checks_text(checked: Sequence[Checked]) -> str:
+    """Write each check's differences, if there are any."""
+    texts = []
+    for each in checked:
+        if any(each.runs[row.name] for row in each.rows):
+            parts = "; ".join(map(_write, each.others)) or "nothing to compare yet"
+            texts.append(
+                f"**{each.check.question}** {each.check.about}{_own(each)} Against {each.rows[0].title}: {parts}."
+            )
+    reading = "The p of a check's gain is as it is; its other comparisons have Holm's correction within the check."
+    return "\n\n".join(["## Checks", *texts, reading]) if texts else ""
+
+
+def pairs_at_one_rate(plan: Plan, checked: Sequence[Checked], pairs: Sequence[tuple[Method, Method]]) -> str:
+    """Write pairs of rows again, each where a check has run the first as the second is run."""
+    again = [
+        f"{one.named()} against {one.base.title}, over {one.seeds} seeds, p {one.p_value()}"
+        for each in checked
+        for row, other in pairs
+        if row.name in each.check.rows and other.name in each.check.beside
+        for one in compare_rows(plan, each.runs, [(each.check.change(row), other)])
+    ]
+    return f" At the same rate, which was not planned: {'; '.join(again)}." if again else ""
+
+
+def _own(checked: Checked) -> str:
+    """Write what the change gives the check's first row, on the test sets and on the tuning set."""
+    if checked.gain is None:
+        return ""
+    plain, changed = checked.gain.base, checked.gain.method
+    bests = {row.name: {run["seed"]: run["best"] for run in checked.runs[row.name]} for row in (plain, changed)}
+    shared = sorted({*bests[plain.name]} & {*bests[changed.name]})
+    before, after = (f"{fmean(bests[row.name][seed] for seed in shared):.3f}" for row in (plain, changed))
+    return (
+        f" Against {plain.title}: {_write(checked.gain)}; on the tuning set, over these {len(shared)} seeds, {after} "
+        f"against {before}."
+    )
+
+
+def _write(each: Compared) -> str:
+    return f"{each.named()}, p {each.p_value()}"

@@ -29,8 +29,6 @@ from examples.eqsim_ablation.plan import HERE, Plan, read_plan
 from examples.eqsim_ablation.stages import Stage, stage_environment, stages
 from tellapart.data.lock import take_lock
 
-__all__ = ["go_on", "main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
@@ -58,17 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def go_on(plan: Plan, until: float, at_once: int = 1, device: str = "cpu") -> int:
-    """Do a device's stages, phase after phase, each in a process of its own, until all are done or the clock says so.
-
-    Args:
-        plan: of the ablation.
-        until: of `time.monotonic()`; stages that are under way then are killed, and the next call goes on with them.
-        at_once: stages of a phase that are done side by side; each takes one core, and 2 GB.
-        device: of the stages.
-
-    Returns:
-        0, or 1 where a stage failed.
-    """
+    """Do a device's stages in processes of their own, phase after phase, until all are done or the clock says so."""
     with stage_environment():
         for _, phase in groupby(stages(plan), key=lambda stage: stage.phase):
             left = [stage for stage in phase if stage.device == device and not stage.done(plan)]

@@ -8,15 +8,14 @@ import tempfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from examples.clip_zoo_board.build import build
-from examples.clip_zoo_board.columns import COLUMNS
-from examples.findings.frame import PHONE, Page, Source, join_words, make_table, percent
+from examples.clip_zoo_board.build import COLUMNS, build
+from examples.findings.frame import PHONE, Page, Source, join_words, percent
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.records.imported import read_imported
@@ -27,8 +26,6 @@ from tellapart.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["checkpoints"]
 
 RESULTS = Source(
     "vl_compo/individual_results.csv", "not stated; numbers alone", "github.com/ytaek-oh/vl_compo at 43e2eae"
@@ -95,93 +92,31 @@ def checkpoints(data: Path) -> Page:
     gains = [after.held_out - before.held_out for before, after in itertools.pairwise(steps)]
     small = next(k for k in range(len(gains)) if max(gains[k:]) <= 2 * share)
     sugar, coco = next(one for one in sets if one.name == "sugarcrepe"), _correlation(zoo, *_RIVALS)
-    answer = f"""{len(high)} of {len(sets)} pair benchmarks rank {len(zoo.values)} published checkpoints almost as text
-        recall at 1 on COCO does (rank correlation of {_HIGH} or more). {len(signal)} rank them differently, and
-        reliably: {join_words([f"`{one.name}`" for one in signal])}. On {len(noise)} others the ranks differ, but the
-        checkpoints hardly differ beyond sampling noise (reliability of
-        {max(one.reliability for one in noise):.2f} or less). The other
-        {len(sets) - len(high) - len(signal) - len(noise)} lie in between. SugarCrepe has a correlation of
-        {sugar.coco:.2f}
-        {_interval(sugar.interval)}, and of {sugar.data:.2f} {_interval(sugar.data_interval)} among checkpoints that
-        were trained on the same data."""
-    numbers = (
-        f"""COCO means text recall at 1 here: the picture's caption comes first. Its correlation with ImageNet is
-        {coco:.2f}.
-        {join_words([f"`{one.name}`" for one in high])} correlate with it at {_HIGH} or more, by point estimate.
-        A large model trained on much data could be better at everything. The last three columns therefore compare
-        like with like. *One architecture* has the {int((zoo.architectures == _ONE).sum())} checkpoints of `{_ONE}`,
-        which differ in their training. *Within* subtracts from each rank the mean of its architecture. *Same data*
-        subtracts the mean of the checkpoints with the same training data, as the `pretrained` column names it
-        ({_count_groups(zoo.trained_on)}). There the correlations are lower:
-        {join_words([f"{one.data:.2f} for `{one.name}`" for one in (sugar, *fallen)])}. So most of the agreement may lie
-        between training sets. But checkpoints of the same data also differ less, which lowers any correlation.""",
-        make_table(
-            [
-                "set",
-                "items",
-                "mean",
-                "chance",
-                "reliability",
-                "COCO, text recall at 1 (95 %)",
-                "ImageNet",
-                "one architecture",
-                "within",
-                "same data (95 %)",
-            ],
-            "l|r|r|r|r|r|r|r|r|r",
-            [_row(one) for one in sets],
-        ),
-        f"""Reliability is the share of the variance between checkpoints that exceeds sampling noise of the items. It
-        assumes independent items of equal difficulty: unequal difficulty makes it too low, shared pictures too high. A
-        set ranks differently if its correlation is below {_APART}. Of these,
-        {join_words([f"`{one.name}`" for one in noise])} have a reliability below {_RELIABLE}. Their low correlations
-        are weak evidence of another skill, because noise lowers any correlation. A reliable set need not measure its
-        subject either: a fixed preference for one word is reliable, too.""",
-        f"""**How many sets are enough?** The ranks on all {len(zoo.names)} benchmarks have {zoo.dimensions} dimensions
-        more than shuffled tables have, with {percent(zoo.shares[0], 0)} and {percent(zoo.shares[1], 0)} % of the
-        variance. A greedy choice adds the benchmark that, with those before it, best predicts the ranks on all
-        {len(zoo.names)} by a linear model. It is made in turn without each family; the last column is the variance
-        that it predicts in the family left out. `{steps[0].added}` alone predicts {percent(steps[0].held_out, 0)} %. A
-        further benchmark predicts at least itself, {percent(share)} %; from number {small + 2} on, none adds twice
-        that.""",
-        make_table(
-            ["benchmarks", "added (of all families)", "predicted, same checkpoints", "families left out"],
-            "r|l|r|r",
-            [
-                [f"{k}", f"`{step.added}`", percent(step.inside, 0), percent(step.held_out, 0)]
-                for k, step in enumerate(steps, 1)
-            ],
-        ),
-        _denominators(data),
-    )
-    return Page(
-        name="checkpoints",
-        title="Do benchmarks of minimal pairs rank models by something else than text recall at 1?",
-        question="vl_compo published the scores of 202 checkpoints of CLIP and its kin. Which sets of pairs rank them "
-        "differently from text recall at 1 on COCO, and is that difference more than noise?",
-        answer=answer,
-        picture=partial(_draw_sets, sets),
-        alt="Rank correlation of each set with text recall at 1 on COCO, by reliability",
-        numbers=numbers,
-        method="""Every published column was read as `examples/clip_zoo_board` has it, one number a benchmark: the group
-        score, the choice score, or recall at 1 of captions. Correlations are Spearman's; intervals draw the families of
-        the file's `family` column (15 of them, 85 checkpoints in the largest) with `cluster_bootstrap`. Reliability is
-        that of `items_to_tell_apart`, the variance of checkpoints less the binomial variance of the items; for means
-        over parts it takes the number of items as if they were one set.""",
-        sources=(RESULTS,),
-        limits=(
-            """The checkpoints are not a sample of models. Families are few and unequal, so the intervals are rough, and
-            they do not cover other kinds of models: all of these are dual encoders. Two of the columns have no
-            interval, and no interval is adjusted for the number of sets. Those of the last column draw names of
-            data.""",
-            """A correlation of ranks over so wide a range of models can be near 1 while two models of similar size are
-            ordered differently.""",
-            """The mean of ARO's parts and of VL-CheckList's is ranked as published; its reliability is approximate or
-            not known.""",
-            """The scores are as published; nothing was measured again. Whether ties counted is not stated.""",
-        ),
-        data=data,
-    )
+    values: dict[str, Any] = {
+        "coco": coco,
+        "high": high,
+        "noise": noise,
+        "sets": sets,
+        "share": share,
+        "signal": signal,
+    }
+    values |= {"small": small, "steps": steps, "sugar": sugar, "zoo": zoo}
+    values |= {"high_names": join_words([f"`{one.name}`" for one in high]), "high_bound": _HIGH}
+    values |= {"alike_count": int((zoo.architectures == _ONE).sum()), "alike": _ONE}
+    values |= {"same_data": _count_groups(zoo.trained_on)}
+    values |= {"data_correlations": join_words([f"{one.data:.2f} for `{one.name}`" for one in (sugar, *fallen)])}
+    values |= {"sets_rows": [_row(one) for one in sets], "apart": _APART}
+    values |= {"noise_names": join_words([f"`{one.name}`" for one in noise]), "reliable": _RELIABLE}
+    values |= {
+        "steps_rows": [
+            [f"{k}", f"`{step.added}`", percent(step.inside, 0), percent(step.held_out, 0)]
+            for k, step in enumerate(steps, 1)
+        ]
+    }
+    values |= {"denominators": _denominators(data), "signal_names": join_words([f"`{one.name}`" for one in signal])}
+    values |= {"most_noise": max(one.reliability for one in noise), "coco_interval": _interval(sugar.interval)}
+    values |= {"data_interval": _interval(sugar.data_interval)}
+    return Page("checkpoints", partial(_draw_sets, sets), (RESULTS,), values, data)
 
 
 def _read_zoo(data: Path) -> _Zoo:

@@ -15,8 +15,6 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COUNTS", "Counts", "FourCounts", "count_pairs", "count_two", "read_counts", "write_counts"]
-
 COUNTS = Path(__file__).with_name("counts.json")
 
 #: Both right, the first alone, the second alone, neither.

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,6 @@ from tellapart.tasks.choice import read_given_choices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["Shift", "differing_words", "measure_shift", "read_outcomes_by_words"]
 
 _VALSE = Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE")
 EDITS, FIRST, GAP = "caption_edits", "first_difference", "difference_of_counts"
@@ -73,11 +71,7 @@ def measure_shift(
 
 
 def compare_groups(of: ItemOutcomes, over: str, kind: str = "", *, strata: bool = True) -> list[Shift]:
-    """Compare the two groups of a tag, of items of one kind or of all, for each system.
-
-    Args:
-        strata: within items of one part whose true captions have as many words; else as they are.
-    """
+    """Compare the two groups of a tag, of items of one kind or of all, for each system."""
     low, high, _ = _GROUPS[over]
     value = np.array([float(item.tags.get(over, "nan")) for item in of.items])
     of_kind = np.array([kind in ("", item.tags["kind"]) for item in of.items])
@@ -107,77 +101,27 @@ def differing_words(data: Path) -> Page:
     people = sets["VALSE"]
     counting = measure_curves(people, GAP, chance=1 / 2)
     levels = counting.curves[0].levels
-    answer = f"""CLIP ViT-B/32 misses a difference more often when it comes late in the caption. On SugarCrepe's
-        replaced words its accuracy is {clip} points lower when the first differing word is the seventh or later than
-        when it is among the first three, in captions of the same part of the set and the same length. GPT-4V loses
-        {gpt}, and a CLIP tuned
-        on false captions (`CLIP_TROHN-Text`) loses {tuned}. On BiVLC more differing words help: within parts of
-        the set and lengths, four or more words change CLIP's group score by {more} points against one or two. Pooled
-        over all parts, the same comparison shows the opposite: {pooled}."""
-    numbers = (
-        f"""`tellapart curve --over {FIRST}` takes the position of the first word in which two captions differ;
-        `--over {EDITS}` takes how many words are added, removed or replaced. On SugarCrepe an outcome is the choice of
-        the true caption (chance 50 %; GPT-4V saw the true one first). On BiVLC it is the group score (chance
-        16.7 %).""",
-        f"""**Where the difference begins.** The accuracy of the late group less that of the early one
-        ({_GROUPS[FIRST][2]}), in points (95 %). *As they are* pools all items. The other rows compare items of the same
-        part and length.""",
-        _shift_table(FIRST, pairs),
-        f"""**How many words differ.** The same for {_GROUPS[EDITS][2]}. Swaps, the hardest kind, nearly always differ
-        in two words or more. In the pool, items with more differing words are therefore harder for another reason.""",
-        _shift_table(EDITS, pairs),
-        f"""**Thresholds.** A threshold is the value at which P(right) is half way from chance to its best, in words.
-        ↓: P falls with the value,
-        ↑: it rises. An end beyond the values is open; * is a curve that does not describe the items (fit p below 5
-        percent). Over the place P falls in {sum(falls[FIRST])} of {len(falls[FIRST])} parts, and over the number of
-        words it rises in {falls[EDITS].count(False)} of {len(falls[EDITS])}. Of {len(curves)} curves {len(inside)} have
-        a threshold among the values, {len(closed)} of them with both ends of its interval, and {len(described)} of
-        these describe their items, {described.count(EDITS)} over the number of words. The other curves stay on one side
-        of half way, or move too little to place it: there a threshold says nothing of the model.""",
-        _make_wide_table("part, over", pairs[0].systems, _threshold_rows(fitted)),
-        f"""**People, and the difference of two counts.** The files have no model's
-        outcomes on VALSE's items, and none on EqBen's. VALSE's files have votes of three people who saw the picture and
-        both captions. An item counts as right here if at least two chose the true caption alone. In the three counting
-        instruments {counting.n:,} items have two different counts. Even at the smallest difference people are far above
-        half way (75 %). Their threshold lies below 1, and no curve is needed:""",
-        make_table(
-            ["difference of counts, mean", "items", "right (95 %)"],
-            "r|r|r",
-            [[f"{one.value:.3g}", f"{one.n:,}", f"{percent(one.right)} {bounds(one.low, one.high)}"] for one in levels],
-        ),
-        f"""Over all {len(people.items):,} rows of VALSE, in one instrument and length, people change by
-        {compare_groups(people, FIRST)[0]} points from the first three words to the seventh or later, and by
-        {compare_groups(people, EDITS)[0]} from 1 or 2 words to 4 or more.""",
-    )
-    return Page(
-        name="differing-words",
-        title="Do models miss a difference that comes late in the caption?",
-        question="Does P(right) rise with the number of words in which two captions differ, and fall with the place of "
-        "the first? Where is there a threshold?",
-        answer=answer,
-        picture=partial(_draw, fitted),
-        alt="Right by the place of the first differing word: CLIPs and GPT-4V, replaced objects and relations",
-        numbers=numbers,
-        method=f"""`tellapart.diagnosis.curve`, and `measure_curves` of `tellapart curve`, with `part` as
-        the second tag. Differences of shares are Mantel-Haenszel's over strata of part and
-        words of the true caption; equal pictures (BiVLC: captions) are drawn together, {_RESAMPLES:,} times. Each
-        interval is of one comparison, without a correction for their number.""",
-        sources=(*BIVLC, ANSWERS, _VALSE),
-        limits=(
-            """Late words are other words than early ones, such as things in the background. The comparison holds part
-            and length fixed, but not the meaning of the word or the size of its object.""",
-            """On BiVLC the second picture was made from the false caption, by a generator that reads it with CLIP's
-            text encoders. A late difference may be missing in the picture, and not only in the model.""",
-            "Four CLIPs tuned from the same weights are one family, and GPT-4V is one model of 2023.",
-            "The pool of all parts has no threshold here: it would mix parts that are easy and hard for other reasons.",
-            """[Words alone](without-looking.md) give much of SugarCrepe away; how that varies with the place is not
-            measured here.""",
-            """VALSE's votes also made VALSE: rows that people did not confirm are in here, and fail by their captions,
-            too. Models' thresholds over counts need scores by item, which the files do not have.""",
-            "The outcomes on SugarCrepe are of the older copy of 7,512 items.",
-        ),
-        data=data,
-    )
+    values: dict[str, Any] = {
+        "EDITS": EDITS,
+        "FIRST": FIRST,
+        "clip": clip,
+        "closed": closed,
+        "counting": counting,
+        "curves": curves,
+    }
+    values |= {"described": described, "falls": falls, "gpt": gpt, "inside": inside, "more": more, "people": people}
+    values |= {"pooled": pooled, "tuned": tuned, "first_groups": _GROUPS[FIRST][2]}
+    values |= {"first_table": _shift_table(FIRST, pairs), "edits_groups": _GROUPS[EDITS][2]}
+    values |= {"edits_table": _shift_table(EDITS, pairs)}
+    values |= {"thresholds_table": _make_wide_table("part, over", pairs[0].systems, _threshold_rows(fitted))}
+    values |= {
+        "levels_rows": [
+            [f"{one.value:.3g}", f"{one.n:,}", f"{percent(one.right)} {bounds(one.low, one.high)}"] for one in levels
+        ]
+    }
+    values |= {"people_first": compare_groups(people, FIRST)[0], "people_edits": compare_groups(people, EDITS)[0]}
+    values |= {"resamples": _RESAMPLES}
+    return Page("differing-words", partial(_draw, fitted), (*BIVLC, ANSWERS, _VALSE), values, data)
 
 
 def _make_wide_table(head: str, systems: Sequence[str], rows: Iterable[list[str]]) -> str:

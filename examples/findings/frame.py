@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = [
-    "FOLDER",
-    "PHONE",
-    "Page",
-    "Source",
-    "bounds",
-    "join_words",
-    "make_table",
-    "percent",
-    "points",
-    "write_pages_text",
-]
 
 #: Inches: a picture of this width is not made smaller on a phone of 390 pixels, so that its names stay readable.
 PHONE = 3.7
 #: The folder of the pages.
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "findings"
+TEMPLATES = Path(__file__).with_name("templates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +45,20 @@ class Source:
 
 @dataclass(frozen=True)
 class Page:
-    """One page.
+    """One page: the template of its name in `templates`, filled.
 
     Attributes:
-        name: of its file and its picture.
-        answer: plain sentences with their intervals; the README quotes the first two.
-        picture: draws it; `alt` describes it.
-        numbers: blocks of markdown: prose and tables.
-        method: how the numbers were computed, in prose.
-        sources: the data; files of this repository among them are named in `method`.
-        limits: sentences on the page's reach.
+        name: of its file, its picture and its template. The README quotes the first two sentences of the answer.
+        picture: draws it.
+        sources: the data; files of this repository among them are named in the page's method.
+        values: of the template.
     """
 
     name: str
-    title: str
-    question: str
-    answer: str
     picture: Callable[[], Figure]
-    alt: str
-    numbers: Sequence[str]
-    method: str
     sources: Sequence[Source]
-    limits: Sequence[str]
-    data: Path = field(default_factory=Path)
+    values: Mapping[str, Any]
+    data: Path
 
     def markdown(self) -> str:
         """Return the page."""
@@ -84,29 +66,23 @@ class Page:
             [f"`{one.pattern}`", f"{len(one.files(self.data))}", one.licence, one.address, f"`{one.digest(self.data)}`"]
             for one in self.sources
         ]
-        blocks = [
-            f"# {self.title}",
-            f"<!-- Made by `python -m examples.findings {self.name}`; edit the script. -->",
-            f"**Question.** {self.question}",
-            f"**Answer.** {self.answer}",
-            f"![{self.alt}]({self.name}.svg)",
-            "## Numbers",
-            *self.numbers,
-            "## Method",
-            f"```console\n$ python -m examples.findings {self.name} --data DIR\n```",
-            self.method,
-            make_table(["files in DIR", "n", "licence", "from", "SHA-256"], "l|r|l|l|l", rows)
-            + "\n\nOf several files it is the SHA-256 of the lines of `sha256sum`.",
-            "## Limits",
-            "\n".join(f"- {limit}" for limit in self.limits),
-            "**Next:** [All findings](../findings.md)",
-        ]
-        return write_pages_text(blocks)
+        files = make_table(["files in DIR", "n", "licence", "from", "SHA-256"], "l|r|l|l|l", rows)
+        return write_pages_text([render_page(TEMPLATES, self.name, {**self.values, "name": self.name, "files": files})])
+
+
+def render_page(folder: Path, name: str, values: Mapping[str, Any]) -> str:
+    """Fill the template of a name in a folder; each value that it asks for must be there."""
+    loader = FileSystemLoader(folder)
+    environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True)  # noqa: S701  (Markdown)
+    environment.globals |= {"len": len, "sum": sum, "min": min, "max": max, "int": int, "points": points}
+    environment.globals |= {"bounds": bounds, "join_words": join_words, "percent": percent}
+    environment.filters["table_rows"] = lambda rows: "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return environment.get_template(f"{name}.md.j2").render(values)
 
 
 def write_pages_text(blocks: Iterable[str]) -> str:
     """Return blocks as markdown of at most 120 columns; tables, code, pictures and comments stay as they are."""
-    return "\n\n".join(_wrap_block(block) for part in blocks for block in part.split("\n\n")) + "\n"
+    return "\n\n".join(_wrap_block(block) for part in blocks for block in re.split(r"\n{2,}", part.strip("\n"))) + "\n"
 
 
 def _wrap_block(block: str) -> str:

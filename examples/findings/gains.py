@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,6 @@ from tellapart.stats.power import detectable_fall, smallest_seen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["BIVLC", "Gain", "gains", "published_table", "read_clips", "read_gains", "read_rows"]
 
 PUBLISHED = Path(__file__).with_name("published_gains.toml")
 _CLIPS = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
@@ -93,74 +91,26 @@ def gains(data: Path) -> Page:
     low, middle, high = np.quantile(_smallest_of_pairs(winoground), (0.25, 0.5, 0.75))
     tested = _test_pairs(bivlc)
     sources = {gain.key: gain.source for gain in sorted(published, key=lambda gain: gain.key)}
-    answer = f"""On Winoground's {len(next(iter(winoground.systems.values())))} items, a gain in group score must be
-        {percent(middle)} points to be detected four times in five, for the median pair of systems. Half of the pairs
-        need between {percent(low)} and {percent(high)} points. Of {len(published)} published differences,
-        {len(by["below"]) + len(by["between"])} are smaller than their test set can detect that often, and
-        {len(by["above"])} are larger. This assumes that two systems disagree as often as the median pair of BiVLC's
-        CLIP models."""
-    numbers = (
-        """These sets have published outcomes for each item. The more two systems disagree, the larger a difference
-        must be. The table has the median pair of systems. *Smallest difference* is what an exact McNemar test at the
-        5 % level detects with 80 % power, with items in their clusters if these are known.""",
-        make_table(
-            ["set", "items", "systems", "disagree on", "smallest difference", "middle half of pairs"],
-            "l|r|r|r|r|r",
-            [_measured_row(one) for one in measured],
-        ),
-        f"""**BiVLC's own comparison**, tested on its {len(next(iter(bivlc.systems.values()))):,} items: all four
-        CLIPs differ from one another after Holm's correction.
-        """
-        if all(p <= 0.05 for _, _, _, p in tested)
-        else "**BiVLC's own comparison**, tested item by item (p after Holm's correction):",
-        make_table(
-            ["from", "to", "group score, points (95 %)", "p (Holm)"],
-            "l|l|r|r",
-            [
-                [f"`{a}`", f"`{b}`", f"{points(found.value)} {_interval(found)}", write_p(p, at_most=p <= 6e-4)]
-                for a, b, found, p in tested
-            ],
-        ),
-        f"""**Published differences.** These systems have no published outcomes for each item, so how often they
-        disagree is not known. Two independent systems would disagree on p (1 - q) + q (1 - p) of the items. The
-        {len(ratios)} pairs of CLIPs above, tuned from the same weights, disagree on {kind:.2f} to {max(ratios):.2f} of
-        that. The smallest ratio gives the lenient bound, the median ({typical:.2f}) the typical one.
-        {len(by["above"])} differences are above the typical bound, {len(by["between"])} between the two, and
-        {len(by["below"])} below both. A mean over parts is as uncertain as one over the items in brackets.""",
-        published_table(published),
-        f"Sources: {'; '.join(f'{key}: {source}' for key, source in sources.items())}.",
-    )
-    return Page(
-        name="gains",
-        title="How large must a gain be to be detected?",
-        question="Which differences can a paired test of a set's items see, and how large are the gains that papers "
-        "report on it?",
-        answer=answer,
-        picture=partial(_draw_gains, published),
-        alt="Published gains on each set, beside the range of the smallest difference that the set shows",
-        numbers=numbers,
-        method="""`smallest_seen` and, in clusters, `detectable_fall` give the smallest true difference for the
-        disagreement seen; `paired_difference` and `paired_permutation` test BiVLC's systems, with equal captions as one
-        cluster. Published figures are in `examples/findings/published_gains.toml`, each with its table; a test compares
-        those of W, O and A with the paper and the authors' files. The counts that the bounds need are in
-        `examples/findings/counts.json`.""",
-        sources=(SCORES, *BIVLC),
-        limits=(
-            """A gain below the bound can be real. The bound is on what one set's items show, once; a gain that
-            repeats over sets or seeds is better evidence than any one of them.""",
-            """A gain above the bound can be luck of training: the numbers collected here have no spread over seeds.""",
-            """The bounds count published sets' items as independent, which makes them too small where items share
-            pictures. They are of a single comparison; several ask for more.""",
-            """The outcomes on SugarCrepe are of an older copy, which has one item more in `swap_obj` than today's
-            7,511.""",
-            """How often two systems disagree is taken from four CLIPs, whose pairs are related. METER and FIBER may
-            disagree more, or less, and the number above the bound would change with that.""",
-            """The published figures are a collection, not a sample: a new method against its baseline, or neighbours
-            in the order of a table. Of table K1 three systems were compared with the authors' repository, the others
-            were read once. Quote the papers, not this page.""",
-        ),
-        data=data,
-    )
+    values: dict[str, Any] = {
+        "by": by,
+        "high": high,
+        "kind": kind,
+        "low": low,
+        "middle": middle,
+        "published": published,
+    }
+    values |= {"ratios": ratios, "typical": typical, "measured_rows": [_measured_row(one) for one in measured]}
+    values |= {"apart": all(p <= 0.05 for _, _, _, p in tested), "bivlc_items": len(next(iter(bivlc.systems.values())))}
+    values |= {
+        "bivlc_rows": [
+            [f"`{a}`", f"`{b}`", f"{points(found.value)} {_interval(found)}", write_p(p, at_most=p <= 0.0006)]
+            for a, b, found, p in tested
+        ]
+    }
+    values |= {"published_table": published_table(published)}
+    values |= {"sources_text": "; ".join((f"{key}: {source}" for key, source in sources.items()))}
+    values |= {"winoground_items": len(next(iter(winoground.systems.values())))}
+    return Page("gains", partial(_draw_gains, published), (SCORES, *BIVLC), values, data)
 
 
 def _read_measured(data: Path) -> list[_Outcomes]:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from scipy.stats import binom, rankdata
 
 import tellapart as ta
-from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent, points
+from examples.findings.frame import PHONE, Page, Source, bounds, join_words, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.diagnosis.item_analysis import ItemAnalysis
 from tellapart.metrics.registry import METRICS
@@ -25,8 +25,6 @@ from tellapart.stats.paired import Difference, Tier, mcnemar, paired_difference,
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["HEADS", "leaderboard"]
 
 _TAGS = Source(
     "winoground_subsets_diwan.json", "numbers alone", "github.com/ajd12342/why-winoground-hard (Diwan et al. 2022)"
@@ -84,87 +82,32 @@ def leaderboard(data: Path) -> Page:
     known = np.array([not nobody[k] and 1 - failed >= 0.1 for k, failed in enumerate(_failed(group))])
     heads = {name: _compare_heads(metrics[name]) for name in _METRICS}
     won = [found for found in heads["group_score"] if found[3] <= 0.05]
-    answer = f"""{above} of {len(group.outcomes)} systems have a group score above chance. {tested} are above it by
-        their
-        95 % intervals, and {corrected or "none"} after a correction for {len(group.outcomes)} tests. A paired test
-        separates {items.differing} of {items.pairs:,} pairs of systems at the 5 % level, and {items.differing_holm}
-        after Holm's correction. The reliability of the {len(items.items)} items over these systems is
-        {items.alpha:.2f} [{items.low:.2f}, {items.high:.2f}]. On {int(nobody.sum())} items every system is wrong."""
     first = group.tiers[0]
     lead = paired_difference(group.people, group.outcomes[best], None, binary=True)
-    numbers = (
-        make_table(
-            ["", "text", "image", "group"],
-            "l|r|r|r",
-            _summary_rows(metrics),
-        ),
-        f"""The best system by group score is `{best}` ({percent(group.outcomes[best].mean())}); a paired test,
-        corrected for all {items.pairs:,} pairs of systems, does not separate it from {len(first.names) - 1} others:
-        {join_words([f"`{name}`" for name in first.names[1:]])}. People lead it by {percent(lead.value)} points
-        {bounds(lead.low, lead.high)}. People get {percent(group.people[nobody].mean())} %
-        {bounds(people_on.low, people_on.high)} of the items that no system gets, and {percent(group.people.mean())}
-        of all. If no two systems differed, at most {int(0.05 * items.pairs)} pairs would differ at the
-        5 % level on average.""",
-        f"""**Matching heads and contrastive heads** of the same weights, paired over items: the matching head has the
-        higher group score in {sum(found[2].value > 0 for found in heads["group_score"])} of {len(HEADS)} models, and
-        {len(won)} of the differences remain after Holm's correction. The models come from two groups, and a matching
-        head reads image and text jointly through more layers. These scores do not show which of the two helps.""",
-        make_table(
-            ["matching head", "contrastive head", "text, points", "image, points", "group, points (95 %)", "p (Holm)"],
-            "l|l|r|r|r|r",
-            [_head_row(k, heads) for k in range(len(HEADS))],
-        ),
-        f"""**Items and experts' tags.** {negative} items have negative discrimination: worse systems get
-        them more often. {_count_suspects(items)} of them are suspects after a false-discovery correction. That does not
-        clear the labels: with 15 simulated families, a test like this found a swapped label in
-        {percent(_power_of_suspects(), 0)} % of cases (`bench/records/items.json`). Diwan et al. tagged the
-        items, {len(subsets["harder"])} of {len(items.items)} as *harder*. The share of systems that fail separates
-        these from the others with an area under the curve (AUC) of {_auc_text(_failed(group), subsets["harder"])}; low
-        discrimination does so with {_auc_text(_blunt(items), subsets["harder"])}. Guessing has 0.5. An item that no
-        system gets, or all of them, has no discrimination: the {int(np.isfinite(_blunt(items)).sum())} others count
-        here. The two measures are related, because an item that few systems get discriminates little. Among the
-        {int(known.sum())} items that at least a tenth of the systems get, discrimination has an AUC of
-        {_auc_text(_blunt(items), subsets["harder"], known)}. By tag (an item can have several):""",
-        make_table(
-            ["tag", "items", "systems' mean, group (95 %)", "people, group", "got by no system", "mean discrimination"],
-            "l|r|r|r|r|r",
-            [_tag_row(name, members, group, nobody) for name, members in subsets.items()],
-        ),
-        f"""Detecting a difference of 2 points between two such systems with 80 % power takes
-        {items.needed["0.02"]:,} such items; 5 points take {items.needed["0.05"]:,}."""
-        if items.needed.get("0.02") and items.needed.get("0.05")
-        else "",
-    )
     twins = _find_twins(scores)
-    return Page(
-        name="leaderboard",
-        title="What do 55 systems show on Winoground?",
-        question=f"""The scores of {len(group.outcomes)} systems and of people on Winoground's {len(items.items)} items
-            were published. How much of that leaderboard is more than chance, and what do the items show?""",
-        answer=answer,
-        picture=partial(_draw_systems, group),
-        alt="Group score of each system with its interval, and chance",
-        numbers=tuple(block for block in numbers if block),
-        method="""`tellapart items` (`ta.items`) gives the reliability; its interval draws the 14 families of names. The
-        rest is `wilson`, `tiers`, `mcnemar`, `paired_difference` and `holm`, over items and for these systems.
-        Above chance after Holm: exact binomial tests, one-sided, of all systems together. A tie is wrong, as
-        Winoground's authors count. The area under the curve has DeLong's interval, over items.""",
-        sources=(SCORES, _TAGS),
-        limits=(
-            f"""The systems come from one repository, and several share an architecture or weights;
-            {join_words([f"`{a}` and `{b}`" for a, b in twins])} have the same outcome on every item. Counts of systems
-            and of pairs describe this list, not models at large.""",
-            """The counts above chance are of these three scores. By the match score, which leaves out a preference for
-            one picture or one caption, most systems are above chance: [Do models fail to see, or do they
-            prefer?](priors.md)""",
-            """Chance assumes four independent scores: 1/4 for text and image, 1/6 for group. A system below it does not
-            see less than guessing: scores that depend on the picture alone, or on the text alone, give 0.""",
-            """An item that no system gets is hard or faulty; the numbers do not say which. People's outcomes are of
-            their mean ratings, which tie more often.""",
-            "Systems without a significant difference are not equal: 400 items do not show how they differ.",
-        ),
-        data=data,
-    )
+    values: dict[str, Any] = {
+        "HEADS": HEADS,
+        "above": above,
+        "best": best,
+        "corrected": corrected,
+        "first": first,
+        "group": group,
+    }
+    values |= {"items": items, "known": known, "lead": lead, "negative": negative, "nobody": nobody}
+    values |= {"people_on": people_on, "subsets": subsets, "tested": tested, "won": won}
+    values |= {"summary_rows": _summary_rows(metrics)}
+    values |= {"others": join_words([f"`{name}`" for name in first.names[1:]])}
+    values |= {"ahead": sum(found[2].value > 0 for found in heads["group_score"])}
+    values |= {"heads_rows": [_head_row(k, heads) for k in range(len(HEADS))], "suspects": _count_suspects(items)}
+    values |= {"power_of_suspects": percent(_power_of_suspects(), 0)}
+    values |= {"failed_auc": _auc_text(_failed(group), subsets["harder"])}
+    values |= {"blunt_auc": _auc_text(_blunt(items), subsets["harder"])}
+    values |= {"discriminating": int(np.isfinite(_blunt(items)).sum())}
+    values |= {"known_auc": _auc_text(_blunt(items), subsets["harder"], known)}
+    values |= {"tags_rows": [_tag_row(name, members, group, nobody) for name, members in subsets.items()]}
+    values |= {"needed": items.needed}
+    values |= {"twins": join_words([f"`{a}` and `{b}`" for a, b in twins])}
+    return Page("leaderboard", partial(_draw_systems, group), (SCORES, _TAGS), values, data)
 
 
 def _analyse(name: str, scores: dict[str, NDArray[np.float64]], data: Path) -> _Metric:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent, points
+from examples.findings.frame import PHONE, Page, Source, bounds, join_words, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
@@ -27,8 +27,6 @@ from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["ANSWERS", "order_and_ties", "read_orders"]
 
 _PARTS = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 ANSWERS = Source("sugarcrepe/gpt-4v-results/*/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe, gpt-4v-results (2023)")
@@ -118,86 +116,38 @@ def order_and_ties(data: Path) -> Page:
         for name, set_name, source, fields, tie in _LAYOUTS
     ]
     always, groups = _constant_by_rule()
-    answer = (
-        f"GPT-4V's accuracy on SugarCrepe depends on the order of the two captions: it is "
-        f"{percent(-everything.difference.value)} points lower {_bounds(everything.difference, -1)} when the true "
-        f"caption comes first. On added attributes, where the order matters most, it is "
-        f"{percent(-lowest.difference.value)} points lower {_bounds(lowest.difference, -1)}. The rule for ties changes "
-        f"{len(changed)} of {len(moved)} published scores on Winoground: by up to "
-        f"{percent(changed[most][1] - changed[most][0])} points for people, and by at most "
-        f"{percent(max(v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE))} for systems."
-    )
-    numbers = (
-        f"**Order.** Each item was asked twice. {len(apart)} of {len(parts)} parts differ after Holm's correction "
-        f"({join_words([f'`{part.name}`' for part in apart])}). Over all {everything.items:,} items the difference is "
-        f"{points(everything.difference.value)} points {_bounds(everything.difference)}; GPT-4V is right in both "
-        f"orders on {percent(everything.both)} % {_both_bounds(data)}, while the mean of both orders is "
-        f"{percent((everything.first + everything.second) / 2)} %.",
-        make_table(
-            ["part", "items", "true first", "true second", "difference, points", "p (Holm)", "right in both"],
-            "l|r|r|r|r|r|r",
-            rows,
-        ),
-        f"**Ties.** The published scores of {len(systems) - 1} systems and of people on Winoground, by three rules: a "
-        f"tie is wrong (as its authors count), a tie is right, and the mean over all ways to break it.",
-        make_table(
-            ["scores of", "metric", "tie wrong", "tie right", "ties broken at random"],
-            "l|l|r|r|r",
-            [
-                [f"`{name}`", metric, *(percent(value, 2) for value in changed[name, metric])]
-                for name, metric in changed
-            ],
-        ),
-        f"""**A constant model.** It scores every caption alike, so that chance is all that it deserves. By the rules
-        that the catalogue notes of each set's code, `>=`, `argmax` or `argsort` with the true caption first gives it
-        {percent(1, 0)} % on {len(always)} of the {sum(map(len, groups.values()))} sets of pairs in the
-        catalogue ({join_words([f"`{name}`" for name in always])}). The layout of a file has the same effect on any
-        set, once somebody scores it with `argmax` over one image's captions:""",
-        make_table(
-            [
-                "set",
-                "year",
-                "items",
-                "true one first",
-                "its code: a tie is",
-                "constant, by `argmax`",
-                "by `>`",
-                "at random",
-            ],
-            "l|r|r|r|l|r|r|r",
-            [
-                [name, f"{year}", f"{items:,}", f"{first:,}", tie, *(percent(value) for value in constant)]
-                for name, year, tie, items, first, constant in layouts
-            ],
-        ),
-    )
+    values: dict[str, Any] = {
+        "always": always,
+        "apart": apart,
+        "changed": changed,
+        "everything": everything,
+        "lowest": lowest,
+    }
+    values |= {"most": most, "moved": moved, "parts": parts, "systems": systems}
+    values |= {"parts_apart": join_words([f"`{part.name}`" for part in apart])}
+    values |= {"difference_bounds": _bounds(everything.difference), "both_bounds": _both_bounds(data)}
+    values |= {"orders_rows": rows}
+    values |= {
+        "ties_rows": [
+            [f"`{name}`", metric, *(percent(value, 2) for value in changed[name, metric])] for name, metric in changed
+        ]
+    }
+    values |= {"pair_sets": sum(map(len, groups.values()))}
+    values |= {"always_right": join_words([f"`{name}`" for name in always])}
+    values |= {
+        "layouts_rows": [
+            [name, f"{year}", f"{items:,}", f"{first:,}", tie, *(percent(value) for value in constant)]
+            for name, year, tie, items, first, constant in layouts
+        ]
+    }
+    values |= {"lower_bounds": _bounds(everything.difference, -1), "lowest_bounds": _bounds(lowest.difference, -1)}
+    values |= {"most_of_systems": percent(max((v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE)))}
     return Page(
-        name="order-and-ties",
-        title="How much do the order of captions and the rule for ties decide?",
-        question="Do published numbers change when the two captions of a question are exchanged, or when equal scores "
-        "count differently?",
-        answer=answer,
-        picture=partial(_draw_orders, parts),
-        alt="GPT-4V's accuracy on SugarCrepe's parts, with the true caption first and second",
-        numbers=numbers,
-        method="Orders: `tellapart.metrics.order_bias`, `paired_difference` and `paired_permutation` with the image as "
-        "the cluster, 95 % intervals, Holm over the parts. Ties: `text_score`, `image_score` and `group_score` of "
-        "`break_ties`. Layouts: counted in all rows of the files, of VALSE and ViLMA also in those that people did not "
-        "confirm; the true caption is first if its field comes before that of the false one (in CameraBench: if it is "
-        "the first of `texts`).",
-        sources=(ANSWERS, SCORES, *(source for _, _, source, _, _ in _LAYOUTS)),
-        limits=(
-            """One model, of 2023, asked one prompt, once in each order. The answers do not separate an effect of the
-            order from the draw of a second answer, so an item that is right once only need not be biased; the mean
-            difference of many items is. Whether another model or another prompt would do the same is not known.""",
-            "The older copy of SugarCrepe that was asked has one item more in `swap_obj` than today's.",
-            """That a layout puts the true caption first is a property of a file, harmless as long as ties are wrong,
-            as in most authors' code (read, not run; the code of VALSE leaves a foil at exactly one half out). The table
-            shows the cost of scoring such a file by `argmax`.""",
-            """Winoground's systems rarely tie, as the few values above show. Rounded or ranked scores and answers in
-            words tie more often; no published file of such scores is measured here.""",
-        ),
-        data=data,
+        "order-and-ties",
+        partial(_draw_orders, parts),
+        (ANSWERS, SCORES, *(source for _, _, source, _, _ in _LAYOUTS)),
+        values,
+        data,
     )
 
 

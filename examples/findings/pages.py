@@ -19,8 +19,6 @@ from examples.findings.without_looking import without_looking
 from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.style import write_picture
 
-__all__ = ["PAGES", "count_published", "index_page", "index_text", "write_page"]
-
 #: Name -> maker, in the order of the index.
 PAGES: dict[str, Callable[[Path], Page]] = {
     "priors": priors,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,6 @@ from tellapart.stats.intervals import share_in_clusters, wilson
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["BIVLC_FILES", "Sides", "Systems", "priors", "read_sides"]
 
 #: BiVLC's CLIPs by file.
 BIVLC_FILES = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
@@ -73,12 +71,7 @@ class Systems:
         return _shares(self.squares.sum(axis=1))
 
     def medians(self, weights: NDArray[np.float64] | None = None, drawn: NDArray[np.intp] | None = None) -> list[float]:
-        """Return medians over systems: group, match, the reasons, the shares.
-
-        Args:
-            weights: of items, float64 `(item,)`, summing to 1; equal if None.
-            drawn: systems, with repetitions; each once if None.
-        """
+        """Return medians over systems: group, match, the reasons, the shares."""
         at = np.arange(len(self.names)) if drawn is None else drawn
         items = self.group.shape[1]
         mass = np.full(items, 1 / items) if weights is None else weights
@@ -159,82 +152,37 @@ def priors(data: Path) -> Page:
     first, last = sides[BIVLC_FILES[0]], sides[BIVLC_FILES[-1]]
     rise = last.bounds - first.bounds
     heads = ["group", "match", *(reason.label for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
-    answer = f"""On Winoground, the median of {systems} systems has a group score of {percent(middle[0])} %
-        {bounds(*ends[0])} (chance 16.7 %), and a match score of {percent(middle[1])} % {bounds(*ends[1])} (chance 50
-        %). By their 95 % intervals, not corrected for {systems} tests, {above[0]} systems are above chance in group
-        score and {above[1]} in match score. The median system loses {percent(middle[4], 0)} % of all items to its
-        preference for one picture alone, {percent(middle[3], 0)} % to its preference for one caption alone, and
-        {percent(middle[5], 0)} % to both. On {percent(middle[6], 0)} % the true pairing does not have the larger sum.
-        So most systems match the pairs better than chance, and lose items mostly to their preference for a picture.
-        Some of these matches are guesses."""
-    numbers = (
-        """Of an item with two pictures and two captions let s_it be the score of picture i with caption t. The match
-        is D = s00 + s11 - s01 - s10. The caption's prior is T = s00 + s10 - s01 - s11, and the picture's prior is
-        M = s00 + s01 - s10 - s11. The text score is right exactly where D > |T|, the image score where D > |M|, and
-        the group score where both hold. The pairs match where D > 0: of the two ways to pair them, the true one has
-        the larger sum. A model that guesses matches half of the items.""",
-        make_table(
-            ["percent of items; of the squares", "median system (95 %)", "people"],
-            "l|r|r",
-            [
-                [head, f"{percent(value)} {bounds(*own)}", percent(human)]
-                for head, value, own, human in zip(heads, middle, ends, of_people, strict=True)
-            ],
-        ),
-        f"""By Wilson's interval {above[0]} of {systems} systems are above chance by group score (1/6), {above[1]} by
-        match (1/2), and {below or "none"} below it by match. The rank correlation of the two scores over systems is
-        {rho:.2f}.""",
-        make_table(
+    values: dict[str, Any] = {
+        "BIVLC_FILES": BIVLC_FILES,
+        "above": above,
+        "below": below,
+        "ends": ends,
+        "middle": middle,
+        "rho": rho,
+    }
+    values |= {"rise": rise, "systems": systems}
+    values |= {
+        "medians_rows": [
+            [head, f"{percent(value)} {bounds(*own)}", percent(human)]
+            for head, value, own, human in zip(heads, middle, ends, of_people, strict=True)
+        ]
+    }
+    values |= {
+        "systems_table": make_table(
             ["system", "group", "match", *(reason.label for reason in Reason if reason is not Reason.RIGHT), *_PARTS],
             "l|r|r|r|r|r|r|r|r|r",
             [_system_row(words, Systems.of({name: scores[name]})) for name, words in _SHOWN.items()],
-        ),
-        """The last three columns are shares of the squares of the three contrasts, which are orthogonal.""",
-        f"""**BiVLC.** Its files hold the outcomes of the four comparisons, not scores. Both comparisons of a side right
-        means D > 0, and both wrong means D < 0. If one of two is right, the prior is larger than |D|, and the sign
-        of D is not known. The match score therefore has bounds. From {BIVLC_FILES[0]} to {BIVLC_FILES[-1]} the group
-        score rises by
-        {percent(_mean(last.text & last.image) - _mean(first.text & first.image))} points. The items that surely match
-        rise by {percent(rise[0])} points, and those that may match by
-        {percent(rise[1])}: the bounds do not show how much of the gain is the match and how much the priors. The losses
-        to the picture's prior alone fall by
-        {percent(_mean(first.text & ~first.image) - _mean(last.text & ~last.image))} points.""",
-        make_table(
-            ["model", "group (95 %)", "match, at least", "match, at most", "picture's prior alone", "caption's alone"],
-            "l|r|r|r|r|r",
-            [_bivlc_row(name, own) for name, own in sides.items()],
-        ),
-        """**Beside it.** "Test-Time Matching" (arXiv 2510.07632) proposed the match score (GroupMatch) and argues that
-        group scores underestimate models: overfitting to a group's best matching turns it into a group score, by which
-        GPT-4.1 surpasses people on Winoground. That step uses the group at test time. The paper does not ask which
-        prior outweighs.""",
-    )
+        )
+    }
+    values |= {"group_rise": percent(_mean(last.text & last.image) - _mean(first.text & first.image))}
+    values |= {"picture_fall": percent(_mean(first.text & ~first.image) - _mean(last.text & ~last.image))}
+    values |= {"bivlc_rows": [_bivlc_row(name, own) for name, own in sides.items()], "resamples": _RESAMPLES}
     return Page(
-        name="priors",
-        title="Do models fail to see, or do they prefer?",
-        question="""Group scores near chance show that a model fails. Does it see no difference between the two pairs,
-            or does it see one that its liking for a picture or a caption outweighs?""",
-        answer=answer,
-        picture=partial(_draw, {words: scores[name] for name, words in _SHOWN.items()}),
-        alt="Each Winoground item by its match and its larger prior, for CLIP, BLIP, OFA and people",
-        numbers=numbers,
-        method=f"""`match_score`, `contrasts`, `reasons` and `sums_of_squares` of `tellapart.metrics.matching`, the
-        functions of `tellapart why`. Intervals of medians draw items and families of systems by name together
-        ({_RESAMPLES:,} times). BiVLC's group scores have intervals over captions. A tie is never right.""",
-        sources=(SCORES, *BIVLC[:2]),
-        limits=(
-            """The share of the picture's prior is large partly because an item's two pictures differ: a prior is
-            whatever does not depend on the pairing, a bias or not.""",
-            """The chance of a group score, 1/6, is that of scores without priors. A model with a large prior of the
-            picture is below it when it guesses, so group scores and match scores are not at one distance from chance.
-            """,
-            """A match takes the sum of two scores, so it depends on their scale: a matching head's probabilities and
-            its logits match other items. The files' scores are taken as they are.""",
-            """The match score credits a model with more than a user gets: at test time a user chooses one caption for
-            one picture, and does not know the prior.""",
-            "Counts of systems describe this list, several of one architecture, not models at large.",
-        ),
-        data=data,
+        "priors",
+        partial(_draw, {words: scores[name] for name, words in _SHOWN.items()}),
+        (SCORES, *BIVLC[:2]),
+        values,
+        data,
     )
 
 

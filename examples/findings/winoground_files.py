@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from examples.findings.frame import Source
 
-__all__ = ["PEOPLE", "SCORES", "read_systems"]
-
 SCORES = Source(
     "winoground_scores/*.jsonl", "MIT (repository); numbers alone", "github.com/juletx/spatial-reasoning, winoground"
 )

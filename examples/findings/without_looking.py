@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,16 +15,23 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from examples.clip_zoo_board.build import names_of
-from examples.clip_zoo_board.columns import COLUMNS
+from examples.clip_zoo_board.build import COLUMNS, names_of
 from examples.findings.checkpoints import RESULTS
 from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent
-from examples.findings.sides import SIDES_SOURCES, describe_sides
-from tellapart.auditing.captions import bag_of_words, length_gaps
+from tellapart.auditing.captions import (
+    bag_of_words,
+    find_context,
+    length_gaps,
+    lost_captions,
+    mixed_scripts,
+    torn_sides,
+    truth_first,
+)
 from tellapart.auditing.origin import word_counts
 from tellapart.auditing.pictures import caption_duplicates
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
+from tellapart.benchmarks.set_file import read_rows
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.stats.clusters import is_binary
@@ -33,8 +40,6 @@ from tellapart.stats.intervals import Interval, interval_for
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["without_looking"]
 
 _BASELINES = Path(__file__).resolve().parents[2] / "docs" / "baselines.json"
 _LANGUAGE_MODEL = "tinystories-15M"
@@ -97,85 +102,33 @@ def without_looking(data: Path) -> Page:
     assert sugarcrepe.language is not None
     explained = _explain_gain(parts["sugarcrepe"][1:])
     audited = sets | _read_squares(data)
-    answer = f"""A text-only classifier, cross-validated on SugarCrepe, picks the true caption at least
-        {percent(sugarcrepe.form)} % of the time
-        {bounds(sugarcrepe.form_interval.low, sugarcrepe.form_interval.high)} without the image. Without capitals and
-        extra spaces, which CLIP does not read, it reaches {percent(sugarcrepe.words)} %
-        {bounds(sugarcrepe.interval.low, sugarcrepe.interval.high)}: that beats {sugarcrepe.below} of {len(zoo)}
-        published CLIP-style checkpoints, which see the image and were not tuned on the set. On each of the
-        {len(wholes)} sets with one picture and two captions, text alone reaches at least
-        {percent(min(one.form for one in wholes))} %. Another classifier may reach more."""
     zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
     beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
-    numbers = (
-        """Each set asks which of two captions is true of one picture, so chance is 50 %. *Words* is a linear
-        classifier on the difference of two captions: counts of the 256 most frequent words and marks, and length. It
-        reads lower case and single spaces, as CLIP's tokenizer does. *And form* adds capitals and extra spaces as they
-        stand in the file. The classifier that judges an item was trained without its cluster (usually its picture) and
-        without its captions. *Language model* is a model of 15 million weights, trained on children's stories; it
-        chooses the likelier caption. None of them sees the picture, and a larger text-only classifier could reach
-        more.""",
-        make_table(
-            ["set", *_HEADS],
-            "l|r|r|r|r|r|r",
-            [_row(one, len(zoo), name=one.name) for one in wholes],
-        ),
-        f"""On {len(beaten)} of {len(zooed)} parts of SugarCrepe and VALSE, text alone beats CLIP ViT-B/32's published
-        number by its interval: {join_words([f"`{one.part}`" for one in beaten])}. CLIP's number is of the same items
-        and has no interval here. These parts, and the others on which text alone reaches more than 60 %:""",
-        make_table(
+    values: dict[str, Any] = {
+        "beaten": beaten,
+        "explained": explained,
+        "sugarcrepe": sugarcrepe,
+        "wholes": wholes,
+        "zoo": zoo,
+    }
+    values |= {"zooed": zooed}
+    values |= {
+        "sets_table": make_table(
+            ["set", *_HEADS], "l|r|r|r|r|r|r", [_row(one, len(zoo), name=one.name) for one in wholes]
+        )
+    }
+    values |= {"beaten_parts": join_words([f"`{one.part}`" for one in beaten])}
+    values |= {
+        "parts_table": make_table(
             ["part", *_HEADS],
             "l|r|r|r|r|r|r",
             [_row(one, len(zoo), name=f"{one.name}: {one.part}") for one in zooed if one in beaten or one.words > 0.6],
-        ),
-        f"""**Gains.** NegCLIP's published gain over CLIP on SugarCrepe lies, by parts, {percent(explained, 0)} %
-        below the level of text alone. That part could come from text; these numbers do not show whether it does.""",
-        "**Other findings of the audit**, of captions alone (shares in percent of items):",
-        make_table(
-            [
-                "set",
-                "items",
-                "same caption twice",
-                "all captions in another cluster",
-                "same words, other order",
-                "longer",
-            ],
-            "l|r|r|r|r|r",
-            [_audit_row(name, pairs) for name, pairs in audited.items()],
-        ),
-        """*Longer*: words of the true (in sets of two pairs: the first) caption less those of the other. """
-        + _vqa_sentence(data),
-        *describe_sides(data, audited),
-    )
-    return Page(
-        name="without-looking",
-        title="How much can be got without looking?",
-        question="How often does a method that sees no picture choose the true caption, and what else do the captions "
-        "of published sets give away?",
-        answer=answer,
-        picture=partial(_draw_parts, [*wholes, *zooed]),
-        alt="Right without a picture, by words alone, and CLIP's published accuracy, on sets and their parts",
-        numbers=numbers,
-        method=f"""Words: `word_counts` and `held_out` of the audit (five folds), of each caption's counts less the
-        other's, with intervals over clusters; clusters that share a caption are one here. The audit judges each caption
-        alone, as it stands, and joins no clusters. The
-        language model's numbers are of `docs/baselines.json` ({_LANGUAGE_MODEL}). Published numbers are vl_compo's. Of
-        SugarCrepe++ the first true caption is used, of ViLMA the first foil. The rest: `caption_duplicates`,
-        `bag_of_words`, `length_gaps`, `lost_captions`, `mixed_scripts`, `torn_sides`, `truth_first`; `tellapart audit`
-        prints them for any set.""",
-        sources=(*_SOURCES, *SIDES_SOURCES),
-        limits=(
-            """The classifier was trained on labels of the set, and the published checkpoints were not. The comparison
-            shows how much the captions give away, not what a zero-shot model uses.""",
-            """A set whose captions give something away can still compare models that saw none of it; a model tuned on
-            captions made by the same process may have.""",
-            """Sets of two pictures and two captions (BiVLC, COCO-Counterfactuals, COLA, Winoground) give a text-only
-            method nothing: both captions are true once.""",
-            """The interval covers the draw of clusters, not of the heads: it is of this head, not of the best one.""",
-            "ViLMA's items are not restricted to those that people confirmed, and only five of its files are read.",
-        ),
-        data=data,
-    )
+        )
+    }
+    values |= {"audit_rows": [_audit_row(name, pairs) for name, pairs in audited.items()]}
+    values |= {"vqa_sentence": _vqa_sentence(data), "sides": "\n\n".join(describe_sides(data, audited))}
+    values |= {"least_form": percent(min(one.form for one in wholes)), "language_model": _LANGUAGE_MODEL}
+    return Page("without-looking", partial(_draw_parts, [*wholes, *zooed]), (*_SOURCES, *SIDES_SOURCES), values, data)
 
 
 def _read_set(name: str, folder: str, data: Path) -> PairSet:
@@ -378,3 +331,84 @@ def _draw_parts(parts: list[_Part]) -> Figure:
     axes.grid(axis="x")
     figure.legend(loc="outside upper left", ncols=2)
     return figure
+
+
+#: Tokens of a caption that CLIP reads, and those that models such as CLIPA read.
+_CONTEXTS = ("77", "32")
+
+_XVNLI = "xvnli/datasets/XVNLI/annotations/{}/test.jsonl"
+_MARVL = "marvl/datasets/marvl/zero_shot/annotations/marvl-{}.jsonl"
+_CAMERA = "camerabench/camerabench/data/vqa_and_retrieval/*/*.jsonl"
+_NATURAL = "naturalbench/test_set.json"
+
+SIDES_SOURCES = (
+    Source(_XVNLI.format("*"), "MIT", "github.com/e-bug/iglue at 43cbac9"),
+    Source(_MARVL.format("??"), "CC BY 4.0", "github.com/e-bug/iglue at 43cbac9"),
+    Source(_CAMERA, "CC BY 4.0", "github.com/linzhiqiu/t2v_metrics at 6ecb74f"),
+    Source(_NATURAL, "see its page", "github.com/Baiqi-Li/NaturalBench"),
+)
+
+
+def describe_sides(data: Path, sets: Mapping[str, PairSet]) -> tuple[str, ...]:
+    """Return blocks of a page on the sides of the sets, and of others whose files name scripts and places."""
+    camera = find_benchmark("camerabench", Locations(data / "camerabench" / "camerabench")).records()
+    rows, torn = [], []
+    for name, pairs in (*sets.items(), ("camerabench", camera)):
+        found = [lost_captions(find_context(tokens), tokens, pairs) for tokens in _CONTEXTS]
+        rows.append([name, f"{len(pairs):,}", *(_count(each.value, pairs) for pair in found for each in pair)])
+        if (sides := torn_sides(pairs)).value:
+            torn.append(f"{name} ({sides.says})")
+    mixed = [name for name, pairs in sets.items() if mixed_scripts(pairs).value]
+    return (
+        f"""**Captions that are not read to their end.** CLIP reads {_CONTEXTS[0]} tokens of a caption, start and end
+        included; some models read {_CONTEXTS[1]}. Items with a caption that is longer in CLIP's tokens, and items whose
+        captions are the same tokens:""",
+        make_table(
+            ["set", "items", *(f"{kind} {tokens}" for tokens in _CONTEXTS for kind in ("longer than", "equal within"))],
+            "l|r|r|r|r|r",
+            rows,
+        ),
+        f"""**Scripts, sides, places.** Of these sets {join_words(mixed) or "none"} has items that mix scripts, and
+        {join_words(torn) or "none"} has items with a side that is missing or, by its name, another item's. Words of
+        several scripts are not always faults, as names may stay in Latin letters: {"; ".join(_describe_scripts(data))}.
+        {_describe_places(data)}""",
+    )
+
+
+def _count(share: float, pairs: PairSet) -> str:
+    return f"{round(share * len(pairs)):,}"
+
+
+def _describe_scripts(data: Path) -> Iterator[str]:
+    """Yield for XVNLI and MaRVL how many rows have words of several scripts, by language."""
+    for name, pattern, fields in (("XVNLI", _XVNLI, ("sentence1", "sentence2")), ("MaRVL", _MARVL, ("caption",))):
+        counts = []
+        for path in Source(pattern.format("??"), "", "").files(data):
+            rows = [row.fields for row in read_rows(path)]
+            found = mixed_scripts(_pair_texts((tuple(row[field] for field in fields), 0) for row in rows))
+            language = path.parent.name if name == "XVNLI" else path.stem.rpartition("-")[2]
+            counts.append((round(found.value * len(rows)), len(rows), language))
+        some = [f"{count} of {n:,} rows in {language}" for count, n, language in counts if count]
+        others = [language for count, _, language in counts if not count]
+        yield f"{name} has {', '.join([*some, f'none in {join_words(others)}'])}"
+
+
+def _describe_places(data: Path) -> str:
+    """Return the places of the truth in files that name one."""
+    camera = [row.fields for path in Source(_CAMERA, "", "").files(data) for row in read_rows(path)]
+    first = truth_first(_pair_texts((row["texts"], row["texts"].index(row["pos_text"])) for row in camera))
+    natural: list[list[Any]] = json.loads((data / _NATURAL).read_text(encoding="utf-8"))
+    options = [(("A", "B"), "AB".index(answer.strip()[0])) for _, _, answer, _ in natural if answer.strip()[0] in "AB"]
+    balanced = truth_first(_pair_texts(options))
+    assert first is not None
+    assert balanced is not None
+    return f"""The film's own text stands first in CameraBench's rows ({first.says}): a program that takes the first of
+        tied texts is right at every tie. NaturalBench's questions with options are balanced ({balanced.says})."""
+
+
+def _pair_texts(rows: Iterable[tuple[Any, int]]) -> PairSet:
+    items = tuple(
+        Item(id=str(k), images=("0.png",), texts=tuple(texts), true=(true,) if len(texts) > 1 else ())
+        for k, (texts, true) in enumerate(rows)
+    )
+    return PairSet("rows", items, Path())

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,22 +26,9 @@ CELLS = [(kind, cell) for kind, cells in RECORD["cells"].items() for cell in cel
 
 
 @pytest.fixture(scope="module")
-def bench() -> Any:
-    """The bench's simulations and, as `KINDS`, its catalogue; its folder leaves the path again."""
-    sys.path.insert(0, str(BENCH))
-    try:
-        kinds = importlib.import_module("coverage_kinds")
-        yield SimpleNamespace(
-            **vars(importlib.import_module("coverage_intervals")),
-            agreement_with_people=importlib.import_module("coverage_ratings").agreement_with_people,
-            draw_ratings=importlib.import_module("coverage_ratings").draw_ratings,
-            KINDS=kinds.KINDS,
-            BASE_SEED=importlib.import_module("coverage_data").BASE_SEED,
-        )
-    finally:
-        sys.path.remove(str(BENCH))
-        for name in ("coverage_kinds", "coverage_ratings", "coverage_intervals", "coverage_data"):
-            sys.modules.pop(name, None)
+def bench(module: Any) -> Any:
+    """The bench's simulations and its catalogue."""
+    return SimpleNamespace(**vars(module("coverage_intervals")) | vars(module("coverage_kinds")))
 
 
 @recorded
@@ -155,7 +140,10 @@ def test_agreement_with_people_is_simulated_with_the_printed_interval(bench: Any
         ("mean of groups' shares", {"groups": "2 of 1", "share": "0.7", "correlation": 0.0}),
         ("mean of groups' means", {"groups": "1 and 300", "values": "soft accuracy, right or wrong"}),
         ("mean of groups' means", {"groups": "2 of 1", "values": "soft accuracy, right or wrong"}),
-        ("paired difference of shares", {"clusters": 24, "sizes": "1", "only": (0.97, 0.0), "correlation": 0.0}),
+        (
+            "paired difference of shares",
+            {"clusters": 24, "sizes": "1", "only": (0.97, 0.0), "correlation": 0.0},
+        ),
         ("share in clusters, without draws", {"clusters": 2, "sizes": "4", "share": 0.66, "correlation": 0.95}),
         ("Cohen's kappa", {"units": 20, "shares": (0.9, 0.1), "kappa": 0.6}),
         ("share of a hidden benchmark", {"clusters": 50, "sizes": "Pareto", "share": 0.1, "correlation": 0.6}),

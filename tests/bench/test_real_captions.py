@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import a file by its path; files of its folder that it names are found."""
-
-    def load(file: str) -> ModuleType:
-        monkeypatch.syspath_prepend(str((ROOT / file).parent))
-        name = Path(file).stem
-        if name not in sys.modules:
-            spec = importlib.util.spec_from_file_location(name, ROOT / file)
-            assert spec is not None and spec.loader is not None
-            monkeypatch.setitem(sys.modules, name, importlib.util.module_from_spec(spec))
-            spec.loader.exec_module(sys.modules[name])
-        return sys.modules[name]
-
-    return load
 
 
 def write_annotations(folder: Path) -> None:
@@ -78,6 +56,45 @@ def records(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tup
     return tables, tmp_path
 
 
+SPEED = {
+    "runs": [
+        {
+            "model": "ViT-B-32", "group": "valse", "images": 9, "texts": 18, "rounds": 1, "forward_processor": 3.0,
+            "tools": {
+                "tellapart": {"cold": 3.0, "cold_processor": 4.0, "warm": 1.0},
+                "mteb": {"cold": 9.0, "cold_processor": 16.0, "warm": 5.0},
+            },
+            "flips": {"valse": {"items": 9, "flips": {"choice_score": 2}, "largest_difference": 0.01}},
+        }
+    ],
+    "items": 9, "machine": {"processor": "p", "cores": 2}, "versions": {"torch": "2"}, "command": "c",
+    "left_out": {"unibench": "no wheel"},
+}  # fmt: skip
+
+
+def test_each_table_names_its_bench_until_a_record_is_kept(records: tuple[Any, Path]) -> None:
+    tables, folder = records
+    for table, bench in (
+        ("real-captions", "speed.py"),
+        ("all-shapes", "speed.py"),
+        ("growth", "growth.py"),
+        ("screened", "screened.py"),
+    ):
+        assert f"bench/{bench}" in tables.record_table(table)
+    (folder / "speed.json").write_text(json.dumps(SPEED))
+    shown = tables.record_table("real-captions")
+    assert "| MTEB | 16.0 | 4.0 | 9.0 | 5.0 |" in shown and "| tellapart | 4.0 | 1.0 | 3.0 | 1.0 |" in shown
+    assert "choice_score 2" in shown and "9" in shown and "UniBench, because no wheel" in shown and "svg" not in shown
+    assert "| 4.0 | - | - | - | - | - | 4.0 |" in tables.record_table("all-shapes") and "2 of 9" in tables.record_table(
+        "all-shapes"
+    )
+    sizes = {"100": {"processor_seconds": 1.5, "mb": 90}}
+    kind = {"sizes": sizes, "exponents": {"processor_seconds": 1.02, "mb": 0.9}}
+    growth = {"command": "c", "scores": kind, "vectors": kind | {"sizes": {}}}
+    (folder / "growth.json").write_text(json.dumps(growth))
+    assert "| 100 | 1.5 | 90 | - | - |" in tables.record_table("growth") and "1.02" in tables.record_table("growth")
+
+
 @pytest.mark.parametrize(("price", "missed", "pays"), [(0.3, 0, True), (0.7, 0, False), (0.3, 1, False)])
 def test_screening_pays_below_half_the_price_and_without_a_flip(
     records: tuple[Any, Path], price: float, missed: int, *, pays: bool
@@ -86,7 +103,7 @@ def test_screening_pays_below_half_the_price_and_without_a_flip(
     found = {"flipped": 3, "items": 50, "near_a_tie": 0.25, "missed_flips": missed, "price_of_many": price}
     record = {"towers": {"bfloat16": {"image": 0.25, "text": 1.5}}, "sets": {"valse": {"bfloat16": found}}}
     (folder / "screened.json").write_text(json.dumps(record))
-    shown = tables.screened_table()
+    shown = tables.record_table("screened")
     assert ("does not pay" not in shown) == pays and f"| {missed} | {price:.2f} |" in shown
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples.clip_zoo_board.columns import COLUMNS
+from examples.clip_zoo_board.build import COLUMNS
 
 from facts import check_facts, raises
 from tellapart.benchmarks.benchmark import Benchmark

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples.demo_encoder.card import write_card
-from examples.demo_encoder.remake import HERE, remake
+from examples.demo_encoder.remake import HERE, remake, write_card
 
 from tellapart.api.evaluate import evaluate
 from tellapart.benchmarks.demo import DEMO_FOLDER
