@@ -21,9 +21,6 @@ def lower_case(text: str) -> str:
     """Return a caption as the authors of SigLIP read it.
 
     Source: big_vision, `pp/ops_text.py` (`lower`), and SigLIP2_demo.ipynb.
-
-    >>> lower_case("A cat, on the Mat.")
-    'a cat, on the mat.'
     """
     return text.lower()
 
@@ -38,16 +35,7 @@ def read_lower_case(tokenizer: Any) -> None:
 
 
 def caption_rule(siglip: bool, tokenizer: Any, texts: str = "raw") -> tuple[str, Callable[[str], str] | None]:
-    """Return a rule's name for records and the function that changes a caption; the tokenizer is made to follow it.
-
-    Args:
-        siglip: whether the model is a SigLIP; of others the library's tokenizer is the authors'.
-        tokenizer: of transformers, or open_clip's wrapper of one.
-        texts: `library` for the library's rule, `raw` for the authors'.
-
-    >>> caption_rule(False, None), caption_rule(True, None, "library")
-    (('', None), ("as the library's tokenizer has them", None))
-    """
+    """Return a rule's name for records and the function that changes a caption; the tokenizer is made to follow it."""
     if texts != "raw" and not (siglip and texts == "library"):
         raise ModelError(
             f"texts={texts} has no effect on this model: its library reads captions as its authors do; 'library' is "

@@ -222,11 +222,7 @@ class Completion(BaseModel):
 
     @classmethod
     def read(cls, answer: Any, base: str) -> Completion:
-        """Read a server's answer to `chat/completions`; `base` is its address, for messages.
-
-        >>> Completion.read({"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}, "here").text
-        'Yes'
-        """
+        """Read a server's answer to `chat/completions`; `base` is its address, for messages."""
         try:
             choice = answer["choices"][0]
             text, reason = choice["message"]["content"], choice.get("finish_reason")
@@ -254,11 +250,6 @@ class Completion(BaseModel):
 
         If the server lists the `k` likeliest tokens and the word is not among them, it is at most as likely as the
         last of them, and at most the rest that they leave.
-
-        >>> listed = [("Yes", math.log(0.5)), (" Yes", math.log(0.1)), ("No", math.log(0.3))]
-        >>> reply = Completion(text="Yes", first=listed)
-        >>> [(round(value, 3), censored) for value, censored in map(reply.probability, ("Yes", "No", "Maybe"))]
-        [(0.6, False), (0.3, False), (0.1, True)]
         """
         listed = [(token.lstrip(_BLANKS), math.exp(log)) for token, log in self.first or ()]
         if own := [value for token, value in listed if token == word]:

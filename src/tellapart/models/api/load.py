@@ -37,13 +37,7 @@ _SPACE = "answers"
 
 
 class Answers(RowFile):
-    """Replies by key, the SHA-256 of the model and the full request. Threads and processes may share a file.
-
-    >>> answers = Answers(None)
-    >>> answers.put(b"key", Completion(text="Yes"))
-    >>> answers.get(b"key").text, answers.get(b"other")
-    ('Yes', None)
-    """
+    """Replies by key, the SHA-256 of the model and the full request. Threads and processes may share a file."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__(path, synchronous="FULL", replaceable=False)

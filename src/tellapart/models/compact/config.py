@@ -75,11 +75,7 @@ class CompactConfig(BaseModel):
 
 
 def is_compact(folder: Path) -> bool:
-    """Return whether a folder's configuration is one of this family; False if it cannot be read.
-
-    >>> is_compact(Path("nowhere"))
-    False
-    """
+    """Return whether a folder's configuration is one of this family; False if it cannot be read."""
     try:
         return read_object(folder / CONFIG).get("model_type") == _MODEL_TYPE
     except (DataError, OSError):

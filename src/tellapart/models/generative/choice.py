@@ -95,9 +95,6 @@ class BothOrders:
         - `order_bias`: right in order less right swapped;
         - `followed_list`: share of answers that repeat the list's order, 1/2 for one that cannot be read;
         - `unparseable`: share of answers that cannot be read.
-
-        >>> BothOrders(("a",), ("1;2",), ("2;1",)).measure()["group_score_both_orders"]
-        array([1.])
         """
         bias = self.bias
         return {

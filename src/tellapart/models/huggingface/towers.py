@@ -159,20 +159,12 @@ TOWERS: Mapping[str, Architecture] = MappingProxyType(
 
 
 def is_siglip(towers: Architecture) -> bool:
-    """Return whether towers are SigLIP's or SigLIP 2's, of which libraries and authors read captions differently.
-
-    >>> is_siglip(TOWERS["Siglip2Model"]), is_siglip(TOWERS["CLIPModel"])
-    (True, False)
-    """
+    """Return whether towers are SigLIP's or SigLIP 2's, of which libraries and authors read captions differently."""
     return towers.text is _unmasked_text
 
 
 def find_towers(architecture: str) -> Architecture | None:
-    """Return the towers of an architecture: the table's, or those of any class with features of images and of texts.
-
-    >>> find_towers("GroupViTModel").model_type, find_towers("BertModel")
-    ('groupvit', None)
-    """
+    """Return the towers of an architecture: the table's, or those of any class with features of images and of texts."""
     if architecture in TOWERS or not architecture:
         return TOWERS.get(architecture)
     kind: Any = getattr(import_transformers(), architecture, None)
@@ -200,9 +192,6 @@ def pool_at_end(name: str, model: Network, tokenizer: PreTrainedTokenizerBase, *
     """Have CLIP's text towers read a text at the tokenizer's end of it, if tokens were added behind that.
 
     With OpenAI's configuration transformers takes the highest token for the end: an added word, or padding.
-
-    Returns:
-        A sentence for results; empty if nothing changed.
     """
     end, highest = tokenizer.eos_token_id, max(tokenizer.get_vocab().values())
     if end is None or highest <= end:

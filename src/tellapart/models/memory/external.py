@@ -64,11 +64,7 @@ class RawScores:
 
 
 def created_ties(values: NDArray[Any]) -> int:
-    """Count the items in which two scores differ in the file's precision and are equal in float32.
-
-    >>> created_ties(np.array([[[2**60, 2**60 + 1]], [[1, 2]]], np.uint64))
-    1
-    """
+    """Count the items in which two scores differ in the file's precision and are equal in float32."""
     rows = np.sort(values.reshape(len(values), -1), axis=1)
     rounded = rows.astype(np.float64).astype(np.float32)
     return int(((rows[:, 1:] != rows[:, :-1]) & (rounded[:, 1:] == rounded[:, :-1])).any(axis=1).sum())
@@ -289,9 +285,6 @@ def write_scores(scores: Scores, path: Path | str) -> None:
     """Write scores atomically as `.npz`, `.csv` or `.jsonl`, so that `read_scores` returns the same.
 
     Only `.npz` keeps the kind.
-
-    Raises:
-        ScoreError: the suffix is another, an id cannot be written (a NUL, a lone surrogate), or the disk refuses.
     """
     path = Path(path)
     if path.suffix not in _SUFFIXES:

@@ -58,13 +58,6 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
     protocol is filled in: a name, the kind `similarity`, cosines as the scores of `encode_images` and `encode_texts`. A
     function is `(image, text) -> number`, or `(images, texts) -> matrix` if it is `batched`. A sentence-transformers
     model works as it is; for a model of open_clip or transformers, call `tellapart.model` with its preprocessing.
-
-    >>> def length(image, text):
-    ...     return len(text)
-    >>> length.fingerprint = "length-1"
-    >>> model = as_model(length)
-    >>> model.name, model.kind
-    ('length', 'similarity')
     """
     if inspect.isclass(thing):
         missing: list[str] = []

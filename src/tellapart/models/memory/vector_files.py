@@ -96,11 +96,7 @@ class VectorModel:
 
 
 def name_vectors(side: str, values: object, ids: Sequence[str], *, owner: str = "") -> NamedVectors:
-    """Check vectors and give each its id.
-
-    >>> name_vectors("images", [[3, 4], [0, 2]], ["a.png", "b.png"]).lengths
-    (2.0, 5.0)
-    """
+    """Check vectors and give each its id."""
     array = to_array(values)
     if array is None or array.ndim != 2 or not array.shape[1]:
         got = quote(values) if array is None else f"an array {array.shape}"
@@ -147,13 +143,7 @@ def name_rows(side: str, values: object, ids: Sequence[str] | None, slots: Seque
 
 
 def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
-    """Read vectors and their ids, None if the file has none.
-
-    >>> path = getfixture("tmp_path") / "images.npz"
-    >>> np.savez(path, ids=["a.png"], vectors=[[0.6, 0.8]])
-    >>> read_vectors(path)
-    (array([[0.6, 0.8]]), ['a.png'])
-    """
+    """Read vectors and their ids, None if the file has none."""
     if path.suffix not in SUFFIXES:
         raise ScoreError(f"{path}: vectors are read from {', '.join(SUFFIXES)}; got {path.suffix!r}")
     if path.suffix == ".npy":

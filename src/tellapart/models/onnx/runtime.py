@@ -14,9 +14,6 @@ def import_onnxruntime() -> ModuleType:
     From version 1.29 its builds for Linux and macOS send facts of the process, the session and the model, unless this
     variable is set before the library is first imported (onnxruntime, pull request 27379). It is read once. On Windows
     the library has a switch that works from then on.
-
-    >>> "CPUExecutionProvider" in import_onnxruntime().get_available_providers()
-    True
     """
     before = os.environ.get(_SWITCH)
     os.environ[_SWITCH] = "1"

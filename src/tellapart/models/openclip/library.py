@@ -37,11 +37,7 @@ _lock = RLock()
 
 
 def import_open_clip() -> ModuleType:
-    """Import open_clip, and torch before it; transformers, timm and torch's compiler follow when they are called.
-
-    >>> "ViT-B-32" in import_open_clip().list_models()
-    True
-    """
+    """Import open_clip, and torch before it; transformers, timm and torch's compiler follow when they are called."""
     import_torch()
     with _lock:
         if "open_clip" not in sys.modules:

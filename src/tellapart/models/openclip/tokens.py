@@ -30,10 +30,6 @@ _MARKS = {"sot_token_id": "<start_of_text>", "eot_token_id": "<end_of_text>"}
 class Tokens(TextReader):
     """Turns texts into token ids as a tokenizer of `open_clip.get_tokenizer` does.
 
-    Args:
-        tokenizer: open_clip's, or one of transformers in its wrapper.
-        tower: reads the ids; None to pad every text to the context.
-
     Attributes:
         facts: all that the ids depend on; the same wherever the tokenizer's files lie.
     """

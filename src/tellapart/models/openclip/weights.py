@@ -319,11 +319,7 @@ def _explain_errors(source: Source, failure: str, fix: str = "") -> Iterator[Non
 
 
 def count_odd(expected: Shapes, actual: Shapes) -> int:
-    """Count the tensors that only one of two state dicts has, or that differ in shape.
-
-    >>> count_odd({"a": (2, 3), "text.b": (4,), "scale": ()}, {"a": (2, 4), "b": (4,), "scale": (1,)})
-    1
-    """
+    """Count the tensors that only one of two state dicts has, or that differ in shape."""
     # Names are those of a model without a separate text tower; tensors of one number have the shape `()`.
     first, other = (
         {

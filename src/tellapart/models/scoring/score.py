@@ -169,14 +169,7 @@ def score(
     hashes: MutableMapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Scored:
-    """Score every image of every item against every text of that item.
-
-    >>> from pathlib import Path
-    >>> from tellapart.models.reference import Oracle
-    >>> pairs = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
-    >>> score(Oracle(), pairs, store=EmbeddingStore(None)).scores.values.tolist()
-    [[[1.0, 0.0], [0.0, 1.0]]]
-    """
+    """Score every image of every item against every text of that item."""
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"batch_size must be at least 1; got {batch_size}")
     if not isinstance(model, Model):
@@ -468,15 +461,7 @@ def embeddings(
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Embeddings:
-    """Encode missing entries, and return the vectors as the model gives them (most scale them to length one).
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.find import find_model
-    >>> few = load_pairs("demo").select(range(3))
-    >>> vectors = embeddings(find_model("demo-encoder"), few, store=EmbeddingStore(None))
-    >>> vectors.images.shape == vectors.texts.shape, vectors.images.shape[:2]
-    (True, (3, 2))
-    """
+    """Encode missing entries, and return the vectors as the model gives them (most scale them to length one)."""
     loaded = model.load() if isinstance(model, Deferred) else model
     if not isinstance(loaded, DualEncoder):
         raise ModelError(

@@ -81,12 +81,6 @@ def compute_named(compute: Callable[[slice], Sample], names: Sequence[str]) -> S
     """Compute a batch; if it fails, ask for each sample alone, and name the first that fails.
 
     Errors that speak of no input, such as a server's, pass unchanged, and so does a full memory.
-
-    >>> compute_named(lambda part: [1 / n for n in (2, 4)[part]], ["a.png", "b.png"])
-    [0.5, 0.25]
-    >>> compute_named(lambda part: [1 / n for n in (2, 0)[part]], ["a.png", "b.png"])
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: b.png: ZeroDivisionError: division by zero
     """
     try:
         return compute(slice(0, len(names)))
@@ -139,10 +133,6 @@ class Prefetch(Generic[Input, Result]):
     Results come in the order of the inputs. Threads start on no further input while finished results hold more than the
     budget, so memory stays below it plus one result a thread. An error is raised in place of its result, and no input
     after it is started. Leaving the block, by an error or an interruption too, ends the threads.
-
-    >>> with Prefetch(len, ["one", "three"], workers=2) as lengths:
-    ...     list(lengths)
-    [3, 5]
     """
 
     def __init__(

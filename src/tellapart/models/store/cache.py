@@ -38,12 +38,7 @@ def _file_in(folder: PathGiven | None) -> Path:
 
 @contextmanager
 def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
-    """Yield an embedding store, and close it; one that is open is yielded as it is.
-
-    >>> with use_store(False) as store:
-    ...     store.where
-    'the store in memory'
-    """
+    """Yield an embedding store, and close it; one that is open is yielded as it is."""
     if isinstance(cache, EmbeddingStore):
         yield cache
         return
@@ -52,11 +47,7 @@ def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
 
 
 def describe_stored(cache: CacheGiven = None) -> str | None:
-    """Return the line on the embeddings that an interrupted command has left; None for a store in memory.
-
-    >>> describe_stored(False) is None, describe_stored("kept")
-    (True, 'embeddings and scores that were computed are kept in kept/store.sqlite')
-    """
+    """Return the line on the embeddings that an interrupted command has left; None for a store in memory."""
     path = store_path(cache)
     return f"embeddings and scores that were computed are kept in {path}" if path else None
 

@@ -188,20 +188,12 @@ def _digest() -> str:
 
 
 def decoded_as(file: str) -> str:
-    """Return the key of a picture's pixels: of the SHA-256 of its file's bytes, and of the libraries that decode it.
-
-    >>> len(decoded_as("00" * 32))
-    64
-    """
+    """Return the key of a picture's pixels: of the SHA-256 of its file's bytes, and of the libraries that decode it."""
     return hashlib.sha256(f"{file}\n{_digest()}".encode()).hexdigest()
 
 
 def filed_as(fingerprint: str) -> str:
-    """Return the key of a model's stored numbers: its fingerprint, and a digest of the libraries' versions.
-
-    >>> split_filed(filed_as("albef:0a1b"))
-    'albef:0a1b'
-    """
+    """Return the key of a model's stored numbers: its fingerprint, and a digest of the libraries' versions."""
     return f"{fingerprint}{_MARK}{_digest()[:8]}"
 
 
@@ -269,11 +261,6 @@ class PreparedPictures:
     The file is opened, and made, when it is first asked. Where all pictures hold more bytes than the limit, other
     preprocessings go first, the one longest unused before the rest; then no more of this one are taken, so that a set
     that is too large still finds its first pictures.
-
-    >>> kept = PreparedPictures(getfixture("tmp_path") / "prepared.sqlite", "crop of 2")
-    >>> kept.put("00" * 32, np.full((2, 2, 3), 7, np.uint8))
-    >>> kept.get("00" * 32)[0, 0].tolist(), kept.get("11" * 32), kept_preparations(kept.path)[0].bytes
-    ([7, 7, 7], None, 12)
     """
 
     def __init__(self, path: Path, preparation: str, *, limit: int = LIMIT) -> None:

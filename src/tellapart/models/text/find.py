@@ -234,11 +234,7 @@ SCORERS: Mapping[str, ScorerForm] = MappingProxyType(
 
 @lru_cache(maxsize=4)
 def find_text_scorer(name: str, home: Path) -> TextScorer:
-    """Make the scorer of that name; it is kept, for it may hold a model.
-
-    >>> find_text_scorer("words", Path(".")).score_texts(["two dogs"])
-    array([2.], dtype=float32)
-    """
+    """Make the scorer of that name; it is kept, for it may hold a model."""
     word, _, rest = name.partition(":")
     form = next((form for form in SCORERS if form.partition(":")[0] == word), None)
     if form is None:

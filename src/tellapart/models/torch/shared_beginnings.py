@@ -49,17 +49,7 @@ class Pack:
 
 
 def pack_texts(tokens: NDArray[np.int64], size: int) -> Iterator[Pack]:
-    """Sort texts by their tokens, and cut them into packs of at most `size` nodes.
-
-    >>> ids = np.array([[7, 1, 2, 9], [7, 1, 3, 9], [7, 9, -1, -1]])
-    >>> pack, = pack_texts(ids, 8)
-    >>> pack.texts, pack.tokens
-    (array([0, 1, 2]), array([7, 1, 2, 9, 3, 9, 9, 7]))
-    >>> pack.nodes
-    array([[0, 1, 2, 3],
-           [0, 1, 4, 5],
-           [0, 6, 0, 0]])
-    """
+    """Sort texts by their tokens, and cut them into packs of at most `size` nodes."""
     order = np.lexsort(tokens.T[::-1])
     ordered = tokens[order]
     seen = ordered != HIDDEN
@@ -141,12 +131,7 @@ class CausalTower:
 
 
 def are_untouched(modules: Iterable[Network], known: Collection[str]) -> bool:
-    """Return whether modules and their parts are of known classes, and compute as these do.
-
-    Returns:
-        False if a class is not known or its forward pass was replaced, a module has a hook (or torch has one for all
-        modules), was compiled, or is being trained, or a parameter is no plain one (a quantised one, for example).
-    """
+    """Return whether modules and their parts are of known classes, and compute as these do."""
     torch = import_torch()
     everywhere = torch.nn.modules.module
     if everywhere._global_forward_hooks or everywhere._global_forward_pre_hooks:
