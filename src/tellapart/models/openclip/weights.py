@@ -44,7 +44,6 @@ _STEPS = ("mean", "std", "interpolation", "resize_mode", "fill_color")
 #: A buffer that older versions of transformers saved and that counts up from zero.
 _COUNTER = "text.transformer.embeddings.position_ids"
 
-_OTHERS = "; -m {} without an architecture names those that fit"
 #: What open_clip's trainer adds to any architecture with --siglip.
 _BIAS = (
     "; it was trained with SigLIP's loss (--siglip), which adds this bias: write local-dir:FOLDER, a folder with the "
@@ -127,12 +126,8 @@ def _read_scale(place: str, config: Path, matrices: Mapping[str, Any]) -> tuple[
 class Parts:
     """A loaded open_clip model with open_clip's preprocessing and tokenizer.
 
-    Attributes:
-        model: in float32, on the CPU, in evaluation mode.
-        transform: of `torchvision`, from a picture to a tensor.
-        activation: of the transformers that open_clip builds: `QuickGELU` or `GELU`; empty if it builds none.
-        texts: the rule by which captions are changed before the tokenizer; empty if they are not.
-        checkpoint: read for the weights, without its tensors; None of a caller's model.
+    `activation` is that of the transformers that open_clip builds, `texts` the rule by which captions are changed
+    before the tokenizer (empty if none is), and `checkpoint` the file of the weights without its tensors.
     """
 
     model: Any
@@ -154,8 +149,8 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         steps = {key: value for key, value in source.preprocessing.items() if key != "size"}
         model = build_model(source.architecture, force_preprocess_cfg=steps).eval()
         facts = open_clip.get_model_preprocess_cfg(model)
-        steps = {key: facts[key] for key in _STEPS if key in facts}
-        transform = open_clip.image_transform(facts["size"], is_train=False, **steps)
+        taken = {key: facts[key] for key in _STEPS if key in facts}
+        transform = open_clip.image_transform(facts["size"], is_train=False, **taken)
     stated = source.preprocessing.get("size", facts["size"])
     sides = [tuple(size) if isinstance(size, list | tuple) else (size, size) for size in (stated, facts["size"])]
     if sides[0] != sides[1]:
@@ -163,7 +158,11 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
             f"{source.name}: its preprocessing makes images of {sides[0]} pixels, its vision tower takes {sides[1]}; "
             "correct 'size' or 'image_size' in open_clip_config.json"
         )
-    activation = _activation_of(model)
+    # Towers of other libraries (timm, transformers) have another activation, which no option of open_clip changes.
+    parts = open_clip.transformer
+    towers = [part for part in model.modules() if type(part) in {parts.VisionTransformer, parts.Transformer}]
+    kinds = {type(part) for tower in towers for part in tower.modules()} & {parts.QuickGELU, import_torch().nn.GELU}
+    activation = " and ".join(sorted(kind.__name__ for kind in kinds))
     checkpoint = _load_tensors(source, model, activation)
     with (
         quiet_open_clip(),
@@ -184,23 +183,10 @@ def is_siglip(model: Any, tokenizer: Any) -> bool:
 
 def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
     """Ask whether the hub answers before a tokenizer of the hub is looked for; most come with open_clip."""
-    remote = source.tokenizer.startswith(HUB)
-    if not remote:
-        config = import_open_clip().get_model_config(source.tokenizer)
-        local_tokenizer = (
-            source.tokenizer.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file()
-        )
-        remote = "hf_tokenizer_name" in config["text_cfg"] and not local_tokenizer
+    name, remote = source.tokenizer, source.tokenizer.startswith(HUB)
+    if not remote and "hf_tokenizer_name" in import_open_clip().get_model_config(name)["text_cfg"]:
+        remote = not (name.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file())
     return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()
-
-
-def _activation_of(model: Network) -> str:
-    # Towers of other libraries (timm, transformers) have another activation, which no option of open_clip changes.
-    parts = import_open_clip().transformer
-    towers = {parts.VisionTransformer, parts.Transformer}
-    activations = {parts.QuickGELU, import_torch().nn.GELU}
-    kinds = {type(part) for module in model.modules() if type(module) in towers for part in module.modules()}
-    return " and ".join(sorted(kind.__name__ for kind in kinds & activations))
 
 
 def _load_tensors(source: Source, model: Network, activation: str) -> Checkpoint:
@@ -235,17 +221,13 @@ def _load_tensors(source: Source, model: Network, activation: str) -> Checkpoint
 def _check_shapes(source: Source, model: Network, tensors: Mapping[str, Any]) -> None:
     expected, actual = _shapes_of(model.state_dict()), _shapes_of(tensors)
     if misfit := describe_misfit(expected, actual, strange="unexpected"):
-        bias = _BIAS if actual.keys() - expected.keys() == {"logit_bias"} else ""
-        better = [
-            name
-            for name, odd in fitting_architectures(actual, like=source.architecture).items()
-            if odd < count_odd(expected, actual)
-        ]
-        hint = f"; did you mean {better[0]!r}?" if better else ""
-        raise ModelError(
-            f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {misfit}"
-            f"{bias or hint or _OTHERS.format(source.checkpoint)}"
-        )
+        hint = f"; -m {source.checkpoint} without an architecture names those that fit"
+        fits = fitting_architectures(actual, like=source.architecture)
+        if better := [name for name, odd in fits.items() if odd < count_odd(expected, actual)]:
+            hint = f"; did you mean {better[0]!r}?"
+        if actual.keys() - expected.keys() == {"logit_bias"}:
+            hint = _BIAS
+        raise ModelError(f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {misfit}{hint}")
 
 
 def _shapes_of(tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
