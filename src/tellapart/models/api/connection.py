@@ -40,6 +40,9 @@ _WARNED = 4
 #: A reply of a few hundred tokens has a few kilobytes; a longer body is not read to its end.
 _BYTES = 4_000_000
 
+#: The limit of tokens, as most servers know it, and as OpenAI's newer models do.
+_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
+
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +55,7 @@ class Connection:
     def __init__(self, base: str, model: str, *, timeout: float, tries: int, insecure: bool) -> None:
         self.base = base.rstrip("/")
         self.model, self._timeout, self._tries, self._refusal = model, timeout, tries, ""
-        self._warned = False
+        self._warned, self._limit = False, _LIMIT
         host = _read_host(self.base, insecure)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key := _key_for(host):
@@ -83,9 +86,13 @@ class Connection:
             text = " ".join(answer[:500].decode("utf-8", "replace").split())
             problem = f"HTTP {status} {text:.200}" if status else text
             if status not in _PASSING:
+                key = f"that in {KEY} was sent"
+                if "Authorization" not in self._headers:
+                    kept = os.environ.get(KEY)
+                    key = f"that in {KEY} is kept for {os.environ[HOST].strip()}" if kept else f"{KEY} is not set"
                 refusal = (
                     f"{self._locate(path)} refuses the request: {problem}; check the address (most end in /v1), the "
-                    f"model's name {self.model!r} and the key: {self._key_facts()}"
+                    f"model's name {self.model!r} and the key: {key}"
                 )
                 self._refusal = refusal if data and status in _FINAL else ""
                 raise ModelError(refusal)
@@ -103,13 +110,20 @@ class Connection:
             "or the address, and give the same command again"
         )
 
+    def complete(self, body: Mapping[str, Any], tokens: int) -> Completion:
+        """Return the reply to a chat of at most so many tokens; the limit is named as the model knows it."""
+        limit = self._limit
+        try:
+            answer = self.ask("chat/completions", {**body, limit: tokens})
+        except ModelError as error:
+            if limit == _NEW_LIMIT or _NEW_LIMIT not in str(error):  # the error of newer models names it
+                raise
+            self._limit = _NEW_LIMIT
+            answer = self.ask("chat/completions", {**body, _NEW_LIMIT: tokens})
+        return Completion.read(answer, self.base)
+
     def _locate(self, path: str) -> str:
         return f"{self.base.removesuffix('/v1')}{path}" if path.startswith("/") else f"{self.base}/{path}"
-
-    def _key_facts(self) -> str:
-        if "Authorization" in self._headers:
-            return f"that in {KEY} was sent"
-        return f"that in {KEY} is kept for {os.environ[HOST].strip()}" if os.environ.get(KEY) else f"{KEY} is not set"
 
     def _send_request(self, path: str, data: bytes | None) -> tuple[int, bytes, float]:
         """Return the status (0: no answer), the body or the error, and the seconds that the server asks to wait."""
@@ -183,9 +197,6 @@ class _EveryStatus(urllib.request.HTTPErrorProcessor):
     https_response = http_response
 
 
-#: The limit of tokens, as most servers know it, and as OpenAI's newer models do.
-_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
-
 #: A blank before a token, as servers show it: plain, or by the sign of SentencePiece or GPT-2.
 _BLANKS = " \N{LOWER ONE EIGHTH BLOCK}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}"
 
@@ -256,25 +267,6 @@ class Completion(BaseModel):
             return Probability(min(1.0, sum(own)), censored=False)
         left = 1.0 - sum(value for _, value in listed)
         return Probability(max(0.0, min([left, *(value for _, value in listed)])), censored=True)
-
-
-class Completions:
-    """Chat completions of a server; several threads may ask at once."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection, self._limit = connection, _LIMIT
-
-    def ask(self, body: Mapping[str, Any], tokens: int) -> Completion:
-        """Return the reply to a request of at most so many tokens; the limit is named as the model knows it."""
-        limit = self._limit
-        try:
-            answer = self._connection.ask("chat/completions", {**body, limit: tokens})
-        except ModelError as error:
-            if limit == _NEW_LIMIT or _NEW_LIMIT not in str(error):  # the error of newer models names it
-                raise
-            self._limit = _NEW_LIMIT
-            answer = self._connection.ask("chat/completions", {**body, _NEW_LIMIT: tokens})
-        return Completion.read(answer, self._connection.base)
 
 
 def _read_number(value: object, kind: type) -> Any:

@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
-from tellapart.models.api.connection import Completion, Completions, Connection
+from tellapart.models.api.connection import Completion, Connection
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
@@ -68,12 +69,7 @@ _VERSIONS = {"vllm": ("/version", "version"), "llamacpp": ("/props", "build_info
 
 
 class Question(NamedTuple):
-    """Pictures, RGB uint8 `(height, width, 3)`, and the prompt after them.
-
-    Attributes:
-        tokens: the longest answer.
-        listed: whether the likeliest first tokens are asked for, with their log-probabilities.
-    """
+    """Pictures and the prompt after them; `listed` asks for the likeliest first tokens with their probabilities."""
 
     pictures: Sequence[Pixels]
     prompt: str
@@ -117,22 +113,18 @@ class Usage:
 
 
 class Server:
-    """A model on a server that speaks OpenAI's API.
-
-    Attributes:
-        model: its name.
-        facts: the server's description of the model and of itself, for the fingerprint.
-        usage: since it was taken last.
-    """
+    """A model on a server that speaks OpenAI's API; `facts` are the server's description, for the fingerprint."""
 
     def __init__(self, connection: Connection, model: str, answers: Answers, calls: int) -> None:
         self._connection, self._answers, self._calls = connection, answers, calls
         entry = _find_entry(connection, model)
         self.model = connection.model = str(entry["id"])
         self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": connection.base}
-        self.facts |= _ask_version(connection, str(entry.get("owned_by")))
+        path, field = _VERSIONS.get(str(entry.get("owned_by")), ("", ""))
+        with suppress(ModelError):  # of a server that names no version
+            if path and isinstance(answer := connection.ask(path, tries=1), dict):
+                self.facts["version"] = str(answer.get(field))
         self.usage = Usage()
-        self._completions = Completions(connection)
 
     @property
     def base(self) -> str:
@@ -147,11 +139,12 @@ class Server:
             facts = [self.facts, pictures, question.prompt, question.tokens, question.listed and LISTED]
             keys.append(bytes.fromhex(_hash_facts(*facts)))
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
-        open_ = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
+        unanswered = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
         for key in keys:
             if key in replies:
                 self.usage.add_reply(replies[key], asked=False)
-        for key, reply in zip(open_, self._run_calls(self._complete_question, open_, open_.values()), strict=True):
+        answers = self._run_calls(self._complete_question, unanswered, unanswered.values())
+        for key, reply in zip(unanswered, answers, strict=True):
             replies[key] = reply
             self.usage.add_reply(reply, asked=True)
         return [replies[key] for key in keys]
@@ -177,7 +170,7 @@ class Server:
             "seed": 0,
             **({"logprobs": True, "top_logprobs": LISTED} if question.listed else {}),
         }
-        reply = self._completions.ask(body, question.tokens)
+        reply = self._connection.complete(body, question.tokens)
         if question.listed and reply.first is None:
             raise ModelError(
                 f"{self.base} gives no log-probabilities (`logprobs`) of {self.model!r}, and its scores are made of "
@@ -211,18 +204,6 @@ def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
         problem = f"no model {quote(model)}" if model else f"{len(entries)} models"
         raise ModelError(f"{connection.base} has {problem}; name one as api:{connection.base}#MODEL, of {names}")
     return dict(matching[0])
-
-
-def _ask_version(connection: Connection, owner: str) -> dict[str, str]:
-    """Return the version that a server reports, as a mapping; empty if it reports none."""
-    if owner not in _VERSIONS:
-        return {}
-    path, name = _VERSIONS[owner]
-    try:
-        answer = connection.ask(path, tries=1)
-    except ModelError:
-        return {}
-    return {"version": str(answer.get(name))} if isinstance(answer, dict) else {}
 
 
 def _hash_facts(*facts: object) -> str:
@@ -264,11 +245,10 @@ class ServedEncoder:
 
     def _embed_parts(self, parts: Sequence[dict[str, Any]]) -> Vectors:
         bodies = [{"messages": [{"role": "user", "content": [part]}], "encoding_format": "float"} for part in parts]
-        rows = [
-            _read_numbers(answer, "embedding", 1, self._server)[0] for answer in self._server.post("embeddings", bodies)
-        ]
-        if len({len(row) for row in rows}) > 1 or not all(len(row) for row in rows):
-            raise ModelError(f"{self._server.base} answers vectors of {sorted({len(row) for row in rows})} dimensions")
+        answers = self._server.post("embeddings", bodies)
+        rows = [_read_numbers(answer, "embedding", 1, self._server)[0] for answer in answers]
+        if len(widths := {len(row) for row in rows}) > 1 or 0 in widths:
+            raise ModelError(f"{self._server.base} answers vectors of {sorted(widths)} dimensions")
         return normalise(np.array(rows, np.float32), self.name)
 
 
@@ -318,8 +298,7 @@ def _read_numbers(answer: Any, field: str, count: int, server: Server) -> list[N
 class Served:
     """A reading of a model on a server: its identity and its free answers.
 
-    Its scores are not kept in the store: they are made again of the answers, which are kept, so that every run knows
-        which of them are bounds, and their cost.
+    The store keeps the answers alone: scores are made of them again, so every run knows its bounds and their cost.
     """
 
     kind: ClassVar[ScoreKind] = "probability"
@@ -341,10 +320,8 @@ class Served:
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
             )
         refuse_known_marks(self.name, prompts)
-        frames = [[frame for image in own for frame in list_frames(image)] for own in images]
-        questions = [
-            Question(item_frames, prompt, max_new_tokens) for item_frames, prompt in zip(frames, prompts, strict=True)
-        ]
+        frames = ([frame for image in item for frame in list_frames(image)] for item in images)
+        questions = [Question(*asked, max_new_tokens) for asked in zip(frames, prompts, strict=True)]
         return [reply.text.strip() for reply in self._server.ask(questions)]
 
     def task_prompt(self, task: Task) -> Prompt:

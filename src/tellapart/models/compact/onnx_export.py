@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tellapart.data.atomic import atomic_folder
 from tellapart.errors import ModelError, require
@@ -109,8 +108,9 @@ def _store_as_float16(path: Path) -> None:
     casts, stored = [], []
     for weight in graph.initializer:
         values = onnx.numpy_helper.to_array(weight)
-        if values.dtype == np.float32 and values.size >= 64 and _is_half(values):
-            half = onnx.numpy_helper.from_array(values.astype(np.float16), weight.name + "_half")
+        rounded = values.astype(np.float16) if values.dtype == np.float32 and values.size >= 64 else None
+        if rounded is not None and np.array_equal(values, rounded.astype(np.float32)):
+            half = onnx.numpy_helper.from_array(rounded, weight.name + "_half")
             stored.append(half)
             casts.append(onnx.helper.make_node("Cast", [half.name], [weight.name], to=onnx.TensorProto.FLOAT))
         else:
@@ -122,10 +122,6 @@ def _store_as_float16(path: Path) -> None:
     model.producer_name, model.producer_version, model.doc_string = "tellapart", "", ""
     onnx.checker.check_model(model)
     onnx.save(model, str(path))
-
-
-def _is_half(values: NDArray[np.float32]) -> bool:
-    return bool(np.array_equal(values, values.astype(np.float16).astype(np.float32)))
 
 
 def _largest_difference(path: Path, name: str, tower: Network, sample: Tensor) -> float:

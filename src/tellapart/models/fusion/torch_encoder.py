@@ -237,15 +237,12 @@ class TorchFusionEncoder:
     ) -> list[TorchState]:
         def compute(batch: Sequence[Tensors]) -> list[Tensors]:
             with forward(self.name, self._halves.module):
-                tensors = half(tuple(map(self._move_tensor, _stack_columns(batch))))
+                tensors = half(tuple(move(tensor, self._runtime) for tensor in _stack_columns(batch)))
             # A copy: a view would keep all of its batch in memory.
             return [tuple(tensor[row].clone() for tensor in tensors) for row in range(len(batch))]
 
         rows = run_grouped(inputs, lambda tensors: TorchState(tensors).group, self.batch_size, compute)
         return [TorchState(*state) for state in zip(rows, truncated, strict=True)]
-
-    def _move_tensor(self, tensor: Tensor) -> Tensor:
-        return move(tensor, self._runtime)
 
 
 def _stack_columns(rows: Sequence[Tensors]) -> Tensors:

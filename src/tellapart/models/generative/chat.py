@@ -50,11 +50,8 @@ _THINK, _NO_THOUGHT = "<think>", "\n\n</think>\n\n"
 class TokenizedAnswer:
     """The ids of a prompt and of the answer after it, cut from the ids of both written as one text.
 
-    Attributes:
-        rendered: the prompt in the model's format.
-        prompt: its ids, the image's mark not yet expanded.
-        answer: the answer's ids. If the answer's first letters join the prompt's last token, that token is here.
-        moved: how many of the last ids of `rendered` alone are therefore not in `prompt`.
+    If the answer's first letters join the prompt's last token, that token is the answer's. So `moved` of the last ids
+    of `rendered`, the prompt in the model's format, are not in `prompt`, whose image mark is not yet expanded.
     """
 
     rendered: str
@@ -109,8 +106,13 @@ class ChatFormat:
         self.check_text(text)
 
         def tokenize(short: str) -> tuple[TokenizedAnswer, int]:
-            tokens = self._tokenize_question(ask(short), images)
-            return tokens, added + len(tokens.prompt) + len(tokens.answer)
+            question = ask(short)
+            rendered = self.render_prompt(images, question.prompt)
+            prompt, full_ids = self.token_ids(rendered), self.token_ids(rendered + self._lead + question.answer)
+            shared = next((k for k, (a, b) in enumerate(zip(prompt, full_ids, strict=False)) if a != b), len(prompt))
+            answer = full_ids[shared:] + ([self.tokenizer.eos_token_id] if question.ends else [])
+            tokens = TokenizedAnswer(rendered, prompt[:shared], answer, len(prompt) - shared)
+            return tokens, added + shared + len(answer)
 
         tokens, truncated = fit(self.source, self.tokenizer, self.context, text, tokenize)
         self.truncated += truncated
@@ -123,13 +125,6 @@ class ChatFormat:
             raise refusal(self.source, text, mark)
         for control in self._control:
             control.refuse_in_prompt(self.source, text)
-
-    def _tokenize_question(self, question: PromptedAnswer, images: int) -> TokenizedAnswer:
-        rendered = self.render_prompt(images, question.prompt)
-        prompt, full_ids = self.token_ids(rendered), self.token_ids(rendered + self._lead + question.answer)
-        shared = next((k for k, (a, b) in enumerate(zip(prompt, full_ids, strict=False)) if a != b), len(prompt))
-        end = [self.tokenizer.eos_token_id] if question.ends else []
-        return TokenizedAnswer(rendered, prompt[:shared], full_ids[shared:] + end, len(prompt) - shared)
 
     def _find_lead(self) -> str:
         """Return the template's text between its prompt and an answer: a blank, or nothing.
@@ -176,15 +171,11 @@ _SHAPES = ((64, 96), (90, 60))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CachedImage:
-    """An image, read together with the prompt before it.
+    """An image, read together with the prompt before it: the keys and values of `length` tokens, a batch of one.
 
-    Attributes:
-        pixel_hash: of the image.
-        head: token ids of the prompt up to the image's placeholder; every prompt begins with them.
-        length: number of tokens read.
-        cache: their keys and values, for a batch of one.
-        shift: added to a later token's index to get its position: in some families an image has fewer positions than
-            tokens. None if the model numbers positions itself.
+    `head` are the ids of the prompt up to the image's placeholder; every prompt begins with them. `shift` is added to a
+    later token's index to get its position, for in some families an image has fewer positions than tokens; None if the
+    model numbers positions itself.
     """
 
     pixel_hash: str

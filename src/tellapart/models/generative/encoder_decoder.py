@@ -44,9 +44,7 @@ _ONLY_CAPTIONS = frozenset({"florence2"})
 
 
 class EncoderDecoderModel(Reader):
-    """A `transformers` image-text-to-text model whose language model is an encoder and a decoder, with its
-    processor.
-    """
+    """An image-text-to-text model of transformers whose language model is an encoder and a decoder."""
 
     method = "encoder and decoder"
 
@@ -129,10 +127,8 @@ class EncoderDecoderModel(Reader):
     def _answer_ids(self, question: PromptedAnswer) -> tuple[list[int], list[int]]:
         """Return the decoder's input, without the last token, and the tokens that are expected at its end."""
         answer = list(self.tokenizer(question.answer, add_special_tokens=False).input_ids)
-        answer_ids = list(self.tokenizer(question.answer).input_ids)
-        lead = (
-            answer_ids[:1] if answer_ids[:1] == [self.tokenizer.bos_token_id] else []
-        )  # BART begins an answer with one
+        first = list(self.tokenizer(question.answer).input_ids)[:1]
+        lead = first if first == [self.tokenizer.bos_token_id] else []  # BART begins an answer with it
         answer += [self.tokenizer.eos_token_id] if question.ends else []
         return [self._start, *lead, *answer[:-1]], answer
 

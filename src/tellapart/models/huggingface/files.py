@@ -256,12 +256,19 @@ def tokenizer_facts(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def _text_facts(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        # Padding and truncation are as the last call left them.
+        vocabulary = _without_keys(json.loads(backend.to_str()), {"padding", "truncation"})
+    else:
+        options = {key: value for key, value in vars(tokenizer).items() if isinstance(value, bool)}
+        vocabulary = {"sentencepiece": tokenizer.sp_model.serialized_model_proto().hex(), "options": options}
     return {
         "kind": type(tokenizer).__name__,
         "inputs": list(tokenizer.model_input_names),
         "side": tokenizer.padding_side,
         "special": {key: str(value) for key, value in tokenizer.special_tokens_map.items()},
-        "vocabulary": _tokenizer_core(tokenizer),
+        "vocabulary": vocabulary,
         "captions": ControlTokens(tokenizer).facts,
     }
 
@@ -269,16 +276,6 @@ def _text_facts(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
 def config_facts(config: PreTrainedConfig) -> str:
     """Describe a model's configuration, for a fingerprint: much of it (activations, token ids) is in no weight."""
     return json.dumps(_strip_settings(config.to_dict()), sort_keys=True, default=str)
-
-
-def _tokenizer_core(tokenizer: PreTrainedTokenizerBase) -> object:
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:
-        # Padding and truncation are as the last call left them.
-        return _without_keys(json.loads(backend.to_str()), {"padding", "truncation"})
-    model = tokenizer.sp_model.serialized_model_proto()
-    options = {key: value for key, value in vars(tokenizer).items() if isinstance(value, bool)}
-    return {"sentencepiece": model.hex(), "options": options}
 
 
 def _strip_settings(settings: Mapping[str, object]) -> dict[str, object]:

@@ -98,15 +98,13 @@ def load(name: str, options: ModelOptions) -> Model:
             f"{', '.join(readings)}"
         )
     if options.list_given():
-        options.expect_effect(name, {"device", "dtype", "reading"} | _list_special(config["model_type"], reading))
+        taken = {"device", "dtype", "reading"}
+        if reading in _ITM and import_target(FUSION[config["model_type"]]).reads_regions:
+            taken |= {"regions"}
+        elif reading in DUAL and config["model_type"] in _SIGLIP:
+            taken |= {"texts"}
+        options.expect_effect(name, taken)
     return cast("Model", import_target(readings[reading])(source, replace(options, reading=reading)))
-
-
-def _list_special(model_type: str, reading: str) -> set[str]:
-    """Return the options that a type of models takes, of those that most types do not take."""
-    if reading in _ITM and import_target(FUSION[model_type]).reads_regions:
-        return {"regions"}
-    return {"texts"} if reading in DUAL and model_type in _SIGLIP else set()
 
 
 def _model_files(name: str) -> list[Path] | None:
@@ -169,8 +167,7 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     raise ModelError(
         f"{source}: config.json names the model type {model_type!r}, which is read by no family here "
         f"({', '.join(FAMILIES)}, whatever has get_image_features and get_text_features, and what transformers calls "
-        f"image-text-to-text); a model of another kind can be "
-        "measured through tellapart.score"
+        "image-text-to-text); a model of another kind can be measured through tellapart.score"
     )
 
 

@@ -28,30 +28,18 @@ Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """The towers of one architecture.
-
-    Attributes:
-        model_type: its family's name in `config.json`.
-        image: model and prepared images -> features.
-        text: model and tokens -> features.
-        pools_at_end: a text's vector is read at its end-of-text token.
-        whole: texts are padded to the full context, as the tower was trained; else padding changes nothing (it is
-            masked, or comes after a causal tower's end of text), and texts are padded to a bucket of their length.
-        limit: of tokens, if the library's processor names one that is below the tower's positions.
-        padded_positions: positions are counted from behind the padding's id (RoBERTa), so that many fewer can be used.
-        unused: heads of other readings, which a checkpoint may hold, too.
-        tested: compared with the library's forward pass; another model is tested when it loads.
-    """
+    """The towers of one architecture, whose family's name in `config.json` is `model_type`."""
 
     model_type: str
     image: Tower
     text: Tower
-    pools_at_end: bool = False
+    pools_at_end: bool = False  # a text's vector is read at its end-of-text token
+    #: Texts are padded to the full context, as the tower was trained; else to a bucket, and padding changes nothing.
     whole: bool = False
-    limit: int | None = None
-    padded_positions: bool = False
-    unused: tuple[str, ...] = ()
-    tested: bool = True
+    limit: int | None = None  # of tokens, if the library's processor names one below the tower's positions
+    padded_positions: bool = False  # counted from behind the padding's id (RoBERTa): so many fewer can be used
+    unused: tuple[str, ...] = ()  # heads of other readings, which a checkpoint may hold, too
+    tested: bool = True  # compared with the library's forward pass; another model is tested when it loads
 
 
 def _image_features(model: PreTrainedModel, batch: Batch) -> Tensor:
@@ -232,8 +220,7 @@ def context_length(
             f"{name}: its tokenizer ends a text with token {tokenizer.eos_token_id}, and its text encoder looks for "
             f"{text.eos_token_id} there; set eos_token_id of text_config in config.json to the tokenizer's"
         )
-    positions = getattr(
-        text, "max_position_embeddings", tokenizer.model_max_length
-    )  # towers of relative ones have none
+    # Towers of relative positions have no bound.
+    positions = getattr(text, "max_position_embeddings", tokenizer.model_max_length)
     usable = positions - (text.pad_token_id + 1 if towers.padded_positions else 0)
     return int(min(usable, tokenizer.model_max_length, towers.limit or usable, _LONGEST))

@@ -92,9 +92,7 @@ class OnnxConfig(BaseModel):
 class ModelFolder:
     """The checked contents of a model's folder, read once, so that the bytes that run are those that were hashed.
 
-    Attributes:
-        files: name -> bytes.
-        fingerprint: SHA-256 over the hashes of all four files and the name of the preprocessing.
+    The fingerprint is the SHA-256 over the hashes of all four files and the name of the preprocessing.
     """
 
     path: Path
@@ -106,7 +104,11 @@ class ModelFolder:
 def read_folder(folder: Path) -> ModelFolder:
     """Read and check the folder of an ONNX dual encoder."""
     head = _read_file(folder, CONFIG)
-    config = _parse_config(folder / CONFIG, head)
+    try:
+        text = decode_text(head, folder / CONFIG)
+        config = validate_table(OnnxConfig, parse_json(text, folder / CONFIG), str(folder / CONFIG))
+    except DataError as error:
+        raise ModelError(str(error)) from error
     files = {name: _read_file(folder, name) for name in FILES}
     digest = hashlib.sha256(f"{PREPROCESSING}\n{hashlib.sha256(head).hexdigest()}\n".encode())
     for name, data in files.items():
@@ -131,13 +133,6 @@ def _read_file(folder: Path, name: str) -> bytes:
     except OSError as error:  # too long a name
         raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
     return read_whole(path, error=ModelError, most=_MOST_BYTES)
-
-
-def _parse_config(path: Path, data: bytes) -> OnnxConfig:
-    try:
-        return validate_table(OnnxConfig, parse_json(decode_text(data, path), path), str(path))
-    except DataError as error:
-        raise ModelError(str(error)) from error
 
 
 def _refuse_external_data(path: Path, data: bytes) -> None:
@@ -219,23 +214,21 @@ class OnnxDualEncoder:
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one."""
 
-        def encode_batch(pixels: Pixels) -> Vectors:
-            return self._image.run_batch(
-                {"pixel_values": preprocess_image(pixels, self.config)[None]}, self.config.dimensions
-            )
+        def encode(pixels: Pixels) -> Vectors:
+            return self._image.run_batch({"pixel_values": self.input_pixels(pixels)[None]}, self.config.dimensions)
 
-        return self._side_by_side(encode_batch, images)
+        return self._side_by_side(encode, images)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`."""
         encodings = self._control.encode(self.name, texts)
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
-        def encode_batch(encoding: Encoding) -> Vectors:
+        def encode(encoding: Encoding) -> Vectors:
             feed = {"input_ids": np.array([encoding.ids]), "attention_mask": np.array([encoding.attention_mask])}
             return self._text.run_batch(feed, self.config.dimensions)
 
-        return self._side_by_side(encode_batch, encodings)
+        return self._side_by_side(encode, encodings)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
@@ -252,11 +245,11 @@ class OnnxDualEncoder:
 
     similarities = similarity
 
-    def _side_by_side(self, encode_batch: Callable[[Any], Vectors], samples: Sequence[Any]) -> Vectors:
+    def _side_by_side(self, encode: Callable[[Any], Vectors], samples: Sequence[Any]) -> Vectors:
         if not samples:
             return np.zeros((0, self.config.dimensions), np.float32)
         with ThreadPoolExecutor(self._threads) as pool:
-            rows = list(pool.map(encode_batch, samples))
+            rows = list(pool.map(encode, samples))
         return normalise(np.concatenate(rows), self.name)
 
 
@@ -296,27 +289,26 @@ class _Graph:
         onnxruntime = import_onnxruntime()
         if device not in _PROVIDERS:
             raise ModelError(f"device {device!r} is unknown; use one of {', '.join(_PROVIDERS)}")
-        available = onnxruntime.get_available_providers()
-        if _PROVIDERS[device] not in available:
+        name, available = _PROVIDERS[device], onnxruntime.get_available_providers()
+        if name not in available:
             raise ModelError(
-                f"device {device!r} needs {_PROVIDERS[device]}; this onnxruntime has {', '.join(available)}: "
+                f"device {device!r} needs {name}; this onnxruntime has {', '.join(available)}: "
                 "install onnxruntime-gpu in its place, or use device 'cpu'"
             )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what matters is raised
         self.path = folder.path / file
+        # Under torchrun every rank has a separate GPU; by default float32 is rounded to ten bits (TF32).
+        gpu = {"device_id": int(os.environ.get("LOCAL_RANK") or "0"), "use_tf32": 0}
+        provider: Any = (name, gpu) if device == "cuda" else name
         try:
-            provider: Any = _PROVIDERS[device]
-            if device == "cuda":  # under torchrun every rank has a separate GPU
-                # use_tf32: its default rounds float32 to ten bits.
-                provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK") or "0"), "use_tf32": 0})
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
         except Exception as error:  # its exceptions share no base class but this one
             raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
-        if _PROVIDERS[device] not in self.session.get_providers():  # it goes on with a CPU; its log alone names it
+        if name not in self.session.get_providers():  # it goes on with a CPU; its log alone names it
             raise ModelError(
-                f"{self.path}: onnxruntime could not start {_PROVIDERS[device]} and would compute on the CPU; install "
+                f"{self.path}: onnxruntime could not start {name} and would compute on the CPU; install "
                 "the CUDA and cuDNN that this onnxruntime-gpu was built for, or use device 'cpu'"
             )
         self.inputs = {node.name: node for node in self.session.get_inputs()}

@@ -64,12 +64,8 @@ class Library:
 
     The library pads the samples of a call to the longest, so that a number's last digits depend on its neighbours.
     Here every sample is prepared alone by the library's preprocessing; those of one shape meet in batches of a
-    fixed size, without padding.
-
-    Attributes:
-        size: samples in one forward pass.
-        truncated: texts so far that were longer than the model's limit and lost their end.
-        provenance: where a CLIP among its parts reads a text, if transformers would read it elsewhere; else empty.
+    fixed size, without padding. `truncated` counts texts that lost their end; `provenance` is where a CLIP among its
+    parts reads a text, if transformers would read it elsewhere.
     """
 
     def __init__(
@@ -243,9 +239,6 @@ class CrossEncoderScorer:
 
     The reading `predict` is the number that `predict` returns, a probability if the model's activation is a sigmoid;
     `logit` is the number before that activation, which separates pairs where the probability is rounded to 0 or 1.
-
-    Attributes:
-        batch_size: pairs that are best given at once.
     """
 
     is_reranker = True
@@ -275,18 +268,15 @@ class CrossEncoderScorer:
         """Score image `k` against text `k`: float32 `(n,)`."""
         if len(images) != len(texts):
             raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
-        pairs = zip(images, texts, strict=True)
-        samples = [
-            self._library.prepare_text((as_text(text), as_picture(pixels)), prompt=self._prompt)
-            for pixels, text in pairs
-        ]
-        return np.array(self._library.run_samples(samples, self._read_scores), np.float32)
+        activation = None if self._raw else self._library.model.activation_fn
 
-    def _read_scores(self, outputs: Mapping[str, Any]) -> NDArray[np.float32]:
-        scores = outputs["scores"].float()
-        if not self._raw and self._library.model.activation_fn is not None:
-            scores = self._library.model.activation_fn(scores)
-        return scores.reshape(-1).cpu().numpy()
+        def read(outputs: Mapping[str, Any]) -> NDArray[np.float32]:
+            scores = outputs["scores"].float()
+            return (scores if activation is None else activation(scores)).reshape(-1).cpu().numpy()
+
+        pairs = [(as_text(text), as_picture(pixels)) for pixels, text in zip(images, texts, strict=True)]
+        samples = [self._library.prepare_text(pair, prompt=self._prompt) for pair in pairs]
+        return np.array(self._library.run_samples(samples, read), np.float32)
 
 
 class MultiVectors:
@@ -320,9 +310,8 @@ class MultiVectors:
     def encode_images(self, images: Sequence[Pixels | Features]) -> list[TorchState]:
         """Encode RGB images, raw or prepared: one state each, `(vectors, dimensions)`."""
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return [
-            TorchState((vectors,)) for vectors in self._library.run_samples(prepared, _kept_vectors, task="document")
-        ]
+        rows = self._library.run_samples(prepared, _kept_vectors, task="document")
+        return [TorchState((vectors,)) for vectors in rows]
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
         """Encode texts: one state each, `(vectors, dimensions)`."""
@@ -332,12 +321,12 @@ class MultiVectors:
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""
-        return np.array([self._score_pair(*pair) for pair in zip(images, texts, strict=True)], np.float32)
-
-    def _score_pair(self, image: TorchState, text: TorchState) -> float:
-        document, query = (state.tensors[0].double().cpu().numpy() for state in (image, text))
-        nearest = (query @ document.T).max(axis=1)
-        return float(nearest.mean() if self._mean else nearest.sum())
+        scores = []
+        for pair in zip(images, texts, strict=True):
+            document, query = (state.tensors[0].double().cpu().numpy() for state in pair)
+            nearest = (query @ document.T).max(axis=1)
+            scores.append(nearest.mean() if self._mean else nearest.sum())
+        return np.array(scores, np.float32)
 
 
 def _kept_vectors(outputs: Mapping[str, Any]) -> list[Any]:
@@ -349,13 +338,8 @@ def _kept_vectors(outputs: Mapping[str, Any]) -> list[Any]:
 
 _CONFIG = "config_sentence_transformers.json"
 
-#: A configuration's name of a model -> the library's class. Without a name it is the first.
-_KINDS = {
-    "SentenceTransformer": "SentenceTransformer",
-    "CrossEncoder": "CrossEncoder",
-    "MultiVectorEncoder": "MultiVectorEncoder",
-    "ColBERT": "MultiVectorEncoder",  # as PyLate named it
-}
+#: The library's classes; a configuration that names none is of the first.
+_KINDS = ("SentenceTransformer", "CrossEncoder", "MultiVectorEncoder")
 
 #: How far a score may lie from the library's own: another shape of batch, another order of summation.
 _NOISE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
@@ -402,19 +386,17 @@ def _open_library(library: Library, kind: str, reading: str | None, *, tested: b
             f"{source}: this {kind} takes {join_names(model.modalities, 5)} and no {' and no '.join(missing)}; name "
             "one that takes images and texts, such as st:sentence-transformers/clip-ViT-B-32"
         )
+    chosen = {} if reading is None else {"reading": reading}
+
+    def make() -> TorchDual | CrossEncoderScorer | FusionScorer:
+        if kind == "CrossEncoder":
+            return CrossEncoderScorer(library, **chosen)
+        return FusionScorer(MultiVectors(library, **chosen)) if kind == _KINDS[2] else make_dual(library, **chosen)
+
     if not tested:
-        _compare_scores(_make_scorer(kind, library, reading), library, kind, reading, library.where)
+        _compare_scores(make(), library, kind, reading)
         library.truncated = 0
-    return _make_scorer(kind, library, reading)  # one that has seen nothing yet
-
-
-def _make_scorer(kind: str, library: Library, reading: str | None) -> TorchDual | CrossEncoderScorer | FusionScorer:
-    chosen_reading = {} if reading is None else {"reading": reading}
-    if kind == "CrossEncoder":
-        return CrossEncoderScorer(library, **chosen_reading)
-    if kind == "MultiVectorEncoder":
-        return FusionScorer(MultiVectors(library, **chosen_reading))
-    return make_dual(library, **chosen_reading)
+    return make()  # one that has seen nothing yet
 
 
 def _kind_of(source: str) -> str:
@@ -422,13 +404,10 @@ def _kind_of(source: str) -> str:
     config: Any = {}
     with suppress(ModelError):  # older models have none
         config = load_json(find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
-    model_type = (
-        config.get("model_type") or "SentenceTransformer" if isinstance(config, dict) else "SentenceTransformer"
-    )
-    if model_type not in _KINDS:
-        raise ModelError(
-            f"{source} is a {model_type} of sentence-transformers; {', '.join(dict.fromkeys(_KINDS))} are read"
-        )
+    model_type = (config.get("model_type") if isinstance(config, dict) else None) or _KINDS[0]
+    kind = str({"ColBERT": "MultiVectorEncoder"}.get(model_type, model_type))  # as PyLate named it
+    if kind not in _KINDS:
+        raise ModelError(f"{source} is a {kind} of sentence-transformers; {', '.join(_KINDS)} are read")
     try:
         find_file(source, MODULES, library="sentence-transformers")
     except ModelError as error:
@@ -436,7 +415,7 @@ def _kind_of(source: str) -> str:
         if other := find_library_file(source):
             advice = f"its {other} is of sentence-transformers: copy {MODULES} from the model that it was trained from"
         raise ModelError(f"{error}; {advice}") from error
-    return _KINDS[model_type]
+    return kind
 
 
 @contextmanager
@@ -464,7 +443,7 @@ def _all_weights(source: str) -> Iterator[None]:
         base.from_pretrained = original
 
 
-def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | None, place: Runtime) -> None:
+def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | None) -> None:
     """Compare the adapter with the library's call, on two pictures and two texts of different sizes."""
     pictures = [np.full(shape, grey, np.uint8) for shape, grey in (((48, 64, 3), 60), ((64, 40, 3), 190))]
     texts = ["a cat", "two dogs on a red mat, beside a cat"]
@@ -472,9 +451,9 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | Non
         ours = scorer.similarity(scorer.encode_images(pictures), scorer.encode_texts(texts))
     else:
         ours = scorer.score_pairs([picture for picture in pictures for _ in texts], texts * 2).reshape(2, 2)
-    theirs = _by_the_library(library.model, kind, reading, pictures, texts)
+    theirs = _by_the_library(library.model, kind, reading, [*map(as_picture, pictures)], [*map(as_text, texts)])
     moved = float(np.abs(ours - theirs).max() / max(1.0, float(np.abs(theirs).max())))
-    if not moved <= _NOISE[place.dtype]:
+    if not moved <= _NOISE[library.where.dtype]:
         raise ModelError(
             f"{library.source}: the library's own call on two images and two texts gives scores that differ by "
             f"{moved:.2g} from those of each alone: padding or batching moves its numbers, so none of them can be "
@@ -483,20 +462,15 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | Non
 
 
 def _by_the_library(
-    model: SentenceTransformer | CrossEncoder,
-    kind: str,
-    reading: str | None,
-    pictures: Sequence[Pixels],
-    texts: Sequence[str],
+    model: SentenceTransformer | CrossEncoder, kind: str, reading: str | None, images: list[Any], captions: list[Any]
 ) -> NDArray[np.float32]:
     """Score pictures against texts by the library's calls: `(images, texts)`."""
-    images, captions = [as_picture(picture) for picture in pictures], [as_text(text) for text in texts]
     options = {"show_progress_bar": False}
     if kind == "CrossEncoder":
         if reading == "logit":
             options["activation_fn"] = import_torch().nn.Identity()
         scores = model.predict([(caption, image) for image in images for caption in captions], **options)
-        return np.asarray(scores, np.float32).reshape(len(images), len(texts))
+        return np.asarray(scores, np.float32).reshape(len(images), len(captions))
     if kind == "SentenceTransformer" and reading != "retrieval":
         return model.similarity(model.encode(images, **options), model.encode(captions, **options)).cpu().numpy()
     documents, queries = model.encode_document(images, **options), model.encode_query(captions, **options)

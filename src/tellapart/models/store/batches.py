@@ -48,8 +48,13 @@ class Batches:
             began = time.perf_counter()
             if self._fits_memory(compute, part):
                 start += len(part)
-                if self._grows and len(part) == self.size:
-                    self._grow_size((time.perf_counter() - began) / len(part))
+                seconds = (time.perf_counter() - began) / len(part)
+                if not self._grows or len(part) < self.size:
+                    continue
+                if seconds * _WORTH > self._seconds or self.size == _LAST_ON_GPU:
+                    self._grows = False
+                else:
+                    self._seconds, self.size = seconds, self.size * 2
             elif len(part) == 1:
                 raise ModelError(
                     f"model {self._name!r} runs out of its device's memory with one sample; free memory there, "
@@ -69,12 +74,6 @@ class Batches:
         # Outside of the handler: the error's traceback held the tensors that filled the memory.
         sys.modules["torch"].cuda.empty_cache()
         return False
-
-    def _grow_size(self, seconds: float) -> None:
-        if seconds * _WORTH > self._seconds or self.size == _LAST_ON_GPU:
-            self._grows = False
-        else:
-            self._seconds, self.size = seconds, self.size * 2
 
 
 def compute_named(compute: Callable[[slice], Sample], names: Sequence[str]) -> Sample:
@@ -170,11 +169,8 @@ class Prefetch(Generic[Input, Result]):
             yield result
 
     def _compute_input(self, position: int) -> tuple[Result, int]:
-        def may_begin() -> bool:
-            return self._held < self._budget or position == self._taken or position >= self._end
-
         with self._room:
-            self._room.wait_for(may_begin)
+            self._room.wait_for(lambda: self._held < self._budget or position == self._taken or position >= self._end)
         if position >= self._end:
             raise CancelledError
         try:

@@ -82,9 +82,8 @@ class ImageReader:
         self._pairset, self._store, self._needs_pixels, self._known_only = pairset, store, needs_pixels, known_only
         self._prepare = prepare or (lambda pixels: pixels)
         self._keeper = keeper if store.prepared is not None and isinstance(keeper, KeptPreparer) else None
-        self._kept: PreparedPictures | None = None
-        if self._keeper and store.prepared:
-            self._kept = PreparedPictures(store.prepared, self._keeper.preparation)
+        prepared = store.prepared
+        self._kept = PreparedPictures(prepared, self._keeper.preparation) if self._keeper and prepared else None
         self._hashes = {} if hashes is None else hashes
         self._new_hashes: dict[str, str] = {}
         distinct = list(dict.fromkeys(references))
@@ -151,7 +150,15 @@ class ImageReader:
                 images.append(self._discover_hash(reference, files[reference], key))
             else:
                 self._expect_hash(reference, name)
-                pixels = self._prepare_known(reference, name, files[reference]) if needed[reference, name] else None
+                pixels = None
+                if needed[reference, name]:
+                    kept = self._kept.get(name) if self._kept else None
+                    # The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
+                    pixels = (
+                        self._prepare_new(reference, name, self._decode_image(reference, files[reference]))
+                        if kept is None or self._keeper is None
+                        else self._keeper.unpack_image(kept)
+                    )
                 images.append(HashedImage(reference, name, pixels))
         return images
 
@@ -164,15 +171,6 @@ class ImageReader:
         self._expect_hash(reference, name)
         needed = self._need_pixels([(reference, name)])[reference, name]
         return HashedImage(reference, name, self._prepare_new(reference, name, pixels) if needed else None, key)
-
-    def _prepare_known(self, reference: str, name: str, data: bytes) -> object:
-        """Return a prepared image: as it was kept, or of the file's bytes.
-
-        The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
-        """
-        if self._keeper and self._kept and (stored := self._kept.get(name)) is not None:
-            return self._keeper.unpack_image(stored)
-        return self._prepare_new(reference, name, self._decode_image(reference, data))
 
     def _prepare_new(self, reference: str, name: str, pixels: Pixels) -> object:
         prepared = compute_named(lambda _: self._prepare(pixels), [f"{self._pairset.where(reference)}: {reference}"])

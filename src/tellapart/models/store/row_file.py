@@ -350,10 +350,8 @@ class RowFile:
                 case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
                     problem = f"cannot be written ({error}); name another cache=, or run with cache=False"
                 case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-                    problem = (
-                        f"was locked by another process for {self._patience:g} s; end that process, or name another "
-                        "cache="
-                    )
+                    problem = f"was locked by another process for {self._patience:g} s"
+                    problem += "; end that process, or name another cache="
                 case _:
                     problem = f"failed ({error}); run with cache=False, or name another cache="
             raise StoreError(f"{self.where} {problem}") from error

@@ -113,13 +113,10 @@ _ROWS = 8
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextClassifier:
-    """The log-odds of one label, or the only output of a regressor.
+    """The log-odds of one label, a column of the outputs, or the only output of a regressor.
 
     Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32. No
     number depends on batch size, order or neighbours.
-
-    Attributes:
-        column: of the label among the outputs.
     """
 
     text_model: TextModel
@@ -130,9 +127,7 @@ class TextClassifier:
 
     @classmethod
     def load(cls, source: str, label: str | None) -> Self:
-        """Load a classifier and its tokenizer from a folder or the hub; the label is None for a model with one
-        output.
-        """
+        """Load a classifier from a folder or the hub; the label is None for a model with one output."""
         read_config(source)
         loaded = TextModel.load(
             "AutoModelForSequenceClassification", source, runtime(ModelOptions()), rows=_ROWS, tokenizer_limit=True

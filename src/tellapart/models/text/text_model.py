@@ -39,16 +39,10 @@ _SHIFTED = ("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextModel:
-    """Weights and tokenizer of one folder or hub id.
+    """Weights and tokenizer of one folder or hub id, in evaluation mode.
 
-    Attributes:
-        source: the folder or hub id.
-        model: of transformers, in evaluation mode.
-        tokenizer: of transformers.
-        runtime: device and dtype.
-        rows: texts that are read together, filled up by copies. The last bits of a number depend on it and on the text
-            alone.
-        tokenizer_limit: whether texts are held to the tokenizer's maximum, too.
+    `rows` texts are read together, filled up by copies: the last bits of a number depend on it and on the text alone.
+    With `tokenizer_limit` texts are held to the tokenizer's maximum, too.
     """
 
     source: str
@@ -69,9 +63,7 @@ class TextModel:
         rows: int = ROWS,
         tokenizer_limit: bool = False,
     ) -> Self:
-        """Load a class of transformers; `unused` are parts that its checkpoint may hold or lack. No weight is
-        guessed.
-        """
+        """Load a class of transformers, none of its weights guessed; `unused` parts may be missing in its files."""
         tokenizer = load_tokenizer(source)
         model = load_weights(architecture, source, runtime, unused=unused)
         return cls(source, model, tokenizer, runtime, rows, tokenizer_limit)
@@ -117,12 +109,9 @@ class TextModel:
             control.refuse(self.source, texts, rows, read[0])
         for text, row in zip(texts, rows, strict=True):
             if len(row) < least or (limit is not None and len(row) > limit):
-                limit_text = "any number of" if limit is None else limit
-                raise ModelError(
-                    f"{self.source} reads {least} to {limit_text} tokens; {text[:60]!a} has {len(row)}: shorten the "
-                    "text, or "
-                    "leave it out"
-                )
+                most = "any number of" if limit is None else limit
+                problem = f"{self.source} reads {least} to {most} tokens; {text[:60]!a} has {len(row)}"
+                raise ModelError(f"{problem}: shorten the text, or leave it out")
         return rows
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], dict[str, Any]]]:
@@ -144,13 +133,10 @@ _ARCHITECTURE = "AutoModelForCausalLM"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CausalLikelihood:
-    """A text's log-likelihood in nats, the sum over its tokens or the mean: a `TextScorer`.
+    """A text's log-likelihood in nats, the sum over its tokens or, `per_token`, the mean: a `TextScorer`.
 
-    No number depends on batch size, order or neighbours.
-
-    Attributes:
-        begin: the token put before the first one; None: there is none, and the first one is not predicted.
-        per_token: whether a score is the mean.
+    No number depends on batch size, order or neighbours. The token `begin` is put before the first one, which without
+    it is not predicted.
     """
 
     text_model: TextModel
@@ -162,9 +148,7 @@ class CausalLikelihood:
 
     @classmethod
     def from_mark(cls, source: str, *, per_token: bool) -> Self:
-        """Load a model that reads a text after its mark for the beginning, or for the end if it has only that
-        (GPT-2).
-        """
+        """Load a model that reads a text after its mark for the beginning, or else for the end (GPT-2)."""
         loaded = TextModel.load(_ARCHITECTURE, source, runtime(ModelOptions()))
         begin, end = loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id
         if begin is None and end is None:

@@ -31,21 +31,13 @@ HIDDEN = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pack:
-    """Texts whose distinct beginnings fit into one forward pass.
+    """Texts whose distinct beginnings fit into one forward pass."""
 
-    Attributes:
-        texts: the position of each text, int64 `(n,)`.
-        tokens: the token of each node, int64 `(nodes,)`; behind the last node the first one is repeated.
-        depths: the place of each node in its texts, int64 `(nodes,)`.
-        nodes: the node at each place of each text, int64 `(n, length)`; 0 at hidden places.
-        first: whether a place's node is met here for the first time, bool `(n, length)`: each node has one such place.
-    """
-
-    texts: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    depths: NDArray[np.int64]
-    nodes: NDArray[np.int64]
-    first: NDArray[np.bool_]
+    texts: NDArray[np.int64]  # the position of each text, (n,)
+    tokens: NDArray[np.int64]  # of each node, (nodes,); behind the last node the first one is repeated
+    depths: NDArray[np.int64]  # the place of each node in its texts, (nodes,)
+    nodes: NDArray[np.int64]  # at each place of each text, (n, length); 0 at hidden places
+    first: NDArray[np.bool_]  # whether a place's node is met here for the first time, (n, length)
 
 
 def pack_texts(tokens: NDArray[np.int64], size: int) -> Iterator[Pack]:
@@ -102,10 +94,8 @@ TORCH_MODULES = frozenset(
 class CausalLayer:
     """A layer of a causal tower, cut in two at its attention. Each row of the states is computed alone.
 
-    Attributes:
-        heads: of the attention.
-        project: states `(nodes, width)` -> queries, keys and values, `(nodes, 3 * width)`.
-        finish: states and the attention's mixture of values, `(nodes, width)` each -> the next layer's states.
+    `project` takes states `(nodes, width)` to queries, keys and values, `(nodes, 3 * width)`; `finish` takes states and
+    the attention's mixture of values, `(nodes, width)` each, to the next layer's states.
     """
 
     heads: int
@@ -117,11 +107,8 @@ class CausalLayer:
 class CausalTower:
     """A causal text tower in the parts that its forward pass is put together of here.
 
-    Attributes:
-        embed: tokens and their places, int64 `(nodes,)` each -> states `(nodes, width)`.
-        layers: from the first to the last.
-        read: the states of the places at which texts are read, `(texts, width)` -> features `(texts, dimensions)`.
-        mask: texts by position -> the mask of their attention, as `scaled_dot_product_attention` takes it.
+    `embed` takes tokens and their places, int64 `(nodes,)` each, to states `(nodes, width)`; `read` the states at which
+    texts are read to features; `mask` texts by position to the mask that `scaled_dot_product_attention` takes.
     """
 
     embed: Callable[[Tensor, Tensor], Tensor]
