@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,7 @@ def fail(code: str, endpoint: str, cache: Path, **environment: str) -> tuple[str
     ],
     ids=["model", "dataset"],
 )
-def test_a_closed_port_is_one_line_at_once(tmp_path: Path, code: str, said: tuple[str, ...]) -> None:
+def test_a_closed_port_is_one_line_at_once(tmp_path: Path, code: str, said: Any) -> None:
     error, seconds, log = fail(code, "http://127.0.0.1:9", tmp_path)
     check_facts(error, "http://127.0.0.1:9", said)
     assert "refused" in error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from facts import raises
-from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.fusion.scoring import FusionScorer, image_key
@@ -138,7 +137,7 @@ def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes() -> None:
     assert image_key(both) == image_key(dict(reversed(both.items())))
 
 
-def test_a_run_computes_each_half_once_and_keeps_the_scores_of_pairs(picture_set: Callable[..., PairSet]) -> None:
+def test_a_run_computes_each_half_once_and_keeps_the_scores_of_pairs(picture_set: Any) -> None:
     encoder, pairs, store = Counting(), picture_set(n=6), EmbeddingStore(None)
     model = FusionScorer(encoder)
     scored = score(model, pairs, store=store, batch_size=5)

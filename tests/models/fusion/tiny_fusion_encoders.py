@@ -159,7 +159,7 @@ def shake(model: Any) -> Any:
     return model.eval()
 
 
-def save(folder: Path, maker: Callable[[], tuple[Any, Any]]) -> Path:
+def save(folder: Path, maker: Any) -> Path:
     torch.manual_seed(0)
     with quiet():
         model, processor = maker()
@@ -172,7 +172,7 @@ def scorer(folder: Path, **changes: Any) -> FusionScorer:
     return load_itm(str(folder), ModelOptions(**changes))
 
 
-def change_weights(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def change_weights(folder: Path, change: Any) -> None:
     from safetensors.torch import load_file, save_file
 
     path = folder / "model.safetensors"

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", WRITERS)
-def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], family: str) -> None:
+def test_p_yes_is_that_of_the_library_pair_by_pair(folders: Any, family: str) -> None:
     scorer = read_as("vqa", folders[family])
     model, processor = load(folders[family])
     values = scorer.score_pairs(*both(PAIRS))
@@ -45,7 +45,7 @@ def test_p_yes_is_that_of_the_library_pair_by_pair(folders: dict[str, Path], fam
 
 
 @pytest.mark.parametrize("family", WRITERS)
-def test_a_videos_frames_are_the_images_of_one_prompt(folders: dict[str, Path], family: str) -> None:
+def test_a_videos_frames_are_the_images_of_one_prompt(folders: Any, family: str) -> None:
     scorer = read_as("vqa", folders[family])
     model, processor = load(folders[family])
     video = np.stack([np.roll(IMAGES[0], 5 * k, axis=1) for k in range(3)])
@@ -61,7 +61,7 @@ def test_a_videos_frames_are_the_images_of_one_prompt(folders: dict[str, Path], 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", WRITERS)
-def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders: dict[str, Path], family: str) -> None:
+def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders: Any, family: str) -> None:
     scorer = read_as("likelihood", folders[family])
     model, processor = load(folders[family])
     prompt = asked(processor, "Describe this image in one sentence.")
@@ -82,7 +82,7 @@ def blip_direct(folder: Path, image: Any, text: str) -> tuple[float, int]:
 
 
 @pytest.mark.slow
-def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: dict[str, Path]) -> None:
+def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: Any) -> None:
     values = read_as("likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
     mean = read_as("mean_likelihood", folders["blip"]).log_likelihoods(*both(PAIRS))
     sums, tokens = np.transpose([blip_direct(folders["blip"], *pair) for pair in PAIRS])
@@ -93,7 +93,7 @@ def test_blips_captioner_finds_a_caption_as_likely_as_the_library_does(folders: 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", [*WRITERS, "blip"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_no_number_depends_on_batch_order_or_neighbours(folders: dict[str, Path], family: str, dtype: str) -> None:
+def test_no_number_depends_on_batch_order_or_neighbours(folders: Any, family: str, dtype: str) -> None:
     scorer = read_as("likelihood", folders[family], dtype=dtype)
     # Five texts of one length, so that a batch of texts is full and another begun.
     pairs = PAIRS + [(IMAGES[0], f"a {colour} cup") for colour in ("cat", "box", "dog", "two", "the")]
@@ -108,7 +108,7 @@ def test_no_number_depends_on_batch_order_or_neighbours(folders: dict[str, Path]
 
 
 def test_a_family_that_reads_everything_anew_gets_the_same_numbers(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    folders: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cached = read_as("vqa", folders["llava_next"]).score_pairs(*both(PAIRS))
     cached_logs = read_as("likelihood", folders["qwen2_vl"]).log_likelihoods(*both(PAIRS))
@@ -123,7 +123,7 @@ def test_a_family_that_reads_everything_anew_gets_the_same_numbers(
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["other numbers", "an error"])
 def test_a_family_whose_cache_cannot_be_gone_on_from_reads_everything_anew(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, fault: str
+    folders: Any, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     right = read_as("likelihood", folders["gemma3"])
     go_on = generative_chat.ChatModel._go_on
@@ -147,7 +147,7 @@ def direct_caption(folder: Path, image: Any, text: str) -> float:
     return direct(model, processor, image, asked(processor, "Describe this image in one sentence."), text, True)
 
 
-def test_a_model_that_thinks_is_asked_without_a_thought(folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_model_that_thinks_is_asked_without_a_thought(folders: Any, tmp_path: Path) -> None:
     reader = read_as("vqa", folders["qwen3_vl"])._reader
     assert reader.format.render_prompt(1, "why?").endswith("assistant\n<think>\n\n</think>\n\n")
     folder = Path(shutil.copytree(folders["qwen3_vl"], tmp_path / "asks"))
@@ -160,7 +160,7 @@ def test_a_model_that_thinks_is_asked_without_a_thought(folders: dict[str, Path]
 
 
 def test_an_image_is_read_once_however_many_texts_are_asked_about(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    folders: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scorer = read_as("yes_no", folders["llava"])
     calls: list[Any] = []
@@ -172,7 +172,7 @@ def test_an_image_is_read_once_however_many_texts_are_asked_about(
     assert len(calls) == len(IMAGES)
 
 
-def test_yes_over_no_is_the_share_of_yes(folders: dict[str, Path]) -> None:
+def test_yes_over_no_is_the_share_of_yes(folders: Any) -> None:
     share = read_as("yes_no", folders["llava"])
     model, processor = load(folders["llava"])
     values = share.score_pairs(*both(PAIRS))
@@ -184,7 +184,7 @@ def test_yes_over_no_is_the_share_of_yes(folders: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("family", ["llava", "blip"])
-def test_a_text_beyond_the_context_is_cut_and_counted(folders: dict[str, Path], family: str) -> None:
+def test_a_text_beyond_the_context_is_cut_and_counted(folders: Any, family: str) -> None:
     scorer = read_as("likelihood", folders[family])
     whole = " ".join(["a", "red", "cup", "and"] * 99)
     values = scorer.log_likelihoods([IMAGES[0]] * 3, [whole, whole + " the cat", "a cat"])
@@ -193,7 +193,7 @@ def test_a_text_beyond_the_context_is_cut_and_counted(folders: dict[str, Path], 
     assert values[0] != values[2]
 
 
-def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders: dict[str, Path]) -> None:
+def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders: Any) -> None:
     scorer = read_as("vqa", folders["llava"])
     form, context = scorer._reader.format, scorer._reader.format.context
     long = " ".join(["a", "red", "cup", "and"] * 99)
@@ -205,7 +205,7 @@ def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders: dict[st
     assert context - 20 - 4 <= len(cut.prompt) + len(cut.answer) <= context - 20
 
 
-def test_a_prompt_that_fills_the_context_alone_is_refused(folders: dict[str, Path]) -> None:
+def test_a_prompt_that_fills_the_context_alone_is_refused(folders: Any) -> None:
     model = read_as("likelihood", folders["llava"])
     with raises(ModelError, "512", "image", "prompt"):
         model.answer([[IMAGES[0]]], ["why? " * 300])
@@ -214,7 +214,7 @@ def test_a_prompt_that_fills_the_context_alone_is_refused(folders: dict[str, Pat
         captioner.answer([[IMAGES[0]]], ["a cat " * 20])
 
 
-def test_a_caption_that_holds_the_mark_for_an_image_is_refused(folders: dict[str, Path]) -> None:
+def test_a_caption_that_holds_the_mark_for_an_image_is_refused(folders: Any) -> None:
     scorer = read_as("vqa", folders["llava"])
     with raises(ModelError, "'<image>'", "model"):
         scorer.score_pairs([IMAGES[0]], ["a <image> of a cat"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", CHATS)
 def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(
-    folders: dict[str, Path], family: str, tmp_path: Path
+    folders: Any, family: str, tmp_path: Path
 ) -> None:
     shutil.copytree(folders[family], tmp_path / "sampling")
     settings = json.loads((tmp_path / "sampling/generation_config.json").read_text())
@@ -60,7 +61,7 @@ def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(
     assert backwards[::-1] == want
 
 
-def test_two_images_may_be_asked_about_at_once(folders: dict[str, Path]) -> None:
+def test_two_images_may_be_asked_about_at_once(folders: Any) -> None:
     answerer = read_as("vqa", folders["qwen2_vl"])
     prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
     pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
@@ -69,7 +70,7 @@ def test_two_images_may_be_asked_about_at_once(folders: dict[str, Path]) -> None
         answerer.answer([[IMAGES[0]], [IMAGES[1]]], [prompt])
 
 
-def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folders: dict[str, Path]) -> None:
+def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folders: Any) -> None:
     captioner = read_as("likelihood", folders["blip"])
     model, processor = load(folders["blip"])
     inputs = processor(images=Image.fromarray(IMAGES[1]), text="a picture of ", return_tensors="pt")
@@ -87,7 +88,7 @@ def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folde
         captioner.read_box("[0, 0, 1, 1]", IMAGES[0])
 
 
-def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: dict[str, Path]) -> None:
+def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: Any) -> None:
     source = str(folders["blip_vqa"])
     scorer = read_as("vqa", source)
     model = transformers.BlipForQuestionAnswering.from_pretrained(source).eval()
@@ -119,7 +120,7 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: dict[s
         read_as("likelihood", source)
 
 
-def test_boxes_are_read_as_each_family_writes_them(folders: dict[str, Path]) -> None:
+def test_boxes_are_read_as_each_family_writes_them(folders: Any) -> None:
     picture = np.zeros((50, 200, 3), np.uint8)
     boxes = {"llava": "[0.5, 0, 1, 1]", "qwen2_vl": "(500,0),(1000,1000)"}
     for family, answer in boxes.items():
@@ -138,9 +139,7 @@ def test_boxes_are_read_as_each_family_writes_them(folders: dict[str, Path]) -> 
 
 
 @pytest.mark.parametrize("family", ["llava", "qwen2_vl"])
-def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_prompt(
-    folders: dict[str, Path], family: str
-) -> None:
+def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_prompt(folders: Any, family: str) -> None:
     chooser = read_as("choice", folders[family])
     left, right = IMAGES[0], IMAGES[1]
     answers = chooser.choose([(left, right), (right, left)], [("a cat", "a cup"), ("a cup", "a cat")])
@@ -157,7 +156,7 @@ def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_pr
 
 @pytest.mark.parametrize("family", ["llava", "qwen2_vl"])
 def test_which_caption_fits_is_asked_in_both_orders_by_the_authors_prompt(
-    folders: dict[str, Path], family: str, tmp_path: Path
+    folders: Any, family: str, tmp_path: Path
 ) -> None:
     model, processor = load(folders[family])
     choices, want = [], []
@@ -178,16 +177,14 @@ def test_which_caption_fits_is_asked_in_both_orders_by_the_authors_prompt(
     assert [answer for both in chosen.words for answer in both] == want
 
 
-def test_a_model_that_follows_no_instructions_is_not_asked_which_caption_fits(folders: dict[str, Path]) -> None:
+def test_a_model_that_follows_no_instructions_is_not_asked_which_caption_fits(folders: Any) -> None:
     with raises(ModelError, "'choice'", "vqa"):
         read_as("vqa", folders["blip_vqa"]).task_prompt("choice")
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", WRITERS)
-def test_captions_of_one_length_are_written_together_and_as_the_library_writes_them(
-    folders: dict[str, Path], family: str
-) -> None:
+def test_captions_of_one_length_are_written_together_and_as_the_library_writes_them(folders: Any, family: str) -> None:
     answerer = read_as("vqa", folders[family])
     model, processor = load(folders[family])
     caption = answerer.task_prompt("caption").text
@@ -214,7 +211,7 @@ def test_captions_of_one_length_are_written_together_and_as_the_library_writes_t
         answerer.answer([[images[0]]], [caption], max_new_tokens=1 << 20)
 
 
-def test_a_caption_ends_at_its_end_whatever_fills_it_up_beside_longer_ones(folders: dict[str, Path]) -> None:
+def test_a_caption_ends_at_its_end_whatever_fills_it_up_beside_longer_ones(folders: Any) -> None:
     answerer = read_as("vqa", folders["llava"])
     reader, caption = answerer._reader, answerer.task_prompt("caption").text
     draw = np.random.default_rng(1)
@@ -231,9 +228,7 @@ def test_a_caption_ends_at_its_end_whatever_fills_it_up_beside_longer_ones(folde
         assert answerer.answer([[image] for image in images], [caption] * 4, max_new_tokens=9) == alone
 
 
-def test_a_picture_that_the_processor_refuses_is_named_by_item_and_file(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_picture_that_the_processor_refuses_is_named_by_item_and_file(folders: Any, tmp_path: Path) -> None:
     Image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(tmp_path / "a.png")
     Image.fromarray(np.zeros((8, 3000, 3), np.uint8)).save(tmp_path / "long.png")
     item = Item(id="strip", images=("a.png", "long.png"), texts=("a cat", "a dog"))

@@ -114,7 +114,7 @@ def test_other_shapes_and_missing_answers_are_refused(pairs: PairSet, tmp_path: 
 
 
 @given(st.lists(st.tuples(*[st.sampled_from(["1;2", "2;1", "?"])] * 2), min_size=1, max_size=8))
-def test_right_in_both_orders_is_never_more_than_right_in_one(answers: list[tuple[str, str]]) -> None:
+def test_right_in_both_orders_is_never_more_than_right_in_one(answers: Any) -> None:
     ids = tuple(map(str, range(len(answers))))
     both = BothOrders(ids, tuple(first for first, _ in answers), tuple(second for _, second in answers))
     values = both.measure()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +23,6 @@ pytest.importorskip("transformers", reason="transformers' models need the extra 
 import tiny_models
 from tiny_models import FAMILIES, TEXTS, loaded, pictures
 
-from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.dual_encoder import make_dual
@@ -35,7 +33,6 @@ from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, Stacke
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch, runtime
-from tellapart.models.torch.dual_encoder import TorchDual
 
 torch = import_torch()
 
@@ -95,9 +92,7 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_pair_gets_the_library_s_own_number(
-    family: str, saved: Callable[[str], Path], encoders: Callable[[str], TorchDual]
-) -> None:
+def test_every_pair_gets_the_library_s_own_number(family: str, saved: Any, encoders: Any) -> None:
     model, images = encoders(family), pictures()
     if family == "siglip":  # by default its authors' rule, which tests/models/test_caption_rules.py holds
         model = loaded(saved(family), texts="library")
@@ -112,9 +107,7 @@ def test_every_pair_gets_the_library_s_own_number(
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(
-    family: str, encoders: Callable[[str], TorchDual]
-) -> None:
+def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(family: str, encoders: Any) -> None:
     model, images, texts = encoders(family), pictures(11), [*TEXTS, *(f"bowl {k}" for k in range(9))]
     all_images, all_texts = model.encode_images(images), model.encode_texts(texts)
     rng = np.random.default_rng(0)
@@ -132,7 +125,7 @@ def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_text_changes_with_its_neighbours(data: st.DataObject, encoders: Callable[[str], TorchDual]) -> None:
+def test_no_text_changes_with_its_neighbours(data: st.DataObject, encoders: Any) -> None:
     model = encoders("clip")
     texts = data.draw(st.lists(st.text("abre owl,", max_size=40), min_size=1, max_size=20))
     alone = [model.encode_texts([text])[0] for text in texts]
@@ -140,7 +133,7 @@ def test_no_text_changes_with_its_neighbours(data: st.DataObject, encoders: Call
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_prepared_image_is_the_image(family: str, encoders: Callable[[str], TorchDual]) -> None:
+def test_a_prepared_image_is_the_image(family: str, encoders: Any) -> None:
     model, images = encoders(family), pictures()
     prepared = [model.prepare_image(image) for image in images]
     mixed = [prepared[0], images[1], *prepared[2:]]
@@ -149,7 +142,7 @@ def test_a_prepared_image_is_the_image(family: str, encoders: Callable[[str], To
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"siglip", "siglip2_fixed", "siglip2_naflex"}))
 def test_padding_to_a_bucket_says_what_padding_to_the_whole_context_says(
-    family: str, encoders: Callable[[str], TorchDual], monkeypatch: pytest.MonkeyPatch
+    family: str, encoders: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = encoders(family)
     assert len(set(model.towers.reader.lengths(TEXTS)[0])) > 1
@@ -203,7 +196,7 @@ class Neighbourly(tiny_models.transformers().CLIPModel):  # type: ignore[name-de
     ],
 )
 def test_a_model_whose_vectors_are_not_its_samples_own_is_refused(
-    fault: str, facts: str | tuple[str, ...], saved: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    fault: str, facts: Any, saved: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Neighbourly, "fault", fault)
     folder, where = saved("clip"), runtime(ModelOptions())
@@ -216,7 +209,7 @@ def read_texts(model: Any, batch: Any) -> Any:
     return model.get_text_features(**batch).pooler_output
 
 
-def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts(saved: Callable[[str], Path]) -> None:
+def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts(saved: Any) -> None:
     folder, where = saved("siglip"), runtime(ModelOptions())
     model = loaded(folder)
     form, processor = find_towers("SiglipModel"), load_processor(str(folder))
@@ -229,14 +222,12 @@ def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts
     np.testing.assert_array_equal(other.encode_texts(TEXTS), model.encode_texts(TEXTS))
 
 
-def test_towers_that_were_trained_on_padding_get_all_of_it(encoders: Callable[[str], TorchDual]) -> None:
+def test_towers_that_were_trained_on_padding_get_all_of_it(encoders: Any) -> None:
     assert encoders("siglip").towers.reader.lengths(["a", "a red cup"]) == ([16, 16], [False, False])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_it_is_every_protocol_that_scoring_makes_use_of(
-    family: str, encoders: Callable[[str], TorchDual], saved: Callable[[str], Path]
-) -> None:
+def test_it_is_every_protocol_that_scoring_makes_use_of(family: str, encoders: Any, saved: Any) -> None:
     model = encoders(family)
     for protocol in (DualEncoder, ImagePreparer, Sized, StackedSimilarity):
         assert isinstance(model, protocol)
@@ -250,7 +241,7 @@ def test_it_is_every_protocol_that_scoring_makes_use_of(
 
 
 def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(
-    encoders: Callable[[str], TorchDual],
+    encoders: Any,
 ) -> None:
     model = encoders("blip_2")
     images, texts = model.encode_images(pictures(2)), model.encode_texts(TEXTS[:3])
@@ -261,7 +252,7 @@ def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(
     assert (each.argmax(axis=1) != 0).any()
 
 
-def test_texts_that_lose_their_end_are_counted(saved: Callable[[str], Path]) -> None:
+def test_texts_that_lose_their_end_are_counted(saved: Any) -> None:
     model = loaded(saved("clip"))
     model.encode_texts(["a red cup", "cup " * 7 + "cup"])
     assert model.truncated == 1
@@ -271,7 +262,7 @@ def test_texts_that_lose_their_end_are_counted(saved: Callable[[str], Path]) -> 
 
 @pytest.mark.parametrize("family", ["clip", "blip_2"])
 def test_a_pair_set_is_scored_from_the_model_s_name_and_the_second_time_from_the_store(
-    family: str, saved: Callable[[str], Path], picture_set: Callable[..., PairSet]
+    family: str, saved: Any, picture_set: Any
 ) -> None:
     pairs, store = picture_set(5), EmbeddingStore(None)
     model: Any = find_model(f"hf:{saved(family)}", ModelOptions(reading="itc"))
@@ -284,16 +275,14 @@ def test_a_pair_set_is_scored_from_the_model_s_name_and_the_second_time_from_the
     np.testing.assert_array_equal(again.scores.values, first.scores.values)
 
 
-def test_nothing_in_nothing_out(encoders: Callable[[str], TorchDual]) -> None:
+def test_nothing_in_nothing_out(encoders: Any) -> None:
     assert len(encoders("clip").encode_images([])) == len(encoders("clip").encode_texts([])) == 0
 
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_another_dtype_is_near_and_has_another_fingerprint(
-    family: str, dtype: str, saved: Callable[[str], Path], encoders: Callable[[str], TorchDual]
-) -> None:
+def test_another_dtype_is_near_and_has_another_fingerprint(family: str, dtype: str, saved: Any, encoders: Any) -> None:
     exact, model = encoders(family), loaded(saved(family), dtype=dtype)
     assert model.fingerprint != exact.fingerprint
     images, texts = pictures(3), TEXTS[:4]

@@ -344,7 +344,7 @@ FAMILIES: dict[str, Callable[[Path], Path]] = {
 }
 
 
-def with_concept(make: Callable[[Path], Path], folder: Path, end: int | None) -> Path:
+def with_concept(make: Any, folder: Path, end: int | None) -> Path:
     """A model to whose tokenizer and embeddings a word was added, as by textual inversion."""
     make(folder)
     tokenizer = transformers().AutoTokenizer.from_pretrained(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +52,7 @@ HELD = {
 
 
 @pytest.mark.parametrize("family", HELD)
-def test_a_model_of_transformers_gives_the_bytes_of_its_folder(
-    family: str, tmp_path: Path, picture_set: Callable[..., PairSet]
-) -> None:
+def test_a_model_of_transformers_gives_the_bytes_of_its_folder(family: str, tmp_path: Path, picture_set: Any) -> None:
     pairs, folder = picture_set(4), tiny_models.FAMILIES[family](tmp_path)
     model, processor = held_in_memory(folder, HELD[family])
     model.train()  # as in a loop: dropout would show
@@ -65,9 +62,7 @@ def test_a_model_of_transformers_gives_the_bytes_of_its_folder(
     assert model.training
 
 
-def test_the_other_reading_is_chosen_where_the_model_is_given(
-    tmp_path: Path, picture_set: Callable[..., PairSet]
-) -> None:
+def test_the_other_reading_is_chosen_where_the_model_is_given(tmp_path: Path, picture_set: Any) -> None:
     pairs, folder = picture_set(3), tiny_models.blip(tmp_path)
     held = ta.model(*held_in_memory(folder, "BlipForImageTextRetrieval"), reading="itc")
     assert bytes_of(held, pairs) == bytes_of(find_model(f"hf:{folder}", ModelOptions(reading="itc")), pairs)
@@ -82,7 +77,7 @@ def towers() -> Any:
 
 
 def test_a_plain_module_gives_the_bytes_of_its_weights_read_again(
-    tmp_path: Path, towers: Any, picture_set: Callable[..., PairSet]
+    tmp_path: Path, towers: Any, picture_set: Any
 ) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -115,9 +110,7 @@ def state_of(model: Any) -> list[Any]:
     ]
 
 
-def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(
-    towers: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(towers: Any, picture_set: Any) -> None:
     pairs = picture_set(3)
     towers.train()
     towers.frozen.eval()
@@ -148,9 +141,7 @@ def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(
     loss.backward()  # it trains on
 
 
-def test_a_hook_counts_and_turns_the_store_off(
-    towers: Any, picture_set: Callable[..., PairSet], tmp_path: Path
-) -> None:
+def test_a_hook_counts_and_turns_the_store_off(towers: Any, picture_set: Any, tmp_path: Path) -> None:
     pairs, prepared = picture_set(2), {"preprocess": preprocess, "tokenizer": tokenizer}
     known = {name: _with_fingerprint(function, name) for name, function in prepared.items()}
     plain = ta.evaluate(ta.model(towers, **known), pairs, cache=tmp_path)
@@ -172,7 +163,7 @@ def _with_fingerprint(function: Any, name: str) -> Any:
 
 
 def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(
-    towers: Any, picture_set: Callable[..., PairSet], tmp_path: Path
+    towers: Any, picture_set: Any, tmp_path: Path
 ) -> None:
     known = {name: _with_fingerprint(function, name) for name, function in PREPARED.items()}
     held, pairs = ta.model(towers, **known), picture_set(3)
@@ -206,7 +197,7 @@ def test_a_fingerprint_takes_a_second_for_a_gigabyte_of_parameters() -> None:
 
 
 def test_an_unknown_preparation_turns_the_store_off_and_the_record_names_it(
-    towers: Any, picture_set: Callable[..., PairSet], tmp_path: Path
+    towers: Any, picture_set: Any, tmp_path: Path
 ) -> None:
     record = ta.evaluate(ta.model(towers, **PREPARED), picture_set(2), cache=tmp_path).result()
     (note,) = record.benchmarks["pictures"].notes
@@ -215,7 +206,7 @@ def test_an_unknown_preparation_turns_the_store_off_and_the_record_names_it(
         assert store.models() == []
 
 
-def test_a_compiled_module_is_measured(towers: Any, picture_set: Callable[..., PairSet]) -> None:
+def test_a_compiled_module_is_measured(towers: Any, picture_set: Any) -> None:
     pairs = picture_set(2)
     expected = bytes_of(ta.model(towers, **PREPARED), pairs)
     towers.visual = torch.compile(towers.visual, backend="eager")
@@ -223,7 +214,7 @@ def test_a_compiled_module_is_measured(towers: Any, picture_set: Callable[..., P
         assert bytes_of(ta.model(module, **PREPARED), pairs) == expected
 
 
-def test_settings_of_named_models_do_not_move_one_in_memory(towers: Any, picture_set: Callable[..., PairSet]) -> None:
+def test_settings_of_named_models_do_not_move_one_in_memory(towers: Any, picture_set: Any) -> None:
     pairs, held = picture_set(2), ta.model(towers, **PREPARED)
     with raises(ModelError, "'cuda'", "cpu", "model.to('cuda')"):
         ta.evaluate(held, pairs, device="cuda")
@@ -236,7 +227,7 @@ def test_settings_of_named_models_do_not_move_one_in_memory(towers: Any, picture
 
 
 def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_images(
-    picture_set: Callable[..., PairSet],
+    picture_set: Any,
 ) -> None:
     modes: set[tuple[str, str]] = set()
 
@@ -261,9 +252,7 @@ def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_im
     assert scores[0, 1, 0] == pytest.approx(cosine, abs=1e-6)
 
 
-def test_a_module_with_two_methods_is_known_by_its_parameters(
-    picture_set: Callable[..., PairSet], tmp_path: Path
-) -> None:
+def test_a_module_with_two_methods_is_known_by_its_parameters(picture_set: Any, tmp_path: Path) -> None:
     class Both(Towers):
         def encode_images(self, images: list[Any]) -> Any:
             return self.encode_image(torch.stack([preprocess(image) for image in images]))
@@ -281,9 +270,7 @@ def test_a_module_with_two_methods_is_known_by_its_parameters(
     assert ta.evaluate(model, pairs, cache=tmp_path).result().model.fingerprint != first.result().model.fingerprint
 
 
-def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(
-    towers: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(towers: Any, picture_set: Any) -> None:
     def tokenize(texts: list[str], truncate: bool = False) -> Any:
         if len(texts[0]) > 12 and not truncate:
             raise RuntimeError(f"Input {texts[0]} is too long for context length 12")

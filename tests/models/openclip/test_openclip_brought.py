@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,7 @@ pytestmark = pytest.mark.usefixtures("open_clip", "one_thread")
 
 
 @pytest.mark.parametrize("prefix", ["_orig_mod.", "module._orig_mod.", "model.", "clip_model."])
-def test_a_wrappers_prefix_is_left_out_and_said(
-    checkpoints: Callable[[str], Path], tmp_path: Path, prefix: str
-) -> None:
+def test_a_wrappers_prefix_is_left_out_and_said(checkpoints: Any, tmp_path: Path, prefix: str) -> None:
     state = torch.load(checkpoints("tiny"), weights_only=True)
     torch.save({prefix + name: tensor for name, tensor in state.items()}, tmp_path / "a.pt")
     wrapped, plain = (find_model(f"open_clip:tiny-gelu@{path}") for path in (tmp_path / "a.pt", checkpoints("tiny")))
@@ -54,9 +51,7 @@ def test_a_whole_model_is_not_run_and_the_line_that_saves_its_weights_works(
         Path("weights.pt").unlink()
 
 
-def test_a_bias_of_siglips_loss_is_answered_with_the_folder_that_reads_it(
-    checkpoints: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_bias_of_siglips_loss_is_answered_with_the_folder_that_reads_it(checkpoints: Any, tmp_path: Path) -> None:
     state = torch.load(checkpoints("tiny"), weights_only=True) | {"logit_bias": torch.tensor(-9.0)}
     torch.save(state, tmp_path / "a.pt")
     with raises(ModelError, "logit_bias", "local-dir:FOLDER", '"init_logit_bias": -10'):
@@ -65,9 +60,7 @@ def test_a_bias_of_siglips_loss_is_answered_with_the_folder_that_reads_it(
     assert find_model(f"local-dir:{folder}").fingerprint
 
 
-def test_averages_alone_are_answered_with_the_ending_that_takes_them(
-    checkpoints: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_averages_alone_are_answered_with_the_ending_that_takes_them(checkpoints: Any, tmp_path: Path) -> None:
     state = torch.load(checkpoints("tiny"), weights_only=True)
     torch.save({"ema": state, "step": 5}, tmp_path / "a.pt")
     with raises(ModelError, "a.pt#ema"):
@@ -79,7 +72,7 @@ def test_averages_alone_are_answered_with_the_ending_that_takes_them(
 
 
 def test_a_bare_file_of_one_architecture_is_opened_as_that_with_a_warning(
-    checkpoints: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoints: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("base.pt").write_bytes(checkpoints("tiny-wide").read_bytes())
@@ -94,9 +87,7 @@ def test_a_bare_file_of_one_architecture_is_opened_as_that_with_a_warning(
         find_model("less.pt")
 
 
-def test_a_file_of_open_clips_trainer_has_the_architectures_activation(
-    checkpoints: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_file_of_open_clips_trainer_has_the_architectures_activation(checkpoints: Any, tmp_path: Path) -> None:
     state = {f"module.{name}": tensor for name, tensor in torch.load(checkpoints("tiny"), weights_only=True).items()}
     trained = {"epoch": 3, "name": "run", "state_dict": state, "optimizer": {"state": {}, "param_groups": []}}
     file = tmp_path / "run" / "checkpoints" / "epoch_3.pt"
@@ -128,7 +119,7 @@ def test_an_adapter_in_a_folder_of_a_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_vectors_that_overflow_in_float16_are_answered_with_the_dtypes_that_hold_them(
-    checkpoints: Callable[[str], Path], tmp_path: Path
+    checkpoints: Any, tmp_path: Path
 ) -> None:
     state = torch.load(checkpoints("tiny"), weights_only=True)
     state["text_projection"] *= 1e6

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ torch = import_torch()
 
 
 def test_a_checkpoint_of_open_clips_training_gets_the_scores_of_its_weights(
-    open_clip: Any, checkpoints: Callable[[str], Path], made_set: Callable[..., Path], tmp_path: Path
+    open_clip: Any, checkpoints: Any, made_set: Any, tmp_path: Path
 ) -> None:
     weights = torch.load(checkpoints("tiny"), weights_only=True)
     folder = tmp_path / "logs" / "checkpoints"
@@ -49,7 +48,7 @@ def test_a_checkpoint_of_open_clips_training_gets_the_scores_of_its_weights(
 
 @pytest.mark.slow
 def test_twenty_kills_while_weights_are_loaded_lose_none_and_measure_none_twice(
-    checkpoints: Callable[[str], Path], made_set: Callable[..., Path], tmp_path: Path
+    checkpoints: Any, made_set: Any, tmp_path: Path
 ) -> None:
     architectures = tmp_path / "architectures"
     architectures.mkdir()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tiny_openclip import TEXTS, named, pictures
 
 import tellapart as ta
-from tellapart.data.pairset import PairSet
 from tellapart.models.find import find_model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -20,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.mark.parametrize("architecture", ["tiny", "tiny-bidirectional", "tiny-custom"])
 def test_the_triple_of_open_clip_gives_the_bytes_of_its_checkpoint(
-    architecture: str, open_clip: Any, checkpoints: Callable[[str], Path], picture_set: Callable[..., PairSet]
+    architecture: str, open_clip: Any, checkpoints: Any, picture_set: Any
 ) -> None:
     file, pairs = checkpoints(architecture), picture_set(4)
     model, _, preprocess = open_clip.create_model_and_transforms(architecture, str(file))
@@ -36,9 +33,7 @@ def test_the_triple_of_open_clip_gives_the_bytes_of_its_checkpoint(
     assert model.training and held.stored and held.name == "mine"
 
 
-def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(
-    open_clip: Any, checkpoints: Callable[[str], Path]
-) -> None:
+def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(open_clip: Any, checkpoints: Any) -> None:
     import torch
 
     model, _, preprocess = open_clip.create_model_and_transforms("tiny-custom", str(checkpoints("tiny-custom")))

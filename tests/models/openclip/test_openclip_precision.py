@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,7 @@ import_torch()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_a_sample_is_scored_in_float32_too(
-    checkpoints: Callable[[str], Path], picture_set: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_sample_is_scored_in_float32_too(checkpoints: Any, picture_set: Any, tmp_path: Path) -> None:
     name, pairs = f"open_clip:tiny-gelu@{checkpoints('tiny')}", picture_set(60)
     with EmbeddingStore(None) as store:
         low = Settings(models=(name,), benchmarks=(pairs,), dtype="bfloat16", check=40, seed=3)
@@ -52,8 +49,8 @@ def test_a_sample_is_scored_in_float32_too(
 
 @pytest.mark.slow
 def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
-    checkpoints: Callable[[str], Path],
-    picture_set: Callable[..., Any],
+    checkpoints: Any,
+    picture_set: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -98,9 +95,7 @@ def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
         ({"amx_bf16": False}, "float32"),
     ],
 )
-def test_the_fastest_dtype_is_one_with_instructions(
-    facts: dict[str, bool], dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fastest_dtype_is_one_with_instructions(facts: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: facts, raising=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ every_model = pytest.mark.parametrize("new_model", MODELS, indirect=True)
 @every_model
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3), (3, 1)])
 def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(
-    new_model: Callable[[], Any], picture_set: Callable[..., PairSet], shape: tuple[int, int]
+    new_model: Any, picture_set: Any, shape: Any
 ) -> None:
     pairset = picture_set(9, shape)
     reference = fresh(new_model(), pairset, batch_size=32).scores
@@ -43,9 +42,7 @@ def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(
 
 
 @every_model
-def test_no_score_changes_if_the_batch_size_is_left_to_the_model(
-    new_model: Callable[[], Any], picture_set: Callable[..., PairSet]
-) -> None:
+def test_no_score_changes_if_the_batch_size_is_left_to_the_model(new_model: Any, picture_set: Any) -> None:
     pairset = picture_set(9)
     reference = fresh(new_model(), pairset, batch_size=3).scores
     np.testing.assert_array_equal(fresh(new_model(), pairset).scores.values, reference.values)
@@ -57,7 +54,7 @@ def test_no_score_changes_if_the_batch_size_is_left_to_the_model(
 
 
 def test_texts_come_by_length_so_that_little_is_padded_and_those_that_begin_alike_together(
-    histogram: Any, picture_set: Callable[..., PairSet]
+    histogram: Any, picture_set: Any
 ) -> None:
     model, batches = histogram(), []
     encode = model.encode_texts
@@ -116,7 +113,7 @@ class PreparingPairs(Preparing):
 
 @pytest.mark.parametrize("kind", ["histogram", "fusion"])
 def test_a_model_gets_the_images_it_prepared_in_the_readers_threads(
-    kind: str, request: pytest.FixtureRequest, picture_set: Callable[..., PairSet]
+    kind: str, request: pytest.FixtureRequest, picture_set: Any
 ) -> None:
     pairset, make = picture_set(6), request.getfixturevalue(kind)
     model = (PreparingDual if kind == "histogram" else PreparingPairs)(make())
@@ -144,9 +141,7 @@ class Stacked(PreparingDual):
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3), (3, 1)])
-def test_items_scored_in_one_call_get_the_same_bits(
-    histogram: Any, picture_set: Callable[..., PairSet], shape: tuple[int, int]
-) -> None:
+def test_items_scored_in_one_call_get_the_same_bits(histogram: Any, picture_set: Any, shape: Any) -> None:
     pairset = picture_set(9, shape)
     apart, calls = fresh(PreparingDual(histogram()), pairset), []
     model = Stacked(histogram())
@@ -167,9 +162,7 @@ def test_models_that_read_no_image_need_none(tmp_path: Path) -> None:
         fresh(Random(), pairset)
 
 
-def test_progress_ends_at_the_total_and_never_goes_back(
-    histogram: Any, fusion: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_progress_ends_at_the_total_and_never_goes_back(histogram: Any, fusion: Any, picture_set: Any) -> None:
     for model, stages in ((histogram(), {"images", "texts", "pairs"}), (fusion(), {"pairs"}), (Oracle(), {"items"})):
         said: list[tuple[str, int, int]] = []
         fresh(model, picture_set(7), batch_size=4, progress=lambda *args, said=said: said.append(args))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,16 +11,13 @@ from PIL import Image
 from scored_anew import fresh
 
 from facts import raises
-from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError, StoreError
 from tellapart.models.reference import Oracle
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 
-def test_an_image_that_changes_during_a_run_is_an_error(
-    histogram: Any, fusion: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_an_image_that_changes_during_a_run_is_an_error(histogram: Any, fusion: Any, picture_set: Any) -> None:
     pairset, hashes = picture_set(2), {}
     with EmbeddingStore(None) as store:
         score(histogram(), pairset, store=store, hashes=hashes)
@@ -32,7 +28,7 @@ def test_an_image_that_changes_during_a_run_is_an_error(
 
 @pytest.mark.parametrize("method", ["put_vectors", "put_pixel_hashes"])
 def test_a_store_that_cannot_be_written_ends_the_run(
-    histogram: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch, method: str
+    histogram: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     def refuse(*_: object) -> None:
         raise StoreError("the disk is full")
@@ -42,9 +38,7 @@ def test_a_store_that_cannot_be_written_ends_the_run(
         fresh(histogram(), picture_set(9), batch_size=2)
 
 
-def test_a_truncated_image_is_named_and_nothing_is_stored_of_it(
-    histogram: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_a_truncated_image_is_named_and_nothing_is_stored_of_it(histogram: Any, picture_set: Any) -> None:
     pairset = picture_set(4)
     file = pairset.root / "2-1.png"
     file.write_bytes(file.read_bytes()[:60])
@@ -66,7 +60,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 @pytest.mark.parametrize("method", ["encode_images", "encode_texts"])
 def test_wrong_vectors_are_an_error_that_names_the_model_and_the_input(
-    histogram: Any, picture_set: Callable[..., PairSet], method: str, case: str
+    histogram: Any, picture_set: Any, method: str, case: str
 ) -> None:
     pairset = picture_set(4)
     model, (spoil, message) = histogram(), WRONG[case]
@@ -79,7 +73,7 @@ def test_wrong_vectors_are_an_error_that_names_the_model_and_the_input(
     assert case != "NaN" or repr(third) in str(raised.value).split("NaN")[1]
 
 
-def test_wrong_pair_scores_are_an_error_that_names_the_pair(fusion: Any, picture_set: Callable[..., PairSet]) -> None:
+def test_wrong_pair_scores_are_an_error_that_names_the_pair(fusion: Any, picture_set: Any) -> None:
     pairset = picture_set(2)
     model = fusion()
     model.score_pairs = lambda images, texts: np.full(len(texts), np.inf, np.float32)
@@ -90,18 +84,14 @@ def test_wrong_pair_scores_are_an_error_that_names_the_pair(fusion: Any, picture
         fresh(model, pairset)
 
 
-def test_a_wrong_similarity_is_an_error_that_names_the_item(
-    histogram: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_a_wrong_similarity_is_an_error_that_names_the_item(histogram: Any, picture_set: Any) -> None:
     model = histogram()
     model.similarity = lambda images, texts: np.zeros((1, 2), np.float32)
     with raises(ModelError, "'item-0'", "(2, 2)", "(1, 2)"):
         fresh(model, picture_set(2))
 
 
-def test_a_changed_model_with_an_old_fingerprint_is_an_error(
-    histogram: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_a_changed_model_with_an_old_fingerprint_is_an_error(histogram: Any, picture_set: Any) -> None:
     pairset = picture_set(4)
     with EmbeddingStore(None) as store:
         score(histogram(), pairset.select(range(2)), store=store)
@@ -111,7 +101,7 @@ def test_a_changed_model_with_an_old_fingerprint_is_an_error(
             score(changed, pairset, store=store)
 
 
-def test_what_is_no_model_is_refused(picture_set: Callable[..., PairSet]) -> None:
+def test_what_is_no_model_is_refused(picture_set: Any) -> None:
     with raises(ModelError, "object", "model", "encode_images"):
         fresh(object(), picture_set(1))
     with raises(ModelError, "batch_size", "1", "0"):
@@ -120,7 +110,7 @@ def test_what_is_no_model_is_refused(picture_set: Callable[..., PairSet]) -> Non
 
 @pytest.mark.parametrize("method", ["prepare_image", "encode_images", "score_pairs", "score_matrix"])
 def test_what_a_model_raises_for_one_picture_names_item_and_file(
-    histogram: Any, fusion: Any, picture_set: Callable[..., PairSet], method: str
+    histogram: Any, fusion: Any, picture_set: Any, method: str
 ) -> None:
     pairset = picture_set(4)
     Image.fromarray(np.zeros((8, 300, 3), np.uint8)).save(pairset.root / "2-1.png")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ every_encoder = pytest.mark.parametrize(
 
 @every_encoder
 def test_a_second_run_computes_nothing_and_says_the_same(
-    new_model: Callable[[], Any], picture_set: Callable[..., PairSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new_model: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairset = picture_set(7)
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
@@ -52,7 +51,7 @@ def test_a_second_run_computes_nothing_and_says_the_same(
 
 @every_encoder
 def test_numbers_of_other_versions_of_libraries_are_computed_again(
-    new_model: Callable[[], Any], picture_set: Callable[..., PairSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new_model: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run() -> tuple[int, int, int]:
         with EmbeddingStore(tmp_path / "store.sqlite") as store:
@@ -75,9 +74,7 @@ def test_numbers_of_other_versions_of_libraries_are_computed_again(
             call.cache_clear()
 
 
-def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks(
-    histogram: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks(histogram: Any, picture_set: Any) -> None:
     pairset = picture_set(6)
     twice = [item.model_copy(update={"id": f"{item.id}-again"}) for item in pairset.items]
     doubled = PairSet("doubled", (*pairset.items, *twice), pairset.root)
@@ -91,7 +88,7 @@ def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks(
         assert (other.images_distinct, other.images_encoded, other.texts_encoded) == (6, 0, 0)
 
 
-def test_each_distinct_pair_is_scored_once(fusion: Any, picture_set: Callable[..., PairSet]) -> None:
+def test_each_distinct_pair_is_scored_once(fusion: Any, picture_set: Any) -> None:
     pairset = picture_set(6)
     twice = [item.model_copy(update={"id": f"{item.id}-again"}) for item in pairset.items]
     model = fusion()
@@ -101,7 +98,7 @@ def test_each_distinct_pair_is_scored_once(fusion: Any, picture_set: Callable[..
 
 
 def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
-    fusion: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
+    fusion: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairset = picture_set(4)
     # Every image stands in four items, far apart.
@@ -126,7 +123,7 @@ def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
 
 
 def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(
-    histogram: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
+    histogram: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairset, decoded, read = picture_set(6), [], []
     expected = pairset.fingerprint()
@@ -144,9 +141,7 @@ def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(
     assert len(decoded) == len(read) == 12
 
 
-def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(
-    histogram: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(histogram: Any, picture_set: Any) -> None:
     pairset, model = picture_set(20), histogram()
     encode = model.encode_images
 
@@ -180,7 +175,7 @@ def test_one_picture_in_three_formats_is_one_image(histogram: Any, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_where_it_was(picture_set: Callable[..., PairSet], tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_where_it_was(picture_set: Any, tmp_path: Path) -> None:
     pairset, batch = picture_set(30), 7
     (pairset.root / "pairs.txt").write_text("\n".join(item.model_dump_json() for item in pairset.items))
     script = str(Path(__file__).with_name("slow_scoring.py"))
@@ -212,7 +207,7 @@ def test_a_killed_run_goes_on_where_it_was(picture_set: Callable[..., PairSet], 
 
 
 def test_what_is_stored_is_scored_again_without_the_model_and_without_a_pixel(
-    histogram: Any, fusion: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
+    histogram: Any, fusion: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairset = picture_set(5)
     for make in (histogram, fusion):
@@ -240,7 +235,7 @@ def test_what_is_stored_is_scored_again_without_the_model_and_without_a_pixel(
 
 
 def test_a_half_stored_set_is_computed_with_the_rest_and_decodes_nothing_twice(
-    histogram: Any, picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
+    histogram: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairset, decoded = picture_set(8), []
     decode = tellapart.data.video.decode

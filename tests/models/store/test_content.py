@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,9 +35,7 @@ def every(images: Sequence[tuple[str, str]]) -> list[bool]:
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_pictures_come_in_order_with_the_pixels_of_their_files(
-    picture_set: Callable[..., PairSet], workers: int
-) -> None:
+def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set: Any, workers: int) -> None:
     pairset = picture_set(12)
     references = [image for item in pairset.items for image in item.images][::-1]
     with EmbeddingStore(None) as store:
@@ -54,7 +53,7 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(
         assert image_hashes(pairset, store=store) == hashes
 
 
-def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_set: Callable[..., PairSet]) -> None:
+def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_set: Any) -> None:
     pairset = picture_set(5)
     references = [image for item in pairset.items for image in item.images]
     names = image_hashes(pairset, store=EmbeddingStore(None))
@@ -75,9 +74,7 @@ def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_se
         }
 
 
-def test_an_image_is_read_once_and_a_repetition_not_at_all(
-    picture_set: Callable[..., PairSet], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pairset, read, hashes = picture_set(1), [], {}
     original = PairSet.read_bytes
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), original(self, ref))[1])
@@ -89,7 +86,7 @@ def test_an_image_is_read_once_and_a_repetition_not_at_all(
     assert a.hash == later.hash != b.hash
 
 
-def test_a_reader_that_was_closed_waits_for_no_collector(picture_set: Callable[..., PairSet]) -> None:
+def test_a_reader_that_was_closed_waits_for_no_collector(picture_set: Any) -> None:
     pairset = picture_set(2)
     with collector_paused():
         earlier = readers()  # of other tests of this process, which may be in use still
@@ -102,7 +99,7 @@ def readers() -> list[ImageReader]:
 
 
 @pytest.mark.parametrize("broken", [0, 5, 19])
-def test_images_before_a_broken_one_are_read_and_kept(picture_set: Callable[..., PairSet], broken: int) -> None:
+def test_images_before_a_broken_one_are_read_and_kept(picture_set: Any, broken: int) -> None:
     pairset = picture_set(10)
     references = [image for item in pairset.items for image in item.images]
     (pairset.root / references[broken]).unlink()
@@ -115,7 +112,7 @@ def test_images_before_a_broken_one_are_read_and_kept(picture_set: Callable[...,
 
 
 def test_a_changed_file_gets_another_hash_although_the_store_knew_the_old_one(
-    picture_set: Callable[..., PairSet],
+    picture_set: Any,
 ) -> None:
     pairset = picture_set(2)
     with EmbeddingStore(None) as store:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 from facts import check_facts
-from tellapart.data.pairset import PairSet
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.shard import Shard
@@ -119,7 +117,7 @@ def test_zero_below_nothing_is_no_damage(path: Path) -> None:
 @pytest.mark.parametrize("new_model", ["histogram", "fusion"], indirect=True)
 @pytest.mark.parametrize("vectors_alone", [True, False])
 def test_random_bytes_in_the_file_never_give_other_numbers(
-    new_model: Callable[[], Any], vectors_alone: bool, picture_set: Callable[..., PairSet], tmp_path: Path
+    new_model: Any, vectors_alone: bool, picture_set: Any, tmp_path: Path
 ) -> None:
     pairset, path = picture_set(40), tmp_path / "store.sqlite"
     with EmbeddingStore(path) as store:

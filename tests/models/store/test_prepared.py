@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,7 +113,7 @@ def truncated(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [no_database, another_program, truncated])
 def test_a_file_that_cannot_be_used_is_said_once_and_a_new_one_is_begun(
-    path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+    path: Path, damage: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     damage(path)
     before = path.read_bytes()
