@@ -92,26 +92,6 @@ def test_batches_order_and_neighbours_change_no_bit(family: str, folder: Path) -
         np.testing.assert_array_equal(scores(scorer(folder), order, size), reference)
 
 
-def test_each_half_is_computed_once_for_all_pairs(family: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = scorer(folder)
-    samples = {"images": 0, "texts": 0}
-
-    def counted(name: str) -> Any:
-        encode = getattr(model.encoder, f"encode_{name}")
-
-        def encode_and_count(batch: Any) -> Any:
-            samples[name] += len(batch)
-            return encode(batch)
-
-        return encode_and_count
-
-    for name in samples:
-        monkeypatch.setattr(model.encoder, f"encode_{name}", counted(name))
-    for image in pictures():
-        model.score_pairs([image.copy() for _ in TEXTS], TEXTS)
-    assert samples == {"images": 4, "texts": 8} == {"images": model.images_encoded, "texts": model.texts_encoded}
-
-
 def test_it_is_a_pair_scorer_of_probabilities(family: str, folder: Path) -> None:
     model = scorer(folder)
     assert isinstance(model, PairScorer) and not isinstance(model, DualEncoder)

@@ -87,30 +87,10 @@ def test_another_reading_than_the_heads_two_is_refused(tmp_path: Path) -> None:
         scorer(save(tmp_path, blip), reading="itc")
 
 
-def test_a_tokenizer_that_pads_before_the_text_is_refused(tmp_path: Path) -> None:
-    folder = save(tmp_path, blip)
-    settings = json.loads((folder / "tokenizer_config.json").read_text()) | {"padding_side": "left"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    with raises(ModelError, "tokenizer", "token"):
-        scorer(folder)
-
-
 def test_missing_and_left_over_weights_are_an_error_that_names_them(family: str, folder: Path, tmp_path: Path) -> None:
     broken = Path(shutil.copytree(folder, tmp_path / "model"))
     change_weights(broken, lambda tensors: tensors.update(stray=tensors.pop(f"{HEADS[family]}.weight")))
     with raises(ModelError, "model", "1 missing", f"({HEADS[family]}.weight)", "1 unexpected", "(stray)"):
-        scorer(broken)
-
-
-def test_weights_of_another_shape_are_an_error(family: str, folder: Path, tmp_path: Path) -> None:
-    broken = Path(shutil.copytree(folder, tmp_path / "model"))
-
-    def cut(tensors: dict[str, Any]) -> None:
-        name = f"{HEADS[family]}.weight"
-        tensors[name] = tensors[name][:, :-1].contiguous()
-
-    change_weights(broken, cut)
-    with raises(ModelError, "1", f"{HEADS[family]}.weight", "shape"):
         scorer(broken)
 
 
@@ -182,15 +162,6 @@ def test_a_family_without_a_matching_head_is_named(tmp_path: Path) -> None:
         scorer(tmp_path)
 
 
-def test_a_checkpoint_without_its_processor_is_an_error(tmp_path: Path) -> None:
-    folder = save(tmp_path, blip)
-    for path in folder.iterdir():
-        if "processor" in path.name or "tokenizer" in path.name:
-            path.unlink()
-    with raises(ModelError, "processor"):
-        scorer(folder)
-
-
 def test_images_of_a_size_that_the_encoder_cannot_take_are_an_error(tmp_path: Path) -> None:
     def larger() -> tuple[Any, Any]:
         images = transformers.BlipImageProcessorPil(size={"height": 40, "width": 40})
@@ -208,9 +179,3 @@ def test_a_tokenizer_of_another_model_is_an_error(tmp_path: Path) -> None:
 
     with raises(ModelError, "55", "40", "tokenizer"):
         scorer(save(tmp_path, wordy))
-
-
-def test_what_the_library_raises_while_it_computes_is_one_line(tmp_path: Path) -> None:
-    model = scorer(save(tmp_path, blip))
-    with raises(ModelError, "BlipForImageTextRetrieval", "size"):
-        model.score_pairs([{"pixel_values": np.zeros((3, 40, 40), np.float32)}], ["a cup"])

@@ -174,13 +174,6 @@ def test_images_may_be_named_by_their_path_and_the_file_may_be_safetensors(folde
     np.testing.assert_array_equal(scores(named, straight[::-1], 4), scores(scorer(folder), straight, 4))
 
 
-def test_prepared_images_score_as_plain_ones(folder: Path) -> None:
-    model = scorer(folder)
-    prepared = [model.prepare_image(picture) for picture in pictures()]
-    texts = TEXTS[: len(prepared)]
-    np.testing.assert_array_equal(model.score_pairs(prepared, texts), scorer(folder).score_pairs(pictures(), texts))
-
-
 def test_the_fingerprint_follows_the_region_file(folder: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "same.npz", **arrays())
     changed = arrays()
@@ -198,15 +191,6 @@ def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> No
         scorer(tmp_path / "bare")
     with raises(ModelError, "gone.npz", "region"):
         scorer(tmp_path / "bare", regions=tmp_path / "gone.npz")
-
-
-def test_a_checkpoint_without_a_vocabulary_is_refused(tmp_path: Path) -> None:
-    save(tmp_path, visual_bert)
-    np.savez(tmp_path / "regions.npz", **arrays())
-    for path in tmp_path.glob("*token*"):
-        path.unlink()
-    with raises(ModelError, "tokenizer.json", "vocab.txt", "vocabulary"):
-        scorer(tmp_path)
 
 
 def test_an_image_without_regions_is_named_by_its_hash(folder: Path) -> None:

@@ -54,43 +54,17 @@ def pairs(tmp_path: Path) -> PairSet:
     return PairSet("colours", tuple(items), tmp_path)
 
 
-def means(both: BothOrders) -> dict[str, float]:
-    return {name: float(values.mean()) for name, values in both.measure().items()}
-
-
-def test_a_model_that_knows_is_right_in_both_orders_and_has_no_bias(pairs: PairSet) -> None:
-    assert means(ask_both_orders(Person(), pairs)) == {
-        "group_score_in_order": 1,
-        "group_score_swapped": 1,
-        "group_score_both_orders": 1,
-        "order_bias": 0,
-        "followed_list": 0.5,
-        "unparseable": 0,
-    }
-
-
-def test_a_model_that_repeats_the_list_looks_perfect_in_one_order_and_is_found_out(pairs: PairSet) -> None:
-    assert means(ask_both_orders(Person("listing"), pairs)) == {
-        "group_score_in_order": 1,
-        "group_score_swapped": 0,
-        "group_score_both_orders": 0,
-        "order_bias": 1,
-        "followed_list": 1,
-        "unparseable": 0,
-    }
-
-
-def test_an_answer_that_cannot_be_read_is_counted_and_wrong(pairs: PairSet) -> None:
-    both = ask_both_orders(Person("silent"), pairs)
-    assert both.in_order == ("I cannot say.",) * 3
-    assert means(both) == {
-        "group_score_in_order": 0,
-        "group_score_swapped": 0,
-        "group_score_both_orders": 0,
-        "order_bias": 0,
-        "followed_list": 0.5,
-        "unparseable": 1,
-    }
+@pytest.mark.parametrize(
+    ("habit", "expected"),
+    [("knowing", (1, 1, 1, 0, 0.5, 0)), ("listing", (1, 0, 0, 1, 1, 0)), ("silent", (0, 0, 0, 0, 0.5, 1))],
+)
+def test_who_repeats_the_list_looks_perfect_in_one_order_alone(
+    pairs: PairSet, habit: str, expected: tuple[float, ...]
+) -> None:
+    names = ("group_score_in_order", "group_score_swapped", "group_score_both_orders")
+    names += ("order_bias", "followed_list", "unparseable")
+    values = ask_both_orders(Person(habit), pairs).measure()
+    assert {name: float(value.mean()) for name, value in values.items()} == dict(zip(names, expected, strict=True))
 
 
 def test_answers_stay_with_their_items_for_any_batch_size(pairs: PairSet) -> None:

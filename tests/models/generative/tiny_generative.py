@@ -23,15 +23,8 @@ CLOSE = 2e-5
 
 MARKS = ["<s>", "</s>", "<pad>", "<image>"]
 
-QWEN_MARKS = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-]
+QWEN_MARKS = [f"<|{name}|>" for name in ("endoftext", "im_start", "im_end", "vision_start", "vision_end")]
+QWEN_MARKS += ["<|image_pad|>", "<|video_pad|>"]
 
 LLAVA_CHAT = (
     "{% for m in messages %}{{ m['role'].upper() + ': ' }}"
@@ -107,16 +100,11 @@ def save_qwen(folder: Path, kind: str = "Qwen2VL") -> None:
         vision |= {"fullatt_block_indexes": [1]}
     rotary = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}
     language = CLIP_SIZE | {"initializer_range": 0.5, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
-    language |= {
-        "vocab_size": len(words),
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 512,
-        "rope_parameters": rotary,
-    }
+    language |= {"vocab_size": len(words), "num_key_value_heads": 2, "max_position_embeddings": 512}
     name = {"Qwen2VL": "Qwen2VL", "Qwen2_5VL": "Qwen2_5_VL"}[kind]
     ids = words.convert_tokens_to_ids
     config = getattr(transformers, f"{name}Config")(
-        text_config=language,
+        text_config=language | {"rope_parameters": rotary},
         vision_config=vision,
         image_token_id=ids("<|image_pad|>"),
         video_token_id=ids("<|video_pad|>"),
@@ -182,21 +170,8 @@ def save_qwen3(folder: Path) -> None:
 
 
 def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
-    words = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "[DEC]",
-        "a",
-        "picture",
-        "of",
-        *TEXTS[1].split(),
-        "red",
-        "cup",
-    ]
-    words = [*dict.fromkeys(words)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "a", "picture", "of"]
+    words = [*dict.fromkeys([*words, *TEXTS[1].split(), "red", "cup"])]
     language = CLIP_SIZE | {"vocab_size": len(words), "encoder_hidden_size": 32}
     language |= {"max_position_embeddings": 48 if kind.endswith("QuestionAnswering") else 24}
     language |= {"bos_token_id": 5, "sep_token_id": 3, "eos_token_id": 2, "pad_token_id": 0, "initializer_range": 0.5}

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from facts import raises
@@ -24,14 +22,11 @@ import tiny_models
 from tiny_models import FAMILIES, TEXTS, loaded, pictures
 
 from tellapart.errors import ModelError
-from tellapart.models.find import find_model
 from tellapart.models.huggingface.dual_encoder import make_dual
 from tellapart.models.huggingface.files import load_processor
 from tellapart.models.huggingface.towers import Architecture, find_towers
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
-from tellapart.models.scoring.score import score
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch, runtime
 
 torch = import_torch()
@@ -121,15 +116,6 @@ def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(family: str
                 encode([samples[k] for k in order[start : start + size]]) for start in range(0, len(order), size)
             ]
             np.testing.assert_array_equal(np.concatenate(batches), whole[order])
-
-
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_no_text_changes_with_its_neighbours(data: st.DataObject, encoders: Any) -> None:
-    model = encoders("clip")
-    texts = data.draw(st.lists(st.text("abre owl,", max_size=40), min_size=1, max_size=20))
-    alone = [model.encode_texts([text])[0] for text in texts]
-    np.testing.assert_array_equal(model.encode_texts(texts), alone)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -258,25 +244,6 @@ def test_texts_that_lose_their_end_are_counted(saved: Any) -> None:
     assert model.truncated == 1
     model.encode_texts(["bowl " * 90, "bowl " * 80])
     assert model.truncated == 3
-
-
-@pytest.mark.parametrize("family", ["clip", "blip_2"])
-def test_a_pair_set_is_scored_from_the_model_s_name_and_the_second_time_from_the_store(
-    family: str, saved: Any, picture_set: Any
-) -> None:
-    pairs, store = picture_set(5), EmbeddingStore(None)
-    model: Any = find_model(f"hf:{saved(family)}", ModelOptions(reading="itc"))
-    first = score(model, pairs, store=store)
-    images = [pairs.pixels(reference) for reference in pairs.items[3].images]
-    expected = model.similarity(model.encode_images(images), model.encode_texts(pairs.items[3].texts))
-    np.testing.assert_array_equal(first.scores.values[3], expected)
-    again = score(model, pairs, store=store, batch_size=3)
-    assert (first.images_encoded, again.images_encoded, again.texts_encoded) == (10, 0, 0)
-    np.testing.assert_array_equal(again.scores.values, first.scores.values)
-
-
-def test_nothing_in_nothing_out(encoders: Any) -> None:
-    assert len(encoders("clip").encode_images([])) == len(encoders("clip").encode_texts([])) == 0
 
 
 @pytest.mark.few(5)

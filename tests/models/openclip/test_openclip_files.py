@@ -10,7 +10,7 @@ import pytest
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart.errors import ModelError, TellapartWarning, UnknownNameError
+from tellapart.errors import ModelError, UnknownNameError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.openclip.library import build_model
@@ -149,22 +149,6 @@ def test_a_checkpoint_that_lacks_a_tensor_of_its_own_architecture_is_not_answere
     with pytest.raises(ModelError) as caught:
         find_model(f"open_clip:tiny-gelu@{file}")
     assert "did you mean" not in str(caught.value)
-
-
-@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
-def test_a_bare_file_of_weights_is_opened_by_the_one_name_that_fits_it(
-    checkpoints: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
-    from safetensors.torch import save_file
-
-    monkeypatch.chdir(tmp_path)
-    state = torch.load(checkpoints("tiny-wide"), weights_only=True)
-    save_file(state, "my_clip.safetensors")
-    torch.save({"epoch": 1, "state_dict": {f"module.{key}": value for key, value in state.items()}}, "my_clip.pt")
-    name = f"my_clip{suffix}"
-    for typed in (name, f"open_clip:{name}"):
-        with pytest.warns(TellapartWarning, match=f"{name} .*open_clip:tiny-wide@{name}"):
-            assert find_model(typed).name == f"open_clip:tiny-wide@{name}"
 
 
 def test_a_bare_file_whose_activation_must_be_said_is_answered_with_both_names(

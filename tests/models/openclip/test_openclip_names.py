@@ -73,17 +73,6 @@ def test_an_architecture_without_weights_is_answered_with_its_tags(name: str) ->
         find_model(name)
 
 
-def test_openais_weights_under_the_plain_name_are_refused_before_anything_is_fetched() -> None:
-    with raises(ModelError, "'open_clip:ViT-B-32-quickgelu/openai'"):
-        find_model("open_clip:ViT-B-32/openai")
-
-
-def test_a_bare_file_of_an_architecture_with_two_activations_must_say_which(open_clip: Any, checkpoints: Any) -> None:
-    file = checkpoints("tiny")
-    with raises(ModelError, f"open_clip:tiny-quickgelu@{file}", f"open_clip:tiny-gelu@{file}"):
-        find_model(f"open_clip:tiny@{file}")
-
-
 def _trained(run: Path, checkpoint: Path, **settings: Any) -> Path:
     """A checkpoint where open_clip's trainer leaves it."""
     (run / "checkpoints").mkdir(parents=True)

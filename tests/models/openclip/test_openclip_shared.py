@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tellapart.models.find import find_model
 from tellapart.models.openclip.dual_encoder import SharedTexts
 from tellapart.models.openclip.tokens import TextTower
-from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import exact_batches, fixed_batches, import_torch, positions_by_key
@@ -224,17 +223,3 @@ def test_real_captions_have_the_bytes_of_the_plain_pass_at_full_width(open_clip:
                 assert torch.equal(shared.encode({"input_ids": part}, SIZE), encode_apart(tower, part))
     finally:
         torch.set_num_threads(1)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_store_of_the_plain_pass_serves_shared_beginnings(
-    checkpoints: Any, monkeypatch: pytest.MonkeyPatch, dtype: str
-) -> None:
-    def load() -> Any:
-        return find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}", ModelOptions(dtype=dtype))
-
-    shared = load()
-    vectors = shared.encode_texts(CAPTIONS)
-    monkeypatch.setattr(SharedTexts, "works", False)
-    plain = load()
-    assert plain.fingerprint == shared.fingerprint and np.array_equal(plain.encode_texts(CAPTIONS), vectors)

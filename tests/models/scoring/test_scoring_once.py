@@ -232,17 +232,3 @@ def test_what_is_stored_is_scored_again_without_the_model_and_without_a_pixel(
             assert third.images_encoded + third.pairs_scored in {2, 4}
             np.testing.assert_array_equal(third.scores.values[:4], first.scores.values)
             assert loads == [1]
-
-
-def test_a_half_stored_set_is_computed_with_the_rest_and_decodes_nothing_twice(
-    histogram: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pairset, decoded = picture_set(8), []
-    decode = tellapart.data.video.decode
-    monkeypatch.setattr(
-        "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
-    )
-    with EmbeddingStore(None) as store:
-        score(histogram(), pairset.select(range(3)), store=store)
-        score(histogram(), pairset, store=store)
-    assert len(decoded) == len(set(decoded)) == 16

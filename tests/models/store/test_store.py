@@ -72,13 +72,6 @@ def test_a_vector_comes_back_bit_for_bit(vector: np.ndarray) -> None:
         assert store.vectors("m", [A])[A].tobytes() == vector.tobytes()
 
 
-@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_a_pair_score_comes_back_as_it_was(value: float) -> None:
-    with EmbeddingStore(None) as store:
-        store.put_pair_scores("m", {(A, B): np.float32(value)})
-        assert store.pair_scores("m", [(A, B)]) == {(A, B): np.float32(value)}
-
-
 WRITER = """
 import sys, numpy as np
 from tellapart.models.store.embedding_store import EmbeddingStore

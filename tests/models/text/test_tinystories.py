@@ -14,12 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from facts import raises
-from tellapart.data.item import Item
-from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
-from tellapart.models.protocols import TextScorer
-from tellapart.models.scoring.score import score
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.text.tinystories import BYTES, Sizes, TinyStories, read_checkpoint
 from tellapart.models.torch.backend import import_torch
 
@@ -188,14 +183,6 @@ def test_other_weights_have_another_fingerprint_and_other_scores(checkpoint: Any
     one, other = TinyStories.load(checkpoint(seed=0)), TinyStories.load(checkpoint(seed=1))
     assert one.fingerprint != other.fingerprint
     assert (one.score_texts(SENTENCES) != other.score_texts(SENTENCES)).all()
-
-
-def test_it_chooses_a_caption_without_opening_an_image(checkpoint: Any, tmp_path: Path) -> None:
-    model = TinyStories.load(checkpoint())
-    assert isinstance(model, TextScorer)
-    pairs = PairSet("s", (Item(id="a", images=("gone.png",), texts=tuple(SENTENCES[:2])),), tmp_path)
-    scores = score(model, pairs, store=EmbeddingStore(None)).scores.values
-    assert scores[0, 0].tolist() == model.score_texts(SENTENCES[:2]).tolist()
 
 
 def test_a_text_without_words_and_one_that_is_too_long_are_refused(checkpoint: Any) -> None:
