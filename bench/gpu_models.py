@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tellapart.models.fusion.families import BLIP, Blip
 from tellapart.models.fusion.load import prepare_pixels
-from tellapart.models.fusion.pixel_families import BLIP, Blip
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.generative.chat import ChatModel

@@ -25,15 +25,6 @@ def lower_case(text: str) -> str:
     return text.lower()
 
 
-def read_lower_case(tokenizer: Any) -> None:
-    """Have a tokenizer that is given captions in lower case keep their punctuation, too."""
-    if hasattr(tokenizer, "clean_fn"):  # open_clip's own
-        tokenizer.clean_fn = lower_case
-    inner = getattr(tokenizer, "tokenizer", tokenizer)
-    if hasattr(inner, "remove_punctuation"):  # transformers' of SigLIP
-        inner.remove_punctuation = str
-
-
 def caption_rule(siglip: bool, tokenizer: Any, texts: str = "raw") -> tuple[str, Callable[[str], str] | None]:
     """Return a rule's name for records and the function that changes a caption; the tokenizer is made to follow it."""
     if texts != "raw" and not (siglip and texts == "library"):
@@ -45,5 +36,10 @@ def caption_rule(siglip: bool, tokenizer: Any, texts: str = "raw") -> tuple[str,
         return "", None
     if texts == "library":
         return AS_LIBRARY, None
-    read_lower_case(tokenizer)
+    # Captions come in lower case then, and keep their punctuation.
+    if hasattr(tokenizer, "clean_fn"):  # open_clip's
+        tokenizer.clean_fn = lower_case
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    if hasattr(inner, "remove_punctuation"):  # transformers' of SigLIP
+        inner.remove_punctuation = str
     return AS_AUTHORS, lower_case

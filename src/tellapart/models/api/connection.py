@@ -209,27 +209,17 @@ class Probability(NamedTuple):
 
 
 class Completion(BaseModel):
-    """A reply, as it is kept.
-
-    Attributes:
-        text: of the reply.
-        cut: whether it ended at the limit of tokens.
-        first: the listed candidates for the first token with their log-probabilities, in nats; None if the server gave
-            none.
-        version: the server's name of its version of the model (`system_fingerprint`), if it has one.
-        prompt_tokens, completion_tokens: that the server counted.
-        cost: the server's charge, in its unit, if it names one.
-    """
+    """A reply, as it is kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     text: str
-    cut: bool = False
-    first: tuple[tuple[str, float], ...] | None = None
-    version: str = ""
+    cut: bool = False  # whether it ended at the limit of tokens
+    first: tuple[tuple[str, float], ...] | None = None  # candidates for the first token, log-probabilities in nats
+    version: str = ""  # the server's name of its version of the model (`system_fingerprint`)
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost: float = 0.0
+    cost: float = 0.0  # in the server's unit, if it names one
 
     @classmethod
     def read(cls, answer: Any, base: str) -> Completion:

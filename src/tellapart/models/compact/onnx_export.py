@@ -16,8 +16,7 @@ from tellapart.errors import ModelError, require
 from tellapart.models.compact.config import PAD, TOKENIZER
 from tellapart.models.compact.dual_encoder import PREFIX, CompactParts, open_parts
 from tellapart.models.compact.towers import fold_norms
-from tellapart.models.onnx.dual_encoder import CONFIG, FILES
-from tellapart.models.onnx.runtime import import_onnxruntime
+from tellapart.models.onnx.dual_encoder import CONFIG, FILES, import_onnxruntime
 from tellapart.models.torch.backend import import_torch, parameter_count
 
 if TYPE_CHECKING:

@@ -41,11 +41,15 @@ def load_itm(source: str, options: ModelOptions) -> FusionScorer:
             f"{source} is of type {model_type!r}, which has no reading 'itm' here; {', '.join(FUSION)} have"
         )
     regions = find_regions(Path(source).expanduser(), options.regions) if family.reads_regions else None
-    halves = family.load(source, place)
+    halves: Any = family.load(source, place)
     if regions is None:
         preparation = prepare_pixels(source, family, halves, load_processor(source))
     else:
-        preparation = _prepare_regions(source, halves, regions)
+        # LXMERT was trained on BERT's vocabulary, too, and VisualBERT's checkpoints on the hub come without one.
+        tokenizer = load_tokenizer(source, original="bert-base-uncased")
+        file = RegionFile(regions, halves.dimensions)
+        facts = processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer))
+        preparation = Preparation(file.inputs, _read_tokens(source, halves, tokenizer), facts, LEFT_OUT)
     return FusionScorer(TorchFusionEncoder(source, halves, preparation, place, reading=options.reading or "itm"))
 
 
@@ -71,13 +75,6 @@ def prepare_pixels(source: str, family: FusionFamily, halves: Halves, processor:
     if not family.takes_any_shape:
         check_images(source, halves.module.config, images)
     return Preparation(images, _read_tokens(source, halves, processor.tokenizer), processor_facts(processor))
-
-
-def _prepare_regions(source: str, halves: Any, path: Path) -> Preparation:
-    # LXMERT was trained on BERT's vocabulary, too, and VisualBERT's checkpoints on the hub come without one.
-    file, tokenizer = RegionFile(path, halves.dimensions), load_tokenizer(source, original="bert-base-uncased")
-    facts = processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer))
-    return Preparation(file.inputs, _read_tokens(source, halves, tokenizer), facts, LEFT_OUT)
 
 
 def _read_tokens(source: str, halves: Halves, tokenizer: PreTrainedTokenizerBase) -> TokenReader:

@@ -61,13 +61,9 @@ class TokenizedAnswer:
 
 
 class ChatFormat:
-    """The prompt format of one model.
+    """The prompt format of one model, and its context in tokens, of which images count.
 
-    Attributes:
-        context: tokens that the model can read; images count.
-        image_token: the id that marks an image, if the family has one.
-        truncated: texts so far that did not fit the context and lost their end.
-        thinks: whether the model was trained to think before it answers; here it answers at once.
+    `thinks` is whether the model was trained to think before it answers; here it answers at once.
     """
 
     def __init__(self, source: str, processor: ProcessorMixin, config: PreTrainedConfig) -> None:

@@ -19,19 +19,11 @@ from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
 from tellapart.models.purpose import MODULES, expect_chat, find_library_file
 
-#: `model_type` -> declaration of a fusion encoder. Adding a family is its file and one line here.
+_FUSED = ("vilt", "blip", "blip-2", "flava", "bridgetower", "lxmert", "visual_bert")
+#: `model_type` -> declaration of a fusion encoder, in capitals in the file of all of them.
 FUSION: Mapping[str, str] = MappingProxyType(
-    {
-        "vilt": "tellapart.models.fusion.pixel_families:VILT",
-        "blip": "tellapart.models.fusion.pixel_families:BLIP",
-        "blip-2": "tellapart.models.fusion.pixel_families:BLIP_2",
-        "flava": "tellapart.models.fusion.pixel_families:FLAVA",
-        "bridgetower": "tellapart.models.fusion.pixel_families:BRIDGETOWER",
-        "lxmert": "tellapart.models.fusion.region_families:LXMERT",
-        "visual_bert": "tellapart.models.fusion.region_families:VISUAL_BERT",
-    }
+    {kind: f"tellapart.models.fusion.families:{kind.upper().replace('-', '_')}" for kind in _FUSED}
 )
-
 
 #: The reading of every model with features of images and of texts, and its loader.
 DUAL: Mapping[str, str] = {"itc": "tellapart.models.huggingface.dual_encoder:load_dual"}

@@ -76,20 +76,14 @@ class Ready:
 
 
 class Identity(NamedTuple):
-    """What a record holds of a model.
-
-    Attributes:
-        stored: whether the store may keep its numbers: False without a fingerprint of all that they depend on.
-        file: the file that defines it, if the user named one.
-        unstored: why the store keeps none of its numbers, for the record; empty if the record need not name it.
-    """
+    """What a record holds of a model."""
 
     name: str
     fingerprint: str
     kind: ScoreKind
-    stored: bool = True
-    file: Path | None = None
-    unstored: str = ""
+    stored: bool = True  # whether the store may keep its numbers: all that they depend on is in the fingerprint
+    file: Path | None = None  # that defines it, if the user named one
+    unstored: str = ""  # why the store keeps none of its numbers; empty if the record need not name it
 
 
 class MemoryModel:

@@ -42,11 +42,7 @@ _REPEATED = 0.01
 
 @dataclass(frozen=True, eq=False)
 class NamedVectors:
-    """Unit vectors float32 `(n, dimensions)`, and the row of each id.
-
-    Attributes:
-        lengths: least and greatest length before they were scaled to one.
-    """
+    """Unit vectors float32 `(n, dimensions)`, the row of each id, and their least and greatest length before."""
 
     side: str
     rows: dict[str, int]

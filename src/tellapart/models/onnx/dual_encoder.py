@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -20,7 +21,6 @@ from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, ModelError, first_line, quote
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.onnx.file_format import external_tensors, weight_count
-from tellapart.models.onnx.runtime import import_onnxruntime
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
@@ -45,37 +45,22 @@ PREPROCESSING = "pil-bicubic-float32-1"
 
 
 class OnnxConfig(BaseModel):
-    """The fields of an ONNX dual encoder's `config.json`.
-
-    Attributes:
-        schema_version: of this file's format.
-        name: for people.
-        image_size: height and width of the image tensor, in pixels.
-        resize: `stretch` to the square, or `crop`: the shorter side to `image_size`, then the centre.
-        mean: of each channel, R G B, in units of 0..1; subtracted.
-        std: of each channel; divided by.
-        context_length: tokens of a text, special tokens included; shorter ones are padded, longer ones cut.
-        pad_token: the tokenizer's entry that fills up short texts.
-        dimensions: of both encoders' vectors.
-        kind: `similarity`, the cosine; or `logit`, the cosine times `logit_scale`.
-        logit_scale: the factor that the model was trained with.
-        sha256: of `image.onnx`, `text.onnx` and `tokenizer.json`, in hexadecimal.
-    """
+    """The fields of an ONNX dual encoder's `config.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     schema_version: Literal[1]
     name: str = Field(min_length=1)
-    image_size: int = Field(ge=1, le=4096)
-    resize: Literal["stretch", "crop"]
-    mean: Channels
-    std: Channels
-    context_length: int = Field(ge=1, le=65536)
+    image_size: int = Field(ge=1, le=4096)  # height and width of the image tensor, in pixels
+    resize: Literal["stretch", "crop"]  # to the square; or the shorter side to `image_size`, then the centre
+    mean: Channels  # R G B, in units of 0..1; subtracted
+    std: Channels  # divided by
+    context_length: int = Field(ge=1, le=65536)  # tokens of a text, special tokens included, to which it is padded
     pad_token: str = Field(min_length=1)
-    dimensions: int = Field(ge=1)
-    kind: Literal["similarity", "logit"]
-    logit_scale: float | None = Field(default=None, gt=0)
-    sha256: dict[str, str]
+    dimensions: int = Field(ge=1)  # of both encoders' vectors
+    kind: Literal["similarity", "logit"]  # the cosine, or the cosine times `logit_scale`
+    logit_scale: float | None = Field(default=None, gt=0)  # that the model was trained with
+    sha256: dict[str, str]  # of `image.onnx`, `text.onnx` and `tokenizer.json`, in hexadecimal
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -147,6 +132,29 @@ def _refuse_external_data(path: Path, data: bytes) -> None:
         )
 
 
+#: Read once, when ONNX Runtime is first imported (onnxruntime, pull request 27379).
+_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+
+
+def import_onnxruntime() -> ModuleType:
+    """Import ONNX Runtime; in this process it sends nothing and stores no identifier of the machine.
+
+    From version 1.29 its builds for Linux and macOS send facts of the process, the session and the model, unless a
+    variable is set. On Windows the library has a switch that works from then on.
+    """
+    before = os.environ.get(_TELEMETRY)
+    os.environ[_TELEMETRY] = "1"
+    try:
+        import onnxruntime
+    finally:
+        del os.environ[_TELEMETRY]
+        if before is not None:
+            os.environ[_TELEMETRY] = before
+    onnxruntime.disable_telemetry_events()
+    module: ModuleType = onnxruntime
+    return module
+
+
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
@@ -175,9 +183,7 @@ class OnnxDualEncoder:
     is run by itself, on one thread: kernels may sum in another order for another batch shape or thread count, and
     no number here may change with either. `threads` samples run side by side instead. On a CPU this costs nothing
     (a tiny convolutional network, one core: 0.43 ms an image alone, 0.41 to 1.27 ms in batches of 2 to 64).
-
-    Attributes:
-        truncated: how many of the texts encoded so far were longer than `context_length` and lost their end.
+    `truncated` counts the texts that lost their end.
     """
 
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.

@@ -28,10 +28,9 @@ _MARKS = {"sot_token_id": "<start_of_text>", "eot_token_id": "<end_of_text>"}
 
 
 class Tokens(TextReader):
-    """Turns texts into token ids as a tokenizer of `open_clip.get_tokenizer` does.
+    """Turns texts into token ids as a tokenizer of open_clip does; without a tower all are padded whole.
 
-    Attributes:
-        facts: all that the ids depend on; the same wherever the tokenizer's files lie.
+    `facts` are all that the ids depend on, the same wherever the tokenizer's files lie.
     """
 
     def __init__(self, tokenizer: Any, tower: TextTower | None = None) -> None:
@@ -101,8 +100,7 @@ def clip_tokens(length: int) -> Tokens:
 class TextTower:
     """The text tower of a model of `open_clip.create_model`, which reads no more padding than can matter.
 
-    Attributes:
-        shortens: whether texts are padded to a bucket; if not, to the full context.
+    If it `shortens`, texts are padded to a bucket; else to the full context.
     """
 
     def __init__(self, model: Network) -> None:

@@ -35,20 +35,13 @@ def text_hash(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HashedImage:
-    """One image of a pair set, with its hashes.
+    """One image of a pair set, with its hashes."""
 
-    Attributes:
-        reference: as in the item.
-        hash: of the decoded pixels: the same picture in two files, or in two formats, has one hash. Empty for the first
-            unknown image, if only known ones are read.
-        pixels: RGB uint8 `(height, width, 3)`, or the prepared image; None if they are not needed.
-        file: hash of the file's bytes, if its pixels' hash was not in the store.
-    """
-
-    reference: str
+    reference: str  # as in the item
+    #: Of the decoded pixels, in any format of file. Empty for the first unknown image, if known ones alone are read.
     hash: str
-    pixels: Any = None
-    file: str | None = None
+    pixels: Any = None  # RGB uint8 (height, width, 3), or the prepared image; None if they are not needed
+    file: str | None = None  # hash of the file's bytes, if its pixels' hash was not in the store
 
 
 class ImageReader:
@@ -59,11 +52,8 @@ class ImageReader:
     `needs_pixels` decides which pixels are needed (none if not given); `prepare` is applied to these in the threads,
     such as a model's preprocessing. A `keeper` is a model whose prepared pictures are kept near the store. `hashes`,
     reference -> hash of pixels, has the images that this process read before; those read here are added. With
-    `known_only` it stops at the first image whose hash the store does not know, in place of decoding it.
-
-    Raises:
-        DataError: in the loop, at the image that is missing, cannot be decoded, or changed since its hash was taken.
-        StoreError: the store cannot be read.
+    `known_only` it stops at the first image whose hash the store does not know, in place of decoding it. An image that
+    is missing, cannot be decoded, or changed since its hash was taken, is an error in the loop.
     """
 
     def __init__(
@@ -204,10 +194,6 @@ def image_hashes(
     """Return the hash of every image's pixels: reference -> hash; for `PairSet.fingerprint` and the ledger.
 
     `hashes` are those known already, as `score` gathers them: such an image is not read again. The others are added.
-
-    Raises:
-        DataError: an image is missing or cannot be decoded.
-        StoreError: the store cannot be read or written.
     """
     hashes = {} if hashes is None else hashes
     distinct = dict.fromkeys(reference for item in pairset.items for reference in item.images)
