@@ -19,14 +19,8 @@ from tellapart.models.purpose import MODULES
 from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG, find_adapter
 
 __all__ = [
-    "declared_prefix",
-    "expect_taken",
-    "find_model",
-    "find_prefix",
-    "name_forms",
-    "options_beside",
-    "prefix_of_type",
-]
+    "declared_prefix", "expect_taken", "find_model", "find_prefix", "name_forms", "options_beside", "prefix_of_type",
+]  # fmt: skip
 
 
 #: Files of scores or answers, not of models.

@@ -14,17 +14,14 @@ import os
 import time
 import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, NamedTuple
+from http.client import HTTPException, HTTPResponse
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.data.strict_json import decode_text, parse_json
 from tellapart.errors import DataError, ModelError, plain
-
-if TYPE_CHECKING:
-    from http.client import HTTPResponse
 
 KEY, HOST = "TELLAPART_API_KEY", "TELLAPART_API_HOST"
 """The environment variables with the key of a server, and with the name of the host that it is for."""

@@ -16,6 +16,7 @@ from tellapart.models.tokenizer_file import Channels, open_tokenizer
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 
 #: The tokenizer's padding token; its id is 0.

@@ -7,7 +7,6 @@ import hashlib
 import json
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +17,7 @@ from tellapart.models.compact.dual_encoder import PREFIX, CompactParts, open_par
 from tellapart.models.compact.towers import fold_norms
 from tellapart.models.onnx.dual_encoder import CONFIG, FILES, import_onnxruntime
 from tellapart.models.torch.backend import import_torch, parameter_count
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, Tensor
 
 _OPSET = 17
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, FromTransformers, FusionFamily, Halves, Tensors, pad_tokens
 from tellapart.models.huggingface.files import import_transformers, load_weights, read_config
 from tellapart.models.torch.backend import Runtime, bucket, import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedConfig
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, PreTrainedConfig, Tensor
 
 
 class BridgeTower(Halves):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError
@@ -16,13 +16,9 @@ from tellapart.models.huggingface.files import load_processor, load_tokenizer, p
 from tellapart.models.huggingface.images import check_images, image_inputs
 from tellapart.models.huggingface.load import FUSION
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import Runtime, runtime
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase, ProcessorMixin
-
-    from tellapart.models.options import ModelOptions
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, PreTrainedTokenizerBase, ProcessorMixin
 
 
 def load_itm(source: str, options: ModelOptions) -> FusionScorer:

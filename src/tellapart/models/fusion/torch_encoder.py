@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from tellapart.models.torch.network import Tensor
 
 __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +27,7 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.torch.backend import Runtime, fixed_batches, import_torch, positions_by_key
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, ProcessorMixin
-
+from tellapart.models.torch.network import GenerationConfig, PreTrainedConfig, PreTrainedModel, ProcessorMixin, Tensor
 
 #: Captions in one forward pass, of inputs of one shape and without padding, so that none depends on its neighbours.
 _ROWS = 4

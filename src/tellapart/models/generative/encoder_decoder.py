@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import ModelError
 from tellapart.models.control_tokens import list_control_tokens, refusal
@@ -20,10 +20,7 @@ from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, positions_by_key
 from tellapart.models.torch.likelihood import LogProbability, read_batches
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel, ProcessorMixin
+from tellapart.models.torch.network import PreTrainedModel, ProcessorMixin, Tensor
 
 #: Family -> its encoder's input for a prompt, and the prompt before a caption.
 FORMATS: Mapping[str, tuple[str, Prompt]] = MappingProxyType(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
@@ -23,16 +23,11 @@ from tellapart.models.huggingface.files import (
     read_config,
 )
 from tellapart.models.huggingface.images import image_inputs
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel, ProcessorMixin
-
-    from tellapart.models.options import ModelOptions
-
+from tellapart.models.torch.network import PreTrainedModel, ProcessorMixin, Tensor
 
 # BLIP's decoders attend to states that are computed before any text is written: the image's, once for all its captions;
 # or those of a question read with the image, one by one, for its encoder looks both ways and would see padding.

@@ -6,18 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.protocols import Pixels
+from tellapart.models.torch.backend import Runtime
 from tellapart.models.torch.likelihood import LogProbability
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
-
-    from tellapart.models.torch.backend import Runtime
+from tellapart.models.torch.network import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
 __all__ = ["CHAT_TASKS", "Ask", "PromptedAnswer", "Reader", "Task", "fit", "new_tokens", "too_long"]
 

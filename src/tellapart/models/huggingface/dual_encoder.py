@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +30,11 @@ from tellapart.models.huggingface.towers import (
     is_siglip,
     pool_at_end,
 )
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
+from tellapart.models.torch.network import Network, PreTrainedConfig, PreTrainedModel, ProcessorMixin, Tensor
 from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedConfig, PreTrainedModel, ProcessorMixin
-
-    from tellapart.models.options import ModelOptions
-    from tellapart.models.torch.network import Network
-
 
 _CLIP = "transformers.models.clip.modeling_clip."
 _PARTS = frozenset(

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_content, load_json
@@ -19,30 +20,14 @@ from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch.backend import Runtime, guard_torch_load, import_torch
 from tellapart.models.torch.checkpoint import read_checkpoint
+from tellapart.models.torch.network import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 from tellapart.models.torch.peft_adapter import find_adapter, merge_adapter
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
-
 __all__ = [
-    "base_of",
-    "config_facts",
-    "find_file",
-    "import_transformers",
-    "is_clip_flan_t5",
-    "load_processor",
-    "load_tokenizer",
-    "load_weights",
-    "loading",
-    "processor_facts",
-    "quiet",
-    "read_config",
-    "refuse_other_shards",
-    "silent",
-    "tokenizer_facts",
-]
+    "base_of", "config_facts", "find_file", "import_transformers", "is_clip_flan_t5", "load_processor",
+    "load_tokenizer", "load_weights", "loading", "processor_facts", "quiet", "read_config", "refuse_other_shards",
+    "silent", "tokenizer_facts",
+]  # fmt: skip
 
 #: Buffers that older versions saved and that hold nothing learnt: they count up from zero, or are zero.
 _COUNTERS = re.compile(r"(^|\.)(position_ids|token_type_ids)$")

@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.huggingface.tokens import check_tokenizer, text_config
 from tellapart.models.torch.backend import import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import (
+    Network,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    ProcessorMixin,
+    Tensor,
+)
 
 Batch = Mapping[str, "Tensor"]  # by the names of inputs
 Tower = Callable[["PreTrainedModel", Batch], "Tensor"]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -39,12 +39,7 @@ from tellapart.models.options import AUTO
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
-from tellapart.models.torch.network import Network
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, Tensor
 
 
 class _CallersTokenizer:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +23,8 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, forward, import_torch, move, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import Inputs, LocalFeatures, TorchDual, Towers
+from tellapart.models.torch.network import Network, Tensor
 from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
 
 _MODELS = frozenset({"open_clip.model.CLIP", "open_clip.model.CustomTextCLIP", "open_clip.coca_model.CoCa"})
 _PARTS = frozenset(

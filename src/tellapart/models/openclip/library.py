@@ -12,17 +12,14 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.abc import MetaPathFinder
 from threading import RLock, get_ident
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import MissingDependencyError, require
 from tellapart.models.torch.backend import import_torch
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
 
 #: The versions whose towers, tokenizers and internal names are known here; pyproject.toml has the same (decision 20).
 VERSIONS = ">=3.3,<4"

@@ -6,19 +6,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.models.control_tokens import ControlTokens, refusal
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import bucket, import_torch
 from tellapart.models.torch.dual_encoder import TextReader
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.nn import Module
-    from transformers import PreTrainedTokenizerBase
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, PreTrainedTokenizerBase, Tensor
 
 #: The options that an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
@@ -133,7 +127,7 @@ class TextTower:
         return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self.pooling_positions(ids)])
 
     @property
-    def last_norm(self) -> Module:
+    def last_norm(self) -> Network:
         """The module that gives a state for every token."""
         return self._text.ln_final
 

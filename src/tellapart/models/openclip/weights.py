@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
@@ -20,11 +20,8 @@ from tellapart.models.openclip.library import build_model, import_open_clip, qui
 from tellapart.models.openclip.source import CONFIG, FOLDER, HUB, NEW_ARCHITECTURE, TAG, Source, name_forms
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint
-from tellapart.models.torch.network import describe_misfit
+from tellapart.models.torch.network import Network, describe_misfit
 from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG, merge_adapter
-
-if TYPE_CHECKING:
-    from tellapart.models.torch.network import Network
 
 #: Tensor -> shape.
 Shapes = Mapping[str, tuple[int, ...]]

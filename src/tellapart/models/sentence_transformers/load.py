@@ -44,12 +44,10 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 from tellapart.models.torch.dual_encoder import TorchDual, Towers, batch_key
+from tellapart.models.torch.network import Network, PreTrainedTokenizerBase
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
-    from transformers import PreTrainedTokenizerBase
-
-    from tellapart.models.torch.network import Network
 
 
 #: One sample as the library's preprocessing leaves it: tensors by name, and constants (`modality`, ...).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 from tellapart.models.torch.likelihood import read_batches
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from tellapart.models.torch.network import Tensor
 
 #: Texts that a model reads together by default: about the nouns of a caption.
 ROWS = 4

@@ -14,21 +14,17 @@ import re
 import tarfile
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_content, first_repeated
 from tellapart.errors import ModelError, first_line, plain, quote, require
 from tellapart.models.torch.backend import import_torch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import Tensor
+from tellapart.models.torch.network import Tensor
 
 __all__ = ["Checkpoint", "InertObject", "read_checkpoint", "read_state_dict", "split_part"]
 

@@ -11,19 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.nn import Module
-
-    from tellapart.models.torch.network import Network
-
+from tellapart.models.torch.network import Network, Tensor
 
 #: Stands at the places of a text that its vector does not depend on: its padding.
 HIDDEN = -1
@@ -126,8 +120,9 @@ def are_untouched(modules: Iterable[Network], known: Collection[str]) -> bool:
     return all(_is_untouched(part, known) for module in modules for part in module.modules())
 
 
-def _is_untouched(part: Module, known: Collection[str]) -> bool:
-    kind, parameter = type(part), import_torch().nn.Parameter
+def _is_untouched(part: Network, known: Collection[str]) -> bool:
+    kind: Any = type(part)
+    parameter = import_torch().nn.Parameter
     name = f"{kind.__module__}.{kind.__qualname__}"
     return (
         (name in TORCH_MODULES or name in known)
