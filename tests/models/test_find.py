@@ -143,8 +143,7 @@ def test_every_form_that_is_listed_is_one_that_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [("onx:folder", ("'onnx:'",)), ("hf_hub:org/repo", ("'hf-hub:'",)), ("zebra:a/b", ())],
+    ("name", "hint"), [("onx:folder", ("'onnx:'",)), ("hf_hub:org/repo", ("'hf-hub:'",)), ("zebra:a/b", ())]
 )
 def test_an_unknown_prefix_is_answered_with_the_nearest(name: str, hint: tuple[str, ...]) -> None:
     prefix = name.partition(":")[0] + ":"
@@ -167,10 +166,7 @@ def test_a_folder_of_transformers_may_have_a_colon_in_its_name(asked: Any, tmp_p
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({"device": "tpu"}, ("'tpu'", "device")),
-        ({"dtype": "int8"}, ("'int8'", "float32", "bfloat16", "float16")),
-    ],
+    [({"device": "tpu"}, ("'tpu'", "device")), ({"dtype": "int8"}, ("'int8'", "float32", "bfloat16", "float16"))],
 )
 def test_an_unknown_device_or_dtype_is_refused(options: Any, message: Any) -> None:
     with raises(ModelError, message):

@@ -78,13 +78,7 @@ def fail(code: str, endpoint: str, cache: Path, **environment: str) -> tuple[str
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
-    [
-        (
-            MODEL,
-            ("org/model", "config.json", "HF_HOME"),
-        ),
-        (DATASET, ("imirandam/BiVLC", "6c99042f10a8", "data=")),
-    ],
+    [(MODEL, ("org/model", "config.json", "HF_HOME")), (DATASET, ("imirandam/BiVLC", "6c99042f10a8", "data="))],
     ids=["model", "dataset"],
 )
 def test_a_closed_port_is_one_line_at_once(tmp_path: Path, code: str, said: Any) -> None:

@@ -245,9 +245,7 @@ def test_it_is_every_protocol_that_scoring_makes_use_of(family: str, encoders: A
         np.testing.assert_array_equal(stacked[item], alone)
 
 
-def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(
-    encoders: Any,
-) -> None:
+def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(encoders: Any) -> None:
     model = encoders("blip_2")
     images, texts = model.encode_images(pictures(2)), model.encode_texts(TEXTS[:3])
     queries, dimensions = 4, tiny_models.DIMENSIONS

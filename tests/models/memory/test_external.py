@@ -145,11 +145,7 @@ def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file: Path) -> No
     refused(path, "\n".join([*all_of_them, all_of_them[2]]), ("1", "twice", "0_c1_i0 (line 9)"))
     for extra in ("2_c0_i0", "0_c2_i0", "0_c0_i2", "0_c0_i99999999999999999999"):
         row = json.dumps({"label": extra, "score": 1})
-        refused(
-            path,
-            "\n".join([row, *all_of_them]),
-            ("1", "(2 images by 2 texts each", "(line 1)"),
-        )
+        refused(path, "\n".join([row, *all_of_them]), ("1", "(2 images by 2 texts each", "(line 1)"))
     refused(path, "", ("8", "8", "missing", "0_c0_i0, 0_c1_i0"))
     many = tuple(str(k) for k in range(100))
     refused(path, "\n".join(all_of_them), ("392", "400", "2_c0_i0", "4_c1_i0", "382"), ids=many)
@@ -204,10 +200,7 @@ def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, messa
         ('id,image,text,score\n"0,0,0,1\n', ("scores.csv:2", "CSV", "unexpected end of data")),
         ("id,image,text,score\n0,0,0,1\n0,0,0,1\n", ("1", "twice", "0_c0_i0 (line 3)")),
         ("id,image,text,score\n7,0,0,1\n", ("1", "7_c0_i0 (line 2)")),
-        (
-            b"id,image,text,score\n0,0,0,1\n\xe9,0,0,1\n",
-            ("scores.csv:3", "UTF-8", "0xe9"),
-        ),
+        (b"id,image,text,score\n0,0,0,1\n\xe9,0,0,1\n", ("scores.csv:3", "UTF-8", "0xe9")),
     ],
 )
 def test_a_bad_csv_line_is_an_error_with_its_number(file: Path, content: str | bytes, message: Any) -> None:

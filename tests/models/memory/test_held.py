@@ -45,12 +45,7 @@ def held_in_memory(folder: Path, architecture: str) -> tuple[Any, Any]:
     return model, transformers.AutoProcessor.from_pretrained(folder)
 
 
-HELD = {
-    "clip": "CLIPModel",
-    "siglip": "SiglipModel",
-    "blip": "BlipForImageTextRetrieval",
-    "groupvit": "GroupViTModel",
-}
+HELD = {"clip": "CLIPModel", "siglip": "SiglipModel", "blip": "BlipForImageTextRetrieval", "groupvit": "GroupViTModel"}
 
 
 @pytest.mark.parametrize("family", HELD)
@@ -228,9 +223,7 @@ def test_settings_of_named_models_do_not_move_one_in_memory(towers: Any, picture
     assert next(towers.parameters()).dtype == torch.bfloat16
 
 
-def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_images(
-    picture_set: Any,
-) -> None:
+def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_images(picture_set: Any) -> None:
     modes: set[tuple[str, str]] = set()
 
     class Mine:

@@ -183,10 +183,7 @@ def test_a_missing_file_is_named(tiny_encoder: Any, name: str) -> None:
         ({"kind": "logit"}, ("'logit'", "logit_scale")),
         ({"sha256": {}}, ("sha256", "image.onnx", "text.onnx", "tokenizer.json")),
         ({"pad_token": "<pad>"}, ("tokenizer.json", "'<pad>'", "config.json", "pad_token")),
-        (
-            {"image_size": 32},
-            ("image.onnx", "input", "'pixel_values'", "3, 32, 32"),
-        ),
+        ({"image_size": 32}, ("image.onnx", "input", "'pixel_values'", "3, 32, 32")),
         ({"context_length": 7}, ("text.onnx", "input", "'input_ids'", "7", "tensor(int64)", "6")),
     ],
 )

@@ -24,15 +24,7 @@ from tellapart.models.torch.dual_encoder import TorchDual
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 
-from tiny_openclip import (
-    CLIP,
-    PREPROCESSING,
-    TEXT,
-    VISION,
-    library_vectors,
-    saved_folder,
-    spoilt,
-)
+from tiny_openclip import CLIP, PREPROCESSING, TEXT, VISION, library_vectors, saved_folder, spoilt
 
 torch = import_torch()
 
@@ -226,10 +218,7 @@ def test_loading_leaves_the_users_logging_as_it_was(checkpoints: Any) -> None:
 
 @pytest.mark.slow
 def test_a_second_model_that_crops_alike_decodes_nothing(
-    checkpoints: Any,
-    picture_set: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    checkpoints: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs, decoded, decode = picture_set(3), [], tellapart.data.video.decode
     monkeypatch.setattr(

@@ -96,10 +96,7 @@ def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(che
     ],
 )
 def test_a_checkpoint_that_does_not_fit_names_what_is_wrong(
-    checkpoints: Any,
-    tmp_path: Path,
-    change: Any,
-    message: Any,
+    checkpoints: Any, tmp_path: Path, change: Any, message: Any
 ) -> None:
     file = spoilt(tmp_path, checkpoints("tiny"), change)
     with raises(ModelError, message) as caught:
@@ -153,9 +150,7 @@ def test_a_checkpoint_that_lacks_a_tensor_of_its_own_architecture_is_not_answere
     assert "did you mean" not in str(caught.value)
 
 
-def test_a_bare_file_whose_activation_must_be_said_is_answered_with_both_names(
-    checkpoints: Any,
-) -> None:
+def test_a_bare_file_whose_activation_must_be_said_is_answered_with_both_names(checkpoints: Any) -> None:
     file = checkpoints("tiny")
     with raises(UnknownNameError, f"open_clip:tiny-quickgelu@{file}", "OpenAI", f"open_clip:tiny-gelu@{file}", "LAION"):
         find_model(str(file))
@@ -197,10 +192,7 @@ def test_names_and_shapes_that_open_clip_itself_renames_are_read(checkpoints: An
     [
         ({"model_cfg": None}, "'model_cfg'"),
         ({"preprocess_cfg": {"mean": MEAN}}, "resize_mode"),
-        (
-            {"preprocess_cfg": PREPROCESSING | {"size": 224}},
-            ("(224, 224)", "(32, 32)"),
-        ),
+        ({"preprocess_cfg": PREPROCESSING | {"size": 224}}, ("(224, 224)", "(32, 32)")),
         ({"preprocess_cfg": PREPROCESSING | {"resize_mode": "crop"}}, ("open_clip", "build")),
         ({"preprocess_cfg": PREPROCESSING | {"std": [None, 0.5, 0.5]}}, ("mean", "std", "number")),
         ({"model_cfg": CLIP | {"wings": 2}}, ("open_clip", "build")),
@@ -216,14 +208,8 @@ def test_names_and_shapes_that_open_clip_itself_renames_are_read(checkpoints: An
             {"model_cfg": CLIP | {"text_cfg": TEXT | {"tokenizer_kwargs": {"additional_special_tokens": ["<x>"]}}}},
             ("49409", "49408", "tokenizer"),
         ),
-        (
-            {"model_cfg": CLIP | {"text_cfg": TEXT | {"pool_type": "eos", "eos_id": 2}}},
-            ("2", "49407", "text"),
-        ),
-        (
-            {"model_cfg": CLIP | {"text_cfg": TEXT | {"hf_tokenizer_name": "x"}}},
-            ("open_clip", "load"),
-        ),
+        ({"model_cfg": CLIP | {"text_cfg": TEXT | {"pool_type": "eos", "eos_id": 2}}}, ("2", "49407", "text")),
+        ({"model_cfg": CLIP | {"text_cfg": TEXT | {"hf_tokenizer_name": "x"}}}, ("open_clip", "load")),
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused_in_one_line(

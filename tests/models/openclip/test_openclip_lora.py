@@ -128,10 +128,7 @@ WEIGHTS = {
 
 @pytest.mark.parametrize(
     ("config", "scale"),
-    [
-        ({"r": 1, "lora_alpha": 0.5}, 0.5),
-        ({"r": 1, "lora_alpha": 2, "use_dora": False, "rank_pattern": {}}, 2.0),
-    ],
+    [({"r": 1, "lora_alpha": 0.5}, 0.5), ({"r": 1, "lora_alpha": 2, "use_dora": False, "rank_pattern": {}}, 2.0)],
 )
 def test_the_update_is_alpha_over_rank_times_b_a(config: Any, scale: float, tmp_path: Path) -> None:
     merged = merge_updates("m", WEIGHTS, written(tmp_path / "f", WEIGHTS, config))

@@ -54,10 +54,7 @@ def test_a_tag_of_the_other_activation_is_refused_with_the_architecture_that_fit
         ("open_clip:ViT-B-23/openai", ("'ViT-B-23'", "'ViT-B-32'")),
         ("open_clip:ViT-B-23@a.pt", ("'ViT-B-23'", "'ViT-B-32'")),
         ("open_clip:ours@a.pt", ("'ours'", "local-dir:FOLDER", "open_clip_config.json")),
-        (
-            "open_clip:ViT-B-32/laion2b_s34b",
-            ("'laion2b_s34b'", "'ViT-B-32'", "'laion2b_s34b_b79k'"),
-        ),
+        ("open_clip:ViT-B-32/laion2b_s34b", ("'laion2b_s34b'", "'ViT-B-32'", "'laion2b_s34b_b79k'")),
         ("open_clip:ViT-B-32/zzz", ("'zzz'", "'ViT-B-32'", "laion400m_e31")),
         ("open_clip:ViT-S-32/openai", ("'openai'", "'ViT-S-32'")),
     ],
@@ -189,11 +186,7 @@ def test_a_hub_model_in_the_cache_is_loaded_offline(hub: Any, checkpoints: Any, 
 
 
 def test_a_published_model_in_the_cache_is_loaded_offline(
-    hub: Any,
-    open_clip: Any,
-    checkpoints: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    hub: Any, open_clip: Any, checkpoints: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tagged(open_clip, monkeypatch, "tiny", whole={"hf_hub": "org/whole/"}, part={"hf_hub": "org/part/weights.bin"})
     hub("org/whole", saved_folder(tmp_path / "a", checkpoints("tiny")))
@@ -213,10 +206,7 @@ def test_what_is_not_in_the_cache_is_not_fetched_offline(hub: Any, name: str) ->
     [
         ("GatedRepoError", ("https://huggingface.co/org/repo", "log")),
         ("RepositoryNotFoundError", ("org/repo", "hub")),
-        (
-            "RemoteEntryNotFoundError",
-            ("org/repo", "open_clip_config.json", "model", "open_clip"),
-        ),
+        ("RemoteEntryNotFoundError", ("org/repo", "open_clip_config.json", "model", "open_clip")),
         ("HfHubHTTPError", ("org/repo", "hub", "line")),
     ],
 )

@@ -96,11 +96,7 @@ def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
 
 @pytest.mark.parametrize(
     ("facts", "dtype"),
-    [
-        ({"amx_bf16": True}, "bfloat16"),
-        ({"bf16": True}, "bfloat16"),
-        ({"amx_bf16": False}, "float32"),
-    ],
+    [({"amx_bf16": True}, "bfloat16"), ({"bf16": True}, "bfloat16"), ({"amx_bf16": False}, "float32")],
 )
 def test_the_fastest_dtype_is_one_with_instructions(facts: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch

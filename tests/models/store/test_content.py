@@ -111,9 +111,7 @@ def test_images_before_a_broken_one_are_read_and_kept(picture_set: Any, broken: 
         assert said == sorted(said)
 
 
-def test_a_changed_file_gets_another_hash_although_the_store_knew_the_old_one(
-    picture_set: Any,
-) -> None:
+def test_a_changed_file_gets_another_hash_although_the_store_knew_the_old_one(picture_set: Any) -> None:
     pairset = picture_set(2)
     with EmbeddingStore(None) as store:
         before = image_hashes(pairset, store=store)

@@ -260,10 +260,7 @@ def an_ordinary_user() -> Iterator[None]:
 def test_a_folder_that_cannot_be_written_is_an_error(place: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o555)
-        with (
-            an_ordinary_user(),
-            raises(StoreError, f"{place}", "cache="),
-        ):
+        with an_ordinary_user(), raises(StoreError, f"{place}", "cache="):
             EmbeddingStore(Path(folder) / place)
         Path(folder).chmod(0o755)
 

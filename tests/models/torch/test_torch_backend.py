@@ -234,10 +234,7 @@ def test_every_position_is_in_the_group_of_its_key_in_order(keys: list[str]) -> 
 def test_a_model_that_fails_is_named_and_one_that_fills_the_memory_is_left_to_the_caller() -> None:
     torch = pytest.importorskip("torch", reason="forward passes need the extra 'models'")
     model = torch.nn.Linear(3, 1)
-    with (
-        raises(ModelError, "m", "Linear", "mat1", "mat2"),
-        forward("m", model),
-    ):
+    with raises(ModelError, "m", "Linear", "mat1", "mat2"), forward("m", model):
         model(torch.ones(2, 2))
     with pytest.raises(torch.cuda.OutOfMemoryError), forward("m", model):
         raise torch.cuda.OutOfMemoryError("full")
