@@ -32,6 +32,7 @@ from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.purpose import match_name, reads_instruction
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.store.row_file import RowFile
+from tellapart.models.torch.backend import positions_by_key
 from tellapart.models.vectors import dot_products, normalise
 
 _SPACE = "answers"
@@ -102,14 +103,13 @@ class Usage:
 
     def notes(self) -> tuple[str, ...]:
         """Return sentences for the user: calls, tokens, cost, and versions of the model if there were several."""
-        cost = f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
-        reuse_note = f"; {self.kept:,} answers were kept from before (--no-cache asks again)" if self.kept else ""
-        tokens = f"{self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"
-        notes = [f"the server was asked {self.asked:,} times: {tokens}{cost}{reuse_note}"]
-        if len(self.versions) > 1:
-            version_names = ", ".join(sorted(self.versions))
-            notes.append(f"the server named {len(self.versions)} versions of the model: {version_names}")
-        return tuple(notes)
+        note = f"the server was asked {self.asked:,} times: {self.prompt_tokens:,} tokens read and "
+        note += f"{self.completion_tokens:,} written"
+        note += f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
+        note += f"; {self.kept:,} answers were kept from before (--no-cache asks again)" if self.kept else ""
+        names = ", ".join(sorted(self.versions))
+        versions = f"the server named {len(self.versions)} versions of the model: {names}"
+        return (note, versions) if len(self.versions) > 1 else (note,)
 
 
 class Server:
@@ -163,13 +163,8 @@ class Server:
 
     def _complete_question(self, key: bytes, question: Question) -> Completion:
         content = [*map(image_part, question.pictures), {"type": "text", "text": question.prompt}]
-        body = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": content}],
-            "temperature": 0,
-            "seed": 0,
-            **({"logprobs": True, "top_logprobs": LISTED} if question.listed else {}),
-        }
+        body: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
+        body |= {"temperature": 0, "seed": 0} | ({"logprobs": True, "top_logprobs": LISTED} if question.listed else {})
         reply = self._connection.complete(body, question.tokens)
         if question.listed and reply.first is None:
             raise ModelError(
@@ -265,13 +260,9 @@ class ServedReranker:
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)`. The images of one text go in one request."""
         refuse_known_marks(self.name, texts)
-        rows_of: dict[str, list[int]] = {}
-        for row, text in enumerate(texts):
-            rows_of.setdefault(text, []).append(row)
-        bodies = [
-            {"text_1": text, "text_2": {"content": [image_part(images[row]) for row in rows]}}
-            for text, rows in rows_of.items()
-        ]
+        rows_of = positions_by_key(texts)
+        documents = {text: [image_part(images[row]) for row in rows] for text, rows in rows_of.items()}
+        bodies = [{"text_1": text, "text_2": {"content": content}} for text, content in documents.items()]
         scores = np.empty(len(texts), np.float32)
         for rows, answer in zip(rows_of.values(), self._server.post("/score", bodies), strict=True):
             scores[rows] = [float(number) for number in _read_numbers(answer, "score", len(rows), self._server)]
@@ -375,11 +366,8 @@ class ServedYes(Served):
         """Return what a user should know of the scores since it was asked last, a sentence each."""
         bounds, scores, self._bounds, self._scores = self._bounds, self._scores, 0, 0
         words = " or ".join(f'"{word}"' for word in self._words)
-        note = (
-            f"{bounds:,} of {scores:,} scores are bounds: {words} was not among the {LISTED} likeliest tokens, "
-            "the server lists no others"
-        )
-        return (*((note,) if bounds else ()), *super().take_notes())
+        note = f"{bounds:,} of {scores:,} scores are bounds: {words} was not among the {LISTED} likeliest tokens, "
+        return (*((f"{note}the server lists no others",) if bounds else ()), *super().take_notes())
 
 
 class ServedChoice(Served):

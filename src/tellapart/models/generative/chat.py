@@ -263,11 +263,6 @@ class ChatModel(Reader):
                     captions[place] = self.decode(ids[: next(stops, len(ids))])  # padding may be a word
         return captions
 
-    def _position_shift(self) -> int | None:
-        """Return the `shift` of `_CachedImage` after the tokens just read."""
-        deltas = getattr(self.model.model, "rope_deltas", None)
-        return None if deltas is None else int(deltas.reshape(-1)[0])
-
     def _encode_prompt(self, pictures: Sequence[Pixels], rendered: str) -> dict[str, Any]:
         """Return the inputs of a rendered prompt and its images."""
         begin = self.tokenizer.bos_token
@@ -286,16 +281,19 @@ class ChatModel(Reader):
         inputs = self._encode_prompt(frames, rendered)
         ids, plain = inputs["input_ids"][0].tolist(), self.format.token_ids(rendered)
         after_image = max((index + 1 for index, token in enumerate(ids) if token == self.format.image_token), default=0)
-        length = max(len(ids) - _shared_end(ids, plain), after_image)
-        head = len(plain) - (
-            len(ids) - length
-        )  # in some families the placeholder and the image's patches are different tokens
+        ends = enumerate(zip(reversed(ids), reversed(plain), strict=False))
+        shared = next((k for k, (first, other) in ends if first != other), min(len(ids), len(plain)))
+        length = max(len(ids) - shared, after_image)
+        # In some families the placeholder and the image's patches are different tokens.
+        head = len(plain) - (len(ids) - length)
         if head <= 0 or ids[length:] != plain[head:]:
             raise ModelError(f"{self.source}: its processor and its tokenizer read the text after an image differently")
         row = inputs["input_ids"].shape
         start = {name: value[:, :length] if value.shape[:2] == row else value for name, value in inputs.items()}
         out = self.model(**start, use_cache=True, logits_to_keep=1)
-        self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, self._position_shift())
+        deltas = getattr(self.model.model, "rope_deltas", None)
+        shift = None if deltas is None else int(deltas.reshape(-1)[0])
+        self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, shift)
         return self._cached
 
     def _go_on(self, image: _CachedImage, questions: Sequence[TokenizedAnswer]) -> list[LogProbability]:
@@ -390,7 +388,7 @@ class ChatModel(Reader):
     def _greedy_settings(self) -> GenerationConfig:
         """Return settings that take from the checkpoint its special tokens only, not its sampling or penalties."""
         settings, tokenizer = self.model.generation_config, self.format.tokenizer
-        end_ids = settings.eos_token_id if settings.eos_token_id is not None else tokenizer.eos_token_id
+        end_ids = tokenizer.eos_token_id if settings.eos_token_id is None else settings.eos_token_id
         pads = (settings.pad_token_id, tokenizer.pad_token_id, end_ids[0] if isinstance(end_ids, list) else end_ids)
         return import_transformers().GenerationConfig(
             do_sample=False,
@@ -399,9 +397,3 @@ class ChatModel(Reader):
             eos_token_id=end_ids,
             pad_token_id=next((pad for pad in pads if pad is not None), None),
         )
-
-
-def _shared_end(ids: Sequence[int], others: Sequence[int]) -> int:
-    """Return how many of the last ids are the same in both."""
-    pairs = zip(reversed(ids), reversed(others), strict=False)
-    return next((index for index, (first, other) in enumerate(pairs) if first != other), min(len(ids), len(others)))

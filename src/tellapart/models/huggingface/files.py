@@ -132,11 +132,11 @@ def load_weights(
     heads = tuple(f"{name}." for name in unused)
     shapes = {key: f"{key} {tuple(have)}, not {tuple(want)}" for key, have, want in report["mismatched_keys"]}
     problems = {"missing": report["missing_keys"], "unexpected": report["unexpected_keys"], "of another shape": shapes}
-    reasons = [
-        f"{len(keys)} {problem} ({join_names([shapes.get(key, key) for key in keys], 3)})"
-        for problem, listed in problems.items()
-        if (keys := sorted(key for key in listed if not key.startswith(heads) and not _COUNTERS.search(key)))
-    ]
+    reasons = []
+    for problem, listed in problems.items():
+        keys = sorted(key for key in listed if not key.startswith(heads) and not _COUNTERS.search(key))
+        if keys:
+            reasons += [f"{len(keys)} {problem} ({join_names([shapes.get(key, key) for key in keys], 3)})"]
     if reasons:
         raise ModelError(
             f"{source}: its weights are not those of {kind.__name__}: {'; '.join(reasons)}; it was saved as "
@@ -227,11 +227,8 @@ def _check_vocabulary(source: str, tokenizer: PreTrainedTokenizerBase, original:
 
 def processor_facts(processor: ProcessorMixin) -> str:
     """Describe the preparation of images and texts, for a fingerprint: the same wherever the files lie."""
-    images = processor.image_processor
-    facts = {
-        "images": {"kind": type(images).__name__} | _strip_settings(images.to_dict()),
-        "texts": _text_facts(processor.tokenizer),
-    }
+    images = {"kind": type(processor.image_processor).__name__} | _strip_settings(processor.image_processor.to_dict())
+    facts = {"images": images, "texts": _text_facts(processor.tokenizer)}
     return json.dumps(facts, sort_keys=True, ensure_ascii=False, default=str)
 
 
@@ -276,8 +273,7 @@ def _without_keys(value: object, keys: set[str]) -> object:
 
 def _expand_source(source: str) -> str:
     """Return the path of a folder, with `~` expanded, or else the hub id; of an adapter, its base's."""
-    source = base_of(source)
-    folder = Path(source).expanduser()
+    folder = Path(source := base_of(source)).expanduser()
     return str(folder) if folder.is_dir() else source
 
 

@@ -253,7 +253,10 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
     exact = values[[position[item] for item in ids]]
     finite = (np.abs(exact.astype(np.float64)) <= _LARGEST).all(axis=(1, 2))
     _refuse_names(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], _NOT_FINITE)
-    return RawScores(exact, _read_kind(path, arrays.get("kind")))
+    kind = arrays.get("kind")
+    if kind is not None and (kind.shape != () or kind.dtype.kind != "U" or str(kind) not in get_args(ScoreKind)):
+        raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(kind)[:80]!r}")
+    return RawScores(exact, None if kind is None else cast("ScoreKind", str(kind)))
 
 
 def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None) -> RawScores:
@@ -271,14 +274,6 @@ def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDAr
     bad = np.argwhere(~(np.abs(values.astype(np.float64)) <= _LARGEST)).tolist()
     _refuse_names(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], _NOT_FINITE)
     return RawScores(values, None)
-
-
-def _read_kind(path: Path, array: NDArray[Any] | None) -> ScoreKind | None:
-    if array is None:
-        return None
-    if array.shape != () or array.dtype.kind != "U" or str(array) not in get_args(ScoreKind):
-        raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(array)[:80]!r}")
-    return cast(ScoreKind, str(array))
 
 
 def write_scores(scores: Scores, path: Path | str) -> None:

@@ -143,17 +143,16 @@ def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
     if path.suffix not in SUFFIXES:
         raise ScoreError(f"{path}: vectors are read from {', '.join(SUFFIXES)}; got {path.suffix!r}")
     if path.suffix == ".npy":
-        listed = path.with_suffix(".txt")
-        lines = (
-            decode_text(read_whole(listed, error=ScoreError), listed, error=ScoreError) if listed.is_file() else None
-        )
-        return read_array(path), None if lines is None else lines.removesuffix("\n").split("\n")
+        array, listed = read_array(path), path.with_suffix(".txt")
+        if not listed.is_file():
+            return array, None
+        lines = decode_text(read_whole(listed, error=ScoreError), listed, error=ScoreError)
+        return array, lines.removesuffix("\n").split("\n")
     if path.suffix == ".npz":
         arrays = read_arrays(path, ("ids", "vectors"))
-        stored = arrays.get("vectors"), arrays.get("ids")
+        vectors, ids = arrays.get("vectors"), arrays.get("ids")
     else:
-        stored = (_read_parquet if path.suffix == ".parquet" else _read_safetensors)(path)
-    vectors, ids = stored
+        vectors, ids = (_read_parquet if path.suffix == ".parquet" else _read_safetensors)(path)
     if vectors is None:
         raise ScoreError(f"{path} holds no `vectors`; it must hold vectors (n, dimensions), and ids")
     names = None if ids is None else np.asarray(ids)

@@ -67,19 +67,19 @@ def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> di
         return merged
     place = f"{name}: {checkpoint.name}"
     rank, scale = _read_scale(place, checkpoint.with_name(ADAPTER_CONFIG), matrices)
-    for key, a in matrices.items():
-        stem, half = key[:-1], key[-1]
-        if half not in "AB" or not {stem + "A", stem + "B"} <= matrices.keys():
+    for key in matrices:
+        stem = key[:-1]
+        if key[-1] not in "AB" or not {stem + "A", stem + "B"} <= matrices.keys():
             raise ModelError(f"{place} holds {key} alone; expected its weight's lora_A and lora_B")
+    for stem in dict.fromkeys(key[:-1] for key in matrices):
+        a, b = matrices[stem + "A"], matrices[stem + "B"]
         weight = stem.removesuffix(".lora_") + ".weight" if stem.endswith(".lora_") else stem.removesuffix("_lora_")
         if weight not in merged:
             raise ModelError(
-                f"{place} holds {key} without {weight}, which it changes; save the whole state dict, the frozen "
+                f"{place} holds {stem}A without {weight}, which it changes; save the whole state dict, the frozen "
                 "weights and the LoRA matrices together"
             )
-        if half == "B":
-            continue
-        b, shape = matrices[stem + "B"], merged[weight].shape
+        shape = merged[weight].shape
         # A convolution's matrices have rank * side; an embedding's lie the other way round.
         side = shape[-1] if len(shape) == 4 else 1
         turned = weight.endswith("embedding.weight")
@@ -105,8 +105,7 @@ def _read_scale(place: str, config: Path, matrices: Mapping[str, Any]) -> tuple[
         )
     content = load_json(config, error=ModelError)
     stated: dict[str, Any] = content if isinstance(content, dict) else {}
-    rank: Any = stated.get("r")
-    alpha: Any = stated.get("lora_alpha")
+    rank, alpha = stated.get("r"), stated.get("lora_alpha")
     if type(rank) is not int or rank < 1 or type(alpha) not in {int, float} or not math.isfinite(alpha):
         raise ModelError(
             f"{config}: expected 'r', a number of at least 1, and 'lora_alpha', a number; got {rank!r} and {alpha!r}"
@@ -254,8 +253,7 @@ def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> d
 
 def _check_tokenizer(source: Source, model: Network, tokenizer: Any) -> None:
     """Check that the tokenizer fits the text tower: its entries, its length, and the token that is pooled at."""
-    text = getattr(model, "text", model)
-    sizes = import_open_clip().get_model_tokenize_cfg(model)
+    text, sizes = getattr(model, "text", model), import_open_clip().get_model_tokenize_cfg(model)
     rows, context = sizes["vocab_size"], sizes["context_length"]
     inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's
     entries = tokenizer.vocab_size if inner is None else max(inner.get_vocab().values()) + 1
@@ -276,10 +274,8 @@ def _check_tokenizer(source: Source, model: Network, tokenizer: Any) -> None:
         )
     pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
     end = tokenizer.eot_token_id if inner is None else inner.eos_token_id
-    pooled = end
-    if pool in {"eos", "argmax"}:
-        pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))
-    if pooled != end:
+    pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))
+    if pool in {"eos", "argmax"} and pooled != end:
         raise ModelError(
             f"{source.name}: its text tower pools at token {pooled}, its tokenizer ends texts with {end}; they belong "
             "to different models: correct 'eos_id' or 'hf_tokenizer_name' in open_clip_config.json"
@@ -342,9 +338,7 @@ def _may_fit(config: Mapping[str, Any], shapes: Shapes) -> bool:
 
 
 def complete_name(name: str) -> str:
-    """Return an open_clip model's name: of a bare file that fits one architecture, with that before it, and a
-    warning.
-    """
+    """Return an open_clip model's name; of a bare file that fits one architecture, with that and a warning."""
     file = name.removeprefix(TAG)
     if not Path(file).expanduser().is_file():
         return name

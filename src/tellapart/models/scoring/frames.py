@@ -40,11 +40,9 @@ def encode_slots(encode: Callable[[Sequence[Any]], Vectors], slots: Sequence[Any
     for frame_vectors in np.split(vectors.astype(np.float64), np.cumsum(counts)[:-1]):
         mean = frame_vectors.mean(axis=0)
         length = np.linalg.norm(mean)
-        rows.append(
-            mean * (np.linalg.norm(frame_vectors, axis=1).mean() / length)
-            if len(frame_vectors) > 1 and length > 0
-            else mean
-        )
+        if len(frame_vectors) > 1 and length > 0:
+            mean = mean * (np.linalg.norm(frame_vectors, axis=1).mean() / length)
+        rows.append(mean)
     return np.stack(rows).astype(np.float32)
 
 

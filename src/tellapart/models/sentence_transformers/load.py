@@ -137,11 +137,6 @@ def _collate_batch(batch: Sequence[Features], place: Runtime) -> dict[str, Any]:
     return inputs
 
 
-def as_text(text: str) -> dict[str, Any]:
-    """Return a text as the library takes it: a bare one that looks like an image's path would be read as an image."""
-    return {"text": text}
-
-
 def as_picture(pixels: Pixels) -> dict[str, Any]:
     """Return an RGB image, uint8 `(height, width, 3)`, as the library takes it."""
     from PIL import Image
@@ -188,9 +183,9 @@ class _Texts:
     def samples(self, texts: Sequence[str]) -> tuple[list[Features], list[bool]]:
         """Preprocess texts; return which of them lost their end, too."""
         samples, cut = [], []
-        for text in texts:
+        for text in texts:  # not bare: the library reads one that looks like an image's path as an image
             before = self._library.truncated
-            samples.append(self._library.prepare_text(as_text(text), **self._role))
+            samples.append(self._library.prepare_text({"text": text}, **self._role))
             cut.append(self._library.truncated > before)
         return samples, cut
 
@@ -272,7 +267,7 @@ class CrossEncoderScorer:
             scores = outputs["scores"].float()
             return (scores if activation is None else activation(scores)).reshape(-1).cpu().numpy()
 
-        pairs = [(as_text(text), as_picture(pixels)) for pixels, text in zip(images, texts, strict=True)]
+        pairs = [({"text": text}, as_picture(pixels)) for pixels, text in zip(images, texts, strict=True)]
         samples = [self._library.prepare_text(pair, prompt=self._prompt) for pair in pairs]
         return np.array(self._library.run_samples(samples, read), np.float32)
 
@@ -449,7 +444,9 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | Non
         ours = scorer.similarity(scorer.encode_images(pictures), scorer.encode_texts(texts))
     else:
         ours = scorer.score_pairs([picture for picture in pictures for _ in texts], texts * 2).reshape(2, 2)
-    theirs = _by_the_library(library.model, kind, reading, [*map(as_picture, pictures)], [*map(as_text, texts)])
+    theirs = _by_the_library(
+        library.model, kind, reading, [*map(as_picture, pictures)], [{"text": text} for text in texts]
+    )
     moved = float(np.abs(ours - theirs).max() / max(1.0, float(np.abs(theirs).max())))
     if not moved <= _NOISE[library.where.dtype]:
         raise ModelError(

@@ -138,12 +138,8 @@ class TextClassifier:
         if label is not None and label not in labels:
             raise ModelError(f"{source} has no label {label!r}; its labels are {', '.join(labels)}")
         kind = type(loaded.model).__name__
-        return cls(
-            text_model=loaded,
-            name=f"{kind}-{label}" if label else kind,
-            fingerprint=f"tellapart:classifier:1:{label}:{loaded.weights_digest()}",
-            column=int(labels[label]) if label else 0,
-        )
+        fingerprint = f"tellapart:classifier:1:{label}:{loaded.weights_digest()}"
+        return cls(loaded, f"{kind}-{label}" if label else kind, fingerprint, int(labels[label]) if label else 0)
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return each text's log-odds or output, float32 `(n,)`."""
@@ -152,11 +148,10 @@ class TextClassifier:
         for places, inputs in self.text_model.batches(rows):
             with forward(self.name, self.text_model.model):
                 logits = self.text_model.model(**inputs).logits.float()
-                true_logits = logits[:, self.column]
-                if logits.shape[1] > 1:
-                    others = [column for column in range(logits.shape[1]) if column != self.column]
-                    true_logits = true_logits - logits[:, others].logsumexp(1)
-            scores[places] = np.asarray(true_logits.cpu(), np.float32)[: len(places)]
+                numbers, others = logits[:, self.column], [k for k in range(logits.shape[1]) if k != self.column]
+                if others:
+                    numbers = numbers - logits[:, others].logsumexp(1)
+            scores[places] = np.asarray(numbers.cpu(), np.float32)[: len(places)]
         return scores
 
 

@@ -155,13 +155,11 @@ class CausalLikelihood:
                 "probability; name another causal model"
             )
         way = "mean" if per_token else "sum"
-        return cls(
-            text_model=loaded,
-            name=f"{type(loaded.model).__name__}-{way}",
-            fingerprint=f"tellapart:causal:1:{way}:{loaded.weights_digest()}",
-            begin=end if begin is None else begin,
-            per_token=per_token,
+        name, fingerprint = (
+            f"{type(loaded.model).__name__}-{way}",
+            f"tellapart:causal:1:{way}:{loaded.weights_digest()}",
         )
+        return cls(loaded, name, fingerprint, end if begin is None else begin, per_token)
 
     @classmethod
     def from_second_token(cls, source: str, runtime: Runtime) -> Self:

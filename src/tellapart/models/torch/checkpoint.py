@@ -96,15 +96,13 @@ class Checkpoint:
     @property
     def weights(self) -> str:
         """A line on the weights that were taken, for results; empty if the file holds one set under plain names."""
+        file, others = self.path.name, join_names(self.others, 5)
         lines = []
         if self.others:
-            lines += [
-                f"the weights are {quote(self.part)} of {self.path.name}, which also holds "
-                f"{join_names(self.others, 5)}: a model's name that ends in {self.path.name}#{plain(self.others[0])} "
-                "takes the other"
-            ]
+            ending = f"a model's name that ends in {file}#{plain(self.others[0])} takes the other"
+            lines += [f"the weights are {quote(self.part)} of {file}, which also holds {others}: {ending}"]
         if self.prefix:
-            lines += [f"every name in {self.path.name} begins with {quote(self.prefix)}, which is left out"]
+            lines += [f"every name in {file} begins with {quote(self.prefix)}, which is left out"]
         return "; ".join(lines)
 
     @property
