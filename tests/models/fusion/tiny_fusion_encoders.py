@@ -19,26 +19,9 @@ torch = import_torch()
 transformers = import_transformers()
 
 WORDS = [
-    "a",
-    "the",
-    "red",
-    "blue",
-    "green",
-    "small",
-    "big",
-    "cup",
-    "bowl",
-    "dog",
-    "cat",
-    "on",
-    "under",
-    "left",
-    "right",
-    "of",
-    "two",
-    "three",
-    "is",
-]
+    "a", "the", "red", "blue", "green", "small", "big", "cup", "bowl", "dog", "cat", "on", "under", "left", "right",
+    "of", "two", "three", "is",
+]  # fmt: skip
 
 TEXTS = [
     "a red cup on the bowl",

@@ -279,11 +279,12 @@ def _check_preparation(parts: Parts) -> Parts:
 
 
 def _build_towers(parts: Parts, place: Runtime, _again: bool) -> Any:
+    given = (parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
     if _reads_like_open_clip(parts):
         from tellapart.models.openclip.dual_encoder import hold_encoder
 
-        return hold_encoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
-    return _encode_module(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
+        return hold_encoder(*given)
+    return _encode_module(*given)
 
 
 def _reads_like_open_clip(parts: Parts) -> bool:

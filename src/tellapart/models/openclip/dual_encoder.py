@@ -164,6 +164,9 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
         return values.div(255).sub_(mean).div_(deviation).to(place.torch_dtype)
 
     preprocessing = import_open_clip().get_model_preprocess_cfg(model)
+    # All that a prepared image depends on; mean and deviation are applied later, a batch at a time.
+    shaping_facts = {key: value for key, value in preprocessing.items() if key not in {"mean", "std"}}
+    libraries = {library: version(library) for library in ("open_clip_torch", "torchvision", "pillow")}
     facts = (json.dumps(fact, sort_keys=True) for fact in (config, preprocessing, reader.facts))
     towers = Towers(
         name=name,
@@ -180,7 +183,7 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
             "activation": parts.activation,
             "logit_scale": float(model.logit_scale.detach().exp()),
             "texts": parts.texts,
-            "preparation": _name_preparation(preprocessing),
+            "preparation": json.dumps([_VERSION, shaping_facts, libraries], sort_keys=True),
             "pack_image": lambda prepared: prepared["pixels"].numpy(),
             "unpack_image": lambda packed: {"pixels": import_torch().from_numpy(packed)},
             "traits": {
@@ -234,13 +237,6 @@ def _name_activation(tower: Network) -> str:
         if type(part).__name__ in kinds
     }
     return " and ".join(sorted(activations))
-
-
-def _name_preparation(config: Mapping[str, Any]) -> str:
-    """Name all that a prepared image depends on; mean and deviation are applied later, a batch at a time."""
-    shaping = {key: value for key, value in config.items() if key not in {"mean", "std"}}
-    libraries = {name: version(name) for name in ("open_clip_torch", "torchvision", "pillow")}
-    return json.dumps([_VERSION, shaping, libraries], sort_keys=True)
 
 
 def _checkpoint_files(name: str) -> list[Path] | None:

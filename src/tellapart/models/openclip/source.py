@@ -60,7 +60,12 @@ def resolve(name: str) -> Source:
     if name.startswith(FOLDER):
         return replace(_resolve_folder(name, Path(place).expanduser()), part=part)
     if name.startswith(HUB):
-        return replace(_resolve_repository(name, place.removeprefix(HUB)), part=part)
+        repository = place.removeprefix(HUB)
+        config, checkpoint = (_fetch_file(name, repository, files) for files in ((CONFIG,), _WEIGHTS))
+        preprocessing = _stated_preprocessing(name, _read_config(config))
+        # The tokenizer may be another repository's: open_clip finds it through the hub id, not through the folder.
+        tokenizer = f"{HUB}{repository}"
+        return Source(name, f"{FOLDER}{config.parent}", tokenizer, checkpoint, preprocessing, part=part)
     model, at, file = name.removeprefix(TAG).partition("@")
     architecture, slash, tag = _split_name(model)
     if not at and not slash:
@@ -244,14 +249,6 @@ def _resolve_folder(name: str, folder: Path) -> Source:
             raise ModelError(f"{name}: expected {_WEIGHTS[0]} in {folder}, or one file of weights{listed}")
     local = f"{FOLDER}{folder}"
     return Source(name, local, local, weights[0], _stated_preprocessing(name, config))
-
-
-def _resolve_repository(name: str, repository: str) -> Source:
-    path = _fetch_file(name, repository, (CONFIG,))
-    checkpoint = _fetch_file(name, repository, _WEIGHTS)
-    # The tokenizer may be another repository's: open_clip finds it through the hub id, not through the folder.
-    preprocessing = _stated_preprocessing(name, _read_config(path))
-    return Source(name, f"{FOLDER}{path.parent}", f"{HUB}{repository}", checkpoint, preprocessing)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tellapart.models.control_tokens import ControlTokens, refusal
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import bucket, import_torch
 from tellapart.models.torch.dual_encoder import TextReader
-from tellapart.models.torch.network import Network, PreTrainedTokenizerBase, Tensor
+from tellapart.models.torch.network import Network, Tensor
 
 #: The options that an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
@@ -34,13 +34,17 @@ class Tokens(TextReader):
         if self._control is not None:
             vars(self._inner).update(self._control.split)
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
-        vocabulary = tokenizer.encoder if self._inner is None else _read_vocabulary(self._inner)
+        if self._inner is None:
+            vocabulary = _hash_vocabulary(tuple(tokenizer.encoder.items()))
+        elif (backend := getattr(self._inner, "backend_tokenizer", None)) is None:
+            vocabulary = _hash_json(self._inner.get_vocab())
+        else:  # padding and truncation are as the last call left them
+            entries = json.loads(backend.to_str())
+            vocabulary = _hash_json({key: entries[key] for key in entries if key not in {"padding", "truncation"}})
         self.facts: dict[str, Any] = {
             "kind": type(tokenizer).__name__,
             **{key: getattr(value, "__name__", value) for key, value in options.items()},
-            "vocabulary": _hash_vocabulary(tuple(vocabulary.items()))
-            if self._inner is None
-            else _hash_json(vocabulary),
+            "vocabulary": vocabulary,
             "captions": self._control.facts if self._control else "no control tokens in texts",
         }
         self._rows: dict[str, Tensor] = {}  # of the last texts: they are asked for again at once
@@ -156,11 +160,3 @@ def _hash_vocabulary(vocabulary: tuple[tuple[str, int], ...]) -> str:
 
 def _hash_json(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _read_vocabulary(inner: PreTrainedTokenizerBase) -> dict[str, Any]:
-    backend = getattr(inner, "backend_tokenizer", None)
-    if backend is None:
-        return inner.get_vocab()
-    # Padding and truncation are as the last call left them.
-    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in {"padding", "truncation"}}

@@ -137,7 +137,15 @@ class ImageReader:
             if reference in idle:
                 images.append(HashedImage(reference, idle[reference]))
             elif (name := stored.get(key := keys[reference])) is None:
-                images.append(self._discover_hash(reference, files[reference], key))
+                if self._known_only:
+                    images.append(HashedImage(reference, ""))
+                    continue
+                pixels = self._decode_image(reference, files[reference])
+                name = pixel_hash(pixels)
+                self._expect_hash(reference, name)
+                wanted = self._need_pixels([(reference, name)])[reference, name]
+                prepared = self._prepare_new(reference, name, pixels) if wanted else None
+                images.append(HashedImage(reference, name, prepared, key))
             else:
                 self._expect_hash(reference, name)
                 pixels = None
@@ -151,16 +159,6 @@ class ImageReader:
                     )
                 images.append(HashedImage(reference, name, pixels))
         return images
-
-    def _discover_hash(self, reference: str, data: bytes, key: str) -> HashedImage:
-        """Decode an image whose pixels' hash the store does not know; drop the pixels if they are not needed."""
-        if self._known_only:
-            return HashedImage(reference, "")
-        pixels = self._decode_image(reference, data)
-        name = pixel_hash(pixels)
-        self._expect_hash(reference, name)
-        needed = self._need_pixels([(reference, name)])[reference, name]
-        return HashedImage(reference, name, self._prepare_new(reference, name, pixels) if needed else None, key)
 
     def _prepare_new(self, reference: str, name: str, pixels: Pixels) -> object:
         prepared = compute_named(lambda _: self._prepare(pixels), [f"{self._pairset.where(reference)}: {reference}"])

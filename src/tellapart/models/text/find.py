@@ -228,26 +228,22 @@ def find_text_scorer(name: str, home: Path) -> TextScorer:
     word, _, rest = name.partition(":")
     form = next((form for form in SCORERS if form.partition(":")[0] == word), None)
     if form is None:
-        return _find_model(name)
+        models = names("model")
+        if name not in models and f"{word}:" not in names("prefix"):
+            hint = nearest(word, [*(form.partition(":")[0] for form in SCORERS), *models]) or ";"
+            raise UnknownNameError(
+                f"no text scorer {word!r}{hint} the scorers are {', '.join(SCORERS)}, and models that read texts "
+                "alone, such as blind"
+            )
+        model = find_model(name)
+        if not isinstance(model, TextScorer):
+            raise ModelError(f"{name} reads more than texts; name blind, or one of {', '.join(SCORERS)}")
+        return model
     if ":" not in form and rest:
         raise ModelError(f"text scorer {word!r} takes no path; got {name!r}")
     if ":" in form and not rest:
         raise ModelError(f"text scorer {name!r} names no model; write {form}")
     return SCORERS[form].make(rest, home)
-
-
-def _find_model(name: str) -> TextScorer:
-    word, models = name.partition(":")[0], names("model")
-    if name not in models and f"{word}:" not in names("prefix"):
-        hint = nearest(word, [*(form.partition(":")[0] for form in SCORERS), *models]) or ";"
-        raise UnknownNameError(
-            f"no text scorer {word!r}{hint} the scorers are {', '.join(SCORERS)}, and models that read texts alone, "
-            "such as blind"
-        )
-    model = find_model(name)
-    if not isinstance(model, TextScorer):
-        raise ModelError(f"{name} reads more than texts; name blind, or one of {', '.join(SCORERS)}")
-    return model
 
 
 def score_captions(scorer: TextScorer, items: Sequence[Item]) -> NDArray[np.float64]:

@@ -287,12 +287,10 @@ def _rebuild_tensor(storage: Any, offset: int, size: tuple[int, ...], stride: tu
     return tensor
 
 
-def _load_next(file: BinaryIO, **options: Any) -> object:
-    return _Unpickler(file, **options).load()
-
-
 #: Stands for the standard module where torch reads a file by it.
-_PICKLE = SimpleNamespace(Unpickler=_Unpickler, load=_load_next, __name__=pickle.__name__)
+_PICKLE = SimpleNamespace(
+    Unpickler=_Unpickler, load=lambda file, **options: _Unpickler(file, **options).load(), __name__=pickle.__name__
+)
 
 
 def _read_torch(path: Path, shapes_only: bool) -> object:
