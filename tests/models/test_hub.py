@@ -21,7 +21,7 @@ from hub_server import COMMIT, TOKEN, Hub, client_of_hub
 
 from facts import raises
 from tellapart.benchmarks.hub import Hub as Dataset
-from tellapart.errors import DataError, ModelError
+from tellapart.errors import ModelError
 from tellapart.models.hub import fetch_file
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -196,15 +196,3 @@ def test_a_dataset_comes_at_its_revision_and_with_its_files_alone(hub: Hub) -> N
     assert [path.name for path in folder.rglob("*") if path.is_file()] == ["test-0.parquet"]
     assert all("main" not in path for _, path in hub.requests)
     assert data.cached_folder() == folder == data.fetch()
-
-
-def test_a_gated_dataset_needs_a_token_with_access(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub.gated.add("datasets/me/pairs")
-    data = Dataset("me/pairs", COMMIT, ("test-*.parquet",), gated=True)
-    with raises(DataError, "me/pairs", "token", "HF_TOKEN"):
-        data.fetch()
-    monkeypatch.setenv("HF_TOKEN", "hf_of_another")
-    with raises(DataError, "me/pairs", "access", "HF_TOKEN"):
-        data.fetch()
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    assert (data.fetch() / "data" / "test-0.parquet").read_bytes() == b"rows"

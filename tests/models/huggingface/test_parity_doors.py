@@ -99,13 +99,6 @@ def test_a_tokenizer_that_keeps_capitals_is_found(folder: Path, copied: Path, pa
     assert text == "A Red cup" and of_a != of_b
 
 
-def test_a_shorter_context_is_found(folder: Path, copied: Path, pairs: Path) -> None:
-    change_json(copied / "tokenizer_config.json", lambda content: content.update(model_max_length=16))
-    first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}").first
-    assert first is not None and (first.step, first.differ) == ("tokens", 2)
-    assert first.cause.startswith("context: B reads 16 tokens")
-
-
 def test_another_activation_is_found(folder: Path, copied: Path, pairs: Path) -> None:
     def change_activation(content: dict[str, Any]) -> None:
         for side in ("text_config", "vision_config"):

@@ -52,18 +52,6 @@ def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(
     np.testing.assert_array_equal(alone.values, reference.values[4:5])
 
 
-@every_model
-def test_no_score_changes_if_the_batch_size_is_left_to_the_model(new_model: Any, picture_set: Any) -> None:
-    pairset = picture_set(9)
-    reference = fresh(new_model(), pairset, batch_size=3).scores
-    np.testing.assert_array_equal(fresh(new_model(), pairset).scores.values, reference.values)
-    sized = new_model()
-    if hasattr(sized, "image_batches"):
-        sized.batch_size = 7
-        np.testing.assert_array_equal(fresh(sized, pairset).scores.values, reference.values)
-        assert sized.image_batches == [7, 7, 4]
-
-
 def test_texts_come_by_length_so_that_little_is_padded_and_those_that_begin_alike_together(
     histogram: Any, picture_set: Any
 ) -> None:

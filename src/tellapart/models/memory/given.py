@@ -178,8 +178,8 @@ def _join_functions(
     if score is not None and images is None and texts is None:
         return of_function(score, identify_functions([score], name, fingerprint, kind), batched=True)
     if score is None and images is not None and texts is not None:
-        identity = identify_functions([images, texts], name or "vectors", fingerprint, kind)
-        return of_encoders(images, texts, identity._replace(kind="similarity"))
+        identity = identify_functions([images, texts], name or "vectors", fingerprint, "similarity")
+        return of_encoders(images, texts, identity)
     raise ModelError(
         "ta.model: give images= and texts=, two functions that return vectors, or score=, one that returns a matrix"
     )

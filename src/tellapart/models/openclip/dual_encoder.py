@@ -27,18 +27,8 @@ from tellapart.models.torch.network import Network, Tensor
 from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
 
 _MODELS = frozenset({"open_clip.model.CLIP", "open_clip.model.CustomTextCLIP", "open_clip.coca_model.CoCa"})
-_PARTS = frozenset(
-    f"open_clip.transformer.{name}"
-    for name in (
-        "LayerNorm",
-        "LayerNormFp32",
-        "LayerScale",
-        "QuickGELU",
-        "ResidualAttentionBlock",
-        "TextTransformer",
-        "Transformer",
-    )
-)
+_KINDS = ("LayerNorm", "LayerNormFp32", "LayerScale", "QuickGELU", "ResidualAttentionBlock", "TextTransformer")
+_PARTS = frozenset(f"open_clip.transformer.{name}" for name in (*_KINDS, "Transformer"))
 
 
 class SharedTexts:
@@ -245,12 +235,8 @@ def _checkpoint_files(name: str) -> list[Path] | None:
     if not at or not file.is_file():
         return None
     # The files near a checkpoint may show how it was trained.
-    neighbours = (
-        neighbour
-        for neighbour in file.parent.iterdir()
-        if neighbour.suffix in {".json", ".txt"} and neighbour.is_file()
-    )
-    return [file, *sorted(neighbours)]
+    neighbours = sorted(path for path in file.parent.iterdir() if path.suffix in {".json", ".txt"} and path.is_file())
+    return [file, *neighbours]
 
 
 _TAKES = frozenset({"device", "dtype", "reading", "texts"})

@@ -69,19 +69,12 @@ def _make_pack(texts: NDArray[np.int64], ordered: NDArray[np.int64], fresh: NDAr
 
 
 #: Modules of torch that are parts of the towers here.
-TORCH_MODULES = frozenset(
-    {
-        "torch.nn.modules.activation.GELU",
-        "torch.nn.modules.activation.MultiheadAttention",
-        "torch.nn.modules.container.ModuleList",
-        "torch.nn.modules.container.Sequential",
-        "torch.nn.modules.linear.Identity",
-        "torch.nn.modules.linear.Linear",
-        "torch.nn.modules.linear.NonDynamicallyQuantizableLinear",
-        "torch.nn.modules.normalization.LayerNorm",
-        "torch.nn.modules.sparse.Embedding",
-    }
-)
+_KINDS = (
+    "activation.GELU", "activation.MultiheadAttention", "container.ModuleList", "container.Sequential",
+    "linear.Identity", "linear.Linear", "linear.NonDynamicallyQuantizableLinear", "normalization.LayerNorm",
+    "sparse.Embedding",
+)  # fmt: skip
+TORCH_MODULES = frozenset(f"torch.nn.modules.{kind}" for kind in _KINDS)
 
 
 @dataclass(frozen=True, slots=True)
