@@ -60,6 +60,11 @@ class Answers(RowFile):
 
 T = TypeVar("T")
 
+#: Seconds that a server may take to answer.
+_TIMEOUT = 300.0
+#: With pauses that double up to a minute: about five minutes for a server to come back.
+_TRIES = 12
+
 #: The likeliest tokens that are asked for: the most that OpenAI gives, and vLLM unless it is started otherwise.
 LISTED = 20
 
@@ -112,26 +117,34 @@ class Usage:
         return (note, versions) if len(self.versions) > 1 else (note,)
 
 
-class Server:
+class Server(Connection):
     """A model on a server that speaks OpenAI's API; `facts` are the server's description, for the fingerprint."""
 
-    def __init__(self, connection: Connection, model: str, answers: Answers, calls: int) -> None:
-        self._connection, self._answers, self._calls = connection, answers, calls
-        entry = _find_entry(connection, model)
-        self.model = connection.model = str(entry["id"])
-        self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": connection.base}
+    def __init__(self, address: str, model: str, options: ModelOptions) -> None:
+        super().__init__(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure)
+        self._answers, self._calls, self.usage = Answers(options.answers), options.calls, Usage()
+        entry = self._find_entry()
+        self.model = str(entry["id"])
+        self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": self.base}
         path, field = _VERSIONS.get(str(entry.get("owned_by")), ("", ""))
         with suppress(ModelError):  # of a server that names no version
-            if path and isinstance(answer := connection.ask(path, tries=1), dict):
+            if path and isinstance(answer := self.ask(path, tries=1), dict):
                 self.facts["version"] = str(answer.get(field))
-        self.usage = Usage()
 
-    @property
-    def base(self) -> str:
-        """The server's address."""
-        return self._connection.base
+    def _find_entry(self) -> Mapping[str, Any]:
+        """Return the entry of the model in the server's list."""
+        model, listed = self.model, self.ask("models", tries=1)
+        entries = listed.get("data") if isinstance(listed, dict) else None
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) and "id" in entry for entry in entries):
+            raise ModelError(f"{self.base}/models lists no models: {json.dumps(listed):.200}")
+        fits = [entry for entry in entries if not model or model in (entry["id"], *(entry.get("aliases") or ()))]
+        if len(fits) != 1:
+            names = ", ".join(str(entry["id"]) for entry in entries[:20]) or "none"
+            problem = f"no model {quote(model)}" if model else f"{len(entries)} models"
+            raise ModelError(f"{self.base} has {problem}; name one as api:{self.base}#MODEL, of {names}")
+        return dict(fits[0])
 
-    def ask(self, questions: Sequence[Question]) -> list[Completion]:
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
         """Answer every question, several at once; each answer is kept as soon as it is there."""
         keys = []
         for question in questions:
@@ -151,7 +164,7 @@ class Server:
 
     def post(self, path: str, bodies: Sequence[dict[str, Any]]) -> list[Any]:
         """Return the JSON of the answer to each body, with the model's name in it; several at once, none is kept."""
-        return list(self._run_calls(lambda body: self._connection.ask(path, {"model": self.model, **body}), bodies))
+        return list(self._run_calls(lambda body: self.ask(path, {"model": self.model, **body}), bodies))
 
     def _run_calls(self, call: Callable[..., T], *given: Iterable[Any]) -> Iterator[T]:
         """Yield the results of calls in their order; `calls` of them run at once."""
@@ -165,7 +178,7 @@ class Server:
         content = [*map(image_part, question.pictures), {"type": "text", "text": question.prompt}]
         body: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
         body |= {"temperature": 0, "seed": 0} | ({"logprobs": True, "top_logprobs": LISTED} if question.listed else {})
-        reply = self._connection.complete(body, question.tokens)
+        reply = self.complete(body, question.tokens)
         if question.listed and reply.first is None:
             raise ModelError(
                 f"{self.base} gives no log-probabilities (`logprobs`) of {self.model!r}, and its scores are made of "
@@ -183,22 +196,6 @@ def image_part(pixels: Pixels) -> dict[str, Any]:
     Image.fromarray(pixels).save(stream, "PNG", compress_level=1)
     url = f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
-    """Return the entry of a model in the server's list."""
-    listed = connection.ask("models", tries=1)
-    entries = listed.get("data") if isinstance(listed, dict) else None
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) and "id" in entry for entry in entries):
-        raise ModelError(f"{connection.base}/models lists no models: {json.dumps(listed):.200}")
-    matching = [
-        entry for entry in entries if not model or model == entry["id"] or model in (entry.get("aliases") or ())
-    ]
-    if len(matching) != 1:
-        names = ", ".join(str(entry["id"]) for entry in entries[:20]) or "none"
-        problem = f"no model {quote(model)}" if model else f"{len(entries)} models"
-        raise ModelError(f"{connection.base} has {problem}; name one as api:{connection.base}#MODEL, of {names}")
-    return dict(matching[0])
 
 
 def _hash_facts(*facts: object) -> str:
@@ -313,7 +310,7 @@ class Served:
         refuse_known_marks(self.name, prompts)
         frames = ([frame for image in item for frame in list_frames(image)] for item in images)
         questions = [Question(*asked, max_new_tokens) for asked in zip(frames, prompts, strict=True)]
-        return [reply.text.strip() for reply in self._server.ask(questions)]
+        return [reply.text.strip() for reply in self._server.answer(questions)]
 
     def task_prompt(self, task: Task) -> Prompt:
         """Return the prompt for a task; `prompt.fill(...)` makes the text for `answer`."""
@@ -352,7 +349,7 @@ class ServedYes(Served):
             for image, text in zip(images, texts, strict=True)
         ]
         scores = np.full(len(texts), 0.5, np.float32)
-        for row, reply in enumerate(self._server.ask(questions)):
+        for row, reply in enumerate(self._server.answer(questions)):
             values, censored = zip(*map(reply.probability, self._words), strict=True)
             self._scores += 1
             self._bounds += any(censored)
@@ -386,10 +383,6 @@ class ServedChoice(Served):
         return self.answer(pictures, asked, max_new_tokens=ANSWER_TOKENS)
 
 
-#: Seconds that a server may take to answer.
-_TIMEOUT = 300.0
-#: With pauses that double up to a minute: about five minutes for a server to come back.
-_TRIES = 12
 _READINGS = ("vqa", "yes_no", "choice", "embeddings", "score")
 
 
@@ -401,8 +394,7 @@ def _load_served(name: str, options: ModelOptions) -> Served | ServedEncoder | S
             f"{name} cannot be read by {quote(reading)}: a server gives likeliest first tokens, vectors or scores; "
             f"use one of {', '.join(_READINGS)}"
         )
-    connection = Connection(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure)
-    server = Server(connection, model, Answers(options.answers), options.calls)
+    server = Server(address, model, options)
     _expect_kind(name, (server.model, str(server.facts.get("root", ""))), options.reading)
     if reading == "embeddings":
         return ServedEncoder(server)
