@@ -381,12 +381,12 @@ def identify_model(thing: object, name: str, file: Path | None = None) -> Identi
 
 def identify_functions(functions: Sequence[Any], name: str, fingerprint: str | None, kind: ScoreKind) -> Identity:
     """Return the identity of a model of functions, by a caller's fingerprint or by those of all of them."""
-    name = name or name_of(functions[0])
     if fingerprint is not None:
-        return Identity(name, fingerprint, kind)
+        return Identity(name or name_of(functions[0]), fingerprint, kind)
     identities = [identify_model(function, name) for function in functions]
     together = digest_facts([identity.fingerprint for identity in identities])
-    return Identity(name, f"functions-{together}", kind, all(identity.stored for identity in identities))
+    stored = all(identity.stored for identity in identities)
+    return Identity(identities[0].name, f"functions-{together}", kind, stored)
 
 
 def identify_modules(thing: Any, modules: Sequence[Network], name: str) -> Identity:

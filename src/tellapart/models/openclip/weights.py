@@ -105,7 +105,8 @@ def _read_scale(place: str, config: Path, matrices: Mapping[str, Any]) -> tuple[
         )
     content = load_json(config, error=ModelError)
     stated: dict[str, Any] = content if isinstance(content, dict) else {}
-    rank, alpha = stated.get("r"), stated.get("lora_alpha")
+    rank: Any = stated.get("r")
+    alpha: Any = stated.get("lora_alpha")
     if type(rank) is not int or rank < 1 or type(alpha) not in {int, float} or not math.isfinite(alpha):
         raise ModelError(
             f"{config}: expected 'r', a number of at least 1, and 'lora_alpha', a number; got {rank!r} and {alpha!r}"

@@ -134,30 +134,27 @@ class ImageReader:
         needed = self._need_pixels([(reference, stored[key]) for reference, key in keys.items() if key in stored])
         images = []
         for reference in references:
+            prepared: object = None
             if reference in idle:
                 images.append(HashedImage(reference, idle[reference]))
-            elif (name := stored.get(key := keys[reference])) is None:
-                if self._known_only:
-                    images.append(HashedImage(reference, ""))
-                    continue
+            elif (name := stored.get(key := keys[reference])) is not None:
+                self._expect_hash(reference, name)
+                kept = self._kept.get(name) if self._kept and needed[reference, name] else None
+                if kept is not None and self._keeper is not None:
+                    prepared = self._keeper.unpack_image(kept)
+                elif needed[reference, name]:
+                    # The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
+                    prepared = self._prepare_new(reference, name, self._decode_image(reference, files[reference]))
+                images.append(HashedImage(reference, name, prepared))
+            elif self._known_only:
+                images.append(HashedImage(reference, ""))
+            else:
                 pixels = self._decode_image(reference, files[reference])
                 name = pixel_hash(pixels)
                 self._expect_hash(reference, name)
-                wanted = self._need_pixels([(reference, name)])[reference, name]
-                prepared = self._prepare_new(reference, name, pixels) if wanted else None
+                if self._need_pixels([(reference, name)])[reference, name]:
+                    prepared = self._prepare_new(reference, name, pixels)
                 images.append(HashedImage(reference, name, prepared, key))
-            else:
-                self._expect_hash(reference, name)
-                pixels = None
-                if needed[reference, name]:
-                    kept = self._kept.get(name) if self._kept else None
-                    # The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
-                    pixels = (
-                        self._prepare_new(reference, name, self._decode_image(reference, files[reference]))
-                        if kept is None or self._keeper is None
-                        else self._keeper.unpack_image(kept)
-                    )
-                images.append(HashedImage(reference, name, pixels))
         return images
 
     def _prepare_new(self, reference: str, name: str, pixels: Pixels) -> object:
