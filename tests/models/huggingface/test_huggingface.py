@@ -95,21 +95,18 @@ def test_every_fusion_family_is_declared_and_has_a_matching_head(model_type: str
     assert {"itm", "itm_logit"} <= FAMILIES[model_type].keys()
 
 
-def test_a_family_of_no_reading_is_refused(tmp_path: Path) -> None:
-    with raises(ModelError, "model", "type", "'bert'"):
-        load(written(tmp_path, model_type="bert"), ModelOptions())
+@pytest.mark.parametrize(
+    ("model_type", "architecture", "reading"),
+    [("bert", "BertModel", None), ("siglip", "SiglipModel", "itm"), ("blip", "BlipForConditionalGeneration", "itc")],
+)
+def test_a_reading_that_a_model_lacks_is_refused(
+    model_type: str, architecture: str, reading: str | None, tmp_path: Path
+) -> None:
+    name = written(tmp_path, model_type=model_type, architectures=[architecture])
+    facts = (architecture, "'itc'") if reading == "itc" else (f"'{model_type}'", (reading and f"'{reading}'") or "type")
+    with raises(ModelError, facts):
+        load(name, ModelOptions(reading=reading))
     assert readings_of({"model_type": "llava"}, "x") is GENERATIVE
-
-
-def test_a_reading_that_the_family_lacks_is_refused(tmp_path: Path) -> None:
-    with raises(ModelError, "model", "type", "'siglip'", "'itm'", "itc"):
-        load(written(tmp_path, model_type="siglip"), ModelOptions(reading="itm"))
-
-
-def test_an_architecture_without_contrastive_heads_is_refused(tmp_path: Path) -> None:
-    name = written(tmp_path, model_type="blip", architectures=["BlipForConditionalGeneration"])
-    with raises(ModelError, "BlipForConditionalGeneration", "'itc'"):
-        load(name, ModelOptions(reading="itc"))
 
 
 @pytest.mark.parametrize(
@@ -155,24 +152,21 @@ def rewrite(folder: Path, change: Any) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-@pytest.mark.slow
-def test_a_weight_that_is_missing_is_named(copy: Path) -> None:
-    rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
-    with raises(ModelError, "CLIPModel", "1", "visual_projection.weight", "CLIPModel"):
-        load(str(copy), ModelOptions())
-
-
-def test_a_weight_that_the_class_lacks_is_named(copy: Path) -> None:
-    rewrite(copy, lambda tensors: tensors.update(adapter=tensors["logit_scale"] + 1))
-    with raises(ModelError, "1", "adapter"):
-        load(str(copy), ModelOptions())
-
-
-def test_a_weight_of_another_shape_is_named(copy: Path) -> None:
-    rewrite(
-        copy, lambda tensors: tensors.update({"visual_projection.weight": tensors["visual_projection.weight"][:5] + 0})
-    )
-    with raises(ModelError, "1", "visual_projection.weight", "(5, 32)", "(24, 32)"):
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        (lambda tensors: tensors.pop("visual_projection.weight"), ("CLIPModel", "1", "visual_projection.weight")),
+        (lambda tensors: tensors.update(adapter=tensors["logit_scale"] + 1), ("1", "adapter")),
+        (
+            lambda tensors: tensors.update({"visual_projection.weight": tensors["visual_projection.weight"][:5] + 0}),
+            ("1", "visual_projection.weight", "(5, 32)", "(24, 32)"),
+        ),
+    ],
+    ids=["missing", "unexpected", "of another shape"],
+)
+def test_a_weight_that_does_not_fit_is_named(copy: Path, change: Any, facts: Any) -> None:
+    rewrite(copy, change)
+    with raises(ModelError, facts):
         load(str(copy), ModelOptions())
 
 

@@ -327,17 +327,6 @@ def test_a_bias_of_siglips_loss_is_answered_with_the_folder_that_reads_it(checkp
     assert find_model(f"local-dir:{folder}").fingerprint
 
 
-def test_averages_alone_are_answered_with_the_ending_that_takes_them(checkpoints: Any, tmp_path: Path) -> None:
-    state = torch.load(checkpoints("tiny"), weights_only=True)
-    torch.save({"ema": state, "step": 5}, tmp_path / "a.pt")
-    with raises(ModelError, "a.pt#ema"):
-        find_model(f"open_clip:tiny-gelu@{tmp_path / 'a.pt'}")
-    averaged, plain = (
-        find_model(f"open_clip:tiny-gelu@{f}") for f in (f"{tmp_path / 'a.pt'}#ema", checkpoints("tiny"))
-    )
-    assert averaged.fingerprint == plain.fingerprint
-
-
 def test_a_bare_file_of_one_architecture_is_opened_as_that_with_a_warning(
     checkpoints: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

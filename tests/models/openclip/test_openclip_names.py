@@ -223,8 +223,3 @@ def test_what_the_hub_refuses_is_told_in_one_line(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
     with raises(ModelError, message):
         find_model("hf-hub:org/repo")
-
-
-def test_what_is_no_hub_id_is_told(hub: Any) -> None:
-    with raises(ModelError, "hf-hub:a/b/c", "id", "OWNER/NAME"):
-        find_model("hf-hub:a/b/c")

@@ -62,13 +62,6 @@ def test_a_device_that_is_not_there_is_refused_in_one_line(monkeypatch: pytest.M
         runtime(ModelOptions(device=device))
 
 
-@pytest.mark.parametrize("device", ["cuda", "mps"])
-def test_a_device_that_is_there_is_taken(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    assert runtime(ModelOptions(device=device)).device == device
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_dtype_that_the_processor_imitates_is_warned_of(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     for facts in ({"avx2": True}, {"avx2": True, "avx512_bf16": True, "avx512_fp16": True}, {}):
