@@ -1,4 +1,4 @@
-"""Which caption belongs to which image: prompts word for word, the grammar of answers, and what the order alone gives."""
+"""Which caption belongs to which image: prompts, the grammar of answers, and what the order alone gives."""
 
 from __future__ import annotations
 
