@@ -36,11 +36,11 @@ from typing import Any
 
 import numpy as np
 from record import command_line, write_record
+from tellapart.models.fusion.pixel_families import BLIP, Blip
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.fusion.load import prepare_pixels
-from tellapart.models.fusion.pixel_families import BLIP, Blip
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.generative.chat import ChatModel
@@ -322,8 +322,7 @@ def measure_writer(bench: Bench, name: str) -> dict[str, Any]:
 def measure_onnx(bench: Bench) -> dict[str, Any]:
     """Measure the ONNX encoder that comes with tellapart, on this device against the CPU."""
     from tellapart.models.bundled import DEMO_ENCODER_FOLDER
-    from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
-    from tellapart.models.onnx.runtime import import_onnxruntime
+    from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, import_onnxruntime
 
     providers = import_onnxruntime().get_available_providers()
     few = bench.pairs(bench.count(256, 4))

@@ -24,7 +24,7 @@ RECORD = RECORDS / "native_golden.json"
 
 def compare_lxmert() -> float:
     """Return the largest difference of LXMERT's match of two pairs, in logits, to transformers' own class."""
-    from tellapart.models.fusion.region_families import Lxmert
+    from tellapart.models.fusion.families import Lxmert
     from tellapart.models.huggingface.files import import_transformers
     from tellapart.models.torch.backend import import_torch
 

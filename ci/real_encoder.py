@@ -45,8 +45,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor, nn
 
-from tellapart.models.onnx.dual_encoder import FILES, OnnxDualEncoder
-from tellapart.models.onnx.runtime import import_onnxruntime
+from tellapart.models.onnx.dual_encoder import FILES, OnnxDualEncoder, import_onnxruntime
 from tellapart.models.torch.backend import import_torch, refuse_unsafe_pickle
 
 UNAVAILABLE = 75

@@ -279,7 +279,8 @@ def forms_table() -> str:
     from tellapart.models.api.forms import forms
 
     rows = ["| `--reading` | request | source |", "|---|---|---|"]
-    return "\n".join([*rows, *(f"| `{name}` | `{form.path}` | {form.source} |" for name, form in forms().items())]) + "\n"
+    rows += [f"| `{name}` | `{form.path}` | {form.source} |" for name, form in forms().items()]
+    return "\n".join(rows) + "\n"
 
 
 #: A table of the file -> the model that reads it.
@@ -413,6 +414,7 @@ TABLES: dict[str, Callable[[], str]] = {
     for function in (
         *(false_inputs_table, metrics_table, losses_table, presets_table, benchmarks_table),
         *(baselines_table, captions_table, tasks_table, task_metrics_table, elsewhere_names_table, families_table),
+        forms_table,
         board_keys_table,
     )
 } | {

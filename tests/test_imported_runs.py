@@ -16,8 +16,7 @@ from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare
 from tellapart.evaluation.verified import read_result
 from tellapart.report.interchange.foreign import import_results
-from tellapart.report.show import write_run_report
-from tellapart.report.show import first_table
+from tellapart.report.show import first_table, write_run_report
 
 
 @pytest.fixture

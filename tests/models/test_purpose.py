@@ -54,9 +54,7 @@ CERTAIN: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("fact", CERTAIN)
 @pytest.mark.parametrize("prefix", ["hf:", ""])
-def test_a_model_whose_files_name_another_head_is_refused_in_every_reading(
-    write: Callable[..., Path], fact: str, prefix: str
-) -> None:
+def test_a_model_whose_files_name_another_head_is_refused_in_every_reading(write: Any, fact: str, prefix: str) -> None:
     config, files = CERTAIN[fact]
     folder = write(config=config, **files)
     for reading in (None, "yes_no"):
@@ -78,7 +76,7 @@ def test_a_model_whose_files_name_another_head_is_refused_in_every_reading(
     ],
 )
 def test_a_name_is_evidence_unless_a_reading_is_asked_for(
-    write: Callable[..., Path], fact: str, name: str, config: dict[str, Any], card: str
+    write: Any, fact: str, name: str, config: Any, card: str
 ) -> None:
     folder = write(name, config, **({"README.md": card} if card else {}))
     with raises(ModelError, fact, "reading=vqa"):
@@ -92,7 +90,7 @@ def test_an_embedder_that_reads_an_instruction_is_known_by_other_spellings(name:
     assert reads_instruction(name) and match_name(name)
 
 
-def test_a_chat_model_is_none_of_these(write: Callable[..., Path]) -> None:
+def test_a_chat_model_is_none_of_these(write: Any) -> None:
     facts = "pipeline_tag: image-text-to-text\nbase_model: a/reranker\ntags:\n- chat\ndatasets:\n- b/reward-data"
     folder = write("rewards/Qwen3-VL-2B-Instruct", **{"README.md": CARD.format(facts=facts, title="# Qwen3-VL")})
     expect_chat(str(folder), CHAT | {"id2label": {"0": "a", "1": "b"}}, None)
@@ -102,9 +100,7 @@ def test_a_chat_model_is_none_of_these(write: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["local-dir:", ""])
-def test_a_folder_of_parts_alone_is_named_with_its_prefix(
-    write: Callable[..., Path], tmp_path: Path, prefix: str
-) -> None:
+def test_a_folder_of_parts_alone_is_named_with_its_prefix(write: Any, tmp_path: Path, prefix: str) -> None:
     folder = write(**{"modules.json": "[]", "0_CLIPModel/config.json": "{}"})
     (folder / "config.json").unlink()
     with raises((ModelError, UnknownNameError), f"write st:{folder}"):

@@ -21,33 +21,12 @@ def lower_case(text: str) -> str:
     """Return a caption as the authors of SigLIP read it.
 
     Source: big_vision, `pp/ops_text.py` (`lower`), and SigLIP2_demo.ipynb.
-
-    >>> lower_case("A cat, on the Mat.")
-    'a cat, on the mat.'
     """
     return text.lower()
 
 
-def read_lower_case(tokenizer: Any) -> None:
-    """Have a tokenizer that is given captions in lower case keep their punctuation, too."""
-    if hasattr(tokenizer, "clean_fn"):  # open_clip's own
-        tokenizer.clean_fn = lower_case
-    inner = getattr(tokenizer, "tokenizer", tokenizer)
-    if hasattr(inner, "remove_punctuation"):  # transformers' of SigLIP
-        inner.remove_punctuation = str
-
-
 def caption_rule(siglip: bool, tokenizer: Any, texts: str = "raw") -> tuple[str, Callable[[str], str] | None]:
-    """Return a rule's name for records and the function that changes a caption; the tokenizer is made to follow it.
-
-    Args:
-        siglip: whether the model is a SigLIP; of others the library's tokenizer is the authors'.
-        tokenizer: of transformers, or open_clip's wrapper of one.
-        texts: `library` for the library's rule, `raw` for the authors'.
-
-    >>> caption_rule(False, None), caption_rule(True, None, "library")
-    (('', None), ("as the library's tokenizer has them", None))
-    """
+    """Return a rule's name for records and the function that changes a caption; the tokenizer is made to follow it."""
     if texts != "raw" and not (siglip and texts == "library"):
         raise ModelError(
             f"texts={texts} has no effect on this model: its library reads captions as its authors do; 'library' is "
@@ -57,5 +36,10 @@ def caption_rule(siglip: bool, tokenizer: Any, texts: str = "raw") -> tuple[str,
         return "", None
     if texts == "library":
         return AS_LIBRARY, None
-    read_lower_case(tokenizer)
+    # Captions come in lower case then, and keep their punctuation.
+    if hasattr(tokenizer, "clean_fn"):  # open_clip's
+        tokenizer.clean_fn = lower_case
+    inner = getattr(tokenizer, "tokenizer", tokenizer)
+    if hasattr(inner, "remove_punctuation"):  # transformers' of SigLIP
+        inner.remove_punctuation = str
     return AS_AUTHORS, lower_case

@@ -21,15 +21,7 @@ _KNOWN = re.compile(
 
 
 class ControlTokens:
-    """The special tokens of a tokenizer.
-
-    Args:
-        tokenizer: of transformers, or of the tokenizers library.
-        template: of a chat; tokens that it writes are control tokens, special or not (`<think>`).
-
-    Attributes:
-        names: their texts, by id; the mark of unknown words is none of them.
-    """
+    """The special tokens of a tokenizer: their texts by id, without the mark of unknown words."""
 
     def __init__(self, tokenizer: Any, template: str = "") -> None:
         self._tokenizer = tokenizer

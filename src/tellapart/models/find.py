@@ -19,18 +19,9 @@ from tellapart.models.purpose import MODULES
 from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG, find_adapter
 
 __all__ = [
-    "declared_prefix",
-    "expect_taken",
-    "find_model",
-    "find_prefix",
-    "name_forms",
-    "options_beside",
-    "prefix_of_type",
-]
+    "declared_prefix", "expect_taken", "find_model", "find_prefix", "name_forms", "options_beside", "prefix_of_type",
+]  # fmt: skip
 
-
-#: Files of scores or answers, not of models.
-_SCORES = frozenset({".npz", ".csv", ".jsonl"})
 
 _KINDS = (
     "a model is a folder of transformers (hf:FOLDER, with config.json), of open_clip (local-dir:FOLDER), of ONNX "
@@ -47,13 +38,14 @@ def explain_path(name: str) -> str | None:
         return _match_folder(path, name)
     if path.suffix in WEIGHTS_SUFFIXES:
         return explain_weights(name) if path.exists() else f"there is no file {name}{suggest_beside(path)}"
-    return _match_file(name) if path.is_file() else None
-
-
-def is_weights(name: str) -> bool:
-    """Return whether a name is that of a file of weights alone, and the file is one architecture's of open_clip."""
-    path = Path(name).expanduser()
-    return path.suffix in WEIGHTS_SUFFIXES and path.is_file() and find_form(name) is not None
+    if not path.is_file():
+        return None
+    scores = f"is no model; a file of scores is measured by: tellapart score BENCHMARK --scores {name}"
+    kinds = dict.fromkeys((".npz", ".csv", ".jsonl"), scores) | {
+        ".py": f"is a file of Python; name the model in it, {name}:NAME",
+        ".onnx": f"is a part of an ONNX model; write onnx:FOLDER, with config.json, {', '.join(ONNX_FILES)} in it",
+    }
+    return f"{name} {kinds.get(path.suffix, f'is a file, and no model; {_KINDS}')}"
 
 
 def _match_folder(path: Path, name: str) -> str | None:
@@ -64,30 +56,15 @@ def _match_folder(path: Path, name: str) -> str | None:
     for file, library, prefix in ((CONFIG, "open_clip", FOLDER), (MODULES, "sentence-transformers", "st:")):
         if (path / file).is_file():
             return f"{name} is a folder of {library}; write {prefix}{name}"
-    inside = [str(config_file.parent) for config_file in sorted(path.glob("*/config.json"))]
-    inside += [f"{FOLDER}{config_file.parent}" for config_file in sorted(path.glob(f"*/{CONFIG}"))]
-    inside += [
-        f"hf:{adapter_file.parent}, an adapter of peft" for adapter_file in sorted(path.glob(f"*/{ADAPTER_CONFIG}"))
-    ]
+    kinds = {"config.json": "{}", CONFIG: f"{FOLDER}{{}}", ADAPTER_CONFIG: "hf:{}, an adapter of peft"}
+    inside = [form.format(file.parent) for kind, form in kinds.items() for file in sorted(path.glob(f"*/{kind}"))]
     if inside:
         return f"{name} holds no model itself; write {' or '.join(inside[:4])}"
-    weights = sorted(
-        entry for entry in (*path.iterdir(), *path.glob("checkpoints/*")) if entry.suffix in WEIGHTS_SUFFIXES
-    )
-    if weights:
+    files = sorted((*path.iterdir(), *path.glob("checkpoints/*")))
+    if weights := [file for file in files if file.suffix in WEIGHTS_SUFFIXES]:
         return explain_weights(str(weights[0]))
     vectors = all(any(path.glob(f"{side}.*")) for side in ("images", "texts"))
     return f"{name} is a folder, and no model's; {f'if it has vectors, write vectors:{name}' if vectors else _KINDS}"
-
-
-def _match_file(name: str) -> str:
-    if Path(name).suffix in _SCORES:
-        return f"{name} is no model; a file of scores is measured by: tellapart score BENCHMARK --scores {name}"
-    if Path(name).suffix == ".py":
-        return f"{name} is a file of Python; name the model in it, {name}:NAME"
-    if Path(name).suffix == ".onnx":
-        return f"{name} is a part of an ONNX model; write onnx:FOLDER, with config.json, {', '.join(ONNX_FILES)} in it"
-    return f"{name} is a file, and no model's; {_KINDS}"
 
 
 def name_forms(*, can_convert: bool = False) -> dict[str, str]:
@@ -190,11 +167,12 @@ def find_prefix(name: str) -> ModelPrefix | None:
         return declared
     if has("model", name):
         return None
-    if is_weights(name):
+    path = Path(name).expanduser()
+    if path.suffix in WEIGHTS_SUFFIXES and path.is_file() and find_form(name) is not None:
         return _load_prefix("open_clip:")
     if (lies_there := explain_path(name)) is not None:
         raise UnknownNameError(lies_there)
-    if (Path(name).expanduser() / "config.json").is_file():
+    if (path / "config.json").is_file():
         return _load_prefix("hf:")
     head, colon, _ = name.partition(":")
     if head in {"http", "https"}:

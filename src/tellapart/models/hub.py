@@ -9,12 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from tellapart.errors import ModelError, first_sentence, require
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 __all__ = ["fetch_file", "reach_hub"]
 

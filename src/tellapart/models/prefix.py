@@ -10,10 +10,6 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 
 
-def _unknown_files(_name: str) -> None:
-    """Return None: some of the model's files may not lie on this machine."""
-
-
 @dataclass(frozen=True, slots=True)
 class ModelPrefix:
     """A prefix of model names, such as `onnx:`, listed in `tellapart.catalog.PREFIXES` or by an entry point.
@@ -33,7 +29,7 @@ class ModelPrefix:
 
     forms: Mapping[str, str]
     load: Callable[[str, ModelOptions], Model]
-    files: Callable[[str], list[Path] | None] = _unknown_files
+    files: Callable[[str], list[Path] | None] = lambda _name: None
     model_type: str = ""
     convert: Callable[[str, Path, Path | None], int] | None = None
     takes: frozenset[str] | None = None

@@ -21,26 +21,10 @@ from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
 
 __all__ = [
-    "AnswerChooser",
-    "Bounded",
-    "BoxFinder",
-    "DualEncoder",
-    "Generator",
-    "ImagePreparer",
-    "KeyReader",
-    "MatrixScorer",
-    "Model",
-    "NoteTaker",
-    "PairScorer",
-    "Pixels",
-    "Sides",
-    "Sized",
-    "StackedSimilarity",
-    "TextScorer",
-    "TwoImageClassifier",
-    "Vectors",
-    "Weighed",
-]
+    "AnswerChooser", "Bounded", "BoxFinder", "DualEncoder", "Generator", "ImagePreparer", "KeyReader", "MatrixScorer",
+    "Model", "NoteTaker", "PairScorer", "Pixels", "Sides", "Sized", "StackedSimilarity", "TextScorer",
+    "TwoImageClassifier", "Vectors", "Weighed",
+]  # fmt: skip
 
 Pixels = NDArray[np.uint8]  # (height, width, 3), RGB
 Vectors = NDArray[np.float32]  # (n, dimensions)

@@ -46,13 +46,7 @@ _TAGS = re.compile(r"^tags:\n((?:\s*- .*\n?)*)", re.MULTILINE)
 
 
 def find_library_file(source: str, files: Sequence[str] = _LIBRARY_FILES) -> str:
-    """Return the first of the library's files in a folder or on the hub; empty if there is none, or no answer.
-
-    >>> folder = getfixture("tmp_path")
-    >>> _ = (folder / "modules.json").write_text("[]")
-    >>> find_library_file(str(folder))
-    'modules.json'
-    """
+    """Return the first of the library's files in a folder or on the hub; empty if there is none, or no answer."""
     folder = Path(source).expanduser()
     if folder.is_dir():
         return next((name for name in files if (folder / name).is_file()), "")
@@ -63,20 +57,12 @@ def find_library_file(source: str, files: Sequence[str] = _LIBRARY_FILES) -> str
 
 
 def match_name(name: str) -> str:
-    """Return the part of a model's name that only embedders, rerankers and reward models have; empty if there is none.
-
-    >>> match_name("Qwen/Qwen3-VL-Reranker-2B"), match_name("/rewards/Qwen2-VL-7B-Instruct")
-    ('Rerank', '')
-    """
+    """Return the part of a name that only embedders, rerankers and reward models have; empty if there is none."""
     return _find_word(_last_part(name))
 
 
 def reads_instruction(name: str) -> bool:
-    """Return whether the embedder of a name reads an instruction and marks around an image or a text.
-
-    >>> reads_instruction("Qwen/Qwen3-VL-Embedding-2B"), reads_instruction("jinaai/jina-clip-v2")
-    (True, False)
-    """
+    """Return whether the embedder of a name reads an instruction and marks around an image or a text."""
     return _INSTRUCTED.search(_last_part(name)) is not None
 
 

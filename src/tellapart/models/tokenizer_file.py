@@ -12,6 +12,7 @@ from tellapart.errors import ModelError, first_line
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+
 #: A number for R, G and B.
 Channels = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON has lists
 

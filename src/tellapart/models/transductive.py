@@ -18,11 +18,6 @@ def write_mark(folder: Path, items: str) -> None:
 
 
 def read_mark(name: str) -> str:
-    """Return the set whose items a model in a folder, with or without a prefix, was trained on; empty without a mark.
-
-    >>> write_mark(getfixture("tmp_path"), "demo")
-    >>> read_mark(f"compact:{getfixture('tmp_path')}"), read_mark("demo-encoder")
-    ('demo', '')
-    """
+    """Return the set that a model in a folder, with or without a prefix, was trained on; empty without a mark."""
     path = Path(name.partition(":")[2] or name).expanduser() / _FILE
     return str(read_object(path).get("items")) if path.is_file() else ""

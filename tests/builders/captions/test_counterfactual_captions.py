@@ -6,10 +6,7 @@ import json
 import os
 import pickle
 import runpy
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from facts import raises
-from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.fusion.scoring import FusionScorer, image_key
-from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
-from tellapart.models.scoring.score import score
-from tellapart.models.store.embedding_store import EmbeddingStore
 
 SIZE = 100
 
@@ -118,12 +114,6 @@ def test_a_cut_text_is_counted_once_though_it_was_forgotten() -> None:
     assert (model.truncated, model.texts_encoded) == (2, 4)
 
 
-def test_prepared_images_score_as_plain_ones() -> None:
-    model = FusionScorer(Counting())
-    plain, prepared = picture(9), model.prepare_image(picture(9))
-    np.testing.assert_array_equal(*(model.score_pairs([image], ["a"]) for image in (plain, prepared)))
-
-
 def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes() -> None:
     different = [
         {"a": np.zeros(4, np.float32)},
@@ -136,25 +126,6 @@ def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes() -> None:
     assert len({image_key(image) for image in different}) == len(different)
     both = {"a": np.zeros(1), "b": np.ones(1)}
     assert image_key(both) == image_key(dict(reversed(both.items())))
-
-
-def test_a_run_computes_each_half_once_and_keeps_the_scores_of_pairs(picture_set: Callable[..., PairSet]) -> None:
-    encoder, pairs, store = Counting(), picture_set(n=6), EmbeddingStore(None)
-    model = FusionScorer(encoder)
-    scored = score(model, pairs, store=store, batch_size=5)
-    assert scored.pairs_scored == 24
-    assert len(encoder.images) == 12 == len(set(encoder.images))
-    assert sorted(encoder.texts) == sorted({text for item in pairs.items for text in item.texts})
-    again = score(FusionScorer(encoder), pairs, store=store)
-    assert again.pairs_scored == 0 and len(encoder.images) == 12
-    np.testing.assert_array_equal(scored.scores.values, again.scores.values)
-
-
-def test_it_fits_the_protocols_of_scoring() -> None:
-    model = FusionScorer(Counting())
-    assert isinstance(model, PairScorer) and isinstance(model, ImagePreparer) and not isinstance(model, DualEncoder)
-    assert (model.name, model.fingerprint, model.kind) == ("counting", "counting-1", "probability")
-    assert model.score_pairs([], []).shape == (0,)
 
 
 def test_as_many_images_as_texts_are_wanted() -> None:

@@ -19,26 +19,9 @@ torch = import_torch()
 transformers = import_transformers()
 
 WORDS = [
-    "a",
-    "the",
-    "red",
-    "blue",
-    "green",
-    "small",
-    "big",
-    "cup",
-    "bowl",
-    "dog",
-    "cat",
-    "on",
-    "under",
-    "left",
-    "right",
-    "of",
-    "two",
-    "three",
-    "is",
-]
+    "a", "the", "red", "blue", "green", "small", "big", "cup", "bowl", "dog", "cat", "on", "under", "left", "right",
+    "of", "two", "three", "is",
+]  # fmt: skip
 
 TEXTS = [
     "a red cup on the bowl",
@@ -159,7 +142,7 @@ def shake(model: Any) -> Any:
     return model.eval()
 
 
-def save(folder: Path, maker: Callable[[], tuple[Any, Any]]) -> Path:
+def save(folder: Path, maker: Any) -> Path:
     torch.manual_seed(0)
     with quiet():
         model, processor = maker()
@@ -172,7 +155,7 @@ def scorer(folder: Path, **changes: Any) -> FusionScorer:
     return load_itm(str(folder), ModelOptions(**changes))
 
 
-def change_weights(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def change_weights(folder: Path, change: Any) -> None:
     from safetensors.torch import load_file, save_file
 
     path = folder / "model.safetensors"

@@ -1,4 +1,4 @@
-"""Which caption belongs to which image, asked in both orders: what a model knows, and what the order alone gives it."""
+"""Which caption belongs to which image: prompts, the grammar of answers, and what the order alone gives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
+from tellapart.models.generative import prompts
+from tellapart.models.generative.answers_grammar import parse_box, parse_pairing, parse_verdict
 from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_orders, pad_to_square, side_by_side
+from tellapart.models.generative.prompts import Prompt
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 255, 0)}
 
@@ -54,43 +57,17 @@ def pairs(tmp_path: Path) -> PairSet:
     return PairSet("colours", tuple(items), tmp_path)
 
 
-def means(both: BothOrders) -> dict[str, float]:
-    return {name: float(values.mean()) for name, values in both.measure().items()}
-
-
-def test_a_model_that_knows_is_right_in_both_orders_and_has_no_bias(pairs: PairSet) -> None:
-    assert means(ask_both_orders(Person(), pairs)) == {
-        "group_score_in_order": 1,
-        "group_score_swapped": 1,
-        "group_score_both_orders": 1,
-        "order_bias": 0,
-        "followed_list": 0.5,
-        "unparseable": 0,
-    }
-
-
-def test_a_model_that_repeats_the_list_looks_perfect_in_one_order_and_is_found_out(pairs: PairSet) -> None:
-    assert means(ask_both_orders(Person("listing"), pairs)) == {
-        "group_score_in_order": 1,
-        "group_score_swapped": 0,
-        "group_score_both_orders": 0,
-        "order_bias": 1,
-        "followed_list": 1,
-        "unparseable": 0,
-    }
-
-
-def test_an_answer_that_cannot_be_read_is_counted_and_wrong(pairs: PairSet) -> None:
-    both = ask_both_orders(Person("silent"), pairs)
-    assert both.in_order == ("I cannot say.",) * 3
-    assert means(both) == {
-        "group_score_in_order": 0,
-        "group_score_swapped": 0,
-        "group_score_both_orders": 0,
-        "order_bias": 0,
-        "followed_list": 0.5,
-        "unparseable": 1,
-    }
+@pytest.mark.parametrize(
+    ("habit", "expected"),
+    [("knowing", (1, 1, 1, 0, 0.5, 0)), ("listing", (1, 0, 0, 1, 1, 0)), ("silent", (0, 0, 0, 0, 0.5, 1))],
+)
+def test_who_repeats_the_list_looks_perfect_in_one_order_alone(
+    pairs: PairSet, habit: str, expected: tuple[float, ...]
+) -> None:
+    names = ("group_score_in_order", "group_score_swapped", "group_score_both_orders")
+    names += ("order_bias", "followed_list", "unparseable")
+    values = ask_both_orders(Person(habit), pairs).measure()
+    assert {name: float(value.mean()) for name, value in values.items()} == dict(zip(names, expected, strict=True))
 
 
 def test_answers_stay_with_their_items_for_any_batch_size(pairs: PairSet) -> None:
@@ -114,7 +91,7 @@ def test_other_shapes_and_missing_answers_are_refused(pairs: PairSet, tmp_path: 
 
 
 @given(st.lists(st.tuples(*[st.sampled_from(["1;2", "2;1", "?"])] * 2), min_size=1, max_size=8))
-def test_right_in_both_orders_is_never_more_than_right_in_one(answers: list[tuple[str, str]]) -> None:
+def test_right_in_both_orders_is_never_more_than_right_in_one(answers: Any) -> None:
     ids = tuple(map(str, range(len(answers))))
     both = BothOrders(ids, tuple(first for first, _ in answers), tuple(second for _, second in answers))
     values = both.measure()
@@ -142,3 +119,139 @@ def test_a_square_keeps_every_pixel_in_its_middle() -> None:
     assert (whole[:7] == 127).all()
     assert (whole[17:] == 127).all()
     np.testing.assert_array_equal(pad_to_square(picture[:, :10]), picture[:, :10])
+
+
+@pytest.mark.parametrize(
+    ("answer", "pairing"),
+    [
+        ("1;2", (1, 2)),
+        (" 2 ; 1 ", (2, 1)),
+        ("#2;#1", (2, 1)),
+        ('"2;1"', (2, 1)),
+        ("2,1", (2, 1)),
+        ("The answer is 2; 1.", (2, 1)),
+        ("1;2 because caption 2 shows the right image", (1, 2)),
+        ("1;2. That is, 1;2.", (1, 2)),
+        ("Caption 1 corresponds to the left image and caption 2 to the right image.", (1, 2)),
+        ("Caption 1: right. Caption 2: left.", (2, 1)),
+        ("The left image is caption 2; the right one is Caption #1.", (2, 1)),
+        ("index 2 for the left image; index 1 for the right image", (2, 1)),
+        ("1;1", None),
+        ("1;2 or 2;1", None),
+        ("", None),
+        ("1", None),
+        ("Captions 1, 2 both fit.", None),
+        ("11;2", None),
+        ("1;23", None),
+        ("0.1;2", None),
+        ("1;2.5", None),
+        ("Caption 1 is left.", None),
+        ("Caption 1 is left and caption 1 is right.", None),
+        ("Caption 1 and caption 2 are left and right.", None),
+        ("Caption 1 is left, the right one is caption 2.", None),
+        ("Caption 3 is left and caption 1 is right.", None),
+        ("Neither the left nor the right image fits caption 1 or caption 2 better; caption 1 fits.", None),
+    ],
+)
+def test_a_pairing_is_read_where_the_grammar_covers_it_alone(answer: str, pairing: tuple[int, int] | None) -> None:
+    assert parse_pairing(answer) == pairing
+
+
+@given(st.text(alphabet="12;#. ", max_size=20))
+def test_swapping_the_indices_of_an_answer_swaps_its_pairing(answer: str) -> None:
+    read = parse_pairing(answer)
+    assert parse_pairing(answer.translate({ord("1"): "2", ord("2"): "1"})) == (read and (read[1], read[0]))
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("True", True),
+        ("yes.", True),
+        ("FALSE", False),
+        ("No, there is one dog.", False),
+        ("The statement is true.", True),
+        ("True or false?", None),
+        ("It is not true", None),
+        ("That isn\N{RIGHT SINGLE QUOTATION MARK}t true", None),
+        ("Nothing", None),
+        ("", None),
+        ("untrue", None),
+        ("1.", True),
+        ("0.0", False),
+        ("**False**", False),
+        ('{"why": "It is not blue", "answer": true}', True),
+    ],
+)
+def test_a_verdict_is_one_word_of_one_meaning(answer: str, verdict: bool | None) -> None:
+    assert parse_verdict(answer) is verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "convention", "resized", "box"),
+    [
+        ("[0.25, 0.5, 0.75, 1.0]", "unit", None, (50.0, 50.0, 150.0, 100.0)),
+        ("<|box_start|>(250,500),(750,1000)<|box_end|>", "thousandths", None, (50.0, 50.0, 150.0, 100.0)),
+        (
+            '```json\n[{"bbox_2d": [10, 10, 30, 20], "label": "cup"}]\n```',
+            "pixels",
+            (40, 20),
+            (50.0, 50.0, 150.0, 100.0),
+        ),
+        ("(0, 0, 0.5, 0.5) and [0.1, 0.1, 0.2, 0.2]", "unit", None, (0.0, 0.0, 100.0, 50.0)),
+        ("[-0.5, 0, 2, 1]", "unit", None, (0.0, 0.0, 200.0, 100.0)),
+        ("[0.75, 0.5, 0.25, 1.0]", "unit", None, None),
+        ("[1.5, 0, 2, 1]", "unit", None, None),
+        ("[0.1, 0.2, 0.3]", "unit", None, None),
+        ("on the left", "unit", None, None),
+        (f"[0, 0, {'9' * 400}, 1]", "unit", None, (0.0, 0.0, 200.0, 100.0)),
+    ],
+)
+def test_a_box_is_read_in_the_convention_of_its_family(
+    answer: str, convention: str, resized: tuple[int, int] | None, box: tuple[float, ...] | None
+) -> None:
+    assert parse_box(answer, convention, (200, 100), resized) == box
+
+
+def test_pixels_need_the_size_that_the_model_reads() -> None:
+    with raises(ModelError, "size", "resized"):
+        parse_box("[0, 0, 1, 1]", "pixels", (10, 10))
+
+
+def test_an_unknown_convention_is_refused() -> None:
+    with raises(ModelError, "'percent'", "box"):
+        parse_box("[0, 0, 1, 1]", "percent", (10, 10))
+
+
+PROMPTS = [value for value in vars(prompts).values() if isinstance(value, Prompt)]
+
+
+def test_no_two_prompts_share_a_label() -> None:
+    assert len({prompt.label for prompt in PROMPTS}) == len(PROMPTS) > 5
+
+
+def test_the_wordings_of_the_papers_are_theirs_to_the_letter() -> None:
+    assert prompts.VQASCORE.fill(text="a cat") == 'Does this figure show "a cat"? Please answer yes or no.'
+    text = prompts.EQBEN_CHOICE.fill(first="a cat", second="a dog")
+    assert text == (
+        "There are two images (left and right). Now you have two captions: caption 1: a cat; caption 2: a dog. Please "
+        "indicate which caption corresponds to the left image and which caption corresponds to the right one. The "
+        'answer should follow the format: "#index for the left image; #index for the right image". For example, "1;2" '
+        "represents that caption 1 corresponds to image left."
+    )
+
+    asked = prompts.SUGARCREPE_CHOICE.fill(first="a cat", second="a dog")
+    assert asked == "Which caption best describes the image?\n(1) a cat\n (2) a dog\nOutput (1) or (2)."
+
+
+@pytest.mark.parametrize("prompt", PROMPTS, ids=lambda prompt: prompt.label)
+def test_values_are_filled_in_unchanged(prompt: Prompt) -> None:
+    values = {field: f"<{field}> {{0}} %s" for field in prompt.fields}
+    filled = prompt.fill(**values)
+    assert all(value in filled for value in values.values())
+    assert prompt.source
+
+
+def test_a_wrong_field_is_refused() -> None:
+    with raises(ModelError, "vqascore/1", "prompt", "text"):
+        prompts.VQASCORE.fill(caption="a cat")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("reading", ["vqa", "yes_no", "likelihood", "mean_likelihood", "choice", None])
-def test_a_folder_is_found_by_its_name_and_read_as_asked(folders: dict[str, Path], reading: str | None) -> None:
+def test_a_folder_is_found_by_its_name_and_read_as_asked(folders: Any, reading: str | None) -> None:
     model = find_model(str(folders["qwen2_vl"]), ModelOptions(reading=reading))
     direct = read_as(reading, folders["qwen2_vl"])
     assert type(model) is type(direct) and model.fingerprint == direct.fingerprint
@@ -38,28 +37,19 @@ def test_a_folder_is_found_by_its_name_and_read_as_asked(folders: dict[str, Path
 
 
 @pytest.mark.parametrize("family", list(SAVERS))
-def test_pictures_are_prepared_by_pillow(folders: dict[str, Path], family: str) -> None:
+def test_pictures_are_prepared_by_pillow(folders: Any, family: str) -> None:
     processor = load_processor(str(folders[family]))
     assert type(processor.image_processor).__name__.endswith("Pil")
 
 
-def test_a_tokenizer_without_its_vocabulary_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
-    shutil.copytree(folders["blip"], tmp_path / "mute")
-    (tmp_path / "mute/tokenizer.json").unlink()
-    with raises(ModelError, "tokenizer.json", "vocab.txt", "vocabulary"):
-        read_as("likelihood", tmp_path / "mute")
-
-
-def test_blips_captioner_is_not_asked_questions(folders: dict[str, Path]) -> None:
+def test_blips_captioner_is_not_asked_questions(folders: Any) -> None:
     with raises(ModelError, "BlipForConditionalGeneration", "answers", "questions"):
         read_as("vqa", folders["blip"])
     with raises(ModelError, "BlipForConditionalGeneration", "follows"):
         read_as("choice", folders["blip"])
 
 
-def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(folders: Any, tmp_path: Path) -> None:
     save_llava(tmp_path / "bare", chat=None)
     with_template = read_as("vqa", folders["llava"])
     without = read_as("vqa", tmp_path / "bare")
@@ -75,9 +65,7 @@ def test_blip_2_is_prompted_as_its_paper_prompts_it() -> None:
     assert ChatFormat("m", processor, config).render_prompt(1, "is it?") == "Question: is it? Answer:"
 
 
-def test_another_family_without_a_template_is_an_error_that_says_what_to_add(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_another_family_without_a_template_is_an_error_that_says_what_to_add(folders: Any, tmp_path: Path) -> None:
     shutil.copytree(folders["qwen2_vl"], tmp_path / "bare")
     (tmp_path / "bare/chat_template.jinja").unlink()
     with raises(ModelError, "format", "'qwen2_vl'", "chat_template"):
@@ -103,23 +91,7 @@ def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path: Path) -> N
         read_as("likelihood", tmp_path)
 
 
-def test_weights_that_do_not_fit_and_a_missing_processor_are_errors(folders: dict[str, Path], tmp_path: Path) -> None:
-    shutil.copytree(folders["llava"], tmp_path / "more")
-    config = json.loads((tmp_path / "more/config.json").read_text())
-    config["text_config"]["num_hidden_layers"] += 1
-    (tmp_path / "more/config.json").write_text(json.dumps(config))
-    with raises(ModelError, "missing"):
-        read_as("vqa", tmp_path / "more")
-    shutil.copytree(folders["llava"], tmp_path / "mute")
-    for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / "mute" / name).unlink()
-    with raises(ModelError, "processor"):
-        read_as("vqa", tmp_path / "mute")
-
-
-def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(
-    folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(folders: Any, tmp_path: Path) -> None:
     def of(folder: Path, reading: str = "vqa", **options: Any) -> str:
         return str(read_as(reading, folder, **options).fingerprint)
 

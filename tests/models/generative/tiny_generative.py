@@ -23,15 +23,8 @@ CLOSE = 2e-5
 
 MARKS = ["<s>", "</s>", "<pad>", "<image>"]
 
-QWEN_MARKS = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-]
+QWEN_MARKS = [f"<|{name}|>" for name in ("endoftext", "im_start", "im_end", "vision_start", "vision_end")]
+QWEN_MARKS += ["<|image_pad|>", "<|video_pad|>"]
 
 LLAVA_CHAT = (
     "{% for m in messages %}{{ m['role'].upper() + ': ' }}"
@@ -98,36 +91,34 @@ def save_llava(folder: Path, kind: str = "Llava", chat: str | None = LLAVA_CHAT,
 
 
 def save_qwen(folder: Path, kind: str = "Qwen2VL") -> None:
-    words = tokenizer(QWEN_MARKS, "pad_token _ eos_token")
+    """Qwen3-VL puts features of lower layers into the language model, and its template lets it think."""
+    third = kind == "Qwen3VL"
+    words = tokenizer([*QWEN_MARKS, *(["<think>", "</think>"] if third else [])], "pad_token _ eos_token")
     vision = {"depth": 2, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2, "initializer_range": 0.5}
-    if kind == "Qwen2VL":
-        vision |= {"embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2}
-    else:
-        vision |= {"hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 64, "window_size": 16}
-        vision |= {"fullatt_block_indexes": [1]}
+    vision["hidden_size"] = 32
+    vision |= {
+        "Qwen2VL": {"embed_dim": 32, "mlp_ratio": 2},
+        "Qwen2_5_VL": {"out_hidden_size": 32, "intermediate_size": 64, "window_size": 16, "fullatt_block_indexes": [1]},
+        "Qwen3VL": {"out_hidden_size": 32, "intermediate_size": 64, "num_position_embeddings": 64}
+        | {"deepstack_visual_indexes": [0, 1]},
+    }[kind]
     rotary = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}
     language = CLIP_SIZE | {"initializer_range": 0.5, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
-    language |= {
-        "vocab_size": len(words),
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 512,
-        "rope_parameters": rotary,
-    }
-    name = {"Qwen2VL": "Qwen2VL", "Qwen2_5VL": "Qwen2_5_VL"}[kind]
-    ids = words.convert_tokens_to_ids
-    config = getattr(transformers, f"{name}Config")(
-        text_config=language,
-        vision_config=vision,
-        image_token_id=ids("<|image_pad|>"),
-        video_token_id=ids("<|video_pad|>"),
-        vision_start_token_id=ids("<|vision_start|>"),
-        vision_end_token_id=ids("<|vision_end|>"),
+    language |= {"vocab_size": len(words), "num_key_value_heads": 2, "max_position_embeddings": 512}
+    if third:
+        rotary |= {"mrope_section": [2, 1, 1], "mrope_interleaved": True}
+        language["head_dim"] = 8
+    ids = {f"{name}_token_id": words.convert_tokens_to_ids(f"<|{name}|>") for name in ("vision_start", "vision_end")}
+    ids |= {f"{name}_token_id": words.convert_tokens_to_ids(f"<|{name}_pad|>") for name in ("image", "video")}
+    config = getattr(transformers, f"{kind}Config")(
+        text_config=language | {"rope_parameters": rotary}, vision_config=vision, **ids
     )
     cuts = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
     images = transformers.Qwen2VLImageProcessor(**cuts, min_pixels=64, max_pixels=1024)
-    videos = transformers.Qwen2VLVideoProcessor(**cuts)
-    processor = getattr(transformers, f"{name}Processor")(images, words, videos, chat_template=QWEN_CHAT)
-    save(folder, getattr(transformers, f"{name}ForConditionalGeneration")(config), processor)
+    videos = getattr(transformers, f"{'Qwen3' if third else 'Qwen2'}VLVideoProcessor")(**cuts)
+    chat = QWEN_CHAT.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}") if third else QWEN_CHAT
+    processor = getattr(transformers, f"{kind}Processor")(images, words, videos, chat_template=chat)
+    save(folder, getattr(transformers, f"{kind}ForConditionalGeneration")(config), processor)
 
 
 def save_gemma(folder: Path) -> None:
@@ -156,47 +147,9 @@ def save_gemma(folder: Path) -> None:
     save(folder, transformers.Gemma3ForConditionalGeneration(config), processor)
 
 
-def save_qwen3(folder: Path) -> None:
-    """Its features of lower layers go into the language model, and its template lets it think."""
-    words = tokenizer([*QWEN_MARKS, "<think>", "</think>"], "pad_token _ eos_token")
-    ids = words.convert_tokens_to_ids
-    vision = {"depth": 2, "num_heads": 4, "patch_size": 4, "spatial_merge_size": 2, "initializer_range": 0.5}
-    vision |= {"hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 64, "num_position_embeddings": 64}
-    rotary = {"rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 10000.0, "mrope_interleaved": True}
-    language = CLIP_SIZE | {"initializer_range": 0.5, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0}
-    language |= {"vocab_size": len(words), "num_key_value_heads": 2, "max_position_embeddings": 512, "head_dim": 8}
-    config = transformers.Qwen3VLConfig(
-        text_config=language | {"rope_parameters": rotary},
-        vision_config=vision | {"deepstack_visual_indexes": [0, 1]},
-        image_token_id=ids("<|image_pad|>"),
-        video_token_id=ids("<|video_pad|>"),
-        vision_start_token_id=ids("<|vision_start|>"),
-        vision_end_token_id=ids("<|vision_end|>"),
-    )
-    cuts = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
-    images = transformers.Qwen2VLImageProcessor(**cuts, min_pixels=64, max_pixels=1024)
-    videos = transformers.Qwen3VLVideoProcessor(**cuts)
-    chat = QWEN_CHAT.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
-    processor = transformers.Qwen3VLProcessor(images, words, videos, chat_template=chat)
-    save(folder, transformers.Qwen3VLForConditionalGeneration(config), processor)
-
-
 def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
-    words = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "[DEC]",
-        "a",
-        "picture",
-        "of",
-        *TEXTS[1].split(),
-        "red",
-        "cup",
-    ]
-    words = [*dict.fromkeys(words)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[DEC]", "a", "picture", "of"]
+    words = [*dict.fromkeys([*words, *TEXTS[1].split(), "red", "cup"])]
     language = CLIP_SIZE | {"vocab_size": len(words), "encoder_hidden_size": 32}
     language |= {"max_position_embeddings": 48 if kind.endswith("QuestionAnswering") else 24}
     language |= {"bos_token_id": 5, "sep_token_id": 3, "eos_token_id": 2, "pad_token_id": 0, "initializer_range": 0.5}
@@ -276,10 +229,10 @@ SAVERS: dict[str, Callable[[Path], None]] = {
     "llava": save_llava,
     "llava_next": lambda folder: save_llava(folder, "LlavaNext", image_grid_pinpoints=[[16, 32], [32, 16]]),
     "qwen2_vl": save_qwen,
-    "qwen2_5_vl": lambda folder: save_qwen(folder, "Qwen2_5VL"),
+    "qwen2_5_vl": lambda folder: save_qwen(folder, "Qwen2_5_VL"),
     "blip": save_blip,
     "blip_vqa": lambda folder: save_blip(folder, "BlipForQuestionAnswering"),
-    "qwen3_vl": save_qwen3,
+    "qwen3_vl": lambda folder: save_qwen(folder, "Qwen3VL"),
     "gemma3": save_gemma,
 }
 

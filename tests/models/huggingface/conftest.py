@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="module")
-def encoders(saved: Callable[[str], Path]) -> Callable[[str], TorchDual]:
+def encoders(saved: Any) -> Callable[[str], TorchDual]:
     """Load a family's tiny model once."""
     models: dict[str, TorchDual] = {}
 

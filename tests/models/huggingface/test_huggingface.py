@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +22,7 @@ pytest.importorskip("torch", reason="transformers' models need the extra 'models
 pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
 
 import tiny_models
+from tiny_models import TEXTS, loaded, pictures
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import FusionFamily
@@ -26,7 +31,7 @@ from tellapart.models.huggingface.images import check_images
 from tellapart.models.huggingface.load import FAMILIES, FUSION, GENERATIVE, import_target, load, readings_of
 from tellapart.models.huggingface.towers import TOWERS, context_length
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import Runtime
+from tellapart.models.torch.backend import Runtime, import_torch
 
 SOURCE = Path(__file__).parents[3] / "src"
 
@@ -94,21 +99,18 @@ def test_every_fusion_family_is_declared_and_has_a_matching_head(model_type: str
     assert {"itm", "itm_logit"} <= FAMILIES[model_type].keys()
 
 
-def test_a_family_of_no_reading_is_refused(tmp_path: Path) -> None:
-    with raises(ModelError, "model", "type", "'bert'"):
-        load(written(tmp_path, model_type="bert"), ModelOptions())
+@pytest.mark.parametrize(
+    ("model_type", "architecture", "reading"),
+    [("bert", "BertModel", None), ("siglip", "SiglipModel", "itm"), ("blip", "BlipForConditionalGeneration", "itc")],
+)
+def test_a_reading_that_a_model_lacks_is_refused(
+    model_type: str, architecture: str, reading: str | None, tmp_path: Path
+) -> None:
+    name = written(tmp_path, model_type=model_type, architectures=[architecture])
+    facts = (architecture, "'itc'") if reading == "itc" else (f"'{model_type}'", (reading and f"'{reading}'") or "type")
+    with raises(ModelError, facts):
+        load(name, ModelOptions(reading=reading))
     assert readings_of({"model_type": "llava"}, "x") is GENERATIVE
-
-
-def test_a_reading_that_the_family_lacks_is_refused(tmp_path: Path) -> None:
-    with raises(ModelError, "model", "type", "'siglip'", "'itm'", "itc"):
-        load(written(tmp_path, model_type="siglip"), ModelOptions(reading="itm"))
-
-
-def test_an_architecture_without_contrastive_heads_is_refused(tmp_path: Path) -> None:
-    name = written(tmp_path, model_type="blip", architectures=["BlipForConditionalGeneration"])
-    with raises(ModelError, "BlipForConditionalGeneration", "'itc'"):
-        load(name, ModelOptions(reading="itc"))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_an_architecture_without_contrastive_heads_is_refused(tmp_path: Path) ->
         ('{"hidden_size": 3}', "model_type"),
     ],
 )
-def test_a_configuration_that_is_none_is_refused(content: str, message: str | tuple[str, ...], tmp_path: Path) -> None:
+def test_a_configuration_that_is_none_is_refused(content: str, message: Any, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(content)
     with raises(ModelError, message):
         load(str(tmp_path), ModelOptions())
@@ -146,7 +148,7 @@ def copy(clip: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(clip, tmp_path / "copy"))
 
 
-def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def rewrite(folder: Path, change: Any) -> None:
     from safetensors.torch import load_file, save_file
 
     tensors = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
@@ -154,24 +156,21 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-@pytest.mark.slow
-def test_a_weight_that_is_missing_is_named(copy: Path) -> None:
-    rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
-    with raises(ModelError, "CLIPModel", "1", "visual_projection.weight", "CLIPModel"):
-        load(str(copy), ModelOptions())
-
-
-def test_a_weight_that_the_class_lacks_is_named(copy: Path) -> None:
-    rewrite(copy, lambda tensors: tensors.update(adapter=tensors["logit_scale"] + 1))
-    with raises(ModelError, "1", "adapter"):
-        load(str(copy), ModelOptions())
-
-
-def test_a_weight_of_another_shape_is_named(copy: Path) -> None:
-    rewrite(
-        copy, lambda tensors: tensors.update({"visual_projection.weight": tensors["visual_projection.weight"][:5] + 0})
-    )
-    with raises(ModelError, "1", "visual_projection.weight", "(5, 32)", "(24, 32)"):
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        (lambda tensors: tensors.pop("visual_projection.weight"), ("CLIPModel", "1", "visual_projection.weight")),
+        (lambda tensors: tensors.update(adapter=tensors["logit_scale"] + 1), ("1", "adapter")),
+        (
+            lambda tensors: tensors.update({"visual_projection.weight": tensors["visual_projection.weight"][:5] + 0}),
+            ("1", "visual_projection.weight", "(5, 32)", "(24, 32)"),
+        ),
+    ],
+    ids=["missing", "unexpected", "of another shape"],
+)
+def test_a_weight_that_does_not_fit_is_named(copy: Path, change: Any, facts: Any) -> None:
+    rewrite(copy, change)
+    with raises(ModelError, facts):
         load(str(copy), ModelOptions())
 
 
@@ -230,7 +229,7 @@ def test_a_folder_without_weights_is_refused_in_one_line(copy: Path) -> None:
         ("siglip", ("Either", "model_file", "model_proto")),
     ],
 )
-def test_a_model_without_its_vocabulary_is_refused(family: str, message: str | tuple[str, ...], tmp_path: Path) -> None:
+def test_a_model_without_its_vocabulary_is_refused(family: str, message: Any, tmp_path: Path) -> None:
     folder = tiny_models.FAMILIES[family](tmp_path)
     for name in ("tokenizer.json", "spiece.model"):
         (folder / name).unlink(missing_ok=True)
@@ -291,7 +290,7 @@ def test_the_context_is_the_shortest_of_what_tokenizer_tower_and_processor_say()
     ],
 )
 def test_a_tokenizer_of_another_model_is_refused(
-    architecture: str, tokens: dict[str, Any], tower: dict[str, Any], message: str | tuple[str, ...]
+    architecture: str, tokens: dict[str, Any], tower: dict[str, Any], message: Any
 ) -> None:
     with raises(ModelError, message):
         context_length("m", text_tower(**tower), tokenizer(**tokens), TOWERS[architecture])
@@ -313,3 +312,185 @@ def test_towers_of_different_widths_are_refused(clip: Path) -> None:
     model: Any = load(str(clip), ModelOptions())
     with raises(ModelError, "5", "3", "images"):
         model.similarity(np.zeros((1, 5), np.float32), np.zeros((1, 3), np.float32))
+
+
+torch = import_torch()
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def copied(folder: Path, to: Path) -> Path:
+    return Path(shutil.copytree(folder, to / "elsewhere"))
+
+
+def edit(path: Path, change: Any) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("family", tiny_models.FAMILIES)
+def test_a_fingerprint_stays_where_only_the_place_changes(
+    family: str, saved: Any, encoders: Any, tmp_path: Path
+) -> None:
+    elsewhere = copied(saved(family), tmp_path)
+    edit(elsewhere / "config.json", lambda config: config.update(transformers_version="4.0.0", _name_or_path="/there"))
+    assert loaded(elsewhere).fingerprint == encoders(family).fingerprint
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "preprocessing": lambda folder: edit(
+        folder / "processor_config.json", lambda c: c["image_processor"].update(image_mean=[0.5, 0.5, 0.5])
+    ),
+    "configuration": lambda folder: edit(
+        folder / "config.json", lambda c: c["vision_config"].update(hidden_act="gelu")
+    ),
+    "tokenizer": lambda folder: edit(folder / "tokenizer.json", lambda c: c["model"]["merges"].pop()),
+    "context": lambda folder: edit(folder / "tokenizer_config.json", lambda c: c.update(model_max_length=20)),
+    "weights": lambda folder: rewrite(folder, lambda tensors: tensors["logit_scale"].add_(1)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_fingerprint_moves_with_all_that_moves_a_number(
+    change: str, saved: Any, encoders: Any, tmp_path: Path
+) -> None:
+    elsewhere = copied(saved("clip"), tmp_path)
+    CHANGES[change](elsewhere)
+    assert loaded(elsewhere).fingerprint != encoders("clip").fingerprint
+
+
+def test_a_checkpoint_of_torch_loads_like_one_of_safetensors(saved: Any, encoders: Any, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    elsewhere = copied(saved("clip"), tmp_path)
+    torch.save(load_file(elsewhere / "model.safetensors"), elsewhere / "pytorch_model.bin")
+    (elsewhere / "model.safetensors").unlink()
+    assert loaded(elsewhere).fingerprint == encoders("clip").fingerprint
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_checkpoint_of_torch_is_not_opened_by_an_older_torch(
+    saved: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: bool
+) -> None:
+    from safetensors.torch import load_file
+
+    elsewhere, ran = copied(saved("clip"), tmp_path), tmp_path / "ran"
+    names = list(load_file(elsewhere / "model.safetensors"))
+    torch.save({"logit_scale": _Payload(ran)}, elsewhere / "pytorch_model.bin")
+    (elsewhere / "model.safetensors").unlink()
+    if indexed:  # an index of safetensors may name any file
+        index = {"metadata": {}, "weight_map": dict.fromkeys(names, "pytorch_model.bin")}
+        (elsewhere / "model.safetensors.index.json").write_text(json.dumps(index))
+    monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
+    with raises(ModelError, "2.9.1+cpu", "weights", "run"):
+        loaded(elsewhere)
+    assert not ran.exists()
+
+
+def test_files_laid_out_as_openai_s_are_on_the_hub_give_the_same_numbers(
+    saved: Any, encoders: Any, tmp_path: Path
+) -> None:
+    elsewhere = copied(saved("clip"), tmp_path)
+    images = json.loads((elsewhere / "processor_config.json").read_text())["image_processor"]
+    tokens = json.loads((elsewhere / "tokenizer.json").read_text())["model"]
+    for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
+        (elsewhere / name).unlink()
+    old = {"feature_extractor_type": "CLIPFeatureExtractor", "size": 32, "crop_size": 32, "resample": 3}
+    old |= dict.fromkeys(("do_center_crop", "do_normalize", "do_resize"), True)
+    old |= {name: images[name] for name in ("image_mean", "image_std")}
+    (elsewhere / "preprocessor_config.json").write_text(json.dumps(old))
+    (elsewhere / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 24, "do_lower_case": True}))
+    (elsewhere / "vocab.json").write_text(json.dumps(tokens["vocab"]))
+    (elsewhere / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, tokens["merges"])]) + "\n")
+    model = loaded(elsewhere)
+    np.testing.assert_array_equal(model.encode_images(pictures()), encoders("clip").encode_images(pictures()))
+    np.testing.assert_array_equal(model.encode_texts(TEXTS), encoders("clip").encode_texts(TEXTS))
+    (elsewhere / "merges.txt").unlink()
+    with raises(ModelError, "processor", "vocab"):
+        loaded(elsewhere)
+
+
+class _Payload:
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.target,)
+
+
+def test_no_code_of_a_model_is_run(saved: Any, encoders: Any, tmp_path: Path) -> None:
+    elsewhere, ran = copied(saved("clip"), tmp_path), tmp_path / "ran"
+    (elsewhere / "evil.py").write_text(f"open({str(ran)!r}, 'w')\nclass Evil: pass\n")
+    classes = {"AutoModel": "evil.Evil", "AutoProcessor": "evil.Evil", "AutoConfig": "evil.Evil"}
+    for name in ("config.json", "processor_config.json", "tokenizer_config.json"):
+        edit(elsewhere / name, lambda content: content.update(auto_map=classes))
+    assert loaded(elsewhere).fingerprint == encoders("clip").fingerprint
+    (elsewhere / "model.safetensors").unlink()
+    torch.save({"logit_scale": _Payload(ran)}, elsewhere / "pytorch_model.bin")
+    with raises(ModelError, "CLIPModel", "weights"):
+        loaded(elsewhere)
+    assert not ran.exists()
+
+
+def test_a_single_file_beside_other_shards_is_refused(saved: Any, tmp_path: Path) -> None:
+    folder = copied(saved("clip"), tmp_path)
+    model = tiny_models.transformers().CLIPModel.from_pretrained(folder)
+    model.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    for file in (tmp_path / "shards").glob("model*"):
+        shutil.copy(file, folder)
+    vectors = loaded(saved("clip")).encode_texts(TEXTS)
+    np.testing.assert_array_equal(loaded(folder).encode_texts(TEXTS), vectors)  # equal numbers, whichever is read
+    rewrite(folder, lambda tensors: tensors["logit_scale"].add_(1))
+    with raises(ModelError, folder, "model.safetensors", "model.safetensors.index.json", "logit_scale"):
+        loaded(folder)
+    next(folder.glob("model-00001-of-*")).unlink()  # what is left of the shards is no model
+    loaded(folder)
+    (folder / "model.safetensors").unlink()
+    with raises(ModelError, folder):
+        loaded(folder)
+
+
+WITHOUT_TORCHVISION = """
+import hashlib, importlib.util, sys
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name.split(".")[0] == "torchvision" else find_spec(name, *rest)
+import numpy, torch
+torch.set_num_threads(1)
+sys.path.append(sys.argv[1])
+from tiny_models import TEXTS, pictures
+from tellapart.models.options import ModelOptions
+from tellapart.models.huggingface.load import load
+model = load("owner/tiny", ModelOptions())
+assert "torchvision" not in sys.modules
+vectors = [model.encode_images(pictures()), model.encode_texts(TEXTS)]
+print(model.fingerprint, *[hashlib.sha256(side.tobytes()).hexdigest() for side in vectors])
+"""
+
+
+@pytest.mark.slow
+def test_a_hub_id_from_the_cache_offline_and_without_torchvision_says_what_the_folder_says(
+    clip: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    repository = tmp_path / "hub" / "models--owner--tiny"
+    shutil.copytree(clip, repository / "snapshots" / ("a" * 40))
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("a" * 40)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCHVISION, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SOURCE)},
+    )
+    assert done.returncode == 0, done.stderr
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    model: Any = load(str(clip), ModelOptions())
+    vectors = [model.encode_images(tiny_models.pictures()), model.encode_texts(tiny_models.TEXTS)]
+    torch.set_num_threads(threads)
+    expected = [model.fingerprint, *(hashlib.sha256(side.tobytes()).hexdigest() for side in vectors)]
+    assert done.stdout.split() == expected

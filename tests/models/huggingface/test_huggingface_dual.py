@@ -5,40 +5,51 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from facts import raises
+from facts import check_facts, raises
+from tellapart.models.huggingface import dual_encoder
+from tellapart.models.options import ModelOptions
 
 pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
 pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
+pytest.importorskip("transformers", reason="transformers is not installed (the models extra)")
 
 import tiny_models
-from tiny_models import FAMILIES, TEXTS, loaded, pictures
+from tiny_models import (
+    FAMILIES,
+    TEXTS,
+    clip,
+    clip_legacy,
+    clip_tokenizer,
+    groupvit,
+    loaded,
+    metaclip_2,
+    pictures,
+    siglip,
+    tower,
+    transformers,
+    vision,
+    with_concept,
+)
 
-from tellapart.data.pairset import PairSet
+import tellapart as ta
 from tellapart.errors import ModelError
-from tellapart.models.find import find_model
+from tellapart.evaluation.verified import read_result
 from tellapart.models.huggingface.dual_encoder import make_dual
 from tellapart.models.huggingface.files import load_processor
 from tellapart.models.huggingface.towers import Architecture, find_towers
-from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
-from tellapart.models.scoring.score import score
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch, runtime
-from tellapart.models.torch.dual_encoder import TorchDual
+from tellapart.training.encoders.load_start import open_dual
 
 torch = import_torch()
-
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -95,9 +106,7 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_pair_gets_the_library_s_own_number(
-    family: str, saved: Callable[[str], Path], encoders: Callable[[str], TorchDual]
-) -> None:
+def test_every_pair_gets_the_library_s_own_number(family: str, saved: Any, encoders: Any) -> None:
     model, images = encoders(family), pictures()
     if family == "siglip":  # by default its authors' rule, which tests/models/test_caption_rules.py holds
         model = loaded(saved(family), texts="library")
@@ -112,9 +121,7 @@ def test_every_pair_gets_the_library_s_own_number(
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(
-    family: str, encoders: Callable[[str], TorchDual]
-) -> None:
+def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(family: str, encoders: Any) -> None:
     model, images, texts = encoders(family), pictures(11), [*TEXTS, *(f"bowl {k}" for k in range(9))]
     all_images, all_texts = model.encode_images(images), model.encode_texts(texts)
     rng = np.random.default_rng(0)
@@ -130,17 +137,8 @@ def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(
             np.testing.assert_array_equal(np.concatenate(batches), whole[order])
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_no_text_changes_with_its_neighbours(data: st.DataObject, encoders: Callable[[str], TorchDual]) -> None:
-    model = encoders("clip")
-    texts = data.draw(st.lists(st.text("abre owl,", max_size=40), min_size=1, max_size=20))
-    alone = [model.encode_texts([text])[0] for text in texts]
-    np.testing.assert_array_equal(model.encode_texts(texts), alone)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_prepared_image_is_the_image(family: str, encoders: Callable[[str], TorchDual]) -> None:
+def test_a_prepared_image_is_the_image(family: str, encoders: Any) -> None:
     model, images = encoders(family), pictures()
     prepared = [model.prepare_image(image) for image in images]
     mixed = [prepared[0], images[1], *prepared[2:]]
@@ -149,7 +147,7 @@ def test_a_prepared_image_is_the_image(family: str, encoders: Callable[[str], To
 
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"siglip", "siglip2_fixed", "siglip2_naflex"}))
 def test_padding_to_a_bucket_says_what_padding_to_the_whole_context_says(
-    family: str, encoders: Callable[[str], TorchDual], monkeypatch: pytest.MonkeyPatch
+    family: str, encoders: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = encoders(family)
     assert len(set(model.towers.reader.lengths(TEXTS)[0])) > 1
@@ -203,7 +201,7 @@ class Neighbourly(tiny_models.transformers().CLIPModel):  # type: ignore[name-de
     ],
 )
 def test_a_model_whose_vectors_are_not_its_samples_own_is_refused(
-    fault: str, facts: str | tuple[str, ...], saved: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    fault: str, facts: Any, saved: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Neighbourly, "fault", fault)
     folder, where = saved("clip"), runtime(ModelOptions())
@@ -216,7 +214,7 @@ def read_texts(model: Any, batch: Any) -> Any:
     return model.get_text_features(**batch).pooler_output
 
 
-def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts(saved: Callable[[str], Path]) -> None:
+def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts(saved: Any) -> None:
     folder, where = saved("siglip"), runtime(ModelOptions())
     model = loaded(folder)
     form, processor = find_towers("SiglipModel"), load_processor(str(folder))
@@ -229,14 +227,12 @@ def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts
     np.testing.assert_array_equal(other.encode_texts(TEXTS), model.encode_texts(TEXTS))
 
 
-def test_towers_that_were_trained_on_padding_get_all_of_it(encoders: Callable[[str], TorchDual]) -> None:
+def test_towers_that_were_trained_on_padding_get_all_of_it(encoders: Any) -> None:
     assert encoders("siglip").towers.reader.lengths(["a", "a red cup"]) == ([16, 16], [False, False])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_it_is_every_protocol_that_scoring_makes_use_of(
-    family: str, encoders: Callable[[str], TorchDual], saved: Callable[[str], Path]
-) -> None:
+def test_it_is_every_protocol_that_scoring_makes_use_of(family: str, encoders: Any, saved: Any) -> None:
     model = encoders(family)
     for protocol in (DualEncoder, ImagePreparer, Sized, StackedSimilarity):
         assert isinstance(model, protocol)
@@ -249,9 +245,7 @@ def test_it_is_every_protocol_that_scoring_makes_use_of(
         np.testing.assert_array_equal(stacked[item], alone)
 
 
-def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(
-    encoders: Callable[[str], TorchDual],
-) -> None:
+def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(encoders: Any) -> None:
     model = encoders("blip_2")
     images, texts = model.encode_images(pictures(2)), model.encode_texts(TEXTS[:3])
     queries, dimensions = 4, tiny_models.DIMENSIONS
@@ -261,7 +255,7 @@ def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(
     assert (each.argmax(axis=1) != 0).any()
 
 
-def test_texts_that_lose_their_end_are_counted(saved: Callable[[str], Path]) -> None:
+def test_texts_that_lose_their_end_are_counted(saved: Any) -> None:
     model = loaded(saved("clip"))
     model.encode_texts(["a red cup", "cup " * 7 + "cup"])
     assert model.truncated == 1
@@ -269,31 +263,10 @@ def test_texts_that_lose_their_end_are_counted(saved: Callable[[str], Path]) -> 
     assert model.truncated == 3
 
 
-@pytest.mark.parametrize("family", ["clip", "blip_2"])
-def test_a_pair_set_is_scored_from_the_model_s_name_and_the_second_time_from_the_store(
-    family: str, saved: Callable[[str], Path], picture_set: Callable[..., PairSet]
-) -> None:
-    pairs, store = picture_set(5), EmbeddingStore(None)
-    model: Any = find_model(f"hf:{saved(family)}", ModelOptions(reading="itc"))
-    first = score(model, pairs, store=store)
-    images = [pairs.pixels(reference) for reference in pairs.items[3].images]
-    expected = model.similarity(model.encode_images(images), model.encode_texts(pairs.items[3].texts))
-    np.testing.assert_array_equal(first.scores.values[3], expected)
-    again = score(model, pairs, store=store, batch_size=3)
-    assert (first.images_encoded, again.images_encoded, again.texts_encoded) == (10, 0, 0)
-    np.testing.assert_array_equal(again.scores.values, first.scores.values)
-
-
-def test_nothing_in_nothing_out(encoders: Callable[[str], TorchDual]) -> None:
-    assert len(encoders("clip").encode_images([])) == len(encoders("clip").encode_texts([])) == 0
-
-
 @pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_another_dtype_is_near_and_has_another_fingerprint(
-    family: str, dtype: str, saved: Callable[[str], Path], encoders: Callable[[str], TorchDual]
-) -> None:
+def test_another_dtype_is_near_and_has_another_fingerprint(family: str, dtype: str, saved: Any, encoders: Any) -> None:
     exact, model = encoders(family), loaded(saved(family), dtype=dtype)
     assert model.fingerprint != exact.fingerprint
     images, texts = pictures(3), TEXTS[:4]
@@ -302,3 +275,127 @@ def test_another_dtype_is_near_and_has_another_fingerprint(
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, expected, rtol=0, atol=0.15 if dtype == "bfloat16" else 0.03)
     assert (scores != expected).any()
+
+
+ADDED = ["a <concept1> red cup", "a <concept1> blue cat"]
+
+PLAIN = ["a red cup left of a blue bowl", "two bowls"]
+
+
+@pytest.mark.parametrize("make", [clip, groupvit])
+def test_added_words_are_read_in_their_sentence(make: Any, tmp_path: Path) -> None:
+    legacy, stated = (loaded(with_concept(make, tmp_path / str(end), end)) for end in (2, None))
+    one, other = legacy.encode_texts(ADDED)
+    assert np.abs(one - other).max() > 1e-3  # by transformers' rule both are read at <concept1>, and are equal
+    np.testing.assert_array_equal(legacy.encode_texts(ADDED + PLAIN), stated.encode_texts(ADDED + PLAIN))
+    check_facts(legacy.provenance, "2", str(legacy.token_ids(["a"])[0][2]))
+    assert not stated.provenance
+
+
+def test_without_added_words_nothing_changes(tmp_path: Path) -> None:
+    legacy, stated = clip(tmp_path / "a", eos_token_id=2), clip(tmp_path / "b")
+    assert not loaded(legacy).provenance
+    np.testing.assert_array_equal(loaded(legacy).encode_texts(PLAIN), loaded(stated).encode_texts(PLAIN))
+    assert json.loads((legacy / "config.json").read_text())["text_config"]["eos_token_id"] == 2
+
+
+def test_the_record_says_so(tmp_path: Path) -> None:
+    folder = with_concept(clip, tmp_path / "model", 2)
+    ta.run(f"hf:{folder}", "demo", limit=4, out=tmp_path / "run", cache=tmp_path / "store.sqlite")
+    measured = read_result(tmp_path / "run")
+    assert measured.model.provenance in measured.benchmarks["demo"].notes
+    check_facts(str(measured.model.provenance), "eos_token_id 2")
+
+
+def test_training_reads_them_there_too_and_saves_the_rule(tmp_path: Path) -> None:
+    folder = with_concept(clip, tmp_path / "model", 2)
+    started = open_dual(str(folder), "cpu")
+    np.testing.assert_array_equal(started.model().encode_texts(ADDED), loaded(folder).encode_texts(ADDED))
+    saved = started.save(tmp_path / "saved").removeprefix("hf:")
+    assert json.loads((Path(saved) / "config.json").read_text())["text_config"]["eos_token_id"] != 2
+    np.testing.assert_array_equal(loaded(Path(saved)).encode_texts(ADDED), loaded(folder).encode_texts(ADDED))
+
+
+def test_a_callers_model_is_refused_and_not_changed(tmp_path: Path) -> None:
+    folder = with_concept(clip, tmp_path / "model", 2)
+    t = transformers()
+    model, processor = t.CLIPModel.from_pretrained(folder).eval(), t.AutoProcessor.from_pretrained(folder)
+    with raises(ModelError, processor.tokenizer.eos_token_id, "eos_token_id"):
+        ta.model(model, processor=processor)
+    assert model.config.text_config.eos_token_id == 2
+
+
+def test_a_tower_without_a_rule_to_set_is_refused(tmp_path: Path) -> None:
+    t, tokenizer = transformers(), clip_tokenizer()
+    text = tower(vocab_size=len(tokenizer) + 1, max_position_embeddings=24, eos_token_id=tokenizer.eos_token_id)
+    config = t.OwlViTConfig(text_config=text, vision_config=vision(), projection_dim=24)
+    tokenizer.add_tokens(["<concept1>"])
+    t.OwlViTModel(config).save_pretrained(tmp_path)
+    images = t.OwlViTImageProcessor(size={"height": 32, "width": 32})
+    t.OwlViTProcessor(images, tokenizer).save_pretrained(tmp_path)
+    with raises(ModelError, str(tokenizer.eos_token_id), str(len(tokenizer) - 1)):
+        loaded(tmp_path)
+
+
+def test_two_is_no_rule_of_other_families(tmp_path: Path) -> None:
+    """MetaCLIP 2 looks for the very token: of another tokenizer's texts it would read the first one."""
+    folder = metaclip_2(tmp_path)
+    assert len(loaded(folder).encode_images(pictures(2))) == 2
+    tokenizer = transformers().AutoTokenizer.from_pretrained(folder)
+    tokenizer.eos_token = tokenizer.mask_token
+    tokenizer.save_pretrained(folder)
+    with raises(ModelError, "2", str(tokenizer.eos_token_id)):
+        loaded(folder)
+
+
+CAPTIONS = [
+    *TEXTS,
+    *(f"a {colour} cup {place}" for colour in ("red", "blue") for place in ("", "left", "left of", "right")),
+    "a",
+    "a red cup",
+    "a red cup <|endoftext|> left",
+    "a red cup left of a blue bowl and of another",
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("make", [clip, clip_legacy])
+def test_captions_have_the_bytes_of_the_plain_pass_in_any_company(
+    make: Any, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(make(tmp_path / "model"), dtype=dtype)
+    assert model.shares_beginnings
+    shared = model.encode_texts(CAPTIONS)
+    rng = np.random.default_rng(0)
+    for some in (rng.permutation(len(CAPTIONS))[:count] for count in (1, 5, len(CAPTIONS))):
+        assert np.array_equal(model.encode_texts([CAPTIONS[k] for k in some]), shared[some])
+    monkeypatch.setattr(dual_encoder.SharedTexts, "works", False)
+    assert np.array_equal(model.encode_texts(CAPTIONS), shared) and np.ptp(shared) > 0.1
+
+
+def hook_layer(model: Any) -> None:
+    model.text_model.encoder.layers[0].mlp.register_forward_hook(lambda _module, _inputs, output: output * 2)
+
+
+def attend_eagerly(model: Any) -> None:
+    model.set_attn_implementation("eager")
+
+
+def add_adapter(model: Any) -> None:
+    peft = pytest.importorskip("peft")
+    options = peft.LoraConfig(r=2, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    peft.inject_adapter_in_model(options, model)
+    model.eval()
+
+
+@pytest.mark.parametrize(("change", "moves"), [(hook_layer, True), (attend_eagerly, False), (add_adapter, True)])
+def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(change: Any, moves: bool, tmp_path: Path) -> None:
+    model = loaded(clip(tmp_path / "model"))
+    before = model.encode_texts(CAPTIONS)
+    change(model.towers.module)
+    assert not model.shares_beginnings
+    assert np.allclose(model.encode_texts(CAPTIONS), before, atol=1e-6) is not moves
+
+
+def test_a_tower_that_reads_both_ways_does_not_share(tmp_path: Path) -> None:
+    assert not loaded(siglip(tmp_path)).shares_beginnings

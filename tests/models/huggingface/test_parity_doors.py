@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def copied(folder: Path, tmp_path: Path) -> Path:
     return shutil.copytree(folder, tmp_path / "other")
 
 
-def change_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def change_json(path: Path, change: Any) -> None:
     content = json.loads(path.read_text())
     change(content)
     path.write_text(json.dumps(content))
@@ -97,13 +97,6 @@ def test_a_tokenizer_that_keeps_capitals_is_found(folder: Path, copied: Path, pa
     assert first.cause == "case: A leaves it out, B keeps it"
     text, of_a, of_b = first.examples[0]
     assert text == "A Red cup" and of_a != of_b
-
-
-def test_a_shorter_context_is_found(folder: Path, copied: Path, pairs: Path) -> None:
-    change_json(copied / "tokenizer_config.json", lambda content: content.update(model_max_length=16))
-    first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}").first
-    assert first is not None and (first.step, first.differ) == ("tokens", 2)
-    assert first.cause.startswith("context: B reads 16 tokens")
 
 
 def test_another_activation_is_found(folder: Path, copied: Path, pairs: Path) -> None:
@@ -221,7 +214,7 @@ def test_the_image_that_differs_the_most_is_drawn(folder: Path, pairs: Path, tmp
 
 
 def test_the_command_exits_with_1_if_outcomes_differ_and_refuses_other_kinds(
-    folder: Path, pairs: Path, command: Callable[..., Any]
+    folder: Path, pairs: Path, command: Any
 ) -> None:
     assert command("parity", f"hf:{folder}", f"hf:{folder}", "-b", f"folder:{pairs}").code == 0
     parted = command("parity", f"hf:{folder}", "bag-of-words", "-b", f"folder:{pairs}", "--json", "--most", "0")

@@ -167,17 +167,17 @@ def metaclip_2(folder: Path) -> Path:
 
 
 def siglip(folder: Path) -> Path:
-    t, tokenizer = transformers(), siglip_tokenizer(folder)
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=16, projection_size=WIDTH, pad_token_id=1)
-    config = t.SiglipConfig(text_config=text, vision_config=vision())
-    images = t.SiglipImageProcessor(size={"height": SIZE, "width": SIZE})
-    return save(folder, t.SiglipModel(config), t.SiglipProcessor(images, tokenizer))
+    return _save_siglip(folder, siglip_tokenizer(folder), padding=1)
 
 
 def siglip2_fixed(folder: Path) -> Path:
     """SigLIP 2 of one resolution: SigLIP's model, and the tokenizer of SigLIP 2."""
-    t, tokenizer = transformers(), siglip2_tokenizer()
-    text = tower(vocab_size=len(tokenizer), max_position_embeddings=16, projection_size=WIDTH, pad_token_id=0)
+    return _save_siglip(folder, siglip2_tokenizer(), padding=0)
+
+
+def _save_siglip(folder: Path, tokenizer: Any, padding: int) -> Path:
+    t = transformers()
+    text = tower(vocab_size=len(tokenizer), max_position_embeddings=16, projection_size=WIDTH, pad_token_id=padding)
     config = t.SiglipConfig(text_config=text, vision_config=vision())
     images = t.SiglipImageProcessor(size={"height": SIZE, "width": SIZE})
     return save(folder, t.SiglipModel(config), t.SiglipProcessor(images, tokenizer))
@@ -323,28 +323,14 @@ def bridgetower(folder: Path, *, architecture: str = "BridgeTowerForContrastiveL
 
 
 #: Every family, by the name of its test.
-FAMILIES: dict[str, Callable[[Path], Path]] = {
-    "clip": clip,
-    "clip_legacy": clip_legacy,
-    "metaclip_2": metaclip_2,
-    "siglip": siglip,
-    "siglip2_fixed": siglip2_fixed,
-    "siglip2_naflex": siglip2_naflex,
-    "align": align,
-    "altclip": altclip,
-    "chinese_clip": chinese_clip,
-    "aimv2": aimv2,
-    "groupvit": groupvit,
-    "vision_text_dual_encoder": vision_text_dual_encoder,
-    "flava": flava,
-    "flava_for_pretraining": flava_for_pretraining,
-    "blip": blip,
-    "blip_2": blip_2,
-    "bridgetower": bridgetower,
-}
+_MAKERS = (
+    clip, clip_legacy, metaclip_2, siglip, siglip2_fixed, siglip2_naflex, align, altclip, chinese_clip, aimv2, groupvit,
+    vision_text_dual_encoder, flava, flava_for_pretraining, blip, blip_2, bridgetower,
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[Path], Path]] = {make.__name__: make for make in _MAKERS}
 
 
-def with_concept(make: Callable[[Path], Path], folder: Path, end: int | None) -> Path:
+def with_concept(make: Any, folder: Path, end: int | None) -> Path:
     """A model to whose tokenizer and embeddings a word was added, as by textual inversion."""
     make(folder)
     tokenizer = transformers().AutoTokenizer.from_pretrained(folder)

@@ -6,6 +6,7 @@ import random
 import warnings
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,9 +93,7 @@ def test_parquet_holds_the_columns_of_csv(tmp_path: Path) -> None:
         ({"text": [0, 0, 1, 0]}, ("b_c0_i0", "twice")),
     ],
 )
-def test_parquet_that_lacks_or_repeats_or_adds_scores_is_refused(
-    tmp_path: Path, changes: dict[str, list[object]], facts: tuple[str, ...]
-) -> None:
+def test_parquet_that_lacks_or_repeats_or_adds_scores_is_refused(tmp_path: Path, changes: Any, facts: Any) -> None:
     write_parquet(tmp_path / "s.parquet", **changes)
     with raises(ScoreError, "s.parquet", facts):
         read_scores(tmp_path / "s.parquet", ids=["a", "b"], shape=(1, 2))
@@ -114,9 +113,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "scores"
 
 
-def refused(
-    path: Path, content: str | bytes, facts: str | tuple[str, ...], *, ids: tuple[str, ...] = ("0", "1")
-) -> None:
+def refused(path: Path, content: str | bytes, facts: Any, *, ids: tuple[str, ...] = ("0", "1")) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with raises(ScoreError, facts):
         read_scores(path, ids=ids, shape=(2, 2))
@@ -148,11 +145,7 @@ def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file: Path) -> No
     refused(path, "\n".join([*all_of_them, all_of_them[2]]), ("1", "twice", "0_c1_i0 (line 9)"))
     for extra in ("2_c0_i0", "0_c2_i0", "0_c0_i2", "0_c0_i99999999999999999999"):
         row = json.dumps({"label": extra, "score": 1})
-        refused(
-            path,
-            "\n".join([row, *all_of_them]),
-            ("1", "(2 images by 2 texts each", "(line 1)"),
-        )
+        refused(path, "\n".join([row, *all_of_them]), ("1", "(2 images by 2 texts each", "(line 1)"))
     refused(path, "", ("8", "8", "missing", "0_c0_i0, 0_c1_i0"))
     many = tuple(str(k) for k in range(100))
     refused(path, "\n".join(all_of_them), ("392", "400", "2_c0_i0", "4_c1_i0", "382"), ids=many)
@@ -189,7 +182,7 @@ def test_a_score_that_is_not_finite_in_float32_is_refused(file: Path, score: str
         ('{"label": "' + "a" * 300_000 + '", "score": 1}', ("scores.jsonl:2", "'label'", "'" + "a" * 59)),
     ],
 )
-def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, message: str | tuple[str, ...]) -> None:
+def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, message: Any) -> None:
     refused(file.with_suffix(".jsonl"), f"{lines()[0]}\n{row}\n", message)
 
 
@@ -207,15 +200,10 @@ def test_a_bad_json_line_is_an_error_with_its_number(file: Path, row: str, messa
         ('id,image,text,score\n"0,0,0,1\n', ("scores.csv:2", "CSV", "unexpected end of data")),
         ("id,image,text,score\n0,0,0,1\n0,0,0,1\n", ("1", "twice", "0_c0_i0 (line 3)")),
         ("id,image,text,score\n7,0,0,1\n", ("1", "7_c0_i0 (line 2)")),
-        (
-            b"id,image,text,score\n0,0,0,1\n\xe9,0,0,1\n",
-            ("scores.csv:3", "UTF-8", "0xe9"),
-        ),
+        (b"id,image,text,score\n0,0,0,1\n\xe9,0,0,1\n", ("scores.csv:3", "UTF-8", "0xe9")),
     ],
 )
-def test_a_bad_csv_line_is_an_error_with_its_number(
-    file: Path, content: str | bytes, message: str | tuple[str, ...]
-) -> None:
+def test_a_bad_csv_line_is_an_error_with_its_number(file: Path, content: str | bytes, message: Any) -> None:
     refused(file.with_suffix(".csv"), content, message)
 
 
@@ -249,7 +237,7 @@ GOOD = np.zeros((2, 2, 2))
         (npz(ids=["0", "1"], scores=GOOD)[:-40], ("npz", "plain arrays")),
     ],
 )  # fmt: skip
-def test_a_bad_npz_is_refused(file: Path, content: bytes, message: str | tuple[str, ...]) -> None:
+def test_a_bad_npz_is_refused(file: Path, content: bytes, message: Any) -> None:
     refused(file.with_suffix(".npz"), content, message)
 
 
@@ -375,7 +363,7 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     ids=["decimal comma", "no header", "not filled in"],
 )
 def test_a_spreadsheets_decimal_comma_and_a_missing_header_are_answered(
-    tmp_path: Path, content: str, facts: tuple[str, ...]
+    tmp_path: Path, content: str, facts: Any
 ) -> None:
     (tmp_path / "s.csv").write_text(content)
     with raises(ScoreError, *facts):

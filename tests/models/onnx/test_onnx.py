@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +88,7 @@ def test_texts_that_lose_their_end_are_counted(tiny_encoder: Any) -> None:
     assert model.truncated == 3
 
 
-def test_int32_inputs_are_fed_as_the_graph_wants(tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]) -> None:
+def test_int32_inputs_are_fed_as_the_graph_wants(tiny_encoder: Any, graphs: Any) -> None:
     wide = OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["red cup"])
     tiny_encoder.replace("text.onnx", graphs["text"](tiny_encoder.weights, integer="INT32").SerializeToString())
     narrow = OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["red cup"])
@@ -184,16 +183,11 @@ def test_a_missing_file_is_named(tiny_encoder: Any, name: str) -> None:
         ({"kind": "logit"}, ("'logit'", "logit_scale")),
         ({"sha256": {}}, ("sha256", "image.onnx", "text.onnx", "tokenizer.json")),
         ({"pad_token": "<pad>"}, ("tokenizer.json", "'<pad>'", "config.json", "pad_token")),
-        (
-            {"image_size": 32},
-            ("image.onnx", "input", "'pixel_values'", "3, 32, 32"),
-        ),
+        ({"image_size": 32}, ("image.onnx", "input", "'pixel_values'", "3, 32, 32")),
         ({"context_length": 7}, ("text.onnx", "input", "'input_ids'", "7", "tensor(int64)", "6")),
     ],
 )
-def test_a_wrong_configuration_is_an_error_that_names_the_field(
-    tiny_encoder: Any, changes: dict[str, Any], message: str | tuple[str, ...]
-) -> None:
+def test_a_wrong_configuration_is_an_error_that_names_the_field(tiny_encoder: Any, changes: Any, message: Any) -> None:
     tiny_encoder.change_config(**changes)
     with raises(ModelError, message):
         OnnxDualEncoder.load(tiny_encoder.folder)
@@ -226,7 +220,7 @@ def test_other_files_in_the_places_of_the_four_are_refused(tiny_encoder: Any) ->
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
-def test_a_graph_of_an_unknown_operator_is_refused(tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]) -> None:
+def test_a_graph_of_an_unknown_operator_is_refused(tiny_encoder: Any, graphs: Any) -> None:
     graph = graphs["image"](tiny_encoder.weights)
     graph.graph.node[1].op_type = "Conjure"
     tiny_encoder.replace("image.onnx", graph.SerializeToString())
@@ -234,9 +228,7 @@ def test_a_graph_of_an_unknown_operator_is_refused(tiny_encoder: Any, graphs: di
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
-def test_other_input_names_and_output_counts_are_refused(
-    tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]
-) -> None:
+def test_other_input_names_and_output_counts_are_refused(tiny_encoder: Any, graphs: Any) -> None:
     graph = graphs["image"](tiny_encoder.weights, name="picture")
     tiny_encoder.replace("image.onnx", graph.SerializeToString())
     with raises(ModelError, "image.onnx", "input", "'pixel_values'", "picture"):
@@ -255,16 +247,14 @@ def test_vectors_of_another_length_than_configured_are_refused(tiny_encoder: Any
         model.encode_images(pictures(1))
 
 
-def test_a_vector_of_length_zero_is_an_error_that_names_the_model(
-    tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]
-) -> None:
+def test_a_vector_of_length_zero_is_an_error_that_names_the_model(tiny_encoder: Any, graphs: Any) -> None:
     weights = tiny_encoder.weights | {"project": np.zeros((5, 8), np.float32)}
     tiny_encoder.replace("image.onnx", graphs["image"](weights).SerializeToString())
     with raises(ModelError, "2", "2", "vectors"):
         OnnxDualEncoder.load(tiny_encoder.folder).encode_images(pictures(2))
 
 
-def test_a_graph_that_fails_while_it_runs_is_an_error(tiny_encoder: Any, graphs: dict[str, Callable[..., Any]]) -> None:
+def test_a_graph_that_fails_while_it_runs_is_an_error(tiny_encoder: Any, graphs: Any) -> None:
     weights = tiny_encoder.weights | {"table": tiny_encoder.weights["table"][:4]}
     tiny_encoder.replace("text.onnx", graphs["text"](weights).SerializeToString())
     with raises(ModelError, "text.onnx", "failed"):
@@ -272,9 +262,7 @@ def test_a_graph_that_fails_while_it_runs_is_an_error(tiny_encoder: Any, graphs:
 
 
 @pytest.mark.parametrize("location", ["weights.bin", "../../secret", "/outside/secret"])
-def test_weights_in_other_files_are_refused(
-    tiny_encoder: Any, graphs: dict[str, Callable[..., Any]], location: str
-) -> None:
+def test_weights_in_other_files_are_refused(tiny_encoder: Any, graphs: Any, location: str) -> None:
     import onnx
 
     graph = graphs["image"](tiny_encoder.weights)

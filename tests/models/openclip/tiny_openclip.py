@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +92,7 @@ def tagged(open_clip: Any, monkeypatch: pytest.MonkeyPatch, architecture: str, *
     monkeypatch.setitem(table, architecture, {tag: PREPROCESSING | config for tag, config in tags.items()})
 
 
-def spoilt(path: Path, checkpoint: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
+def spoilt(path: Path, checkpoint: Path, change: Any) -> Path:
     state = torch.load(checkpoint, weights_only=True)
     change(state)
     torch.save(state, path / "spoilt.pt")

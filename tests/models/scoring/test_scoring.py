@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from scored_anew import fresh
 
+import tellapart.data.video
 from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError, ModelError
+from tellapart.errors import DataError, ModelError, StoreError
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
+from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import score
+from tellapart.models.store import embedding_store
+from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 MODELS = [Random, Constant, Oracle, Blind, BagOfWords, "histogram", "fusion", "likelihood", "onnx"]
+
 every_model = pytest.mark.parametrize("new_model", MODELS, indirect=True)
 
 
@@ -28,7 +38,7 @@ every_model = pytest.mark.parametrize("new_model", MODELS, indirect=True)
 @every_model
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3), (3, 1)])
 def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(
-    new_model: Callable[[], Any], picture_set: Callable[..., PairSet], shape: tuple[int, int]
+    new_model: Any, picture_set: Any, shape: Any
 ) -> None:
     pairset = picture_set(9, shape)
     reference = fresh(new_model(), pairset, batch_size=32).scores
@@ -42,22 +52,8 @@ def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(
     np.testing.assert_array_equal(alone.values, reference.values[4:5])
 
 
-@every_model
-def test_no_score_changes_if_the_batch_size_is_left_to_the_model(
-    new_model: Callable[[], Any], picture_set: Callable[..., PairSet]
-) -> None:
-    pairset = picture_set(9)
-    reference = fresh(new_model(), pairset, batch_size=3).scores
-    np.testing.assert_array_equal(fresh(new_model(), pairset).scores.values, reference.values)
-    sized = new_model()
-    if hasattr(sized, "image_batches"):
-        sized.batch_size = 7
-        np.testing.assert_array_equal(fresh(sized, pairset).scores.values, reference.values)
-        assert sized.image_batches == [7, 7, 4]
-
-
 def test_texts_come_by_length_so_that_little_is_padded_and_those_that_begin_alike_together(
-    histogram: Any, picture_set: Callable[..., PairSet]
+    histogram: Any, picture_set: Any
 ) -> None:
     model, batches = histogram(), []
     encode = model.encode_texts
@@ -116,7 +112,7 @@ class PreparingPairs(Preparing):
 
 @pytest.mark.parametrize("kind", ["histogram", "fusion"])
 def test_a_model_gets_the_images_it_prepared_in_the_readers_threads(
-    kind: str, request: pytest.FixtureRequest, picture_set: Callable[..., PairSet]
+    kind: str, request: pytest.FixtureRequest, picture_set: Any
 ) -> None:
     pairset, make = picture_set(6), request.getfixturevalue(kind)
     model = (PreparingDual if kind == "histogram" else PreparingPairs)(make())
@@ -144,9 +140,7 @@ class Stacked(PreparingDual):
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3), (3, 1)])
-def test_items_scored_in_one_call_get_the_same_bits(
-    histogram: Any, picture_set: Callable[..., PairSet], shape: tuple[int, int]
-) -> None:
+def test_items_scored_in_one_call_get_the_same_bits(histogram: Any, picture_set: Any, shape: Any) -> None:
     pairset = picture_set(9, shape)
     apart, calls = fresh(PreparingDual(histogram()), pairset), []
     model = Stacked(histogram())
@@ -167,9 +161,7 @@ def test_models_that_read_no_image_need_none(tmp_path: Path) -> None:
         fresh(Random(), pairset)
 
 
-def test_progress_ends_at_the_total_and_never_goes_back(
-    histogram: Any, fusion: Any, picture_set: Callable[..., PairSet]
-) -> None:
+def test_progress_ends_at_the_total_and_never_goes_back(histogram: Any, fusion: Any, picture_set: Any) -> None:
     for model, stages in ((histogram(), {"images", "texts", "pairs"}), (fusion(), {"pairs"}), (Oracle(), {"items"})):
         said: list[tuple[str, int, int]] = []
         fresh(model, picture_set(7), batch_size=4, progress=lambda *args, said=said: said.append(args))
@@ -178,3 +170,331 @@ def test_progress_ends_at_the_total_and_never_goes_back(
             done = [(d, t) for s, d, t in said if s == stage]
             assert done[-1][0] == done[-1][1]
             assert [d for d, _ in done] == sorted(d for d, _ in done)
+
+
+def test_an_image_that_changes_during_a_run_is_an_error(histogram: Any, fusion: Any, picture_set: Any) -> None:
+    pairset, hashes = picture_set(2), {}
+    with EmbeddingStore(None) as store:
+        score(histogram(), pairset, store=store, hashes=hashes)
+        (pairset.root / "0-1.png").write_bytes((pairset.root / "1-1.png").read_bytes())
+        with raises(DataError, "item-0", "'images[1]'", "0-1.png"):
+            score(fusion(), pairset, store=store, hashes=hashes)
+
+
+@pytest.mark.parametrize("method", ["put_vectors", "put_pixel_hashes"])
+def test_a_store_that_cannot_be_written_ends_the_run(
+    histogram: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(EmbeddingStore, method, refuse)
+    with raises(StoreError, "the disk is full", "disk"):
+        fresh(histogram(), picture_set(9), batch_size=2)
+
+
+def test_a_truncated_image_is_named_and_nothing_is_stored_of_it(histogram: Any, picture_set: Any) -> None:
+    pairset = picture_set(4)
+    file = pairset.root / "2-1.png"
+    file.write_bytes(file.read_bytes()[:60])
+    with EmbeddingStore(None) as store:
+        with raises(DataError, "item-2", "'images[1]'", "2-1.png"):
+            score(histogram(), pairset, store=store, batch_size=2)
+        assert store.counts().pictures == 4
+
+
+WRONG = {
+    "of another shape": (lambda v: v[:, None], ("(4, 'd')", "(4, 1, 7)")),
+    "one too few": (lambda v: v[:-1], ("(4, 'd')", "(3, 7)")),
+    "in float64": (lambda v: v.astype(np.float64), ("float32", "float64")),
+    "a list": (lambda v: v.tolist(), ("float32", "list")),
+    "NaN": (lambda v: np.where(np.arange(len(v))[:, None] == 2, np.float32(np.nan), v), "NaN"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("method", ["encode_images", "encode_texts"])
+def test_wrong_vectors_are_an_error_that_names_the_model_and_the_input(
+    histogram: Any, picture_set: Any, method: str, case: str
+) -> None:
+    pairset = picture_set(4)
+    model, (spoil, message) = histogram(), WRONG[case]
+    right = getattr(model, method)
+    setattr(model, method, lambda batch: spoil(right(batch)))
+    texts = sorted((text for item in pairset.items for text in item.texts), key=lambda text: (len(text) // 24, text))
+    given, third = ("0-0.png", "1-0.png") if method == "encode_images" else (texts[0], texts[2])
+    with raises(ModelError, "'histogram'", repr(given), "1 more", message) as raised:
+        fresh(model, pairset, batch_size=4)
+    assert case != "NaN" or repr(third) in str(raised.value).split("NaN")[1]
+
+
+def test_wrong_pair_scores_are_an_error_that_names_the_pair(fusion: Any, picture_set: Any) -> None:
+    pairset = picture_set(2)
+    model = fusion()
+    model.score_pairs = lambda images, texts: np.full(len(texts), np.inf, np.float32)
+    with raises(ModelError, f"'0-0.png with {pairset.items[0].texts[0]}'"):
+        fresh(model, pairset)
+    model.score_pairs = lambda images, texts: np.zeros((len(texts), 1), np.float32)
+    with raises(ModelError, "(8,)", "(8, 1)"):
+        fresh(model, pairset)
+
+
+def test_a_wrong_similarity_is_an_error_that_names_the_item(histogram: Any, picture_set: Any) -> None:
+    model = histogram()
+    model.similarity = lambda images, texts: np.zeros((1, 2), np.float32)
+    with raises(ModelError, "'item-0'", "(2, 2)", "(1, 2)"):
+        fresh(model, picture_set(2))
+
+
+def test_a_changed_model_with_an_old_fingerprint_is_an_error(histogram: Any, picture_set: Any) -> None:
+    pairset = picture_set(4)
+    with EmbeddingStore(None) as store:
+        score(histogram(), pairset.select(range(2)), store=store)
+        changed = histogram()
+        changed.encode_images = lambda images: np.ones((len(images), 3), np.float32)
+        with raises(StoreError, "3", "7", "model", "'histogram'"):
+            score(changed, pairset, store=store)
+
+
+def test_what_is_no_model_is_refused(picture_set: Any) -> None:
+    with raises(ModelError, "object", "model", "encode_images"):
+        fresh(object(), picture_set(1))
+    with raises(ModelError, "batch_size", "1", "0"):
+        fresh(Oracle(), picture_set(1), batch_size=0)
+
+
+@pytest.mark.parametrize("method", ["prepare_image", "encode_images", "score_pairs", "score_matrix"])
+def test_what_a_model_raises_for_one_picture_names_item_and_file(
+    histogram: Any, fusion: Any, picture_set: Any, method: str
+) -> None:
+    pairset = picture_set(4)
+    Image.fromarray(np.zeros((8, 300, 3), np.uint8)).save(pairset.root / "2-1.png")
+    model = fusion() if method == "score_pairs" else histogram()
+    right = getattr(model, method, None)
+
+    def fail(images: Any, *rest: Any) -> Any:
+        for image in images if isinstance(images, list) else [images]:
+            if image.shape[1] == 300:
+                raise ValueError("aspect ratio must be smaller than 20")
+        return right(images, *rest) if right else np.ones((len(images), 2), np.float32)
+
+    if method == "prepare_image":
+        model.prepare_image = lambda pixels: fail(pixels) if right else (fail([pixels]), pixels)[1]
+    elif method == "score_matrix":
+        model = SimpleNamespace(name="m", fingerprint="m-1", kind="similarity", score_matrix=fail)
+    else:
+        setattr(model, method, fail)
+    with raises(ModelError, "item-2", "2-1.png", "aspect ratio") as raised:
+        fresh(model, pairset, batch_size=4)
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert method == "score_matrix" or "2-0.png" not in str(raised.value)
+
+
+every_encoder = pytest.mark.parametrize(
+    "new_model", ["histogram", "fusion", "likelihood", "onnx", Random], indirect=True
+)
+
+
+@every_encoder
+def test_a_second_run_computes_nothing_and_says_the_same(
+    new_model: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairset = picture_set(7)
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        first = score(new_model(), pairset, store=store, batch_size=4)
+    assert first.images_encoded + first.texts_encoded + first.pairs_scored > 0
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a warm run decoded an image")
+
+    monkeypatch.setattr("tellapart.data.video.decode", refuse)
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        second = score(new_model(), pairset, store=store, batch_size=3)
+    assert (second.images_encoded, second.texts_encoded, second.pairs_scored) == (0, 0, 0)
+    assert (second.images_distinct, second.texts_distinct) == (first.images_distinct, first.texts_distinct) == (14, 14)
+    np.testing.assert_array_equal(second.scores.values, first.scores.values)
+
+
+@every_encoder
+def test_numbers_of_other_versions_of_libraries_are_computed_again(
+    new_model: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> tuple[int, int, int]:
+        with EmbeddingStore(tmp_path / "store.sqlite") as store:
+            scored = score(new_model(), picture_set(3), store=store)
+            assert len(store.models()) == 1 and store.models()[0].fingerprint == new_model().fingerprint
+        return scored.images_encoded, scored.texts_encoded, scored.pairs_scored
+
+    first, versions = run(), embedding_store.versions()
+    monkeypatch.setattr(embedding_store, "versions", lambda: versions | {"pillow": "99"})
+    for call in (embedding_store.library_versions, embedding_store._digest):
+        call.cache_clear()
+    try:
+        assert (run(), run()) == (first, (0, 0, 0))
+        with EmbeddingStore(tmp_path / "store.sqlite") as store:
+            store.forget([new_model().fingerprint])
+            assert store.counts().models == store.counts().vectors == store.counts().pairs == 0
+    finally:
+        monkeypatch.undo()
+        for call in (embedding_store.library_versions, embedding_store._digest):
+            call.cache_clear()
+
+
+def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks(histogram: Any, picture_set: Any) -> None:
+    pairset = picture_set(6)
+    twice = [item.model_copy(update={"id": f"{item.id}-again"}) for item in pairset.items]
+    doubled = PairSet("doubled", (*pairset.items, *twice), pairset.root)
+    model = histogram()
+    with EmbeddingStore(None) as store:
+        scored = score(model, doubled, store=store, batch_size=5)
+        assert (scored.images_distinct, scored.images_encoded, model.image_batches) == (12, 12, [5, 5, 2])
+        assert (scored.texts_distinct, scored.texts_encoded, model.text_batches) == (12, 12, [5, 5, 2])
+        np.testing.assert_array_equal(scored.scores.values[:6], scored.scores.values[6:])
+        other = score(model, pairset.select(range(3)), store=store)
+        assert (other.images_distinct, other.images_encoded, other.texts_encoded) == (6, 0, 0)
+
+
+def test_each_distinct_pair_is_scored_once(fusion: Any, picture_set: Any) -> None:
+    pairset = picture_set(6)
+    twice = [item.model_copy(update={"id": f"{item.id}-again"}) for item in pairset.items]
+    model = fusion()
+    scored = fresh(model, PairSet("doubled", (*pairset.items, *twice), pairset.root), batch_size=10)
+    assert (scored.pairs_scored, model.batches) == (24, [10, 10, 4])
+    assert (scored.images_distinct, scored.texts_distinct) == (12, 12)
+
+
+def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
+    fusion: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairset = picture_set(4)
+    # Every image stands in four items, far apart.
+    items = [
+        item.model_copy(update={"id": f"{item.id}-{k}", "texts": tuple(f"{text} {k}" for text in item.texts)})
+        for k in range(4)
+        for item in pairset.items
+    ]
+    model, seen, decoded = fusion(), [], []
+    right = model.score_pairs
+    model.score_pairs = lambda images, texts: (seen.append([id(image) for image in images]), right(images, texts))[1]
+    decode = tellapart.data.video.decode
+    monkeypatch.setattr(
+        "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
+    )
+    many = PairSet("many", tuple(items), pairset.root)
+    scored = fresh(model, many, batch_size=16)
+    assert (scored.pairs_scored, scored.images_distinct, scored.texts_distinct) == (64, 8, 32)
+    assert sorted(decoded) == sorted(image for item in pairset.items for image in item.images)
+    assert [len(set(batch)) for batch in seen] == [2, 2, 2, 2]
+    np.testing.assert_array_equal(fresh(fusion(), many, batch_size=3).scores.values, scored.scores.values)
+
+
+def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(
+    histogram: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairset, decoded, read = picture_set(6), [], []
+    expected = pairset.fingerprint()
+    decode, read_bytes = tellapart.data.video.decode, PairSet.read_bytes
+    monkeypatch.setattr(
+        "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
+    )
+    monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), read_bytes(self, ref))[1])
+    hashes: dict[str, str] = {}
+    with EmbeddingStore(None) as store:
+        score(histogram(), pairset, store=store, hashes=hashes)
+        assert pairset.fingerprint(image_hashes(pairset, store=store, hashes=hashes).__getitem__) == expected
+        assert len(decoded) == len(read) == 12
+        score(histogram(), pairset, store=store, hashes=hashes)  # what is known of the images serves the next model
+    assert len(decoded) == len(read) == 12
+
+
+def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(histogram: Any, picture_set: Any) -> None:
+    pairset, model = picture_set(20), histogram()
+    encode = model.encode_images
+
+    def interrupted(images: Any) -> np.ndarray:
+        if len(model.image_batches) == 3:
+            raise KeyboardInterrupt
+        return encode(images)
+
+    model.encode_images = interrupted
+    with EmbeddingStore(None) as store:
+        with pytest.raises(KeyboardInterrupt):
+            score(model, pairset, store=store, batch_size=4)
+        assert not [t.name for t in threading.enumerate() if t.name.startswith(("prefetch", "store-writer"))]
+        assert store.counts().vectors == 40 + 3 * 4
+        model.encode_images = encode
+        assert score(model, pairset, store=store, batch_size=4).images_encoded == 40 - 3 * 4
+
+
+def test_one_picture_in_three_formats_is_one_image(histogram: Any, tmp_path: Path) -> None:
+    from PIL import Image
+
+    pixels = np.random.default_rng(0).integers(0, 255, (8, 9, 3)).astype(np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    Image.fromarray(pixels).save(tmp_path / "b.webp", lossless=True)
+    np.save(tmp_path / "c.npy", pixels[:, :, ::-1])
+    items = [Item(id=name, images=(name,), texts=("x", "y")) for name in ("a.png", "b.webp", "c.npy")]
+    for batch_size in (1, 2, 8):
+        scored = fresh(histogram(), PairSet("formats", tuple(items), tmp_path), batch_size=batch_size)
+        assert (scored.images_distinct, scored.images_encoded) == (1, 1)
+        assert len(np.unique(scored.scores.values, axis=0)) == 1
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_where_it_was(picture_set: Any, tmp_path: Path) -> None:
+    pairset, batch = picture_set(30), 7
+    (pairset.root / "pairs.txt").write_text("\n".join(item.model_dump_json() for item in pairset.items))
+    script = str(Path(__file__).with_name("slow_scoring.py"))
+
+    def start(cache: Path, hang_at: int = 0) -> subprocess.Popen[str]:
+        command = [sys.executable, script, str(pairset.root), str(cache), str(batch), str(hang_at)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    calm = start(tmp_path / "calm.sqlite")
+    # 60 texts are 9 batches; it hangs in the fourth batch of images, and is killed there.
+    killed = start(tmp_path / "killed.sqlite", hang_at=13)
+    assert killed.stdout is not None
+    lines = [killed.stdout.readline() for _ in range(13)]
+    killed.send_signal(signal.SIGKILL)
+    assert killed.communicate()[0] == ""
+    assert killed.returncode == -signal.SIGKILL
+    resumed = start(tmp_path / "killed.sqlite")
+    lines += resumed.communicate(timeout=60)[0].splitlines()
+    encoded = Counter[str]()
+    for line in lines:
+        what, n = line.split()
+        encoded[what] += int(n)
+    assert encoded["texts"] == 60
+    # Lost is the batch at hand; and the one before it, if its writing had only begun.
+    assert encoded["images"] in {60 + batch, 60 + 2 * batch}
+    calm.communicate(timeout=60)
+    assert calm.returncode == resumed.returncode == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "killed.npy"), np.load(tmp_path / "calm.npy"))
+
+
+def test_what_is_stored_is_scored_again_without_the_model_and_without_a_pixel(
+    histogram: Any, fusion: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairset = picture_set(5)
+    for make in (histogram, fusion):
+        model, loads = make(), []
+
+        def load(model: Any = model, loads: list[int] = loads) -> Any:
+            loads.append(1)
+            return model
+
+        with EmbeddingStore(None) as store:
+            deferred = Deferred(model.name, model.fingerprint, model.kind, load)
+            first = score(deferred, pairset.select(range(4)), store=store)
+            assert loads == [1]
+            again = Deferred(model.name, model.fingerprint, model.kind, lambda: pytest.fail("loaded for nothing"))
+            with monkeypatch.context() as patched:
+                patched.setattr(tellapart.data.video, "decode", lambda *_: pytest.fail("decoded for nothing"))
+                second = score(again, pairset.select(range(4)), store=store)
+            np.testing.assert_array_equal(second.scores.values, first.scores.values)
+            assert (second.images_encoded, second.texts_encoded, second.pairs_scored) == (0, 0, 0)
+            assert (second.images_distinct, second.texts_distinct) == (8, 8)
+            third = score(deferred, pairset, store=store)  # a fifth item: only that is computed
+            assert third.images_encoded + third.pairs_scored in {2, 4}
+            np.testing.assert_array_equal(third.scores.values[:4], first.scores.values)
+            assert loads == [1]

@@ -73,12 +73,7 @@ def test_frames_are_evenly_spread_whatever_their_order_in_the_file(folder: Path)
 
 
 @pytest.mark.parametrize(
-    ("data", "count", "says"),
-    [
-        (b"no video", 8, ("bad.mp4", "decoded")),
-        (b"", 8, "bad.mp4"),
-        (b"x", 0, ("1", "0")),
-    ],
+    ("data", "count", "says"), [(b"no video", 8, ("bad.mp4", "decoded")), (b"", 8, "bad.mp4"), (b"x", 0, ("1", "0"))]
 )
 def test_what_is_no_video_is_named(data: bytes, count: int, says: str | tuple[str, ...]) -> None:
     with raises(DataError, says):

@@ -20,7 +20,6 @@ import tiny_models
 from tiny_models import pictures, with_concept
 
 import tellapart
-from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, TellapartWarning
 from tellapart.evaluation.check import check_model
 from tellapart.models.find import find_model
@@ -142,7 +141,7 @@ def by_the_library(folder: Path, kind: str, reading: str | None, image: Any, tex
         ("many_vectors", None),
     ],
 )
-def test_every_pair_gets_the_library_s_own_number(kind: str, reading: str | None, saved: Callable[[str], Path]) -> None:
+def test_every_pair_gets_the_library_s_own_number(kind: str, reading: str | None, saved: Any) -> None:
     folder, images = saved(kind), pictures(2)
     scores = scores_of(loaded(folder, reading=reading), images, TEXTS)
     expected = [[by_the_library(folder, kind, reading, image, text) for text in TEXTS] for image in images]
@@ -154,9 +153,7 @@ def test_every_pair_gets_the_library_s_own_number(kind: str, reading: str | None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dual", "dual_of_chat", "cross", "many_vectors"])
-def test_it_obeys_every_law_of_models_and_its_scores_are_kept(
-    kind: str, saved: Callable[[str], Path], picture_set: Callable[..., PairSet]
-) -> None:
+def test_it_obeys_every_law_of_models_and_its_scores_are_kept(kind: str, saved: Any, picture_set: Any) -> None:
     model, pairs, store = loaded(saved(kind)), picture_set(3), EmbeddingStore(None)
     assert isinstance(model, DualEncoder if kind.startswith("dual") else PairScorer)
     assert isinstance(model, ImagePreparer) == (kind != "cross")
@@ -173,7 +170,7 @@ def test_it_obeys_every_law_of_models_and_its_scores_are_kept(
 @pytest.mark.parametrize("kind", ["dual_of_chat", "cross", "dual", "many_vectors"])
 @pytest.mark.parametrize("prefix", ["hf:", ""])
 def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(
-    kind: str, prefix: str, saved: Callable[[str], Path], picture_set: Callable[..., PairSet]
+    kind: str, prefix: str, saved: Any, picture_set: Any
 ) -> None:
     folder, pairs = saved(kind), picture_set(2)
     with pytest.warns(TellapartWarning, match=f"st:{folder}"):
@@ -188,14 +185,12 @@ def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(
         find_model(f"{prefix}{folder}", ModelOptions(texts="cleaned"))
 
 
-def test_features_of_its_network_are_read_if_they_are_asked_for(saved: Callable[[str], Path]) -> None:
+def test_features_of_its_network_are_read_if_they_are_asked_for(saved: Any) -> None:
     model = find_model(f"hf:{saved('dual')}", ModelOptions(reading="itc"))
     assert type(model).__name__ == "TorchDual"
 
 
-def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(
-    saved: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(saved: Any, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(saved("dual_of_chat"), tmp_path / "model"))
     (folder / "modules.json").unlink()
     with raises(ModelError, "copy modules.json", "config_sentence_transformers.json"):
@@ -204,15 +199,13 @@ def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(
         find_model(f"hf:{folder}")
 
 
-def test_a_text_that_loses_its_end_is_counted_and_a_name_of_a_file_is_a_text(saved: Callable[[str], Path]) -> None:
+def test_a_text_that_loses_its_end_is_counted_and_a_name_of_a_file_is_a_text(saved: Any) -> None:
     model = loaded(saved("dual"))
     model.encode_texts(["a red cup", "cup " * 40, "cup.png", "https://example.org/cup.png", "bowl " * 60])
     assert model.truncated == 3  # 24 tokens; an address of letters has more
 
 
-def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_place(
-    saved: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_place(saved: Any, tmp_path: Path) -> None:
     model = loaded(saved("dual"))
     elsewhere = Path(shutil.copytree(saved("dual"), tmp_path / "elsewhere"))
     assert loaded(elsewhere).fingerprint == model.fingerprint
@@ -223,7 +216,7 @@ def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_pl
     assert loaded(elsewhere).fingerprint != model.fingerprint
 
 
-def test_weights_that_are_missing_are_not_drawn_at_random(saved: Callable[[str], Path], tmp_path: Path) -> None:
+def test_weights_that_are_missing_are_not_drawn_at_random(saved: Any, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = Path(shutil.copytree(saved("dual"), tmp_path / "less"))
@@ -240,7 +233,7 @@ def edit(folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def test_what_cannot_be_read_is_refused_with_what_to_do(saved: Callable[[str], Path], tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused_with_what_to_do(saved: Any, tmp_path: Path) -> None:
     plain = saved("dual").parent / "base"
     with raises(ModelError, "modules.json", "missing"):
         loaded(plain)
@@ -266,9 +259,9 @@ def test_a_model_of_texts_alone_is_refused(tmp_path: Path) -> None:
         loaded(tmp_path / "model")
 
 
-def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Any, tmp_path: Path) -> None:
     """A tower that attends to padding: the mask of a text is lost, as some exports lose it."""
-    from tellapart.models.sentence_transformers.load import Library, _compare_scores, _make_scorer
+    from tellapart.models.sentence_transformers.load import Library, _compare_scores, make_dual
     from tellapart.models.torch.backend import Runtime
 
     model = library.SentenceTransformer(str(saved("dual_of_chat")))
@@ -282,15 +275,11 @@ def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Callable[[str
     model[0].forward = unmasked
     broken = Library("broken", model, Runtime("cpu"))
     with raises(ModelError, "call"):
-        _compare_scores(
-            _make_scorer("SentenceTransformer", broken, None), broken, "SentenceTransformer", None, Runtime("cpu")
-        )
+        _compare_scores(make_dual(broken), broken, "SentenceTransformer", None)
 
 
 @pytest.mark.parametrize("kind", ["dual_with_default_prompt", "cross", "many_vectors"])
-def test_a_model_in_memory_gives_the_bytes_of_its_folder(
-    kind: str, saved: Callable[[str], Path], picture_set: Callable[..., PairSet]
-) -> None:
+def test_a_model_in_memory_gives_the_bytes_of_its_folder(kind: str, saved: Any, picture_set: Any) -> None:
     classes = {"cross": library.CrossEncoder, "many_vectors": library.MultiVectorEncoder}
     folder, pairs = saved(kind), picture_set(2)
     model = classes.get(kind, library.SentenceTransformer)(str(folder)).train()
@@ -299,7 +288,7 @@ def test_a_model_in_memory_gives_the_bytes_of_its_folder(
     assert model.training
 
 
-def test_a_text_with_a_control_token_is_refused(saved: Callable[[str], Path]) -> None:
+def test_a_text_with_a_control_token_is_refused(saved: Any) -> None:
     model = loaded(saved("dual"))
     with raises(ModelError, "'<|endoftext|>'", "'a cat <|endoftext|> dog'"):
         model.encode_texts(["a cat <|endoftext|> dog"])

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import ModelError
-from tellapart.models.store.batches import Batches
+from tellapart.models.store.batches import Batches, Prefetch, bytes_held
 
 
 class OutOfMemoryError(RuntimeError):
@@ -99,3 +103,105 @@ def test_another_error_is_raised_as_it_is(emptied: list[str]) -> None:
         Batches(model(), None).run_samples(fail, range(3))
     with raises(ModelError, "batch_size", "1", "0"):
         Batches(model(), 0)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("prefetch")]
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 5), st.sampled_from([1, 3000, 2**30]))
+def test_results_come_in_order_whatever_the_threads_and_the_budget(
+    inputs: list[int], workers: int, budget: int
+) -> None:
+    def compute(k: int) -> int:
+        time.sleep(k / 5000)  # later inputs are often done first
+        return k * k
+
+    with Prefetch(compute, inputs, workers=workers, budget=budget) as results:
+        assert list(results) == [k * k for k in inputs]
+
+
+def test_no_more_is_held_than_the_budget_and_one_result_a_thread() -> None:
+    held, most, lock = 0, 0, threading.Lock()
+
+    def compute(k: int) -> np.ndarray:
+        nonlocal held, most
+        with lock:
+            held += 1
+            most = max(most, held)
+        return np.zeros(100_000, np.uint8)
+
+    with Prefetch(compute, range(60), workers=3, budget=500_000) as results:
+        for count, _ in enumerate(results):
+            if count == 0:
+                time.sleep(0.2)  # time enough to compute all sixty
+                assert 5 <= held <= 5 + 1 + 3
+            with lock:
+                held -= 1
+    assert most <= 5 + 1 + 3
+
+
+def test_one_result_beyond_the_budget_does_not_block() -> None:
+    with Prefetch(lambda k: np.full(1000, k, np.uint8), range(10), workers=2, budget=1) as results:
+        assert [int(result[0]) for result in results] == list(range(10))
+
+
+def test_work_goes_on_while_the_loop_is_busy() -> None:
+    begun = []
+    with Prefetch(begun.append, range(8), workers=2) as results:
+        next(iter(results))
+        deadline = time.monotonic() + 10
+        while len(begun) < 8 and time.monotonic() < deadline:
+            time.sleep(0.005)
+    assert sorted(begun) == list(range(8))
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_an_error_comes_in_the_place_of_its_result_and_nothing_is_begun_after_it(workers: int) -> None:
+    begun = []
+
+    def compute(k: int) -> int:
+        begun.append(k)
+        if k in {5, 6}:
+            raise ValueError(f"broken {k}")
+        time.sleep(0.002)
+        return k
+
+    got: list[int] = []
+    with pytest.raises(ValueError, match="broken 5"), Prefetch(compute, range(100), workers=workers) as results:
+        got.extend(results)
+    assert got == [0, 1, 2, 3, 4]
+    assert max(begun) <= 5 + workers
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_leaving_early_ends_the_threads_and_drops_what_they_made(error: type[BaseException]) -> None:
+    begun = []
+
+    def compute(k: int) -> int:
+        begun.append(k)
+        time.sleep(0.01)
+        return k
+
+    started = time.monotonic()
+    with pytest.raises(error), Prefetch(compute, range(1000), workers=2, budget=3000) as results:
+        for _ in results:
+            raise error
+    assert len(begun) < 20
+    assert time.monotonic() - started < 5
+
+
+def test_a_thread_that_waits_for_room_ends_too() -> None:
+    with Prefetch(lambda k: np.zeros(1000), range(50), workers=4, budget=1) as results:
+        next(iter(results))
+        time.sleep(0.05)  # all four wait by now
+
+
+def test_bytes_are_counted_in_arrays_and_in_what_holds_them() -> None:
+    array = np.zeros((3, 4), np.float32)
+    assert bytes_held(array) == 48
+    assert bytes_held({"a": array, "b": [array, (array, "text")], "c": 3}) == 144
+    assert bytes_held(None) == 0

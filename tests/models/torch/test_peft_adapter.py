@@ -153,9 +153,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("settings", "tensors", "message"), REFUSED)
-def test_what_does_not_fit_is_refused(
-    settings: dict[str, Any], tensors: dict[str, Any], message: Any, tmp_path: Path
-) -> None:
+def test_what_does_not_fit_is_refused(settings: Any, tensors: dict[str, Any], message: Any, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     folder = written(tmp_path / "a", tensors or matrices("fc", 4, 6), **settings)
     with raises(ModelError, message):

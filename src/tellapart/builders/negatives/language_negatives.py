@@ -20,7 +20,7 @@ from tellapart.builders.negatives.negatives import FalseCaptionBuilder, FalseCap
 from tellapart.data.answer_text import strip_thought
 from tellapart.data.rows import read_toml
 from tellapart.errors import ModelError
-from tellapart.models.api.connection import Completions, Connection
+from tellapart.models.api.connection import Connection
 from tellapart.models.huggingface.files import config_facts, import_transformers, load_tokenizer, load_weights, quiet
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import forward, import_torch, runtime, weights_fingerprint
@@ -50,15 +50,14 @@ class ServedChat:
 
     def __init__(self, options: ChatOptions, *, insecure: bool = False) -> None:
         self._options = options
-        connection = Connection(
+        self._connection = Connection(
             options.source, options.name, timeout=options.timeout, tries=options.tries, insecure=insecure
         )
-        self._base, self._completions = connection.base, Completions(connection)
 
     @property
     def models(self) -> Mapping[str, str]:
         """The model's name; a server does not name the revision it serves."""
-        return {self._options.name: f"as served by {self._base}"}
+        return {self._options.name: f"as served by {self._connection.base}"}
 
     def __call__(self, messages: Sequence[Message], seed: int, /) -> ChatReply:
         """Return the reply."""
@@ -68,7 +67,7 @@ class ServedChat:
             "temperature": self._options.temperature,
             "seed": seed % 2**31,  # servers read 32 bits, some with a sign
         }
-        reply = self._completions.ask(body, self._options.max_tokens)
+        reply = self._connection.complete(body, self._options.max_tokens)
         return ChatReply(reply.text, cut=reply.cut)
 
 

@@ -14,17 +14,14 @@ import os
 import time
 import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, NamedTuple
+from http.client import HTTPException, HTTPResponse
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
 from tellapart.data.strict_json import decode_text, parse_json
 from tellapart.errors import DataError, ModelError, plain
-
-if TYPE_CHECKING:
-    from http.client import HTTPResponse
 
 KEY, HOST = "TELLAPART_API_KEY", "TELLAPART_API_HOST"
 """The environment variables with the key of a server, and with the name of the host that it is for."""
@@ -40,6 +37,9 @@ _WARNED = 4
 #: A reply of a few hundred tokens has a few kilobytes; a longer body is not read to its end.
 _BYTES = 4_000_000
 
+#: The limit of tokens, as most servers know it, and as OpenAI's newer models do.
+_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
+
 _log = logging.getLogger(__name__)
 
 
@@ -54,7 +54,7 @@ class Connection:
     ) -> None:
         self.base = base.rstrip("/")
         self.model, self._timeout, self._tries, self._refusal = model, timeout, tries, ""
-        self._warned = False
+        self._warned, self._limit = False, _LIMIT
         host = _read_host(self.base, insecure)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key := _key_for(host):
@@ -85,9 +85,13 @@ class Connection:
             text = " ".join(answer[:500].decode("utf-8", "replace").split())
             problem = f"HTTP {status} {text:.200}" if status else text
             if status not in _PASSING:
+                key = f"that in {KEY} was sent"
+                if len(self._headers) == 2:
+                    kept = os.environ.get(KEY)
+                    key = f"that in {KEY} is kept for {os.environ[HOST].strip()}" if kept else f"{KEY} is not set"
                 refusal = (
                     f"{self._locate(path)} refuses the request: {problem}; check the address (most end in /v1), the "
-                    f"model's name {self.model!r} and the key: {self._key_facts()}"
+                    f"model's name {self.model!r} and the key: {key}"
                 )
                 self._refusal = refusal if data and status in _FINAL else ""
                 raise ModelError(refusal)
@@ -105,13 +109,20 @@ class Connection:
             "or the address, and give the same command again"
         )
 
+    def complete(self, body: Mapping[str, Any], tokens: int) -> Completion:
+        """Return the reply to a chat of at most so many tokens; the limit is named as the model knows it."""
+        limit = self._limit
+        try:
+            answer = self.ask("chat/completions", {**body, limit: tokens})
+        except ModelError as error:
+            if limit == _NEW_LIMIT or _NEW_LIMIT not in str(error):  # the error of newer models names it
+                raise
+            self._limit = _NEW_LIMIT
+            answer = self.ask("chat/completions", {**body, _NEW_LIMIT: tokens})
+        return Completion.read(answer, self.base)
+
     def _locate(self, path: str) -> str:
         return f"{self.base.removesuffix('/v1')}{path}" if path.startswith("/") else f"{self.base}/{path}"
-
-    def _key_facts(self) -> str:
-        if len(self._headers) > 2:
-            return f"that in {KEY} was sent"
-        return f"that in {KEY} is kept for {os.environ[HOST].strip()}" if os.environ.get(KEY) else f"{KEY} is not set"
 
     def _send_request(self, path: str, data: bytes | None) -> tuple[int, bytes, float]:
         """Return the status (0: no answer), the body or the error, and the seconds that the server asks to wait."""
@@ -185,9 +196,6 @@ class _EveryStatus(urllib.request.HTTPErrorProcessor):
     https_response = http_response
 
 
-#: The limit of tokens, as most servers know it, and as OpenAI's newer models do.
-_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
-
 #: A blank before a token, as servers show it: plain, or by the sign of SentencePiece or GPT-2.
 _BLANKS = " \N{LOWER ONE EIGHTH BLOCK}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}"
 
@@ -200,35 +208,21 @@ class Probability(NamedTuple):
 
 
 class Completion(BaseModel):
-    """A reply, as it is kept.
-
-    Attributes:
-        text: of the reply.
-        cut: whether it ended at the limit of tokens.
-        first: the listed candidates for the first token with their log-probabilities, in nats; None if the server gave
-            none.
-        version: the server's name of its version of the model (`system_fingerprint`), if it has one.
-        prompt_tokens, completion_tokens: that the server counted.
-        cost: the server's charge, in its unit, if it names one.
-    """
+    """A reply, as it is kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     text: str
-    cut: bool = False
-    first: tuple[tuple[str, float], ...] | None = None
-    version: str = ""
+    cut: bool = False  # whether it ended at the limit of tokens
+    first: tuple[tuple[str, float], ...] | None = None  # candidates for the first token, log-probabilities in nats
+    version: str = ""  # the server's name of its version of the model (`system_fingerprint`)
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost: float = 0.0
+    cost: float = 0.0  # in the server's unit, if it names one
 
     @classmethod
     def read(cls, answer: Any, base: str) -> Completion:
-        """Read a server's answer to `chat/completions`; `base` is its address, for messages.
-
-        >>> Completion.read({"choices": [{"message": {"content": "Yes"}, "finish_reason": "stop"}]}, "here").text
-        'Yes'
-        """
+        """Read a server's answer to `chat/completions`; `base` is its address, for messages."""
         try:
             choice = answer["choices"][0]
             text, reason = choice["message"]["content"], choice.get("finish_reason")
@@ -256,36 +250,12 @@ class Completion(BaseModel):
 
         If the server lists the `k` likeliest tokens and the word is not among them, it is at most as likely as the
         last of them, and at most the rest that they leave.
-
-        >>> listed = [("Yes", math.log(0.5)), (" Yes", math.log(0.1)), ("No", math.log(0.3))]
-        >>> reply = Completion(text="Yes", first=listed)
-        >>> [(round(value, 3), censored) for value, censored in map(reply.probability, ("Yes", "No", "Maybe"))]
-        [(0.6, False), (0.3, False), (0.1, True)]
         """
         listed = [(token.lstrip(_BLANKS), math.exp(log)) for token, log in self.first or ()]
         if own := [value for token, value in listed if token == word]:
             return Probability(min(1.0, sum(own)), censored=False)
         left = 1.0 - sum(value for _, value in listed)
         return Probability(max(0.0, min([left, *(value for _, value in listed)])), censored=True)
-
-
-class Completions:
-    """Chat completions of a server; several threads may ask at once."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection, self._limit = connection, _LIMIT
-
-    def ask(self, body: Mapping[str, Any], tokens: int) -> Completion:
-        """Return the reply to a request of at most so many tokens; the limit is named as the model knows it."""
-        limit = self._limit
-        try:
-            answer = self._connection.ask("chat/completions", {**body, limit: tokens})
-        except ModelError as error:
-            if limit == _NEW_LIMIT or _NEW_LIMIT not in str(error):  # the error of newer models names it
-                raise
-            self._limit = _NEW_LIMIT
-            answer = self._connection.ask("chat/completions", {**body, _NEW_LIMIT: tokens})
-        return Completion.read(answer, self._connection.base)
 
 
 def _read_number(value: object, kind: type) -> Any:

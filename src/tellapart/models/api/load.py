@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -17,8 +18,8 @@ from pydantic import ValidationError
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
-from tellapart.models.api.connection import Completion, Completions, Connection
-from tellapart.models.api.forms import ServedEncoder, ServedReranker, forms, picture_url
+from tellapart.models.api.connection import Completion, Connection
+from tellapart.models.api.forms import Form, ServedEncoder, ServedReranker, forms, picture_url
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
@@ -36,13 +37,7 @@ _SPACE = "answers"
 
 
 class Answers(RowFile):
-    """Replies by key, the SHA-256 of the model and the full request. Threads and processes may share a file.
-
-    >>> answers = Answers(None)
-    >>> answers.put(b"key", Completion(text="Yes"))
-    >>> answers.get(b"key").text, answers.get(b"other")
-    ('Yes', None)
-    """
+    """Replies by key, the SHA-256 of the model and the full request. Threads and processes may share a file."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__(path, synchronous="FULL", replaceable=False)
@@ -63,6 +58,11 @@ class Answers(RowFile):
 
 T = TypeVar("T")
 
+#: Seconds that a server may take to answer.
+_TIMEOUT = 300.0
+#: With pauses that double up to a minute: about five minutes for a server to come back.
+_TRIES = 12
+
 #: The likeliest tokens that are asked for: the most that OpenAI gives, and vLLM unless it is started otherwise.
 LISTED = 20
 
@@ -73,12 +73,7 @@ _VERSIONS = {"vllm": ("/version", "version"), "llamacpp": ("/props", "build_info
 
 
 class Question(NamedTuple):
-    """Pictures, RGB uint8 `(height, width, 3)`, and the prompt after them.
-
-    Attributes:
-        tokens: the longest answer.
-        listed: whether the likeliest first tokens are asked for, with their log-probabilities.
-    """
+    """Pictures and the prompt after them; `listed` asks for the likeliest first tokens with their probabilities."""
 
     pictures: Sequence[Pixels]
     prompt: str
@@ -111,43 +106,47 @@ class Usage:
 
     def notes(self) -> tuple[str, ...]:
         """Return sentences for the user: calls, tokens, cost, and versions of the model if there were several."""
-        cost = f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
-        reuse_note = f"; {self.kept:,} answers were kept from before (--no-cache asks again)" if self.kept else ""
-        tokens = f"{self.prompt_tokens:,} tokens read and {self.completion_tokens:,} written"
-        notes = [f"the server was asked {self.asked:,} times: {tokens}{cost}{reuse_note}"]
-        if len(self.versions) > 1:
-            version_names = ", ".join(sorted(self.versions))
-            notes.append(f"the server named {len(self.versions)} versions of the model: {version_names}")
-        return tuple(notes)
+        note = f"the server was asked {self.asked:,} times: {self.prompt_tokens:,} tokens read and "
+        note += f"{self.completion_tokens:,} written"
+        note += f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
+        note += f"; {self.kept:,} answers were kept from before (--no-cache asks again)" if self.kept else ""
+        names = ", ".join(sorted(self.versions))
+        versions = f"the server named {len(self.versions)} versions of the model: {names}"
+        return (note, versions) if len(self.versions) > 1 else (note,)
 
 
-class Server:
-    """A model on a server that speaks OpenAI's API.
+class Server(Connection):
+    """A model on a server that speaks OpenAI's API; `facts` are the server's description, for the fingerprint."""
 
-    Attributes:
-        model: its name.
-        facts: the server's description of the model and of itself, for the fingerprint.
-        usage: since it was taken last.
-    """
-
-    def __init__(
-        self, connection: Connection, model: str, answers: Answers, calls: int, *, listed: bool = True
-    ) -> None:
-        self._connection, self._answers, self._calls = connection, answers, calls
-        entry = _find_entry(connection, model) if listed else {"id": model}
-        self.model = connection.model = str(entry["id"])
-        self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": connection.base}
-        self.facts |= _ask_version(connection, str(entry.get("owned_by")))
-        self.usage = Usage()
+    def __init__(self, address: str, model: str, options: ModelOptions, form: Form | None = None) -> None:
+        header = form.key_header if form else "Authorization"
+        super().__init__(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure, key_header=header)
+        self._answers, self._calls, self.usage = Answers(options.answers), options.calls, Usage()
         self.sampling: Sampling | None = None
-        self._completions = Completions(connection)
+        if form and not form.lists_models and not model:
+            raise ModelError(f"{address}: servers that take {form.path} list no models; name it: api:{address}#MODEL")
+        entry = self._find_entry() if form is None or form.lists_models else {"id": model}
+        self.model = str(entry["id"])
+        self.facts = {name: entry[name] for name in _FACTS if name in entry} | {"address": self.base}
+        path, field = _VERSIONS.get(str(entry.get("owned_by")), ("", ""))
+        with suppress(ModelError):  # of a server that names no version
+            if path and isinstance(answer := self.ask(path, tries=1), dict):
+                self.facts["version"] = str(answer.get(field))
 
-    @property
-    def base(self) -> str:
-        """The server's address."""
-        return self._connection.base
+    def _find_entry(self) -> Mapping[str, Any]:
+        """Return the entry of the model in the server's list."""
+        model, listed = self.model, self.ask("models", tries=1)
+        entries = listed.get("data") if isinstance(listed, dict) else None
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) and "id" in entry for entry in entries):
+            raise ModelError(f"{self.base}/models lists no models: {json.dumps(listed):.200}")
+        fits = [entry for entry in entries if not model or model in (entry["id"], *(entry.get("aliases") or ()))]
+        if len(fits) != 1:
+            names = ", ".join(str(entry["id"]) for entry in entries[:20]) or "none"
+            problem = f"no model {quote(model)}" if model else f"{len(entries)} models"
+            raise ModelError(f"{self.base} has {problem}; name one as api:{self.base}#MODEL, of {names}")
+        return dict(fits[0])
 
-    def ask(self, questions: Sequence[Question]) -> list[Completion]:
+    def answer(self, questions: Sequence[Question]) -> list[Completion]:
         """Answer every question, several at once; each answer is kept as soon as it is there."""
         keys = []
         for question in questions:
@@ -156,18 +155,19 @@ class Server:
             facts += [] if self.sampling is None else [*self.sampling]
             keys.append(bytes.fromhex(_hash_facts(*facts)))
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
-        open_ = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
+        unanswered = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
         for key in keys:
             if key in replies:
                 self.usage.add_reply(replies[key], asked=False)
-        for key, reply in zip(open_, self._run_calls(self._complete_question, open_, open_.values()), strict=True):
+        answers = self._run_calls(self._complete_question, unanswered, unanswered.values())
+        for key, reply in zip(unanswered, answers, strict=True):
             replies[key] = reply
             self.usage.add_reply(reply, asked=True)
         return [replies[key] for key in keys]
 
     def post(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
         """Return the JSON of the answer to each request, a path and a body; several at once, none is kept."""
-        return list(self._run_calls(lambda request: self._connection.ask(*request), requests))
+        return list(self._run_calls(lambda request: self.ask(*request), requests))
 
     def _run_calls(self, call: Callable[..., T], *given: Iterable[Any]) -> Iterator[T]:
         """Yield the results of calls in their order; `calls` of them run at once."""
@@ -179,14 +179,10 @@ class Server:
 
     def _complete_question(self, key: bytes, question: Question) -> Completion:
         content = [*map(_picture_part, question.pictures), {"type": "text", "text": question.prompt}]
-        body = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": content}],
-            "temperature": 0 if self.sampling is None else self.sampling.temperature,
-            "seed": 0 if self.sampling is None else self.sampling.number,
-            **({"logprobs": True, "top_logprobs": LISTED} if question.listed else {}),
-        }
-        reply = self._completions.ask(body, question.tokens)
+        body: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
+        body["seed"], body["temperature"] = (0, 0) if self.sampling is None else self.sampling
+        body |= {"logprobs": True, "top_logprobs": LISTED} if question.listed else {}
+        reply = self.complete(body, question.tokens)
         if question.listed and reply.first is None:
             raise ModelError(
                 f"{self.base} gives no log-probabilities (`logprobs`) of {self.model!r}, and its scores are made of "
@@ -200,34 +196,6 @@ def _picture_part(pixels: Pixels) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": picture_url(pixels)}}
 
 
-def _find_entry(connection: Connection, model: str) -> Mapping[str, Any]:
-    """Return the entry of a model in the server's list."""
-    listed = connection.ask("models", tries=1)
-    entries = listed.get("data") if isinstance(listed, dict) else None
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) and "id" in entry for entry in entries):
-        raise ModelError(f"{connection.base}/models lists no models: {json.dumps(listed):.200}")
-    matching = [
-        entry for entry in entries if not model or model == entry["id"] or model in (entry.get("aliases") or ())
-    ]
-    if len(matching) != 1:
-        names = ", ".join(str(entry["id"]) for entry in entries[:20]) or "none"
-        problem = f"no model {quote(model)}" if model else f"{len(entries)} models"
-        raise ModelError(f"{connection.base} has {problem}; name one as api:{connection.base}#MODEL, of {names}")
-    return dict(matching[0])
-
-
-def _ask_version(connection: Connection, owner: str) -> dict[str, str]:
-    """Return the version that a server reports, as a mapping; empty if it reports none."""
-    if owner not in _VERSIONS:
-        return {}
-    path, name = _VERSIONS[owner]
-    try:
-        answer = connection.ask(path, tries=1)
-    except ModelError:
-        return {}
-    return {"version": str(answer.get(name))} if isinstance(answer, dict) else {}
-
-
 def _hash_facts(*facts: object) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -235,8 +203,7 @@ def _hash_facts(*facts: object) -> str:
 class Served:
     """A reading of a model on a server: its identity and its free answers.
 
-    Its scores are not kept in the store: they are made again of the answers, which are kept, so that every run knows
-        which of them are bounds, and their cost.
+    The store keeps the answers alone: scores are made of them again, so every run knows its bounds and their cost.
     """
 
     kind: ClassVar[ScoreKind] = "probability"
@@ -263,11 +230,9 @@ class Served:
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
             )
         refuse_known_marks(self.name, prompts)
-        frames = [[frame for image in own for frame in list_frames(image)] for own in images]
-        questions = [
-            Question(item_frames, prompt, max_new_tokens) for item_frames, prompt in zip(frames, prompts, strict=True)
-        ]
-        return [reply.text.strip() for reply in self._server.ask(questions)]
+        frames = ([frame for image in item for frame in list_frames(image)] for item in images)
+        questions = [Question(*asked, max_new_tokens) for asked in zip(frames, prompts, strict=True)]
+        return [reply.text.strip() for reply in self._server.answer(questions)]
 
     def task_prompt(self, task: Task) -> Prompt:
         """Return the prompt for a task; `prompt.fill(...)` makes the text for `answer`."""
@@ -308,7 +273,7 @@ class ServedYes(Served):
             for image, text in zip(images, texts, strict=True)
         ]
         scores = np.full(len(texts), 0.5, np.float32)
-        for row, reply in enumerate(self._server.ask(questions)):
+        for row, reply in enumerate(self._server.answer(questions)):
             values, censored = zip(*map(reply.probability, self._words), strict=True)
             self._scores += 1
             self._bounds += any(censored)
@@ -322,11 +287,8 @@ class ServedYes(Served):
         """Return what a user should know of the scores since it was asked last, a sentence each."""
         bounds, scores, self._bounds, self._scores = self._bounds, self._scores, 0, 0
         words = " or ".join(f'"{word}"' for word in self._words)
-        note = (
-            f"{bounds:,} of {scores:,} scores are bounds: {words} was not among the {LISTED} likeliest tokens, "
-            "the server lists no others"
-        )
-        return (*((note,) if bounds else ()), *super().take_notes())
+        note = f"{bounds:,} of {scores:,} scores are bounds: {words} was not among the {LISTED} likeliest tokens, "
+        return (*((f"{note}the server lists no others",) if bounds else ()), *super().take_notes())
 
 
 class ServedChoice(Served):
@@ -345,10 +307,6 @@ class ServedChoice(Served):
         return self.answer(pictures, asked, max_new_tokens=ANSWER_TOKENS)
 
 
-#: Seconds that a server may take to answer.
-_TIMEOUT = 300.0
-#: With pauses that double up to a minute: about five minutes for a server to come back.
-_TRIES = 12
 _READINGS = ("vqa", "yes_no", "choice")
 
 
@@ -361,14 +319,7 @@ def _load_served(name: str, options: ModelOptions) -> Served | ServedEncoder | S
             f"use one of {', '.join((*_READINGS, *forms()))}"
         )
     form = forms().get(reading)
-    if form and not form.lists_models and not model:
-        raise ModelError(f"{name}: servers of the form {reading} do not list their models; name it: api:URL#MODEL")
-    header = form.key_header if form else "Authorization"
-    connection = Connection(
-        address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure, key_header=header
-    )
-    listed = form is None or form.lists_models
-    server = Server(connection, model, Answers(options.answers), options.calls, listed=listed)
+    server = Server(address, model, options, form)
     _expect_kind(name, (server.model, str(server.facts.get("root", ""))), options.reading)
     if form is not None:
         return (ServedReranker if form.scores else ServedEncoder)(server, reading, options.instruction)

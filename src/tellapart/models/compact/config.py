@@ -16,6 +16,7 @@ from tellapart.models.tokenizer_file import Channels, open_tokenizer
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 
 #: The tokenizer's padding token; its id is 0.
@@ -27,37 +28,24 @@ _Whole = Annotated[int, Field(ge=1, le=4096)]
 
 
 class CompactConfig(BaseModel):
-    """The sizes of both towers, and the size and normalisation of images.
-
-    Attributes:
-        model_type: `compact`.
-        image_size: height and width of the input, pixels; a multiple of 16, to which pictures are stretched.
-        mean: for R, G and B, in units of 0..1; it is subtracted from each channel.
-        std: for R, G and B; each channel is divided by it.
-        channels: the numbers of channels of the feature maps at strides 2, 4, 8 and 16.
-        image_layers: transformer layers over the last feature map's positions.
-        queries: number of attention-pooling queries over the last feature map.
-        text_width: channels of the text transformer.
-        text_layers: layers of the text transformer.
-        context_length: tokens in a text, padding included.
-        heads: attention heads in both towers.
-        dimensions: length of the vectors of images and texts.
-    """
+    """The sizes of both towers, and the size and normalisation of images."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     model_type: Literal["compact"]
+    #: Height and width of the input in pixels, to which pictures are stretched.
     image_size: int = Field(default=112, ge=32, le=1024, multiple_of=16)
-    mean: Channels = (0.5, 0.5, 0.5)
-    std: Channels = (0.25, 0.25, 0.25)
+    mean: Channels = (0.5, 0.5, 0.5)  # R, G and B, in units of 0..1; subtracted
+    std: Channels = (0.25, 0.25, 0.25)  # divided by
+    #: Of the feature maps at strides 2, 4, 8 and 16.
     channels: Annotated[tuple[_Whole, _Whole, _Whole, _Whole], Field(strict=False)] = (24, 48, 96, 160)
-    image_layers: int = Field(default=2, ge=0, le=64)
-    queries: _Whole = 4
-    text_width: _Whole = 128
+    image_layers: int = Field(default=2, ge=0, le=64)  # of the transformer over the last feature map's positions
+    queries: _Whole = 4  # of the attention that pools the last feature map
+    text_width: _Whole = 128  # channels of the text transformer
     text_layers: int = Field(default=2, ge=0, le=64)
-    context_length: _Whole = 32
-    heads: _Whole = 4
-    dimensions: _Whole = 192
+    context_length: _Whole = 32  # tokens in a text, padding included
+    heads: _Whole = 4  # of the attention in both towers
+    dimensions: _Whole = 192  # of the vectors of images and texts
 
     @model_validator(mode="after")
     def _check_widths(self) -> Self:
@@ -75,11 +63,7 @@ class CompactConfig(BaseModel):
 
 
 def is_compact(folder: Path) -> bool:
-    """Return whether a folder's configuration is one of this family; False if it cannot be read.
-
-    >>> is_compact(Path("nowhere"))
-    False
-    """
+    """Return whether a folder's configuration is one of this family; False if it cannot be read."""
     try:
         return read_object(folder / CONFIG).get("model_type") == _MODEL_TYPE
     except (DataError, OSError):

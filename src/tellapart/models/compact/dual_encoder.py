@@ -26,10 +26,11 @@ from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.torch.dual_encoder import Inputs, TextReader, TorchDual, Towers
+from tellapart.models.torch.network import Tensor
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from torch import Tensor
+
 
 #: The prefix of such a model's name.
 PREFIX = "compact:"

@@ -6,15 +6,10 @@ Attention is written out, so that both towers export to plain ONNX operators.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from tellapart.models.compact.config import CompactConfig
 from tellapart.models.torch.backend import import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, Tensor
 
 torch = import_torch()
 nn = torch.nn

@@ -5,26 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.models.huggingface.files import config_facts, load_weights
 from tellapart.models.huggingface.tokens import text_config
 from tellapart.models.torch.backend import Runtime, import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, Tensor
 
 __all__ = [
-    "Contrast",
-    "FromTransformers",
-    "FusionFamily",
-    "Halves",
-    "Loader",
-    "Tensors",
-    "pad_tokens",
-]
+    "Contrast", "FromTransformers", "FusionFamily", "Halves", "Loader", "Tensors", "pad_tokens",
+]  # fmt: skip
 
 Tensors = tuple["Tensor", ...]
 

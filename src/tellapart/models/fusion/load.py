@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError
@@ -16,13 +16,9 @@ from tellapart.models.huggingface.files import load_processor, load_tokenizer, p
 from tellapart.models.huggingface.images import check_images, image_inputs
 from tellapart.models.huggingface.load import FUSION
 from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import Runtime, runtime
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase, ProcessorMixin
-
-    from tellapart.models.options import ModelOptions
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, PreTrainedTokenizerBase, ProcessorMixin
 
 
 def load_itm(source: str, options: ModelOptions) -> FusionScorer:
@@ -41,11 +37,15 @@ def load_itm(source: str, options: ModelOptions) -> FusionScorer:
             f"{source} is of type {model_type!r}, which has no reading 'itm' here; {', '.join(FUSION)} have"
         )
     regions = find_regions(Path(source).expanduser(), options.regions) if family.reads_regions else None
-    halves = family.load(source, place)
+    halves: Any = family.load(source, place)
     if regions is None:
         preparation = prepare_pixels(source, family, halves, load_processor(source))
     else:
-        preparation = _prepare_regions(source, halves, regions)
+        # LXMERT was trained on BERT's vocabulary, too, and VisualBERT's checkpoints on the hub come without one.
+        tokenizer = load_tokenizer(source, original="bert-base-uncased")
+        file = RegionFile(regions, halves.dimensions)
+        facts = processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer))
+        preparation = Preparation(file.inputs, _read_tokens(source, halves, tokenizer), facts, LEFT_OUT)
     return FusionScorer(TorchFusionEncoder(source, halves, preparation, place, reading=options.reading or "itm"))
 
 
@@ -71,13 +71,6 @@ def prepare_pixels(source: str, family: FusionFamily, halves: Halves, processor:
     if not family.takes_any_shape:
         check_images(source, halves.module.config, images)
     return Preparation(images, _read_tokens(source, halves, processor.tokenizer), processor_facts(processor))
-
-
-def _prepare_regions(source: str, halves: Any, path: Path) -> Preparation:
-    # LXMERT was trained on BERT's vocabulary, too, and VisualBERT's checkpoints on the hub come without one.
-    file, tokenizer = RegionFile(path, halves.dimensions), load_tokenizer(source, original="bert-base-uncased")
-    facts = processor_facts(SimpleNamespace(image_processor=file, tokenizer=tokenizer))
-    return Preparation(file.inputs, _read_tokens(source, halves, tokenizer), facts, LEFT_OUT)
 
 
 def _read_tokens(source: str, halves: Halves, tokenizer: PreTrainedTokenizerBase) -> TokenReader:

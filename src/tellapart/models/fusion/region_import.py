@@ -62,12 +62,9 @@ _INDEX = ("keys", "__keys__", "__len__")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageRegions:
-    """The regions of one image.
+    """The regions of the image that a file names `id`.
 
-    Attributes:
-        id: of the image in the file.
-        features: float32 `(regions, dimensions)`.
-        boxes: float32 `(regions, 4)`: left, top, right, bottom, as shares of width and height.
+    Features are float32 `(regions, dimensions)`; boxes float32 `(regions, 4)`, left, top, right, bottom, as shares.
     """
 
     id: str
@@ -273,7 +270,12 @@ def regions(
             if picture is None:
                 without_image += 1
             else:
-                _add_image(header, numbers, _region_key(picture, out.parent), found, source)
+                picture, home = picture.resolve(), out.parent.resolve()
+                if picture.is_relative_to(home):
+                    key = picture.relative_to(home).as_posix()
+                else:
+                    key = pixel_hash(decode(read_whole(picture), str(picture)))
+                _add_image(header, numbers, key, found, source)
             if progress is not None:
                 progress("images", done, max(done, len(pictures)))
         if not header:
@@ -317,14 +319,6 @@ class _Pictures:
                 f"{source}: image {name} could be {picture[0]} or {picture[1]}; name the folder of one of them"
             )
         return picture[0] if picture else None
-
-
-def _region_key(picture: Path, home: Path) -> str:
-    """Return the key of the image's regions: its path from the file's folder, or its pixels' hash."""
-    picture, home = picture.resolve(), home.resolve()
-    if picture.is_relative_to(home):
-        return picture.relative_to(home).as_posix()
-    return pixel_hash(decode(read_whole(picture), str(picture)))
 
 
 def _add_image(header: dict[str, Any], numbers: BinaryIO, key: str, regions: ImageRegions, source: Path) -> None:

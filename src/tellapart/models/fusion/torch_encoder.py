@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from tellapart.models.torch.network import Tensor
 
 __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 
@@ -237,15 +235,12 @@ class TorchFusionEncoder:
     ) -> list[TorchState]:
         def compute(batch: Sequence[Tensors]) -> list[Tensors]:
             with forward(self.name, self._halves.module):
-                tensors = half(tuple(map(self._move_tensor, _stack_columns(batch))))
+                tensors = half(tuple(move(tensor, self._runtime) for tensor in _stack_columns(batch)))
             # A copy: a view would keep all of its batch in memory.
             return [tuple(tensor[row].clone() for tensor in tensors) for row in range(len(batch))]
 
         rows = run_grouped(inputs, lambda tensors: TorchState(tensors).group, self.batch_size, compute)
         return [TorchState(*state) for state in zip(rows, truncated, strict=True)]
-
-    def _move_tensor(self, tensor: Tensor) -> Tensor:
-        return move(tensor, self._runtime)
 
 
 def _stack_columns(rows: Sequence[Tensors]) -> Tensors:

@@ -44,11 +44,6 @@ def parse_pairing(answer: str) -> tuple[int, int] | None:
     None: neither form, several pairs that differ, or one caption for both images.
 
     Source: EqBen section 5.5, whose prompt asks for `A;B`.
-
-    >>> parse_pairing("1;2"), parse_pairing("#2; #1"), parse_pairing("Caption 2 is left, caption 1 is on the right.")
-    ((1, 2), (2, 1), (2, 1))
-    >>> parse_pairing("1;1"), parse_pairing("Both captions fit.")
-    (None, None)
     """
     bare = _BARE_PAIR.fullmatch(answer)
     pairs = {(int(left), int(right)) for left, right in ([bare.groups()] if bare else _PAIR.findall(answer))}
@@ -72,9 +67,6 @@ def parse_verdict(answer: str) -> bool | None:
 
     The grammar: a label alone (`read_label`), or of the words true, yes, false and no, in any case, the answer holds
     those of one meaning only, and no `not` or `n't`. Anything else is None.
-
-    >>> parse_verdict("True."), parse_verdict("No, the left dog is black."), parse_verdict("It is not true.")
-    (True, False, None)
     """
     if (label := read_label(answer)) is not None:
         return label
@@ -92,11 +84,6 @@ def parse_box(
 
     The grammar: four numbers as `[x1, y1, x2, y2]`, `(x1, y1, x2, y2)` or `(x1, y1), (x2, y2)`, left before right and
     top before bottom. The first box counts. None: there is none, or it has no area inside the picture.
-
-    >>> parse_box("(100,200),(500,1000)", "thousandths", (640, 480))
-    (64.0, 96.0, 320.0, 480.0)
-    >>> parse_box('{"bbox_2d": [14, 28, 28, 56]}', "pixels", (100, 200), resized=(28, 56))
-    (50.0, 100.0, 100.0, 200.0)
     """
     if convention not in get_args(BoxConvention):
         raise ModelError(f"no box convention {convention!r}; use one of {', '.join(get_args(BoxConvention))}")

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +27,7 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.torch.backend import Runtime, fixed_batches, import_torch, positions_by_key
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, ProcessorMixin
-
+from tellapart.models.torch.network import GenerationConfig, PreTrainedConfig, PreTrainedModel, ProcessorMixin, Tensor
 
 #: Captions in one forward pass, of inputs of one shape and without padding, so that none depends on its neighbours.
 _ROWS = 4
@@ -50,11 +46,8 @@ _THINK, _NO_THOUGHT = "<think>", "\n\n</think>\n\n"
 class TokenizedAnswer:
     """The ids of a prompt and of the answer after it, cut from the ids of both written as one text.
 
-    Attributes:
-        rendered: the prompt in the model's format.
-        prompt: its ids, the image's mark not yet expanded.
-        answer: the answer's ids. If the answer's first letters join the prompt's last token, that token is here.
-        moved: how many of the last ids of `rendered` alone are therefore not in `prompt`.
+    If the answer's first letters join the prompt's last token, that token is the answer's. So `moved` of the last ids
+    of `rendered`, the prompt in the model's format, are not in `prompt`, whose image mark is not yet expanded.
     """
 
     rendered: str
@@ -64,13 +57,9 @@ class TokenizedAnswer:
 
 
 class ChatFormat:
-    """The prompt format of one model.
+    """The prompt format of one model, and its context in tokens, of which images count.
 
-    Attributes:
-        context: tokens that the model can read; images count.
-        image_token: the id that marks an image, if the family has one.
-        truncated: texts so far that did not fit the context and lost their end.
-        thinks: whether the model was trained to think before it answers; here it answers at once.
+    `thinks` is whether the model was trained to think before it answers; here it answers at once.
     """
 
     def __init__(self, source: str, processor: ProcessorMixin, config: PreTrainedConfig) -> None:
@@ -109,8 +98,13 @@ class ChatFormat:
         self.check_text(text)
 
         def tokenize(short: str) -> tuple[TokenizedAnswer, int]:
-            tokens = self._tokenize_question(ask(short), images)
-            return tokens, added + len(tokens.prompt) + len(tokens.answer)
+            question = ask(short)
+            rendered = self.render_prompt(images, question.prompt)
+            prompt, full_ids = self.token_ids(rendered), self.token_ids(rendered + self._lead + question.answer)
+            shared = next((k for k, (a, b) in enumerate(zip(prompt, full_ids, strict=False)) if a != b), len(prompt))
+            answer = full_ids[shared:] + ([self.tokenizer.eos_token_id] if question.ends else [])
+            tokens = TokenizedAnswer(rendered, prompt[:shared], answer, len(prompt) - shared)
+            return tokens, added + shared + len(answer)
 
         tokens, truncated = fit(self.source, self.tokenizer, self.context, text, tokenize)
         self.truncated += truncated
@@ -123,13 +117,6 @@ class ChatFormat:
             raise refusal(self.source, text, mark)
         for control in self._control:
             control.refuse_in_prompt(self.source, text)
-
-    def _tokenize_question(self, question: PromptedAnswer, images: int) -> TokenizedAnswer:
-        rendered = self.render_prompt(images, question.prompt)
-        prompt, full_ids = self.token_ids(rendered), self.token_ids(rendered + self._lead + question.answer)
-        shared = next((k for k, (a, b) in enumerate(zip(prompt, full_ids, strict=False)) if a != b), len(prompt))
-        end = [self.tokenizer.eos_token_id] if question.ends else []
-        return TokenizedAnswer(rendered, prompt[:shared], full_ids[shared:] + end, len(prompt) - shared)
 
     def _find_lead(self) -> str:
         """Return the template's text between its prompt and an answer: a blank, or nothing.
@@ -176,15 +163,11 @@ _SHAPES = ((64, 96), (90, 60))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CachedImage:
-    """An image, read together with the prompt before it.
+    """An image, read together with the prompt before it: the keys and values of `length` tokens, a batch of one.
 
-    Attributes:
-        pixel_hash: of the image.
-        head: token ids of the prompt up to the image's placeholder; every prompt begins with them.
-        length: number of tokens read.
-        cache: their keys and values, for a batch of one.
-        shift: added to a later token's index to get its position: in some families an image has fewer positions than
-            tokens. None if the model numbers positions itself.
+    `head` are the ids of the prompt up to the image's placeholder; every prompt begins with them. `shift` is added to a
+    later token's index to get its position, for in some families an image has fewer positions than tokens; None if the
+    model numbers positions itself.
     """
 
     pixel_hash: str
@@ -280,11 +263,6 @@ class ChatModel(Reader):
                     captions[place] = self.decode(ids[: next(stops, len(ids))])  # padding may be a word
         return captions
 
-    def _position_shift(self) -> int | None:
-        """Return the `shift` of `_CachedImage` after the tokens just read."""
-        deltas = getattr(self.model.model, "rope_deltas", None)
-        return None if deltas is None else int(deltas.reshape(-1)[0])
-
     def _encode_prompt(self, pictures: Sequence[Pixels], rendered: str) -> dict[str, Any]:
         """Return the inputs of a rendered prompt and its images."""
         begin = self.tokenizer.bos_token
@@ -303,16 +281,19 @@ class ChatModel(Reader):
         inputs = self._encode_prompt(frames, rendered)
         ids, plain = inputs["input_ids"][0].tolist(), self.format.token_ids(rendered)
         after_image = max((index + 1 for index, token in enumerate(ids) if token == self.format.image_token), default=0)
-        length = max(len(ids) - _shared_end(ids, plain), after_image)
-        head = len(plain) - (
-            len(ids) - length
-        )  # in some families the placeholder and the image's patches are different tokens
+        ends = enumerate(zip(reversed(ids), reversed(plain), strict=False))
+        shared = next((k for k, (first, other) in ends if first != other), min(len(ids), len(plain)))
+        length = max(len(ids) - shared, after_image)
+        # In some families the placeholder and the image's patches are different tokens.
+        head = len(plain) - (len(ids) - length)
         if head <= 0 or ids[length:] != plain[head:]:
             raise ModelError(f"{self.source}: its processor and its tokenizer read the text after an image differently")
         row = inputs["input_ids"].shape
         start = {name: value[:, :length] if value.shape[:2] == row else value for name, value in inputs.items()}
         out = self.model(**start, use_cache=True, logits_to_keep=1)
-        self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, self._position_shift())
+        deltas = getattr(self.model.model, "rope_deltas", None)
+        shift = None if deltas is None else int(deltas.reshape(-1)[0])
+        self._cached = _CachedImage(key, plain[:head], length, out.past_key_values, shift)
         return self._cached
 
     def _go_on(self, image: _CachedImage, questions: Sequence[TokenizedAnswer]) -> list[LogProbability]:
@@ -407,7 +388,7 @@ class ChatModel(Reader):
     def _greedy_settings(self) -> GenerationConfig:
         """Return settings that take from the checkpoint its special tokens only, not its sampling or penalties."""
         settings, tokenizer = self.model.generation_config, self.format.tokenizer
-        end_ids = settings.eos_token_id if settings.eos_token_id is not None else tokenizer.eos_token_id
+        end_ids = tokenizer.eos_token_id if settings.eos_token_id is None else settings.eos_token_id
         pads = (settings.pad_token_id, tokenizer.pad_token_id, end_ids[0] if isinstance(end_ids, list) else end_ids)
         return import_transformers().GenerationConfig(
             do_sample=False,
@@ -416,9 +397,3 @@ class ChatModel(Reader):
             eos_token_id=end_ids,
             pad_token_id=next((pad for pad in pads if pad is not None), None),
         )
-
-
-def _shared_end(ids: Sequence[int], others: Sequence[int]) -> int:
-    """Return how many of the last ids are the same in both."""
-    pairs = zip(reversed(ids), reversed(others), strict=False)
-    return next((index for index, (first, other) in enumerate(pairs) if first != other), min(len(ids), len(others)))

@@ -81,12 +81,6 @@ class BothOrders:
         """
         return order_bias(_read_answers(self.in_order, (1, 2)), _read_answers(self.swapped, (2, 1)))
 
-    @property
-    def unparseable(self) -> NDArray[np.float64]:
-        """Share of an item's two answers that the grammar does not cover: float64 `(item,)`."""
-        unread = [[parse_pairing(answer) is None for answer in answers] for answers in (self.in_order, self.swapped)]
-        return np.asarray(np.mean(unread, axis=0), np.float64)
-
     def measure(self) -> dict[str, NDArray[np.float64]]:
         """Return one value an item, each float64 `(item,)`, for means and intervals.
 
@@ -95,18 +89,16 @@ class BothOrders:
         - `order_bias`: right in order less right swapped;
         - `followed_list`: share of answers that repeat the list's order, 1/2 for one that cannot be read;
         - `unparseable`: share of answers that cannot be read.
-
-        >>> BothOrders(("a",), ("1;2",), ("2;1",)).measure()["group_score_both_orders"]
-        array([1.])
         """
-        bias = self.bias
+        bias, both = self.bias, (self.in_order, self.swapped)
+        unread = [[parse_pairing(answer) is None for answer in answers] for answers in both]
         return {
             "group_score_in_order": bias.true_first,
             "group_score_swapped": bias.true_second,
             "group_score_both_orders": bias.both,
             "order_bias": bias.difference,
             "followed_list": bias.chose_first,
-            "unparseable": self.unparseable,
+            "unparseable": np.asarray(np.mean(unread, axis=0), np.float64),
         }
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
@@ -19,10 +19,7 @@ from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
 from tellapart.models.huggingface.files import base_of, import_transformers, load_tokenizer, load_weights, loading
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedConfig, PreTrainedModel, ProcessorMixin
+from tellapart.models.torch.network import PreTrainedConfig, PreTrainedModel, ProcessorMixin, Tensor
 
 torch, transformers = import_torch(), import_transformers()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import ModelError
 from tellapart.models.control_tokens import list_control_tokens, refusal
@@ -20,10 +20,7 @@ from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, positions_by_key
 from tellapart.models.torch.likelihood import LogProbability, read_batches
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel, ProcessorMixin
+from tellapart.models.torch.network import PreTrainedModel, ProcessorMixin, Tensor
 
 #: Family -> its encoder's input for a prompt, and the prompt before a caption.
 FORMATS: Mapping[str, tuple[str, Prompt]] = MappingProxyType(
@@ -44,9 +41,7 @@ _ONLY_CAPTIONS = frozenset({"florence2"})
 
 
 class EncoderDecoderModel(Reader):
-    """A `transformers` image-text-to-text model whose language model is an encoder and a decoder, with its
-    processor.
-    """
+    """An image-text-to-text model of transformers whose language model is an encoder and a decoder."""
 
     method = "encoder and decoder"
 
@@ -129,10 +124,8 @@ class EncoderDecoderModel(Reader):
     def _answer_ids(self, question: PromptedAnswer) -> tuple[list[int], list[int]]:
         """Return the decoder's input, without the last token, and the tokens that are expected at its end."""
         answer = list(self.tokenizer(question.answer, add_special_tokens=False).input_ids)
-        answer_ids = list(self.tokenizer(question.answer).input_ids)
-        lead = (
-            answer_ids[:1] if answer_ids[:1] == [self.tokenizer.bos_token_id] else []
-        )  # BART begins an answer with one
+        first = list(self.tokenizer(question.answer).input_ids)[:1]
+        lead = first if first == [self.tokenizer.bos_token_id] else []  # BART begins an answer with it
         answer += [self.tokenizer.eos_token_id] if question.ends else []
         return [self._start, *lead, *answer[:-1]], answer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
@@ -23,16 +23,11 @@ from tellapart.models.huggingface.files import (
     read_config,
 )
 from tellapart.models.huggingface.images import image_inputs
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel, ProcessorMixin
-
-    from tellapart.models.options import ModelOptions
-
+from tellapart.models.torch.network import PreTrainedModel, ProcessorMixin, Tensor
 
 # BLIP's decoders attend to states that are computed before any text is written: the image's, once for all its captions;
 # or those of a question read with the image, one by one, for its encoder looks both ways and would see padding.
@@ -90,15 +85,14 @@ class _Blip(Reader):
     def _fit_text(self, text: str, ask: Ask, *, apart: bool) -> tuple[list[int], list[int]]:
         """Return the ids of prompt and answer, which share a context unless they are `apart`; a long text is cut."""
 
-        def tokenize_text(short: str) -> tuple[tuple[list[int], list[int]], int]:
+        def tokenize(short: str) -> tuple[tuple[list[int], list[int]], int]:
             question = ask(short)
             prompt = self._token_ids(question.prompt)
             answer = self._token_ids(question.answer) + ([self._text.sep_token_id] if question.ends else [])
             # Such a prompt has a beginning and an end; the answer's last token is never read.
-            needed = max(len(prompt) + 2, len(answer)) if apart else len(prompt) + len(answer)
-            return (prompt, answer), needed
+            return (prompt, answer), max(len(prompt) + 2, len(answer)) if apart else len(prompt) + len(answer)
 
-        tokens, truncated = fit(self.source, self.tokenizer, self._context, text, tokenize_text)
+        tokens, truncated = fit(self.source, self.tokenizer, self._context, text, tokenize)
         self.truncated += truncated
         return tokens
 
@@ -169,11 +163,9 @@ def _full_mask(tensor: Tensor) -> Tensor:
 
 
 #: Reading -> the task that the model must be trained for, and the error message if it is not.
-_TASKS: dict[str, tuple[Task, str]] = {
-    "vqa": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
-    "vqa_end": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
-    "yes_no": ("vqa", "answers no questions; score it by the reading 'likelihood'"),
-    "choice": ("nlvr2", "follows no instructions"),
+_QUESTIONS: tuple[Task, str] = ("vqa", "answers no questions; score it by the reading 'likelihood'")
+_TASKS: dict[str, tuple[Task, str]] = dict.fromkeys(("vqa", "vqa_end", "yes_no"), _QUESTIONS) | {
+    "choice": ("nlvr2", "follows no instructions")
 }
 
 
@@ -197,11 +189,6 @@ def load_generative(source: str, options: ModelOptions) -> Generative:
     return YesProbability(reader, over_no=over_no, with_end=with_end, dtype=options.dtype)
 
 
-def _reader_of(model: PreTrainedModel) -> type[ChatModel] | type[EncoderDecoderModel]:
-    has_encoder = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
-    return EncoderDecoderModel if has_encoder else ChatModel
-
-
 def _load_reader(source: str, options: ModelOptions) -> Reader:
     place = runtime(options)
     config = read_config(source)
@@ -216,7 +203,8 @@ def _load_reader(source: str, options: ModelOptions) -> Reader:
         # The second class also covers models that take audio.
         kind = "AutoModelForImageTextToText" if supported else "AutoModelForMultimodalLM"
         model = load_weights(kind, source, place)
-        return _reader_of(model)(source, model, processor, place)
+        has_encoder = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
+        return (EncoderDecoderModel if has_encoder else ChatModel)(source, model, processor, place)
     if config.get("architectures") == ["BlipForQuestionAnswering"]:
         return BlipAnswerer(source, load_weights("BlipForQuestionAnswering", source, place), processor, place)
     return BlipCaptioner(source, load_weights("BlipForConditionalGeneration", source, place), processor, place)

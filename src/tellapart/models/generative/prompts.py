@@ -12,20 +12,9 @@ from dataclasses import dataclass
 from tellapart.errors import ModelError
 
 __all__ = [
-    "BLIP_CAPTION",
-    "CAPTION",
-    "DESCRIBE",
-    "EQBEN_CHOICE",
-    "FLORENCE_CAPTION",
-    "GROUNDING_JSON",
-    "GROUNDING_SENTENCE",
-    "NLVR2",
-    "QUESTION",
-    "SHORT_ANSWER",
-    "SUGARCREPE_CHOICE",
-    "VQASCORE",
-    "Prompt",
-]
+    "BLIP_CAPTION", "CAPTION", "DESCRIBE", "EQBEN_CHOICE", "FLORENCE_CAPTION", "GROUNDING_JSON", "GROUNDING_SENTENCE",
+    "NLVR2", "QUESTION", "SHORT_ANSWER", "SUGARCREPE_CHOICE", "VQASCORE", "Prompt",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.protocols import Pixels
+from tellapart.models.torch.backend import Runtime
 from tellapart.models.torch.likelihood import LogProbability
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
-
-    from tellapart.models.torch.backend import Runtime
+from tellapart.models.torch.network import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
 __all__ = ["CHAT_TASKS", "Ask", "PromptedAnswer", "Reader", "Task", "fit", "new_tokens", "too_long"]
 
@@ -117,16 +114,11 @@ def fit(
             return tokens, short != text
         if not short:
             raise too_long(source, needed, context)
-        short = _shorten_text(tokenizer, short, needed - context)
-
-
-def _shorten_text(tokenizer: PreTrainedTokenizerBase, text: str, excess: int) -> str:
-    """Return a text without its last `excess` tokens, or an empty one."""
-    ids = tokenizer(text, add_special_tokens=False).input_ids
-    shorter = str(tokenizer.decode(ids[: max(0, len(ids) - excess)], skip_special_tokens=True)).rstrip()
-    # A cut through a character decodes to a replacement mark, and might then come back as long as it went.
-    shorter = shorter.rstrip("\N{REPLACEMENT CHARACTER}")
-    return shorter if len(shorter) < len(text) else text[: len(text) // 2]
+        ids = tokenizer(short, add_special_tokens=False).input_ids
+        left = str(tokenizer.decode(ids[: max(0, len(ids) - needed + context)], skip_special_tokens=True)).rstrip()
+        # A cut through a character decodes to a replacement mark, and might then come back as long as it went.
+        left = left.rstrip("\N{REPLACEMENT CHARACTER}")
+        short = left if len(left) < len(short) else short[: len(short) // 2]
 
 
 def new_tokens(generated: Sequence[int], prompt: Sequence[int]) -> list[int]:

@@ -8,7 +8,8 @@ number depends on a neighbour.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from functools import partial
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +27,6 @@ from tellapart.models.huggingface.files import config_facts, processor_facts
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.torch.backend import import_torch, parameter_count, positions_by_key, weights_fingerprint
-
-if TYPE_CHECKING:
-    from transformers import BaseImageProcessor
 
 
 @runtime_checkable
@@ -87,9 +85,7 @@ class Generative:
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
     ) -> list[str]:
-        """Answer prompt `k` about the images `k`: greedily, without blanks at the ends; none depends on its
-        neighbours.
-        """
+        """Answer prompt `k` about the images `k`: greedily, without blanks; none depends on its neighbours."""
         if len(images) != len(prompts):
             raise ModelError(
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
@@ -119,9 +115,15 @@ class Generative:
                 f"{self.name}: what a model of type {self._family!r} means by the numbers of a box is not known; they "
                 f"are for {', '.join(BOXES)}"
             )
+        from PIL import Image
+
         convention, _ = BOXES[self._family]
         height, width = pixels.shape[:2]
-        resized = _resized_size(self._reader.processor.image_processor, pixels) if convention == "pixels" else None
+        resized = None
+        if convention == "pixels":  # as Qwen's processors resize the picture
+            processor = self._reader.processor.image_processor
+            _, rows, columns = processor(images=[Image.fromarray(pixels)], return_tensors="np")["image_grid_thw"][0]
+            resized = (int(columns) * processor.patch_size, int(rows) * processor.patch_size)
         return parse_box(answer, convention, (width, height), resized)
 
     def _read_answers(self, images: Sequence[Pixels], texts: Sequence[str], *asks: Ask) -> NDArray[np.float64]:
@@ -158,11 +160,11 @@ class YesProbability(Generative):
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)` in [0, 1]."""
 
-        def ask_for_word(word: str) -> Ask:
-            return lambda text: PromptedAnswer(self.prompt.fill(text=text), word, ends=self.with_end)
+        def ask(text: str, word: str) -> PromptedAnswer:
+            return PromptedAnswer(self.prompt.fill(text=text), word, ends=self.with_end)
 
         words = ("Yes", "No") if self.over_no else ("Yes",)
-        read = self._read_answers(images, texts, *map(ask_for_word, words))
+        read = self._read_answers(images, texts, *(partial(ask, word=word) for word in words))
         logs = read[:, :, 0] / read[:, :, 1] if self.with_end else read[:, :, 0]
         if self.over_no:
             logs -= np.logaddexp(logs[:, :1], logs[:, 1:])
@@ -195,11 +197,3 @@ class CaptionLikelihood(Generative):
 
         read = self._read_answers(images, texts, ask)[:, 0]
         return (read[:, 0] / read[:, 1] if self.mean else read[:, 0]).astype(np.float32)
-
-
-def _resized_size(image_processor: BaseImageProcessor, pixels: Pixels) -> tuple[int, int]:
-    """Return the width and height of a picture after the resizing of Qwen's processors."""
-    from PIL import Image
-
-    _, rows, columns = image_processor(images=[Image.fromarray(pixels)], return_tensors="np")["image_grid_thw"][0]
-    return int(columns) * image_processor.patch_size, int(rows) * image_processor.patch_size

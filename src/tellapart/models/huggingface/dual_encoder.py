@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +30,11 @@ from tellapart.models.huggingface.towers import (
     is_siglip,
     pool_at_end,
 )
+from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import Runtime, import_torch, runtime
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
+from tellapart.models.torch.network import Network, PreTrainedConfig, PreTrainedModel, ProcessorMixin, Tensor
 from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedConfig, PreTrainedModel, ProcessorMixin
-
-    from tellapart.models.options import ModelOptions
-    from tellapart.models.torch.network import Network
-
 
 _CLIP = "transformers.models.clip.modeling_clip."
 _PARTS = frozenset(
@@ -120,7 +114,12 @@ def load_dual(source: str, options: ModelOptions) -> TorchDual:
     """Load a dual encoder of transformers from a folder or the hub."""
     place = runtime(options)
     config = read_config(source)
-    architecture = next(iter(config.get("architectures") or ()), "") or _plain_architecture(config["model_type"])
+    architecture = next(iter(config.get("architectures") or ()), "")
+    if not architecture:  # then the family's class without other heads
+        plain = (name for name, form in TOWERS.items() if form.model_type == config["model_type"])
+        listed = import_transformers().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(config["model_type"])
+        architecture = next((name for name in plain if name.endswith("Model")), listed)
+        architecture = architecture if isinstance(architecture, str) else ""
     if (form := find_towers(architecture)) is None:
         raise ModelError(
             f"{source}: {architecture or 'a model without an architecture'} has no contrastive heads, so it has no "
@@ -144,16 +143,8 @@ def hold_dual(
 def _read_activation(config: PreTrainedConfig, tower: str) -> str:
     """Return the activation of a tower, as configurations name it; empty if none is named."""
     activation = getattr(getattr(config, tower, config), "hidden_act", "")
-    return {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_pytorch_tanh": "GELU (tanh)"}.get(
-        activation, str(activation)
-    )
-
-
-def _plain_architecture(model_type: str) -> str:
-    """Return a family's class without other heads, for a configuration that names no architecture."""
-    plain = (name for name, form in TOWERS.items() if form.model_type == model_type and name.endswith("Model"))
-    class_name = import_transformers().models.auto.modeling_auto.MODEL_MAPPING_NAMES.get(model_type)
-    return next(plain, class_name if isinstance(class_name, str) else "")
+    names = {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_pytorch_tanh": "GELU (tanh)"}
+    return names.get(activation, str(activation))
 
 
 def make_dual(

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_content, load_json
@@ -19,30 +20,14 @@ from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.hub import fetch_file, reach_hub
 from tellapart.models.torch.backend import Runtime, guard_torch_load, import_torch
 from tellapart.models.torch.checkpoint import read_checkpoint
+from tellapart.models.torch.network import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 from tellapart.models.torch.peft_adapter import find_adapter, merge_adapter
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
-
 __all__ = [
-    "base_of",
-    "config_facts",
-    "find_file",
-    "import_transformers",
-    "is_clip_flan_t5",
-    "load_processor",
-    "load_tokenizer",
-    "load_weights",
-    "loading",
-    "processor_facts",
-    "quiet",
-    "read_config",
-    "refuse_other_shards",
-    "silent",
-    "tokenizer_facts",
-]
+    "base_of", "config_facts", "find_file", "import_transformers", "is_clip_flan_t5", "load_processor",
+    "load_tokenizer", "load_weights", "loading", "processor_facts", "quiet", "read_config", "refuse_other_shards",
+    "silent", "tokenizer_facts",
+]  # fmt: skip
 
 #: Buffers that older versions saved and that hold nothing learnt: they count up from zero, or are zero.
 _COUNTERS = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
@@ -147,11 +132,11 @@ def load_weights(
     heads = tuple(f"{name}." for name in unused)
     shapes = {key: f"{key} {tuple(have)}, not {tuple(want)}" for key, have, want in report["mismatched_keys"]}
     problems = {"missing": report["missing_keys"], "unexpected": report["unexpected_keys"], "of another shape": shapes}
-    reasons = [
-        f"{len(keys)} {problem} ({join_names([shapes.get(key, key) for key in keys], 3)})"
-        for problem, listed in problems.items()
-        if (keys := sorted(key for key in listed if not key.startswith(heads) and not _COUNTERS.search(key)))
-    ]
+    reasons = []
+    for problem, listed in problems.items():
+        keys = sorted(key for key in listed if not key.startswith(heads) and not _COUNTERS.search(key))
+        if keys:
+            reasons += [f"{len(keys)} {problem} ({join_names([shapes.get(key, key) for key in keys], 3)})"]
     if reasons:
         raise ModelError(
             f"{source}: its weights are not those of {kind.__name__}: {'; '.join(reasons)}; it was saved as "
@@ -242,11 +227,8 @@ def _check_vocabulary(source: str, tokenizer: PreTrainedTokenizerBase, original:
 
 def processor_facts(processor: ProcessorMixin) -> str:
     """Describe the preparation of images and texts, for a fingerprint: the same wherever the files lie."""
-    images = processor.image_processor
-    facts = {
-        "images": {"kind": type(images).__name__} | _strip_settings(images.to_dict()),
-        "texts": _text_facts(processor.tokenizer),
-    }
+    images = {"kind": type(processor.image_processor).__name__} | _strip_settings(processor.image_processor.to_dict())
+    facts = {"images": images, "texts": _text_facts(processor.tokenizer)}
     return json.dumps(facts, sort_keys=True, ensure_ascii=False, default=str)
 
 
@@ -256,12 +238,19 @@ def tokenizer_facts(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def _text_facts(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        # Padding and truncation are as the last call left them.
+        vocabulary = _without_keys(json.loads(backend.to_str()), {"padding", "truncation"})
+    else:
+        options = {key: value for key, value in vars(tokenizer).items() if isinstance(value, bool)}
+        vocabulary = {"sentencepiece": tokenizer.sp_model.serialized_model_proto().hex(), "options": options}
     return {
         "kind": type(tokenizer).__name__,
         "inputs": list(tokenizer.model_input_names),
         "side": tokenizer.padding_side,
         "special": {key: str(value) for key, value in tokenizer.special_tokens_map.items()},
-        "vocabulary": _tokenizer_core(tokenizer),
+        "vocabulary": vocabulary,
         "captions": ControlTokens(tokenizer).facts,
     }
 
@@ -269,16 +258,6 @@ def _text_facts(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
 def config_facts(config: PreTrainedConfig) -> str:
     """Describe a model's configuration, for a fingerprint: much of it (activations, token ids) is in no weight."""
     return json.dumps(_strip_settings(config.to_dict()), sort_keys=True, default=str)
-
-
-def _tokenizer_core(tokenizer: PreTrainedTokenizerBase) -> object:
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None:
-        # Padding and truncation are as the last call left them.
-        return _without_keys(json.loads(backend.to_str()), {"padding", "truncation"})
-    model = tokenizer.sp_model.serialized_model_proto()
-    options = {key: value for key, value in vars(tokenizer).items() if isinstance(value, bool)}
-    return {"sentencepiece": model.hex(), "options": options}
 
 
 def _strip_settings(settings: Mapping[str, object]) -> dict[str, object]:
@@ -294,8 +273,7 @@ def _without_keys(value: object, keys: set[str]) -> object:
 
 def _expand_source(source: str) -> str:
     """Return the path of a folder, with `~` expanded, or else the hub id; of an adapter, its base's."""
-    source = base_of(source)
-    folder = Path(source).expanduser()
+    folder = Path(source := base_of(source)).expanduser()
     return str(folder) if folder.is_dir() else source
 
 

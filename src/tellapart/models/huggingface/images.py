@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tellapart.errors import ModelError, first_sentence
 from tellapart.models.protocols import Pixels
-
-if TYPE_CHECKING:
-    from transformers import BaseImageProcessor, PreTrainedConfig
+from tellapart.models.torch.network import BaseImageProcessor, PreTrainedConfig
 
 __all__ = ["ImageInputs", "Prepared", "check_images", "image_inputs"]
 

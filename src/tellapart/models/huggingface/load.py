@@ -19,19 +19,11 @@ from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
 from tellapart.models.purpose import MODULES, expect_chat, find_library_file
 
-#: `model_type` -> declaration of a fusion encoder. Adding a family is its file and one line here.
+_FUSED = ("vilt", "blip", "blip-2", "flava", "bridgetower", "lxmert", "visual_bert")
+#: `model_type` -> declaration of a fusion encoder, in capitals in the file of all of them.
 FUSION: Mapping[str, str] = MappingProxyType(
-    {
-        "vilt": "tellapart.models.fusion.pixel_families:VILT",
-        "blip": "tellapart.models.fusion.pixel_families:BLIP",
-        "blip-2": "tellapart.models.fusion.pixel_families:BLIP_2",
-        "flava": "tellapart.models.fusion.pixel_families:FLAVA",
-        "bridgetower": "tellapart.models.fusion.pixel_families:BRIDGETOWER",
-        "lxmert": "tellapart.models.fusion.region_families:LXMERT",
-        "visual_bert": "tellapart.models.fusion.region_families:VISUAL_BERT",
-    }
+    {kind: f"tellapart.models.fusion.families:{kind.upper().replace('-', '_')}" for kind in _FUSED}
 )
-
 
 #: The reading of every model with features of images and of texts, and its loader.
 DUAL: Mapping[str, str] = {"itc": "tellapart.models.huggingface.dual_encoder:load_dual"}
@@ -106,15 +98,13 @@ def load(name: str, options: ModelOptions) -> Model:
             f"{', '.join(readings)}"
         )
     if options.list_given():
-        options.expect_effect(name, {"device", "dtype", "reading"} | _list_special(config["model_type"], reading))
+        taken = {"device", "dtype", "reading"}
+        if reading in _ITM and import_target(FUSION[config["model_type"]]).reads_regions:
+            taken |= {"regions"}
+        elif reading in DUAL and config["model_type"] in _SIGLIP:
+            taken |= {"texts"}
+        options.expect_effect(name, taken)
     return cast("Model", import_target(readings[reading])(source, replace(options, reading=reading)))
-
-
-def _list_special(model_type: str, reading: str) -> set[str]:
-    """Return the options that a type of models takes, of those that most types do not take."""
-    if reading in _ITM and import_target(FUSION[model_type]).reads_regions:
-        return {"regions"}
-    return {"texts"} if reading in DUAL and model_type in _SIGLIP else set()
 
 
 def _model_files(name: str) -> list[Path] | None:
@@ -177,7 +167,7 @@ def readings_of(config: Mapping[str, Any], source: str) -> Mapping[str, str]:
     raise ModelError(
         f"{source}: config.json names the model type {model_type!r}, which is read by no family here "
         f"({', '.join(FAMILIES)}, whatever has get_image_features and get_text_features, and what transformers calls "
-        f"image-text-to-text); a model of another kind can be "
+        "image-text-to-text); a model of another kind can be "
         "measured in memory: tellapart.evaluate(tellapart.model(images=f, texts=g), ...), of two functions from lists "
         "to vectors, or model(score=f); or by its scores: tellapart.score"
     )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import ModelError, require
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.torch.backend import bucket
 from tellapart.models.torch.dual_encoder import TextReader
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+from tellapart.models.torch.network import PreTrainedConfig, PreTrainedTokenizerBase
 
 __all__ = ["TokenReader", "check_tokenizer", "leave_out_end", "text_config"]
 

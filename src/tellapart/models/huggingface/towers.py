@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.huggingface.tokens import check_tokenizer, text_config
 from tellapart.models.torch.backend import import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import (
+    Network,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    ProcessorMixin,
+    Tensor,
+)
 
 Batch = Mapping[str, "Tensor"]  # by the names of inputs
 Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
@@ -28,30 +30,18 @@ Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """The towers of one architecture.
-
-    Attributes:
-        model_type: its family's name in `config.json`.
-        image: model and prepared images -> features.
-        text: model and tokens -> features.
-        pools_at_end: a text's vector is read at its end-of-text token.
-        whole: texts are padded to the full context, as the tower was trained; else padding changes nothing (it is
-            masked, or comes after a causal tower's end of text), and texts are padded to a bucket of their length.
-        limit: of tokens, if the library's processor names one that is below the tower's positions.
-        padded_positions: positions are counted from behind the padding's id (RoBERTa), so that many fewer can be used.
-        unused: heads of other readings, which a checkpoint may hold, too.
-        tested: compared with the library's forward pass; another model is tested when it loads.
-    """
+    """The towers of one architecture, whose family's name in `config.json` is `model_type`."""
 
     model_type: str
     image: Tower
     text: Tower
-    pools_at_end: bool = False
+    pools_at_end: bool = False  # a text's vector is read at its end-of-text token
+    #: Texts are padded to the full context, as the tower was trained; else to a bucket, and padding changes nothing.
     whole: bool = False
-    limit: int | None = None
-    padded_positions: bool = False
-    unused: tuple[str, ...] = ()
-    tested: bool = True
+    limit: int | None = None  # of tokens, if the library's processor names one below the tower's positions
+    padded_positions: bool = False  # counted from behind the padding's id (RoBERTa): so many fewer can be used
+    unused: tuple[str, ...] = ()  # heads of other readings, which a checkpoint may hold, too
+    tested: bool = True  # compared with the library's forward pass; another model is tested when it loads
 
 
 def _image_features(model: PreTrainedModel, batch: Batch) -> Tensor:
@@ -159,20 +149,12 @@ TOWERS: Mapping[str, Architecture] = MappingProxyType(
 
 
 def is_siglip(towers: Architecture) -> bool:
-    """Return whether towers are SigLIP's or SigLIP 2's, of which libraries and authors read captions differently.
-
-    >>> is_siglip(TOWERS["Siglip2Model"]), is_siglip(TOWERS["CLIPModel"])
-    (True, False)
-    """
+    """Return whether towers are SigLIP's or SigLIP 2's, of which libraries and authors read captions differently."""
     return towers.text is _unmasked_text
 
 
 def find_towers(architecture: str) -> Architecture | None:
-    """Return the towers of an architecture: the table's, or those of any class with features of images and of texts.
-
-    >>> find_towers("GroupViTModel").model_type, find_towers("BertModel")
-    ('groupvit', None)
-    """
+    """Return the towers of an architecture: the table's, or those of any class with features of images and of texts."""
     if architecture in TOWERS or not architecture:
         return TOWERS.get(architecture)
     kind: Any = getattr(import_transformers(), architecture, None)
@@ -200,9 +182,6 @@ def pool_at_end(name: str, model: Network, tokenizer: PreTrainedTokenizerBase, *
     """Have CLIP's text towers read a text at the tokenizer's end of it, if tokens were added behind that.
 
     With OpenAI's configuration transformers takes the highest token for the end: an added word, or padding.
-
-    Returns:
-        A sentence for results; empty if nothing changed.
     """
     end, highest = tokenizer.eos_token_id, max(tokenizer.get_vocab().values())
     if end is None or highest <= end:
@@ -243,8 +222,7 @@ def context_length(
             f"{name}: its tokenizer ends a text with token {tokenizer.eos_token_id}, and its text encoder looks for "
             f"{text.eos_token_id} there; set eos_token_id of text_config in config.json to the tokenizer's"
         )
-    positions = getattr(
-        text, "max_position_embeddings", tokenizer.model_max_length
-    )  # towers of relative ones have none
+    # Towers of relative positions have no bound.
+    positions = getattr(text, "max_position_embeddings", tokenizer.model_max_length)
     usable = positions - (text.pad_token_id + 1 if towers.padded_positions else 0)
     return int(min(usable, tokenizer.model_max_length, towers.limit or usable, _LONGEST))

@@ -46,22 +46,12 @@ _PACKAGES = ("tellapart", "tellapart_native", "tellapart_render")
 
 
 def is_stored(model: object) -> bool:
-    """Return whether the store may keep a model's numbers for later runs: False for a model without a fingerprint.
-
-    >>> from tellapart.models.reference import Oracle
-    >>> is_stored(Oracle())
-    True
-    """
+    """Return whether the store may keep a model's numbers for later runs: False for a model without a fingerprint."""
     return bool(getattr(model, "stored", True))
 
 
 def reads_arrays(thing: object) -> bool:
-    """Return whether an object is given arrays in place of PIL images.
-
-    >>> from tellapart.models.reference import Oracle
-    >>> reads_arrays(Oracle()), reads_arrays(object())
-    (True, False)
-    """
+    """Return whether an object is given arrays in place of PIL images."""
     package = type(thing).__module__.partition(".")[0]
     return package in _PACKAGES or bool(getattr(thing, "reads_arrays", False))
 
@@ -86,20 +76,14 @@ class Ready:
 
 
 class Identity(NamedTuple):
-    """What a record holds of a model.
-
-    Attributes:
-        stored: whether the store may keep its numbers: False without a fingerprint of all that they depend on.
-        file: the file that defines it, if the user named one.
-        unstored: why the store keeps none of its numbers, for the record; empty if the record need not name it.
-    """
+    """What a record holds of a model."""
 
     name: str
     fingerprint: str
     kind: ScoreKind
-    stored: bool = True
-    file: Path | None = None
-    unstored: str = ""
+    stored: bool = True  # whether the store may keep its numbers: all that they depend on is in the fingerprint
+    file: Path | None = None  # that defines it, if the user named one
+    unstored: str = ""  # why the store keeps none of its numbers; empty if the record need not name it
 
 
 class MemoryModel:
@@ -242,13 +226,6 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
 
     The mode of each part and the random states are restored at the end, after an error and an interruption, too.
     Without torch, random states alone are kept.
-
-    >>> import random
-    >>> state = random.getstate()
-    >>> with at_rest([]):
-    ...     _ = random.random()
-    >>> random.getstate() == state
-    True
     """
     torch = sys.modules.get("torch")
     modes = [(part, part.training) for module in modules for part in module.modules()]
@@ -277,14 +254,7 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
 
 @contextmanager
 def keep_random_state() -> Iterator[None]:
-    """Restore the random states of Python, numpy and torch at the end.
-
-    >>> np.random.seed(0)
-    >>> with keep_random_state():
-    ...     first = np.random.rand()
-    >>> bool(np.random.rand() == first)
-    True
-    """
+    """Restore the random states of Python, numpy and torch at the end."""
     python, numpy, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
     on_cpu = None if torch is None else torch.get_rng_state()
     on_gpu = torch.cuda.get_rng_state_all() if torch is not None and torch.cuda.is_initialized() else None

@@ -64,11 +64,7 @@ class RawScores:
 
 
 def created_ties(values: NDArray[Any]) -> int:
-    """Count the items in which two scores differ in the file's precision and are equal in float32.
-
-    >>> created_ties(np.array([[[2**60, 2**60 + 1]], [[1, 2]]], np.uint64))
-    1
-    """
+    """Count the items in which two scores differ in the file's precision and are equal in float32."""
     rows = np.sort(values.reshape(len(values), -1), axis=1)
     rounded = rows.astype(np.float64).astype(np.float32)
     return int(((rows[:, 1:] != rows[:, :-1]) & (rounded[:, 1:] == rounded[:, :-1])).any(axis=1).sum())
@@ -257,7 +253,10 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
     exact = values[[position[item] for item in ids]]
     finite = (np.abs(exact.astype(np.float64)) <= _LARGEST).all(axis=(1, 2))
     _refuse_names(path, [ids[k] for k in np.flatnonzero(~finite).tolist()], _NOT_FINITE)
-    return RawScores(exact, _read_kind(path, arrays.get("kind")))
+    kind = arrays.get("kind")
+    if kind is not None and (kind.shape != () or kind.dtype.kind != "U" or str(kind) not in get_args(ScoreKind)):
+        raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(kind)[:80]!r}")
+    return RawScores(exact, None if kind is None else cast("ScoreKind", str(kind)))
 
 
 def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None) -> RawScores:
@@ -277,21 +276,10 @@ def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDAr
     return RawScores(values, None)
 
 
-def _read_kind(path: Path, array: NDArray[Any] | None) -> ScoreKind | None:
-    if array is None:
-        return None
-    if array.shape != () or array.dtype.kind != "U" or str(array) not in get_args(ScoreKind):
-        raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(array)[:80]!r}")
-    return cast(ScoreKind, str(array))
-
-
 def write_scores(scores: Scores, path: Path | str) -> None:
     """Write scores atomically as `.npz`, `.csv` or `.jsonl`, so that `read_scores` returns the same.
 
     Only `.npz` keeps the kind.
-
-    Raises:
-        ScoreError: the suffix is another, an id cannot be written (a NUL, a lone surrogate), or the disk refuses.
     """
     path = Path(path)
     if path.suffix not in _SUFFIXES:

@@ -58,13 +58,6 @@ def as_model(thing: object, *, name: str = "", file: Path | None = None, batched
     protocol is filled in: a name, the kind `similarity`, cosines as the scores of `encode_images` and `encode_texts`. A
     function is `(image, text) -> number`, or `(images, texts) -> matrix` if it is `batched`. A sentence-transformers
     model works as it is; for a model of open_clip or transformers, call `tellapart.model` with its preprocessing.
-
-    >>> def length(image, text):
-    ...     return len(text)
-    >>> length.fingerprint = "length-1"
-    >>> model = as_model(length)
-    >>> model.name, model.kind
-    ('length', 'similarity')
     """
     if inspect.isclass(thing):
         missing: list[str] = []
@@ -185,8 +178,8 @@ def _join_functions(
     if score is not None and images is None and texts is None:
         return of_function(score, identify_functions([score], name, fingerprint, kind), batched=True)
     if score is None and images is not None and texts is not None:
-        identity = identify_functions([images, texts], name or "vectors", fingerprint, kind)
-        return of_encoders(images, texts, identity._replace(kind="similarity"))
+        identity = identify_functions([images, texts], name or "vectors", fingerprint, "similarity")
+        return of_encoders(images, texts, identity)
     raise ModelError(
         "ta.model: give images= and texts=, two functions that return vectors, or score=, one that returns a matrix"
     )

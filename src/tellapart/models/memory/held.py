@@ -12,15 +12,14 @@ import inspect
 import json
 import re
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -40,12 +39,7 @@ from tellapart.models.options import AUTO
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
-from tellapart.models.torch.network import Network
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, Tensor
 
 
 class _CallersTokenizer:
@@ -65,9 +59,8 @@ class _CallersTokenizer:
         return [{"input_ids": ids} for ids, _ in rows], [cut for _, cut in rows]
 
     def _tokenize_text(self, text: str) -> tuple[Tensor, bool]:
-        cut = False
         try:
-            tokens = self._tokenizer([text])
+            cut, tokens = False, self._tokenizer([text])
         except RuntimeError as error:  # clip.tokenize, of a text that is too long
             if "too long" not in str(error):
                 raise
@@ -173,23 +166,18 @@ class HeldModel(MemoryModel):
 
     def expect_settings(self, *, device: str, dtype: str, reading: str | None) -> None:
         """Refuse settings of models that are named, which do not move this one."""
-        kind = self.device.partition(":")[0]
-        moved = (
-            (device in {"cpu", kind}, f"device={device!r}", f"it lies on {self.device}: write model.to({device!r})"),
-            (
-                dtype in {"float32", AUTO, self.dtype},
-                f"dtype={dtype!r}",
-                f"it computes in {self.dtype}: write model.to(torch.{dtype})",
-            ),
-            (
-                reading in {None, self.parts.reading},
-                f"reading={reading!r}",
-                f"write ta.model(..., reading={reading!r})",
-            ),
-        )
-        for fits, setting, remedy in moved:
-            if not fits:
-                raise ModelError(f"{self.name}: {setting} is of models that are named; {remedy}")
+        problem = ""
+        if device not in {"cpu", self.device.partition(":")[0]}:
+            problem = (
+                f"device={device!r} is of models that are named; it lies on {self.device}: write model.to({device!r})"
+            )
+        elif dtype not in {"float32", AUTO, self.dtype}:
+            remedy = f"it computes in {self.dtype}: write model.to(torch.{dtype})"
+            problem = f"dtype={dtype!r} is of models that are named; {remedy}"
+        elif reading not in {None, self.parts.reading}:
+            problem = f"reading={reading!r} is of models that are named; write ta.model(..., reading={reading!r})"
+        if problem:
+            raise ModelError(f"{self.name}: {problem}")
 
 
 def unwrap(module: Any) -> Any:
@@ -212,8 +200,12 @@ def hold_module(parts: Parts) -> HeldModel | None:
         refuse_async(part, parameter)
     if hasattr(inner, "similarity_fn_name") or (hasattr(inner, "predict") and hasattr(inner, "num_labels")):
         return HeldModel(parts, _build_sentence_transformer)
-    if hasattr(inner, "config") and hasattr(inner.config, "model_type") and _is_transformers(inner):
-        return HeldModel(_join_processor(parts), _build_transformers)
+    if hasattr(inner, "config") and hasattr(inner.config, "model_type"):
+        from tellapart.models.huggingface.load import FUSION
+
+        features = hasattr(inner, "get_image_features") and hasattr(inner, "get_text_features")
+        if features or inner.config.model_type in FUSION:
+            return HeldModel(_join_processor(parts), _build_transformers)
     if callable(getattr(inner, "encode_image", None)) and callable(getattr(inner, "encode_text", None)):
         return HeldModel(_check_preparation(parts), _build_towers)
     return None
@@ -230,10 +222,7 @@ def _place_of(module: Network) -> Runtime:
     if first is None:
         return Runtime("cpu", "float32")
     if first.device.type == "meta":
-        raise ModelError(
-            f"the {type(module).__name__} lies on the device 'meta' and has no numbers: load its weights first, as in "
-            "model.load_state_dict(weights, assign=True)"
-        )
+        raise _no_numbers(f"the {type(module).__name__}")
     device = first.device.type if first.device.index in {None, 0} else str(first.device)
     dtype = torch.float32 if matrix is None else matrix.dtype
     if device == "cpu" and dtype == torch.float16:
@@ -244,13 +233,6 @@ def _place_of(module: Network) -> Runtime:
             stacklevel=2,
         )
     return Runtime(device, str(dtype).removeprefix("torch."))
-
-
-def _is_transformers(module: Any) -> bool:
-    from tellapart.models.huggingface.load import FUSION
-
-    features = hasattr(module, "get_image_features") and hasattr(module, "get_text_features")
-    return features or module.config.model_type in FUSION
 
 
 def _join_processor(parts: Parts) -> Parts:
@@ -264,22 +246,18 @@ def _join_processor(parts: Parts) -> Parts:
             f"a {type(unwrap(parts.module)).__name__} of transformers needs its processor of images and texts{got}: "
             "write ta.model(model, AutoProcessor.from_pretrained(...))"
         )
+    from tellapart.models.huggingface.files import import_transformers
+
+    images = processor.image_processor
+    kind = type(images).__name__.removesuffix("Fast")
+    pillow = None if kind.endswith("Pil") else getattr(import_transformers(), f"{kind}Pil", None)
     # The way of reading captions is set in a copy of SigLIP's tokenizer: the caller's keeps its own settings.
     joined = SimpleNamespace(
-        image_processor=_with_pillow(processor.image_processor),
+        image_processor=images if pillow is None else pillow.from_dict(images.to_dict()),
         tokenizer=copy.copy(processor.tokenizer),
         text_kwargs=getattr(processor, "text_kwargs", None),
     )
     return replace(parts, processor=joined, preprocess=None, tokenizer=None)
-
-
-def _with_pillow(images: Any) -> Any:
-    """Return an image processor that computes in Pillow, as of a model's folder; the same if there is none."""
-    from tellapart.models.huggingface.files import import_transformers
-
-    name = type(images).__name__.removesuffix("Fast")
-    kind = getattr(import_transformers(), f"{name}Pil", None)
-    return images if kind is None or name.endswith("Pil") else kind.from_dict(images.to_dict())
 
 
 def _check_preparation(parts: Parts) -> Parts:
@@ -301,11 +279,12 @@ def _check_preparation(parts: Parts) -> Parts:
 
 
 def _build_towers(parts: Parts, place: Runtime, _again: bool) -> Any:
+    given = (parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
     if _reads_like_open_clip(parts):
         from tellapart.models.openclip.dual_encoder import hold_encoder
 
-        return hold_encoder(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
-    return _encode_module(parts.name, unwrap(parts.module), parts.preprocess, parts.tokenizer, place)
+        return hold_encoder(*given)
+    return _encode_module(*given)
 
 
 def _reads_like_open_clip(parts: Parts) -> bool:
@@ -329,20 +308,16 @@ def _reads_like_open_clip(parts: Parts) -> bool:
 
 
 def _build_transformers(parts: Parts, place: Runtime, _again: bool) -> Any:
+    from tellapart.models.fusion.load import hold_itm
+    from tellapart.models.huggingface.dual_encoder import hold_dual
     from tellapart.models.huggingface.load import default_reading, readings_of
 
-    module = unwrap(parts.module)
+    module, name = unwrap(parts.module), parts.name
     architecture = next(kind.__name__ for kind in type(module).__mro__ if kind.__module__.startswith("transformers."))
     config = module.config.to_dict() | {"architectures": [architecture]}
-    name = parts.name
-    readings = readings_of(config, name)
-    reading = parts.reading or default_reading(config, readings)
+    reading = parts.reading or default_reading(config, readings_of(config, name))
     if reading == "itc":
-        from tellapart.models.huggingface.dual_encoder import hold_dual
-
         return hold_dual(name, module, architecture, parts.processor, place)
-    from tellapart.models.fusion.load import hold_itm
-
     held = hold_itm(name, module, parts.processor, place, reading)
     if held is None:
         raise ModelError(
@@ -366,9 +341,6 @@ def _build_sentence_transformer(parts: Parts, place: Runtime, again: bool) -> An
 
 #: Bytes that one thread hashes at a time.
 _PIECE = 8 * 2**20
-
-#: Pieces that are cut before the first of them must be hashed.
-_AHEAD = 32
 
 #: Settings that a module may keep as plain values.
 _PLAIN = (int, float, str, bool, type(None))
@@ -414,7 +386,7 @@ def identify_functions(functions: Sequence[Any], name: str, fingerprint: str | N
     identities = [identify_model(function, name) for function in functions]
     together = digest_facts([identity.fingerprint for identity in identities])
     stored = all(identity.stored for identity in identities)
-    return Identity(name or identities[0].name, f"functions-{together}", kind, stored)
+    return Identity(identities[0].name, f"functions-{together}", kind, stored)
 
 
 def identify_modules(thing: Any, modules: Sequence[Network], name: str) -> Identity:
@@ -446,26 +418,19 @@ def name_of(thing: object) -> str:
 def hash_tensors(module: Network) -> str:
     """Return the SHA-256 of a module's parameters and buffers: names, types, shapes and bytes.
 
-    Pieces of 8 MiB are hashed in threads, a tensor on a device comes to the CPU alone.
-
-    >>> torch = import_torch()
-    >>> layer = torch.nn.Linear(2, 2)
-    >>> before = hash_tensors(layer)
-    >>> with torch.no_grad():
-    ...     _ = layer.weight.add_(1)
-    >>> before == hash_tensors(layer)
-    False
+    Pieces of 8 MiB are hashed in threads; of a device's tensors one is on the CPU at a time.
     """
-    digest, waiting = hashlib.sha256(), deque[Future[bytes]]()
+    torch, digest = import_torch(), hashlib.sha256()
     with ThreadPoolExecutor() as pool:
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            if tensor.device.type == "meta":
+                raise _no_numbers(f"the model's {name}")
             header = f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
-            for piece in _cut_bytes(name, tensor):
-                waiting.append(pool.submit(_hash_piece, header, piece))
-                if len(waiting) > _AHEAD:  # a copy from a device is gone once its pieces are hashed
-                    digest.update(waiting.popleft().result())
-        for rest in waiting:
-            digest.update(rest.result())
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            view = flat.view(torch.uint8).numpy().data  # as bytes, for numpy knows no bfloat16
+            pieces = [view[start : start + _PIECE] for start in range(0, max(len(view), 1), _PIECE)]
+            for piece in pool.map(partial(_hash_piece, header), pieces):
+                digest.update(piece)
     return digest.hexdigest()
 
 
@@ -475,16 +440,11 @@ def _hash_piece(header: bytes, piece: memoryview) -> bytes:
     return digest.digest()
 
 
-def _cut_bytes(name: str, tensor: Tensor) -> Iterator[memoryview]:
-    torch = import_torch()
-    if tensor.device.type == "meta":
-        raise ModelError(
-            f"the model's {name} lies on the device 'meta' and has no numbers: load its weights first, as in "
-            "model.load_state_dict(weights, assign=True)"
-        )
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    view = flat.view(torch.uint8).numpy().data  # as bytes, for numpy knows no bfloat16
-    return (view[start : start + _PIECE] for start in range(0, max(len(view), 1), _PIECE))
+def _no_numbers(subject: str) -> ModelError:
+    return ModelError(
+        f"{subject} lies on the device 'meta' and has no numbers: load its weights first, as in "
+        "model.load_state_dict(weights, assign=True)"
+    )
 
 
 def describe_module(module: Network, unknown: list[str]) -> list[str]:
@@ -534,12 +494,7 @@ def _library_of(kind: object) -> str:
 
 
 def describe_callable(thing: Any, role: str, unknown: list[str]) -> list[str]:
-    """Describe the preparation of images or texts: a library's transform, tokenizer or processor, or a function.
-
-    >>> unknown = []
-    >>> describe_callable(lambda image: image, "preprocess", unknown), unknown
-    ([], ['preprocess (<lambda>), a function without an attribute `fingerprint`'])
-    """
+    """Describe the preparation of images or texts: a library's transform, tokenizer or processor, or a function."""
     fingerprint = getattr(thing, "fingerprint", None)
     if thing is None or isinstance(fingerprint, str):
         return [f"{role} {fingerprint}"]
@@ -587,11 +542,7 @@ def _source_of(thing: object) -> str:
 
 
 def digest_facts(facts: Sequence[str]) -> str:
-    """Return the SHA-256 of texts, each with its length.
-
-    >>> digest_facts(["ab"]) == digest_facts(["a", "b"])
-    False
-    """
+    """Return the SHA-256 of texts, each with its length."""
     digest = hashlib.sha256()
     for fact in facts:
         data = fact.encode("utf-8", "surrogatepass")

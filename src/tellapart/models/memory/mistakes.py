@@ -25,11 +25,7 @@ def is_module(thing: object) -> bool:
 
 
 def explain_argument(thing: object, parameter: str = "models") -> str | None:
-    """Return the sentence on something that is neither a model nor a benchmark, with the line to write; or None.
-
-    >>> explain_argument(np.zeros((4, 2)), "models")
-    'models= is an array (4, 2): write ta.score_vectors(images, texts, benchmark)'
-    """
+    """Return the sentence on something that is neither a model nor a benchmark, with the line to write; or None."""
     if isinstance(thing, list | tuple):
         return _explain_several(thing, parameter)
     if inspect.isgenerator(thing):
@@ -130,11 +126,7 @@ _MISTAKES = tuple(
 
 
 def explain_error(error: BaseException) -> str | None:
-    """Return the line to write for an exception of a caller's function or module; None if no mistake is known.
-
-    >>> explain_error(AttributeError("'Image' object has no attribute 'shape'"))  # doctest: +ELLIPSIS
-    'images are PIL images, RGB: write lambda image: f(np.asarray(image)) ...'
-    """
+    """Return the line to write for an exception of a caller's function or module; None if no mistake is known."""
     return next((line for pattern, line in _MISTAKES if pattern.search(str(error))), None)
 
 

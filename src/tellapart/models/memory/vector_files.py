@@ -42,11 +42,7 @@ _REPEATED = 0.01
 
 @dataclass(frozen=True, eq=False)
 class NamedVectors:
-    """Unit vectors float32 `(n, dimensions)`, and the row of each id.
-
-    Attributes:
-        lengths: least and greatest length before they were scaled to one.
-    """
+    """Unit vectors float32 `(n, dimensions)`, the row of each id, and their least and greatest length before."""
 
     side: str
     rows: dict[str, int]
@@ -96,11 +92,7 @@ class VectorModel:
 
 
 def name_vectors(side: str, values: object, ids: Sequence[str], *, owner: str = "") -> NamedVectors:
-    """Check vectors and give each its id.
-
-    >>> name_vectors("images", [[3, 4], [0, 2]], ["a.png", "b.png"]).lengths
-    (2.0, 5.0)
-    """
+    """Check vectors and give each its id."""
     array = to_array(values)
     if array is None or array.ndim != 2 or not array.shape[1]:
         got = quote(values) if array is None else f"an array {array.shape}"
@@ -147,27 +139,20 @@ def name_rows(side: str, values: object, ids: Sequence[str] | None, slots: Seque
 
 
 def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
-    """Read vectors and their ids, None if the file has none.
-
-    >>> path = getfixture("tmp_path") / "images.npz"
-    >>> np.savez(path, ids=["a.png"], vectors=[[0.6, 0.8]])
-    >>> read_vectors(path)
-    (array([[0.6, 0.8]]), ['a.png'])
-    """
+    """Read vectors and their ids, None if the file has none."""
     if path.suffix not in SUFFIXES:
         raise ScoreError(f"{path}: vectors are read from {', '.join(SUFFIXES)}; got {path.suffix!r}")
     if path.suffix == ".npy":
-        listed = path.with_suffix(".txt")
-        lines = (
-            decode_text(read_whole(listed, error=ScoreError), listed, error=ScoreError) if listed.is_file() else None
-        )
-        return read_array(path), None if lines is None else lines.removesuffix("\n").split("\n")
+        array, listed = read_array(path), path.with_suffix(".txt")
+        if not listed.is_file():
+            return array, None
+        lines = decode_text(read_whole(listed, error=ScoreError), listed, error=ScoreError)
+        return array, lines.removesuffix("\n").split("\n")
     if path.suffix == ".npz":
         arrays = read_arrays(path, ("ids", "vectors"))
-        stored = arrays.get("vectors"), arrays.get("ids")
+        vectors, ids = arrays.get("vectors"), arrays.get("ids")
     else:
-        stored = (_read_parquet if path.suffix == ".parquet" else _read_safetensors)(path)
-    vectors, ids = stored
+        vectors, ids = (_read_parquet if path.suffix == ".parquet" else _read_safetensors)(path)
     if vectors is None:
         raise ScoreError(f"{path} holds no `vectors`; it must hold vectors (n, dimensions), and ids")
     names = None if ids is None else np.asarray(ids)

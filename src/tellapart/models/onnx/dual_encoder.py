@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -20,7 +21,6 @@ from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, ModelError, first_line, quote
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.onnx.file_format import external_tensors, weight_count
-from tellapart.models.onnx.runtime import import_onnxruntime
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
@@ -45,37 +45,22 @@ PREPROCESSING = "pil-bicubic-float32-1"
 
 
 class OnnxConfig(BaseModel):
-    """The fields of an ONNX dual encoder's `config.json`.
-
-    Attributes:
-        schema_version: of this file's format.
-        name: for people.
-        image_size: height and width of the image tensor, in pixels.
-        resize: `stretch` to the square, or `crop`: the shorter side to `image_size`, then the centre.
-        mean: of each channel, R G B, in units of 0..1; subtracted.
-        std: of each channel; divided by.
-        context_length: tokens of a text, special tokens included; shorter ones are padded, longer ones cut.
-        pad_token: the tokenizer's entry that fills up short texts.
-        dimensions: of both encoders' vectors.
-        kind: `similarity`, the cosine; or `logit`, the cosine times `logit_scale`.
-        logit_scale: the factor that the model was trained with.
-        sha256: of `image.onnx`, `text.onnx` and `tokenizer.json`, in hexadecimal.
-    """
+    """The fields of an ONNX dual encoder's `config.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     schema_version: Literal[1]
     name: str = Field(min_length=1)
-    image_size: int = Field(ge=1, le=4096)
-    resize: Literal["stretch", "crop"]
-    mean: Channels
-    std: Channels
-    context_length: int = Field(ge=1, le=65536)
+    image_size: int = Field(ge=1, le=4096)  # height and width of the image tensor, in pixels
+    resize: Literal["stretch", "crop"]  # to the square; or the shorter side to `image_size`, then the centre
+    mean: Channels  # R G B, in units of 0..1; subtracted
+    std: Channels  # divided by
+    context_length: int = Field(ge=1, le=65536)  # tokens of a text, special tokens included, to which it is padded
     pad_token: str = Field(min_length=1)
-    dimensions: int = Field(ge=1)
-    kind: Literal["similarity", "logit"]
-    logit_scale: float | None = Field(default=None, gt=0)
-    sha256: dict[str, str]
+    dimensions: int = Field(ge=1)  # of both encoders' vectors
+    kind: Literal["similarity", "logit"]  # the cosine, or the cosine times `logit_scale`
+    logit_scale: float | None = Field(default=None, gt=0)  # that the model was trained with
+    sha256: dict[str, str]  # of `image.onnx`, `text.onnx` and `tokenizer.json`, in hexadecimal
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -92,9 +77,7 @@ class OnnxConfig(BaseModel):
 class ModelFolder:
     """The checked contents of a model's folder, read once, so that the bytes that run are those that were hashed.
 
-    Attributes:
-        files: name -> bytes.
-        fingerprint: SHA-256 over the hashes of all four files and the name of the preprocessing.
+    The fingerprint is the SHA-256 over the hashes of all four files and the name of the preprocessing.
     """
 
     path: Path
@@ -106,7 +89,11 @@ class ModelFolder:
 def read_folder(folder: Path) -> ModelFolder:
     """Read and check the folder of an ONNX dual encoder."""
     head = _read_file(folder, CONFIG)
-    config = _parse_config(folder / CONFIG, head)
+    try:
+        text = decode_text(head, folder / CONFIG)
+        config = validate_table(OnnxConfig, parse_json(text, folder / CONFIG), str(folder / CONFIG))
+    except DataError as error:
+        raise ModelError(str(error)) from error
     files = {name: _read_file(folder, name) for name in FILES}
     digest = hashlib.sha256(f"{PREPROCESSING}\n{hashlib.sha256(head).hexdigest()}\n".encode())
     for name, data in files.items():
@@ -133,13 +120,6 @@ def _read_file(folder: Path, name: str) -> bytes:
     return read_whole(path, error=ModelError, most=_MOST_BYTES)
 
 
-def _parse_config(path: Path, data: bytes) -> OnnxConfig:
-    try:
-        return validate_table(OnnxConfig, parse_json(decode_text(data, path), path), str(path))
-    except DataError as error:
-        raise ModelError(str(error)) from error
-
-
 def _refuse_external_data(path: Path, data: bytes) -> None:
     try:
         outside = external_tensors(data)
@@ -150,6 +130,29 @@ def _refuse_external_data(path: Path, data: bytes) -> None:
             f"{path} keeps {len(outside)} tensors in other files (the first: {quote(outside[0])}), which may lie "
             "anywhere and which no hash covers; save it as one file: onnx.save_model(..., save_as_external_data=False)"
         )
+
+
+#: Read once, when ONNX Runtime is first imported (onnxruntime, pull request 27379).
+_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+
+
+def import_onnxruntime() -> ModuleType:
+    """Import ONNX Runtime; in this process it sends nothing and stores no identifier of the machine.
+
+    From version 1.29 its builds for Linux and macOS send facts of the process, the session and the model, unless a
+    variable is set. On Windows the library has a switch that works from then on.
+    """
+    before = os.environ.get(_TELEMETRY)
+    os.environ[_TELEMETRY] = "1"
+    try:
+        import onnxruntime
+    finally:
+        del os.environ[_TELEMETRY]
+        if before is not None:
+            os.environ[_TELEMETRY] = before
+    onnxruntime.disable_telemetry_events()
+    module: ModuleType = onnxruntime
+    return module
 
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -180,9 +183,7 @@ class OnnxDualEncoder:
     is run by itself, on one thread: kernels may sum in another order for another batch shape or thread count, and
     no number here may change with either. `threads` samples run side by side instead. On a CPU this costs nothing
     (a tiny convolutional network, one core: 0.43 ms an image alone, 0.41 to 1.27 ms in batches of 2 to 64).
-
-    Attributes:
-        truncated: how many of the texts encoded so far were longer than `context_length` and lost their end.
+    `truncated` counts the texts that lost their end.
     """
 
     #: Scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
@@ -219,23 +220,21 @@ class OnnxDualEncoder:
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one."""
 
-        def encode_batch(pixels: Pixels) -> Vectors:
-            return self._image.run_batch(
-                {"pixel_values": preprocess_image(pixels, self.config)[None]}, self.config.dimensions
-            )
+        def encode(pixels: Pixels) -> Vectors:
+            return self._image.run_batch({"pixel_values": self.input_pixels(pixels)[None]}, self.config.dimensions)
 
-        return self._side_by_side(encode_batch, images)
+        return self._side_by_side(encode, images)
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`."""
         encodings = self._control.encode(self.name, texts)
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
-        def encode_batch(encoding: Encoding) -> Vectors:
+        def encode(encoding: Encoding) -> Vectors:
             feed = {"input_ids": np.array([encoding.ids]), "attention_mask": np.array([encoding.attention_mask])}
             return self._text.run_batch(feed, self.config.dimensions)
 
-        return self._side_by_side(encode_batch, encodings)
+        return self._side_by_side(encode, encodings)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
@@ -252,11 +251,11 @@ class OnnxDualEncoder:
 
     similarities = similarity
 
-    def _side_by_side(self, encode_batch: Callable[[Any], Vectors], samples: Sequence[Any]) -> Vectors:
+    def _side_by_side(self, encode: Callable[[Any], Vectors], samples: Sequence[Any]) -> Vectors:
         if not samples:
             return np.zeros((0, self.config.dimensions), np.float32)
         with ThreadPoolExecutor(self._threads) as pool:
-            rows = list(pool.map(encode_batch, samples))
+            rows = list(pool.map(encode, samples))
         return normalise(np.concatenate(rows), self.name)
 
 
@@ -296,27 +295,26 @@ class _Graph:
         onnxruntime = import_onnxruntime()
         if device not in _PROVIDERS:
             raise ModelError(f"device {device!r} is unknown; use one of {', '.join(_PROVIDERS)}")
-        available = onnxruntime.get_available_providers()
-        if _PROVIDERS[device] not in available:
+        name, available = _PROVIDERS[device], onnxruntime.get_available_providers()
+        if name not in available:
             raise ModelError(
-                f"device {device!r} needs {_PROVIDERS[device]}; this onnxruntime has {', '.join(available)}: "
+                f"device {device!r} needs {name}; this onnxruntime has {', '.join(available)}: "
                 "install onnxruntime-gpu in its place, or use device 'cpu'"
             )
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what matters is raised
         self.path = folder.path / file
+        # Under torchrun every rank has a separate GPU; by default float32 is rounded to ten bits (TF32).
+        gpu = {"device_id": int(os.environ.get("LOCAL_RANK") or "0"), "use_tf32": 0}
+        provider: Any = (name, gpu) if device == "cuda" else name
         try:
-            provider: Any = _PROVIDERS[device]
-            if device == "cuda":  # under torchrun every rank has a separate GPU
-                # use_tf32: its default rounds float32 to ten bits.
-                provider = (provider, {"device_id": int(os.environ.get("LOCAL_RANK") or "0"), "use_tf32": 0})
             self.session = onnxruntime.InferenceSession(folder.files[file], options, providers=[provider])
         except Exception as error:  # its exceptions share no base class but this one
             raise ModelError(f"{self.path} cannot be loaded by onnxruntime: {first_line(error)}") from error
-        if _PROVIDERS[device] not in self.session.get_providers():  # it goes on with a CPU; its log alone names it
+        if name not in self.session.get_providers():  # it goes on with a CPU; its log alone names it
             raise ModelError(
-                f"{self.path}: onnxruntime could not start {_PROVIDERS[device]} and would compute on the CPU; install "
+                f"{self.path}: onnxruntime could not start {name} and would compute on the CPU; install "
                 "the CUDA and cuDNN that this onnxruntime-gpu was built for, or use device 'cpu'"
             )
         self.inputs = {node.name: node for node in self.session.get_inputs()}

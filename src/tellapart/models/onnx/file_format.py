@@ -64,16 +64,14 @@ def _count_weights(tensor: memoryview) -> int:
     for number, value in _read_fields(tensor):
         if number == _TENSOR_TYPE and value in _NO_WEIGHTS:
             return 0
-        if number == _TENSOR_DIMS:
-            sides.extend([value] if isinstance(value, int) else _unpack_varints(value))
+        if number == _TENSOR_DIMS and isinstance(value, int):
+            sides.append(value)
+        elif number == _TENSOR_DIMS and not isinstance(value, int):
+            at = 0
+            while at < len(value):
+                side, at = _read_varint(value, at)
+                sides.append(side)
     return prod(sides)
-
-
-def _unpack_varints(values: memoryview) -> Iterator[int]:
-    at = 0
-    while at < len(values):
-        value, at = _read_varint(values, at)
-        yield value
 
 
 def _external_name(tensor: memoryview) -> str | None:

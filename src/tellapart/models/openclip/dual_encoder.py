@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,27 +23,12 @@ from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, forward, import_torch, move, runtime
 from tellapart.models.torch.checkpoint import split_part
 from tellapart.models.torch.dual_encoder import Inputs, LocalFeatures, TorchDual, Towers
+from tellapart.models.torch.network import Network, Tensor
 from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.network import Network
-
-
 _MODELS = frozenset({"open_clip.model.CLIP", "open_clip.model.CustomTextCLIP", "open_clip.coca_model.CoCa"})
-_PARTS = frozenset(
-    f"open_clip.transformer.{name}"
-    for name in (
-        "LayerNorm",
-        "LayerNormFp32",
-        "LayerScale",
-        "QuickGELU",
-        "ResidualAttentionBlock",
-        "TextTransformer",
-        "Transformer",
-    )
-)
+_KINDS = ("LayerNorm", "LayerNormFp32", "LayerScale", "QuickGELU", "ResidualAttentionBlock", "TextTransformer")
+_PARTS = frozenset(f"open_clip.transformer.{name}" for name in (*_KINDS, "Transformer"))
 
 
 class SharedTexts:
@@ -169,6 +154,9 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
         return values.div(255).sub_(mean).div_(deviation).to(place.torch_dtype)
 
     preprocessing = import_open_clip().get_model_preprocess_cfg(model)
+    # All that a prepared image depends on; mean and deviation are applied later, a batch at a time.
+    shaping_facts = {key: value for key, value in preprocessing.items() if key not in {"mean", "std"}}
+    libraries = {library: version(library) for library in ("open_clip_torch", "torchvision", "pillow")}
     facts = (json.dumps(fact, sort_keys=True) for fact in (config, preprocessing, reader.facts))
     towers = Towers(
         name=name,
@@ -185,7 +173,7 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
             "activation": parts.activation,
             "logit_scale": float(model.logit_scale.detach().exp()),
             "texts": parts.texts,
-            "preparation": _name_preparation(preprocessing),
+            "preparation": json.dumps([_VERSION, shaping_facts, libraries], sort_keys=True),
             "pack_image": lambda prepared: prepared["pixels"].numpy(),
             "unpack_image": lambda packed: {"pixels": import_torch().from_numpy(packed)},
             "traits": {
@@ -241,25 +229,14 @@ def _name_activation(tower: Network) -> str:
     return " and ".join(sorted(activations))
 
 
-def _name_preparation(config: Mapping[str, Any]) -> str:
-    """Name all that a prepared image depends on; mean and deviation are applied later, a batch at a time."""
-    shaping = {key: value for key, value in config.items() if key not in {"mean", "std"}}
-    libraries = {name: version(name) for name in ("open_clip_torch", "torchvision", "pillow")}
-    return json.dumps([_VERSION, shaping, libraries], sort_keys=True)
-
-
 def _checkpoint_files(name: str) -> list[Path] | None:
     _, at, path = name.partition("@")
     file = Path(split_part(path)[0]).expanduser()
     if not at or not file.is_file():
         return None
     # The files near a checkpoint may show how it was trained.
-    neighbours = (
-        neighbour
-        for neighbour in file.parent.iterdir()
-        if neighbour.suffix in {".json", ".txt"} and neighbour.is_file()
-    )
-    return [file, *sorted(neighbours)]
+    neighbours = sorted(path for path in file.parent.iterdir() if path.suffix in {".json", ".txt"} and path.is_file())
+    return [file, *neighbours]
 
 
 _TAKES = frozenset({"device", "dtype", "reading", "texts"})

@@ -12,19 +12,17 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.abc import MetaPathFinder
 from threading import RLock, get_ident
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import MissingDependencyError, require
 from tellapart.models.torch.backend import import_torch
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-#: The versions whose towers, tokenizers and internal names are known here; pyproject.toml has the same (decision 20).
+#: The versions whose towers, tokenizers and internal names are known here; pyproject.toml has the same (decision 20). A
+#: tower that differs in one step would give other scores in silence.
 VERSIONS = ">=3.3,<4"
 
 #: open_clip's module and class that need a package, without which open_clip does.
@@ -37,32 +35,24 @@ _lock = RLock()
 
 
 def import_open_clip() -> ModuleType:
-    """Import open_clip, and torch before it; transformers, timm and torch's compiler follow when they are called.
-
-    >>> "ViT-B-32" in import_open_clip().list_models()
-    True
-    """
+    """Import open_clip, and torch before it; transformers, timm and torch's compiler follow when they are called."""
     import_torch()
     with _lock:
         if "open_clip" not in sys.modules:
             with _hide_libraries():
                 require("torchvision", extra="models")
-                _expect_version(require("open_clip", extra="models").__version__)
+                version = require("open_clip", extra="models").__version__
+            if not (3, 3) <= tuple(map(int, re.findall(r"\d+", version)[:2])) < (4, 0):
+                for name in [name for name in sys.modules if name.split(".")[0] == "open_clip"]:
+                    del sys.modules[name]  # the next call must refuse it, too
+                raise MissingDependencyError(
+                    f"open_clip_torch {version} is not a version that is known here ({VERSIONS}); run: "
+                    f'pip install "open_clip_torch{VERSIONS}"'
+                )
             for package, (module, name) in _LATER.items():
                 if getattr(importlib.import_module(f"open_clip.{module}"), package) is None:
                     _fetch_later(module, name)
         return require("open_clip", extra="models")
-
-
-def _expect_version(version: str) -> None:
-    """Refuse a version of other internals: a tower that differs in one step would give other scores in silence."""
-    if not (3, 3) <= tuple(map(int, re.findall(r"\d+", version)[:2])) < (4, 0):
-        for name in [name for name in sys.modules if name.split(".")[0] == "open_clip"]:
-            del sys.modules[name]  # the next call must refuse it, too
-        raise MissingDependencyError(
-            f"open_clip_torch {version} is not a version that is known here ({VERSIONS}); run: "
-            f'pip install "open_clip_torch{VERSIONS}"'
-        )
 
 
 def _fetch_later(module: str, name: str) -> None:

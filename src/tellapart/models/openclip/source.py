@@ -36,16 +36,7 @@ _PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of an open_clip model.
-
-    Attributes:
-        architecture: of `open_clip.create_model`: one of its architectures, or `local-dir:` and a folder.
-        tokenizer: argument of `open_clip.get_tokenizer`.
-        checkpoint: the file of the weights.
-        preprocessing: `mean`, `std`, `interpolation`, `resize_mode` and other settings of its authors.
-        adapter: merged into the weights.
-        part: the entry of the checkpoint that is meant, if the name ends in `#PART`.
-    """
+    """The arguments of open_clip's functions, and the weights: the entry `part` of a file, and peft's adapter."""
 
     name: str
     architecture: str
@@ -69,7 +60,12 @@ def resolve(name: str) -> Source:
     if name.startswith(FOLDER):
         return replace(_resolve_folder(name, Path(place).expanduser()), part=part)
     if name.startswith(HUB):
-        return replace(_resolve_repository(name, place.removeprefix(HUB)), part=part)
+        repository = place.removeprefix(HUB)
+        config, checkpoint = (_fetch_file(name, repository, files) for files in ((CONFIG,), _WEIGHTS))
+        preprocessing = _stated_preprocessing(name, _read_config(config))
+        # The tokenizer may be another repository's: open_clip finds it through the hub id, not through the folder.
+        tokenizer = f"{HUB}{repository}"
+        return Source(name, f"{FOLDER}{config.parent}", tokenizer, checkpoint, preprocessing, part=part)
     model, at, file = name.removeprefix(TAG).partition("@")
     architecture, slash, tag = _split_name(model)
     if not at and not slash:
@@ -117,20 +113,26 @@ def _published_tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
 
 def _published_config(name: str, architecture: str, tag: str) -> Mapping[str, Any]:
     """Return open_clip's configuration of an architecture's tag, if it fits the architecture's activation."""
-    twin, quick = _find_twin(architecture), _is_quick(architecture)
     tags, key = _published_tags(architecture), tag.lower().replace("-", "_")  # as open_clip reads them
     config = tags.get(key)
-    fix = f"did you mean {name.replace(architecture, twin, 1)!r}?" if twin else ""
     if config is None:
-        hint = f"; {fix}" if twin and key in _published_tags(twin) else nearest(tag, tags)
+        twin = _find_twin(architecture)
+        of_twin = twin is not None and key in _published_tags(twin)
+        hint = f"; did you mean {name.replace(architecture, str(twin), 1)!r}?" if of_twin else nearest(tag, tags)
         listed = f"; it has {', '.join(tags)}" if tags and not hint else ""
         raise UnknownNameError(f"open_clip has no weights {tag!r} of {architecture!r}{hint}{listed}")
-    if twin and bool(config.get("quick_gelu")) != quick:
-        raise ModelError(
-            f"{name}: these weights were trained with {_name_activation(not quick)}, and {architecture} computes with "
-            f"{_name_activation(quick)}; {fix}"
-        )
+    _expect_activation(name, architecture, "these weights were trained with", bool(config.get("quick_gelu")))
     return config
+
+
+def _expect_activation(name: str, architecture: str, evidence: str, quick: bool) -> None:
+    """Refuse weights of the other activation, for which open_clip has another architecture."""
+    twin, names = _find_twin(architecture), ("GELU", "QuickGELU")
+    if twin and quick != _is_quick(architecture):
+        raise ModelError(
+            f"{name}: {evidence} {names[quick]}, and {architecture} computes with {names[not quick]}; did you mean "
+            f"{name.replace(architecture, twin, 1)!r}?"
+        )
 
 
 def _find_twin(architecture: str) -> str | None:
@@ -146,10 +148,6 @@ def _is_quick(architecture: str) -> bool:
     return bool(config.get("quick_gelu"))
 
 
-def _name_activation(quick: bool) -> str:
-    return "QuickGELU" if quick else "GELU"
-
-
 def _select_preprocessing(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: config[key] for key in _PREPROCESSING if key in config}
 
@@ -158,34 +156,31 @@ def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> S
     if not file.is_file():
         raise ModelError(f"{name}: {file} is {'a folder' if file.is_dir() else 'no file'}; name a checkpoint file")
     plain = architecture.removesuffix(_PLAIN)
-    config_file = file.with_name(CONFIG)
-    config = _read_config(config_file) if config_file.is_file() else None
+    config = _read_config(file.with_name(CONFIG)) if file.with_name(CONFIG).is_file() else None
     evidence = {} if config is None else {CONFIG: bool(config["model_cfg"].get("quick_gelu"))}
     if (trained := _trained_quick(file)) is not None:
         evidence["params.txt"] = trained
-    quick, twin = _is_quick(architecture), _find_twin(architecture)
     for source, stated in evidence.items():
-        if twin and stated != quick:
-            raise ModelError(
-                f"{name}: {source} beside the file says {_name_activation(stated)}, and {architecture} computes with "
-                f"{_name_activation(quick)}; did you mean {name.replace(architecture, twin, 1)!r}?"
-            )
+        _expect_activation(name, architecture, f"{source} beside the file says", stated)
     if tag:
         preprocessing = _select_preprocessing(_published_config(name, architecture, tag))
     elif config is not None and "preprocess_cfg" in config:
         preprocessing = dict(config["preprocess_cfg"])
     else:
         preprocessing = _shared_preprocessing(name, architecture)
-    if twin and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):
+    if _find_twin(architecture) and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):
         forms = " or ".join(name_forms(plain, file))
-        if not _is_of_trainer(file):
+        checkpoint = read_checkpoint(file, shapes_only=True)
+        of_trainer = checkpoint.part == "state_dict" and {"epoch", "name", "optimizer"} <= checkpoint.beside.keys()
+        if not of_trainer or _settings_file(file).is_file():  # then `params.txt` leaves the activation open
             raise ModelError(
                 f"{name}: write {forms}; it is unknown whether this file was trained with GELU or QuickGELU, and every "
                 "number depends on it"
             )
         warnings.warn(
-            f"{name}: open_clip's trainer wrote this file, so it is read with {_name_activation(quick)}, the "
-            f"activation of {architecture}; to name it, write {forms}",
+            f"{name}: open_clip's trainer wrote this file, so it is read with "
+            f"{'QuickGELU' if _is_quick(architecture) else 'GELU'}, the activation of {architecture}; to name it, "
+            f"write {forms}",
             TellapartWarning,
             stacklevel=2,
         )
@@ -209,7 +204,7 @@ def _trained_quick(file: Path) -> bool | None:
     None also for a fine-tune of OpenAI's weights under the plain name: open_clip computed with QuickGELU then until
     its version 3, and with GELU since.
     """
-    path = file.absolute().parent.parent / "params.txt"
+    path = _settings_file(file)
     if file.absolute().parent.name != "checkpoints" or not path.is_file():
         return None
     lines = (line.partition(": ") for line in path.read_text("utf-8", "replace").splitlines())
@@ -222,12 +217,9 @@ def _trained_quick(file: Path) -> bool | None:
     return None if settings.get("pretrained", "").lower() == "openai" else False
 
 
-def _is_of_trainer(file: Path) -> bool:
-    """Return whether a file has the entries of open_clip's trainer, and no `params.txt` leaves its activation open."""
-    if (file.absolute().parent.parent / "params.txt").is_file():
-        return False
-    checkpoint = read_checkpoint(file, shapes_only=True)
-    return checkpoint.part == "state_dict" and {"epoch", "name", "optimizer"} <= checkpoint.beside.keys()
+def _settings_file(file: Path) -> Path:
+    """Return the file of settings of open_clip's trainer, if it wrote this checkpoint."""
+    return file.absolute().parent.parent / "params.txt"
 
 
 def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
@@ -257,19 +249,6 @@ def _resolve_folder(name: str, folder: Path) -> Source:
             raise ModelError(f"{name}: expected {_WEIGHTS[0]} in {folder}, or one file of weights{listed}")
     local = f"{FOLDER}{folder}"
     return Source(name, local, local, weights[0], _stated_preprocessing(name, config))
-
-
-def _resolve_repository(name: str, repository: str) -> Source:
-    path = _fetch_file(name, repository, (CONFIG,))
-    checkpoint = _fetch_file(name, repository, _WEIGHTS)
-    # The tokenizer may be another repository's: open_clip finds it through the hub id, not through the folder.
-    return Source(
-        name,
-        f"{FOLDER}{path.parent}",
-        f"{HUB}{repository}",
-        checkpoint,
-        _stated_preprocessing(name, _read_config(path)),
-    )
 
 
 def _read_config(path: Path) -> dict[str, Any]:

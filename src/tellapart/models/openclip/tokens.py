@@ -6,19 +6,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.models.control_tokens import ControlTokens, refusal
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.torch.backend import bucket, import_torch
 from tellapart.models.torch.dual_encoder import TextReader
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.nn import Module
-    from transformers import PreTrainedTokenizerBase
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, Tensor
 
 #: The options that an open_clip tokenizer's ids depend on.
 _OPTIONS = ("context_length", "clean_fn", "strip_sep_token", "tokenizer_mode")
@@ -28,14 +22,9 @@ _MARKS = {"sot_token_id": "<start_of_text>", "eot_token_id": "<end_of_text>"}
 
 
 class Tokens(TextReader):
-    """Turns texts into token ids as a tokenizer of `open_clip.get_tokenizer` does.
+    """Turns texts into token ids as a tokenizer of open_clip does; without a tower all are padded whole.
 
-    Args:
-        tokenizer: open_clip's, or one of transformers in its wrapper.
-        tower: reads the ids; None to pad every text to the context.
-
-    Attributes:
-        facts: all that the ids depend on; the same wherever the tokenizer's files lie.
+    `facts` are all that the ids depend on, the same wherever the tokenizer's files lie.
     """
 
     def __init__(self, tokenizer: Any, tower: TextTower | None = None) -> None:
@@ -45,13 +34,17 @@ class Tokens(TextReader):
         if self._control is not None:
             vars(self._inner).update(self._control.split)
         options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
-        vocabulary = tokenizer.encoder if self._inner is None else _read_vocabulary(self._inner)
+        if self._inner is None:
+            vocabulary = _hash_vocabulary(tuple(tokenizer.encoder.items()))
+        elif (backend := getattr(self._inner, "backend_tokenizer", None)) is None:
+            vocabulary = _hash_json(self._inner.get_vocab())
+        else:  # padding and truncation are as the last call left them
+            entries = json.loads(backend.to_str())
+            vocabulary = _hash_json({key: entries[key] for key in entries if key not in {"padding", "truncation"}})
         self.facts: dict[str, Any] = {
             "kind": type(tokenizer).__name__,
             **{key: getattr(value, "__name__", value) for key, value in options.items()},
-            "vocabulary": _hash_vocabulary(tuple(vocabulary.items()))
-            if self._inner is None
-            else _hash_json(vocabulary),
+            "vocabulary": vocabulary,
             "captions": self._control.facts if self._control else "no control tokens in texts",
         }
         self._rows: dict[str, Tensor] = {}  # of the last texts: they are asked for again at once
@@ -105,8 +98,7 @@ def clip_tokens(length: int) -> Tokens:
 class TextTower:
     """The text tower of a model of `open_clip.create_model`, which reads no more padding than can matter.
 
-    Attributes:
-        shortens: whether texts are padded to a bucket; if not, to the full context.
+    If it `shortens`, texts are padded to a bucket; else to the full context.
     """
 
     def __init__(self, model: Network) -> None:
@@ -139,7 +131,7 @@ class TextTower:
         return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self.pooling_positions(ids)])
 
     @property
-    def last_norm(self) -> Module:
+    def last_norm(self) -> Network:
         """The module that gives a state for every token."""
         return self._text.ln_final
 
@@ -168,11 +160,3 @@ def _hash_vocabulary(vocabulary: tuple[tuple[str, int], ...]) -> str:
 
 def _hash_json(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _read_vocabulary(inner: PreTrainedTokenizerBase) -> dict[str, Any]:
-    backend = getattr(inner, "backend_tokenizer", None)
-    if backend is None:
-        return inner.get_vocab()
-    # Padding and truncation are as the last call left them.
-    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in {"padding", "truncation"}}

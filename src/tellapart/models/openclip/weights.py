@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
@@ -20,11 +20,8 @@ from tellapart.models.openclip.library import build_model, import_open_clip, qui
 from tellapart.models.openclip.source import CONFIG, FOLDER, HUB, NEW_ARCHITECTURE, TAG, Source, name_forms
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint
-from tellapart.models.torch.network import describe_misfit
+from tellapart.models.torch.network import Network, describe_misfit
 from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG, merge_adapter
-
-if TYPE_CHECKING:
-    from tellapart.models.torch.network import Network
 
 #: Tensor -> shape.
 Shapes = Mapping[str, tuple[int, ...]]
@@ -44,7 +41,6 @@ _STEPS = ("mean", "std", "interpolation", "resize_mode", "fill_color")
 #: A buffer that older versions of transformers saved and that counts up from zero.
 _COUNTER = "text.transformer.embeddings.position_ids"
 
-_OTHERS = "; -m {} without an architecture names those that fit"
 #: What open_clip's trainer adds to any architecture with --siglip.
 _BIAS = (
     "; it was trained with SigLIP's loss (--siglip), which adds this bias: write local-dir:FOLDER, a folder with the "
@@ -71,19 +67,19 @@ def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> di
         return merged
     place = f"{name}: {checkpoint.name}"
     rank, scale = _read_scale(place, checkpoint.with_name(ADAPTER_CONFIG), matrices)
-    for key, a in matrices.items():
-        stem, half = key[:-1], key[-1]
-        if half not in "AB" or not {stem + "A", stem + "B"} <= matrices.keys():
+    for key in matrices:
+        stem = key[:-1]
+        if key[-1] not in "AB" or not {stem + "A", stem + "B"} <= matrices.keys():
             raise ModelError(f"{place} holds {key} alone; expected its weight's lora_A and lora_B")
+    for stem in dict.fromkeys(key[:-1] for key in matrices):
+        a, b = matrices[stem + "A"], matrices[stem + "B"]
         weight = stem.removesuffix(".lora_") + ".weight" if stem.endswith(".lora_") else stem.removesuffix("_lora_")
         if weight not in merged:
             raise ModelError(
-                f"{place} holds {key} without {weight}, which it changes; save the whole state dict, the frozen "
+                f"{place} holds {stem}A without {weight}, which it changes; save the whole state dict, the frozen "
                 "weights and the LoRA matrices together"
             )
-        if half == "B":
-            continue
-        b, shape = matrices[stem + "B"], merged[weight].shape
+        shape = merged[weight].shape
         # A convolution's matrices have rank * side; an embedding's lie the other way round.
         side = shape[-1] if len(shape) == 4 else 1
         turned = weight.endswith("embedding.weight")
@@ -127,12 +123,8 @@ def _read_scale(place: str, config: Path, matrices: Mapping[str, Any]) -> tuple[
 class Parts:
     """A loaded open_clip model with open_clip's preprocessing and tokenizer.
 
-    Attributes:
-        model: in float32, on the CPU, in evaluation mode.
-        transform: of `torchvision`, from a picture to a tensor.
-        activation: of the transformers that open_clip builds: `QuickGELU` or `GELU`; empty if it builds none.
-        texts: the rule by which captions are changed before the tokenizer; empty if they are not.
-        checkpoint: read for the weights, without its tensors; None of a caller's model.
+    `activation` is that of the transformers that open_clip builds, `texts` the rule by which captions are changed
+    before the tokenizer (empty if none is), and `checkpoint` the file of the weights without its tensors.
     """
 
     model: Any
@@ -154,8 +146,8 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         steps = {key: value for key, value in source.preprocessing.items() if key != "size"}
         model = build_model(source.architecture, force_preprocess_cfg=steps).eval()
         facts = open_clip.get_model_preprocess_cfg(model)
-        steps = {key: facts[key] for key in _STEPS if key in facts}
-        transform = open_clip.image_transform(facts["size"], is_train=False, **steps)
+        taken = {key: facts[key] for key in _STEPS if key in facts}
+        transform = open_clip.image_transform(facts["size"], is_train=False, **taken)
     stated = source.preprocessing.get("size", facts["size"])
     sides = [tuple(size) if isinstance(size, list | tuple) else (size, size) for size in (stated, facts["size"])]
     if sides[0] != sides[1]:
@@ -163,7 +155,11 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
             f"{source.name}: its preprocessing makes images of {sides[0]} pixels, its vision tower takes {sides[1]}; "
             "correct 'size' or 'image_size' in open_clip_config.json"
         )
-    activation = _activation_of(model)
+    # Towers of other libraries (timm, transformers) have another activation, which no option of open_clip changes.
+    parts = open_clip.transformer
+    towers = [part for part in model.modules() if type(part) in {parts.VisionTransformer, parts.Transformer}]
+    kinds = {type(part) for tower in towers for part in tower.modules()} & {parts.QuickGELU, import_torch().nn.GELU}
+    activation = " and ".join(sorted(kind.__name__ for kind in kinds))
     checkpoint = _load_tensors(source, model, activation)
     with (
         quiet_open_clip(),
@@ -184,23 +180,10 @@ def is_siglip(model: Any, tokenizer: Any) -> bool:
 
 def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
     """Ask whether the hub answers before a tokenizer of the hub is looked for; most come with open_clip."""
-    remote = source.tokenizer.startswith(HUB)
-    if not remote:
-        config = import_open_clip().get_model_config(source.tokenizer)
-        local_tokenizer = (
-            source.tokenizer.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file()
-        )
-        remote = "hf_tokenizer_name" in config["text_cfg"] and not local_tokenizer
+    name, remote = source.tokenizer, source.tokenizer.startswith(HUB)
+    if not remote and "hf_tokenizer_name" in import_open_clip().get_model_config(name)["text_cfg"]:
+        remote = not (name.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file())
     return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()
-
-
-def _activation_of(model: Network) -> str:
-    # Towers of other libraries (timm, transformers) have another activation, which no option of open_clip changes.
-    parts = import_open_clip().transformer
-    towers = {parts.VisionTransformer, parts.Transformer}
-    activations = {parts.QuickGELU, import_torch().nn.GELU}
-    kinds = {type(part) for module in model.modules() if type(module) in towers for part in module.modules()}
-    return " and ".join(sorted(kind.__name__ for kind in kinds & activations))
 
 
 def _load_tensors(source: Source, model: Network, activation: str) -> Checkpoint:
@@ -235,17 +218,13 @@ def _load_tensors(source: Source, model: Network, activation: str) -> Checkpoint
 def _check_shapes(source: Source, model: Network, tensors: Mapping[str, Any]) -> None:
     expected, actual = _shapes_of(model.state_dict()), _shapes_of(tensors)
     if misfit := describe_misfit(expected, actual, strange="unexpected"):
-        bias = _BIAS if actual.keys() - expected.keys() == {"logit_bias"} else ""
-        better = [
-            name
-            for name, odd in fitting_architectures(actual, like=source.architecture).items()
-            if odd < count_odd(expected, actual)
-        ]
-        hint = f"; did you mean {better[0]!r}?" if better else ""
-        raise ModelError(
-            f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {misfit}"
-            f"{bias or hint or _OTHERS.format(source.checkpoint)}"
-        )
+        hint = f"; -m {source.checkpoint} without an architecture names those that fit"
+        fits = fitting_architectures(actual, like=source.architecture)
+        if better := [name for name, odd in fits.items() if odd < count_odd(expected, actual)]:
+            hint = f"; did you mean {better[0]!r}?"
+        if actual.keys() - expected.keys() == {"logit_bias"}:
+            hint = _BIAS
+        raise ModelError(f"{source.name}: {source.checkpoint.name} does not fit {source.architecture}: {misfit}{hint}")
 
 
 def _shapes_of(tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -275,8 +254,7 @@ def _convert_names(source: Source, model: Network, tensors: dict[str, Any]) -> d
 
 def _check_tokenizer(source: Source, model: Network, tokenizer: Any) -> None:
     """Check that the tokenizer fits the text tower: its entries, its length, and the token that is pooled at."""
-    text = getattr(model, "text", model)
-    sizes = import_open_clip().get_model_tokenize_cfg(model)
+    text, sizes = getattr(model, "text", model), import_open_clip().get_model_tokenize_cfg(model)
     rows, context = sizes["vocab_size"], sizes["context_length"]
     inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's
     entries = tokenizer.vocab_size if inner is None else max(inner.get_vocab().values()) + 1
@@ -297,10 +275,8 @@ def _check_tokenizer(source: Source, model: Network, tokenizer: Any) -> None:
         )
     pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
     end = tokenizer.eot_token_id if inner is None else inner.eos_token_id
-    pooled = end
-    if pool in {"eos", "argmax"}:
-        pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))
-    if pooled != end:
+    pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))
+    if pool in {"eos", "argmax"} and pooled != end:
         raise ModelError(
             f"{source.name}: its text tower pools at token {pooled}, its tokenizer ends texts with {end}; they belong "
             "to different models: correct 'eos_id' or 'hf_tokenizer_name' in open_clip_config.json"
@@ -319,11 +295,7 @@ def _explain_errors(source: Source, failure: str, fix: str = "") -> Iterator[Non
 
 
 def count_odd(expected: Shapes, actual: Shapes) -> int:
-    """Count the tensors that only one of two state dicts has, or that differ in shape.
-
-    >>> count_odd({"a": (2, 3), "text.b": (4,), "scale": ()}, {"a": (2, 4), "b": (4,), "scale": (1,)})
-    1
-    """
+    """Count the tensors that only one of two state dicts has, or that differ in shape."""
     # Names are those of a model without a separate text tower; tensors of one number have the shape `()`.
     first, other = (
         {
@@ -367,9 +339,7 @@ def _may_fit(config: Mapping[str, Any], shapes: Shapes) -> bool:
 
 
 def complete_name(name: str) -> str:
-    """Return an open_clip model's name: of a bare file that fits one architecture, with that before it, and a
-    warning.
-    """
+    """Return an open_clip model's name; of a bare file that fits one architecture, with that and a warning."""
     file = name.removeprefix(TAG)
     if not Path(file).expanduser().is_file():
         return name

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -26,24 +27,18 @@ _CODE = Path(__file__).parents[1]
 _SCORERS = (TextScorer, DualEncoder, PairScorer, Generator)
 
 
+@dataclass(eq=False)
 class Deferred:
-    """The identity of a model that is not loaded yet, and how to load it."""
+    """The identity of a model that is not loaded yet, and how to make it."""
 
-    def __init__(
-        self,
-        name: str,
-        fingerprint: str,
-        kind: ScoreKind,
-        load: Callable[[], Model],
-        *,
-        texts: str = "",
-        provenance: str = "",
-        notes: str = "",
-    ) -> None:
-        self.name, self.fingerprint, self.kind, self.texts, self.provenance = name, fingerprint, kind, texts, provenance
-        self._notes = tuple(notes.splitlines())
-        self._load = load
-        self._loaded: Model | None = None
+    name: str
+    fingerprint: str
+    kind: ScoreKind
+    make: Callable[[], Model]
+    texts: str = ""
+    provenance: str = ""
+    notes: str = ""
+    _loaded: Model | None = field(default=None, init=False)
 
     @property
     def truncated(self) -> int:
@@ -52,12 +47,12 @@ class Deferred:
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the model, a sentence each."""
-        return self._notes
+        return tuple(self.notes.splitlines())
 
     def load(self) -> Model:
         """Load the model, once."""
         if self._loaded is None:
-            model = self._load()
+            model = self.make()
             if (model.name, model.fingerprint, model.kind) != (self.name, self.fingerprint, self.kind):
                 raise ModelError(f"model {self.name!r} changed while it was being loaded; run it again")
             self._loaded = model

@@ -16,11 +16,7 @@ class Frames(list[Any]):
 
 
 def list_frames(pixels: Pixels) -> list[Pixels]:
-    """Return a video's frames, or an image alone: each `(height, width, 3)`.
-
-    >>> len(list_frames(np.zeros((8, 4, 4, 3), np.uint8))), len(list_frames(np.zeros((4, 4, 3), np.uint8)))
-    (8, 1)
-    """
+    """Return a video's frames, or an image alone: each `(height, width, 3)`."""
     return list(pixels) if pixels.ndim == 4 else [pixels]
 
 
@@ -36,11 +32,6 @@ def encode_slots(encode: Callable[[Sequence[Any]], Vectors], slots: Sequence[Any
     """Encode images, and videos by the mean of their frames' vectors: float32 `(n, dimensions)`.
 
     The mean is scaled to the mean length of the frames' vectors: a model's unit vectors give a unit vector.
-
-    >>> flat = lambda images: np.stack([image[0, 0].astype(np.float32) for image in images])
-    >>> video = Frames([np.full((1, 1, 3), value, np.uint8) for value in (2, 4)])
-    >>> encode_slots(flat, [video, video[0]])[:, 0].tolist()
-    [3.0, 2.0]
     """
     vectors, counts = encode([image for slot in slots for image in _images_of(slot)]), _count_images(slots)
     if max(counts, default=1) == 1 or getattr(vectors, "ndim", 0) != 2:  # a wrong output is refused on use
@@ -49,24 +40,16 @@ def encode_slots(encode: Callable[[Sequence[Any]], Vectors], slots: Sequence[Any
     for frame_vectors in np.split(vectors.astype(np.float64), np.cumsum(counts)[:-1]):
         mean = frame_vectors.mean(axis=0)
         length = np.linalg.norm(mean)
-        rows.append(
-            mean * (np.linalg.norm(frame_vectors, axis=1).mean() / length)
-            if len(frame_vectors) > 1 and length > 0
-            else mean
-        )
+        if len(frame_vectors) > 1 and length > 0:
+            mean = mean * (np.linalg.norm(frame_vectors, axis=1).mean() / length)
+        rows.append(mean)
     return np.stack(rows).astype(np.float32)
 
 
 def score_slots(
     score: Callable[[Sequence[Any], Sequence[str]], NDArray[np.float32]], slots: Sequence[Any], texts: Sequence[str]
 ) -> NDArray[np.float32]:
-    """Score pairs, those of a video by the mean over its frames: float32 `(n,)`.
-
-    >>> brightness = lambda images, texts: np.array([image.mean() for image in images], np.float32)
-    >>> video = Frames([np.full((1, 1, 3), value, np.uint8) for value in (2, 4)])
-    >>> score_slots(brightness, [video, video[0]], ["a", "a"]).tolist()
-    [3.0, 2.0]
-    """
+    """Score pairs, those of a video by the mean over its frames: float32 `(n,)`."""
     counts = _count_images(slots)
     images = [image for slot in slots for image in _images_of(slot)]
     scores = score(images, [text for text, count in zip(texts, counts, strict=True) for _ in range(count)])

@@ -57,18 +57,11 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Raw scores, and their cost.
+    """Raw scores of every item, and what the model computed for them in this call.
 
-    Attributes:
-        scores: of every item, in the pair set's order.
-        images_encoded: images that the model computed in this call.
-        texts_encoded: texts that it computed.
-        texts_shared: those of them that passed a tower in which common beginnings are computed once.
-        pairs_scored: image-text pairs that it computed, if it reads both together.
-        images_distinct: different images (by their pixels) that its scores needed; 0 if it reads none.
-        texts_distinct: different texts that its scores needed; 0 if it reads none by themselves.
-        seconds: wall time.
-        rounded_ties: of scores from a file: items in which rounding to float32 made two numbers equal.
+    `texts_shared` are texts that passed a tower in which common beginnings are computed once. Distinct images and texts
+    are those that the scores needed; 0 if the model reads none. `rounded_ties` are items of a file of scores in which
+    rounding to float32 made two numbers equal.
     """
 
     scores: Scores
@@ -84,13 +77,9 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The parts that every way of scoring a pair set needs, and the counts that it reports.
+    """What every way of scoring a pair set needs, and the counts of `Scored` that it reports.
 
-    Attributes:
-        batch_size: None for the model's.
-        progress: called with the stage, how many are done, and the total.
-        hashes: image reference -> hash of pixels, filled as images are read.
-        counts: the counts of `Scored`.
+    `hashes`, reference -> hash of pixels, fills as images are read.
     """
 
     model: Model
@@ -133,8 +122,15 @@ class Job:
         self.counts["images_distinct"] = len({self.hashes[reference] for reference in self.references})
         self.counts["texts_distinct"] = len({text for item in self.pairset.items for text in item.texts})
 
-    def stack_vectors(self, vectors: Mapping[str, NDArray[np.float32]], contents: Sequence[Sequence[str]]) -> Vectors:
-        """Return vectors, given by content, of the same number of contents an item: `(items, contents, dimensions)`."""
+    def stack_images(self, vectors: Mapping[str, NDArray[np.float32]], items: Sequence[Item]) -> Vectors:
+        """Return the vectors of items' images, given by content: `(items, images, dimensions)`."""
+        return self._stack_vectors(vectors, [[self.hashes[image] for image in item.images] for item in items])
+
+    def stack_texts(self, vectors: Mapping[str, NDArray[np.float32]], items: Sequence[Item]) -> Vectors:
+        """Return the vectors of items' texts, given by content: `(items, texts, dimensions)`."""
+        return self._stack_vectors(vectors, [[*map(text_hash, item.texts)] for item in items])
+
+    def _stack_vectors(self, vectors: Mapping[str, NDArray[np.float32]], contents: Sequence[Sequence[str]]) -> Vectors:
         sizes = sorted({vectors[key].size for row in contents for key in row})
         if len(sizes) > 1:
             raise StoreError(
@@ -169,14 +165,7 @@ def score(
     hashes: MutableMapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Scored:
-    """Score every image of every item against every text of that item.
-
-    >>> from pathlib import Path
-    >>> from tellapart.models.reference import Oracle
-    >>> pairs = PairSet("s", (Item(id="a", images=("0.png", "1.png"), texts=("x", "y")),), Path("."))
-    >>> score(Oracle(), pairs, store=EmbeddingStore(None)).scores.values.tolist()
-    [[[1.0, 0.0], [0.0, 1.0]]]
-    """
+    """Score every image of every item against every text of that item."""
     if batch_size is not None and batch_size < 1:
         raise ModelError(f"batch_size must be at least 1; got {batch_size}")
     if not isinstance(model, Model):
@@ -219,17 +208,25 @@ def _pairs_of(job: Job, items: Sequence[Item]) -> list[tuple[str, str]]:
 def _compute_scores(job: Job) -> NDArray[np.float32]:
     match model := job.model:
         case KeyReader():
-            return _read_keys(job, model)
+            values = job.empty_scores()
+            for position, item in enumerate(job.pairset.items):
+                values[position] = job.check_output(model.score_item(item), job.pairset.shape, [item.id])
+                job.progress("items", position + 1, len(values))
+            return values
         case TextScorer():
-            return _score_texts(job, model)
+            numbers = _compute_texts(job, model.score_texts, vectors=False)
+            job.counts["texts_distinct"] = len(numbers)
+            # (items, 1, texts): a text gets the same score with every image.
+            rows = job.stack_texts(numbers, job.pairset.items)[:, None, :, 0]
+            return np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *job.pairset.shape)))
         case DualEncoder():
             return _encode_and_score(job, model)
         case MatrixScorer():
             return _score_matrices(job, model)
         case PairScorer():
-            return _score_pairs(job, model.score_pairs)
+            return _compute_pairs(job, model.score_pairs)
         case Generator():
-            return _score_pairs(job, model.log_likelihoods)
+            return _compute_pairs(job, model.log_likelihoods)
         case _:
             raise _no_model(model)
 
@@ -240,14 +237,6 @@ def _no_model(thing: object) -> ModelError:
         "one of encode_images with encode_texts and similarity, score_pairs, score_matrix, score_texts, "
         "log_likelihoods or score_item"
     )
-
-
-def _read_keys(job: Job, model: KeyReader) -> NDArray[np.float32]:
-    values = job.empty_scores()
-    for position, item in enumerate(job.pairset.items):
-        values[position] = job.check_output(model.score_item(item), job.pairset.shape, [item.id])
-        job.progress("items", position + 1, len(values))
-    return values
 
 
 def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
@@ -276,47 +265,22 @@ def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
     return values
 
 
-def _score_texts(job: Job, model: TextScorer) -> NDArray[np.float32]:
-    scores = _compute_texts(job, model.score_texts, vectors=False)
-    job.counts["texts_distinct"] = len(scores)
-    # (items, 1, texts): a text gets the same score with every image.
-    rows = job.stack_vectors(scores, [[*map(text_hash, item.texts)] for item in job.pairset.items])[:, None, :, 0]
-    return np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *job.pairset.shape)))
-
-
 def _encode_and_score(job: Job, model: DualEncoder) -> NDArray[np.float32]:
     of_texts, of_images = _compute_texts(job, model.encode_texts, vectors=True), _compute_images(job, model)
     values = job.empty_scores()
     for positions, items in _block_items(job.pairset):
-        images = job.stack_vectors(of_images, [[job.hashes[image] for image in item.images] for item in items])
-        texts = job.stack_vectors(of_texts, [[*map(text_hash, item.texts)] for item in items])
-        values[positions] = _score_vectors(job, model, images, texts, [item.id for item in items])
+        images, texts, ids = job.stack_images(of_images, items), job.stack_texts(of_texts, items), [i.id for i in items]
+        if isinstance(model, StackedSimilarity):
+            values[positions] = job.check_output(model.similarities(images, texts), (len(ids), *job.pairset.shape), ids)
+        else:  # one shape throughout, so that no neighbour can move a bit
+            for position, item, i, t in zip(range(len(values))[positions], items, images, texts, strict=True):
+                values[position] = job.check_output(model.similarity(i, t), job.pairset.shape, [item.id])
         # Kept as well: with them the same set is scored again without a vector, or the model.
         scores = dict(zip(_pairs_of(job, items), values[positions].reshape(-1), strict=True))
         job.store.put_pair_scores(job.key, scores)
         job.progress("pairs", values[: positions.stop].size, values.size)
     job.count_distinct()
     return values
-
-
-def _score_vectors(
-    job: Job, model: DualEncoder, images: Vectors, texts: Vectors, ids: Sequence[str]
-) -> NDArray[np.float32]:
-    """Score vectors `(items, images, dimensions)` against `(items, texts, dimensions)`, item by item."""
-    if isinstance(model, StackedSimilarity):
-        return job.check_output(model.similarities(images, texts), (len(ids), *job.pairset.shape), ids)
-    # One shape throughout, so that no neighbour can move a bit.
-    rows = zip(images, texts, ids, strict=True)
-    return np.stack([job.check_output(model.similarity(i, t), job.pairset.shape, [name]) for i, t, name in rows])
-
-
-def _score_pairs(
-    job: Job, compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
-) -> NDArray[np.float32]:
-    scores = _compute_pairs(job, compute)
-    job.count_distinct()
-    values = np.array([scores[key] for key in _pairs_of(job, job.pairset.items)], np.float32)
-    return values.reshape(-1, *job.pairset.shape)
 
 
 def _block_items(pairset: PairSet) -> Iterator[tuple[slice, tuple[Item, ...]]]:
@@ -366,8 +330,8 @@ def _compute_images(job: Job, model: DualEncoder) -> dict[str, NDArray[np.float3
 
 def _compute_pairs(
     job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
-) -> dict[tuple[str, str], np.float32]:
-    """Return the numbers of the pairs by their hashes; missing ones are computed."""
+) -> NDArray[np.float32]:
+    """Return the numbers of the pairs, `(items, images, texts)`; missing ones are computed."""
     texts: dict[str, dict[str, str]] = {reference: {} for reference in job.references}  # hash of a text -> text
     for item in job.pairset.items:
         text_of_hash = {text_hash(text): text for text in item.texts}
@@ -381,7 +345,9 @@ def _compute_pairs(
         lambda images, captions: score_slots(score, images, captions),
         lambda computed: job.store.put_pair_scores(job.key, computed),
     )
-    return scores
+    job.count_distinct()
+    values = np.array([scores[key] for key in _pairs_of(job, job.pairset.items)], np.float32)
+    return values.reshape(-1, *job.pairset.shape)
 
 
 def _compute_by_image(
@@ -445,12 +411,9 @@ def _compute_by_image(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embeddings:
-    """Vectors of a pair set's entries, in its order.
+    """Vectors of a pair set's entries, in its order, `(items, entries, dimensions)`; None of a side not asked for.
 
-    Attributes:
-        images: float32 `(item, image, dimensions)`; None if they were not asked for.
-        texts: float32 `(item, text, dimensions)`; None likewise.
-        hashes: image reference -> hash of its pixels.
+    `hashes` are those of the images' pixels, by reference.
     """
 
     images: NDArray[np.float32] | None
@@ -468,15 +431,7 @@ def embeddings(
     batch_size: int | None = None,
     progress: Progress | None = None,
 ) -> Embeddings:
-    """Encode missing entries, and return the vectors as the model gives them (most scale them to length one).
-
-    >>> from tellapart.benchmarks.find import load_pairs
-    >>> from tellapart.models.find import find_model
-    >>> few = load_pairs("demo").select(range(3))
-    >>> vectors = embeddings(find_model("demo-encoder"), few, store=EmbeddingStore(None))
-    >>> vectors.images.shape == vectors.texts.shape, vectors.images.shape[:2]
-    (True, (3, 2))
-    """
+    """Encode missing entries, and return the vectors as the model gives them (most scale them to length one)."""
     loaded = model.load() if isinstance(model, Deferred) else model
     if not isinstance(loaded, DualEncoder):
         raise ModelError(
@@ -489,9 +444,7 @@ def embeddings(
     of_images = _compute_images(job, encoder) if images else {}
     of_texts = _compute_texts(job, encoder.encode_texts, vectors=True) if texts else {}
     return Embeddings(
-        job.stack_vectors(of_images, [[hashes[image] for image in item.images] for item in pairs.items])
-        if images
-        else None,
-        job.stack_vectors(of_texts, [[*map(text_hash, item.texts)] for item in pairs.items]) if texts else None,
+        job.stack_images(of_images, pairs.items) if images else None,
+        job.stack_texts(of_texts, pairs.items) if texts else None,
         hashes,
     )

@@ -45,12 +45,10 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 from tellapart.models.torch.dual_encoder import TorchDual, Towers, batch_key, join_samples
+from tellapart.models.torch.network import Network, PreTrainedTokenizerBase
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
-    from transformers import PreTrainedTokenizerBase
-
-    from tellapart.models.torch.network import Network
 
 
 #: One sample as the library's preprocessing leaves it: tensors by name, and constants (`modality`, ...).
@@ -65,12 +63,8 @@ class Library:
 
     The library pads the samples of a call to the longest, so that a number's last digits depend on its neighbours.
     Here every sample is prepared alone by the library's preprocessing; those of one shape meet in batches of a
-    fixed size, without padding.
-
-    Attributes:
-        size: samples in one forward pass.
-        truncated: texts so far that were longer than the model's limit and lost their end.
-        provenance: where a CLIP among its parts reads a text, if transformers would read it elsewhere; else empty.
+    fixed size, without padding. `truncated` counts texts that lost their end; `provenance` is where a CLIP among its
+    parts reads a text, if transformers would read it elsewhere.
     """
 
     def __init__(
@@ -152,11 +146,6 @@ class Library:
         return {"prompt": prompt} | ({"task": name} if name else {})
 
 
-def as_text(text: str) -> dict[str, Any]:
-    """Return a text as the library takes it: a bare one that looks like an image's path would be read as an image."""
-    return {"text": text}
-
-
 def as_picture(pixels: Pixels) -> dict[str, Any]:
     """Return an RGB image, uint8 `(height, width, 3)`, as the library takes it."""
     from PIL import Image
@@ -195,9 +184,9 @@ class _Texts:
     def samples(self, texts: Sequence[str]) -> tuple[list[Features], list[bool]]:
         """Preprocess texts; return which of them lost their end, too."""
         samples, cut = [], []
-        for text in texts:
+        for text in texts:  # not bare: the library reads one that looks like an image's path as an image
             before = self._library.truncated
-            samples.append(self._library.prepare_text(as_text(text), **self._role))
+            samples.append(self._library.prepare_text({"text": text}, **self._role))
             cut.append(self._library.truncated > before)
         return samples, cut
 
@@ -243,9 +232,6 @@ class CrossEncoderScorer:
 
     The reading `predict` is the number that `predict` returns, a probability if the model's activation is a sigmoid;
     `logit` is the number before that activation, which separates pairs where the probability is rounded to 0 or 1.
-
-    Attributes:
-        batch_size: pairs that are best given at once.
     """
 
     is_reranker = True
@@ -275,18 +261,15 @@ class CrossEncoderScorer:
         """Score image `k` against text `k`: float32 `(n,)`."""
         if len(images) != len(texts):
             raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
-        pairs = zip(images, texts, strict=True)
-        samples = [
-            self._library.prepare_text((as_text(text), as_picture(pixels)), prompt=self._prompt)
-            for pixels, text in pairs
-        ]
-        return np.array(self._library.run_samples(samples, self._read_scores), np.float32)
+        activation = None if self._raw else self._library.model.activation_fn
 
-    def _read_scores(self, outputs: Mapping[str, Any]) -> NDArray[np.float32]:
-        scores = outputs["scores"].float()
-        if not self._raw and self._library.model.activation_fn is not None:
-            scores = self._library.model.activation_fn(scores)
-        return scores.reshape(-1).cpu().numpy()
+        def read(outputs: Mapping[str, Any]) -> NDArray[np.float32]:
+            scores = outputs["scores"].float()
+            return (scores if activation is None else activation(scores)).reshape(-1).cpu().numpy()
+
+        pairs = [({"text": text}, as_picture(pixels)) for pixels, text in zip(images, texts, strict=True)]
+        samples = [self._library.prepare_text(pair, prompt=self._prompt) for pair in pairs]
+        return np.array(self._library.run_samples(samples, read), np.float32)
 
 
 class MultiVectors:
@@ -320,9 +303,8 @@ class MultiVectors:
     def encode_images(self, images: Sequence[Pixels | Features]) -> list[TorchState]:
         """Encode RGB images, raw or prepared: one state each, `(vectors, dimensions)`."""
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return [
-            TorchState((vectors,)) for vectors in self._library.run_samples(prepared, _kept_vectors, task="document")
-        ]
+        rows = self._library.run_samples(prepared, _kept_vectors, task="document")
+        return [TorchState((vectors,)) for vectors in rows]
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
         """Encode texts: one state each, `(vectors, dimensions)`."""
@@ -344,13 +326,8 @@ def _kept_vectors(outputs: Mapping[str, Any]) -> list[Any]:
 
 _CONFIG = "config_sentence_transformers.json"
 
-#: A configuration's name of a model -> the library's class. Without a name it is the first.
-_KINDS = {
-    "SentenceTransformer": "SentenceTransformer",
-    "CrossEncoder": "CrossEncoder",
-    "MultiVectorEncoder": "MultiVectorEncoder",
-    "ColBERT": "MultiVectorEncoder",  # as PyLate named it
-}
+#: The library's classes; a configuration that names none is of the first.
+_KINDS = ("SentenceTransformer", "CrossEncoder", "MultiVectorEncoder")
 
 #: How far a score may lie from the library's own: another shape of batch, another order of summation.
 _NOISE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
@@ -398,20 +375,18 @@ def _open_library(library: Library, kind: str, reading: str | None, *, tested: b
             f"{source}: this {kind} takes {join_names(model.modalities, 5)} and no {' and no '.join(missing)}; name "
             "one that takes images and texts, such as st:sentence-transformers/clip-ViT-B-32"
         )
+
+    def make(reading: str | None) -> TorchDual | CrossEncoderScorer | FusionScorer:
+        chosen = {} if reading is None else {"reading": reading}
+        if kind == "CrossEncoder":
+            return CrossEncoderScorer(library, **chosen)
+        return FusionScorer(MultiVectors(library, **chosen)) if kind == _KINDS[2] else make_dual(library, **chosen)
+
     if not tested:
         tested_reading = None if reading == "filip" else reading  # whose states are those of the library's similarity
-        _compare_scores(_make_scorer(kind, library, tested_reading), library, kind, tested_reading, library.where)
+        _compare_scores(make(tested_reading), library, kind, tested_reading)
         library.truncated = 0
-    return _make_scorer(kind, library, reading)  # one that has seen nothing yet
-
-
-def _make_scorer(kind: str, library: Library, reading: str | None) -> TorchDual | CrossEncoderScorer | FusionScorer:
-    chosen_reading = {} if reading is None else {"reading": reading}
-    if kind == "CrossEncoder":
-        return CrossEncoderScorer(library, **chosen_reading)
-    if kind == "MultiVectorEncoder":
-        return FusionScorer(MultiVectors(library, **chosen_reading))
-    return make_dual(library, **chosen_reading)
+    return make(reading)  # one that has seen nothing yet
 
 
 def _kind_of(source: str) -> str:
@@ -419,13 +394,10 @@ def _kind_of(source: str) -> str:
     config: Any = {}
     with suppress(ModelError):  # older models have none
         config = load_json(find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
-    model_type = (
-        config.get("model_type") or "SentenceTransformer" if isinstance(config, dict) else "SentenceTransformer"
-    )
-    if model_type not in _KINDS:
-        raise ModelError(
-            f"{source} is a {model_type} of sentence-transformers; {', '.join(dict.fromkeys(_KINDS))} are read"
-        )
+    model_type = (config.get("model_type") if isinstance(config, dict) else None) or _KINDS[0]
+    kind = str({"ColBERT": "MultiVectorEncoder"}.get(model_type, model_type))  # as PyLate named it
+    if kind not in _KINDS:
+        raise ModelError(f"{source} is a {kind} of sentence-transformers; {', '.join(_KINDS)} are read")
     try:
         find_file(source, MODULES, library="sentence-transformers")
     except ModelError as error:
@@ -433,7 +405,7 @@ def _kind_of(source: str) -> str:
         if other := find_library_file(source):
             advice = f"its {other} is of sentence-transformers: copy {MODULES} from the model that it was trained from"
         raise ModelError(f"{error}; {advice}") from error
-    return _KINDS[model_type]
+    return kind
 
 
 @contextmanager
@@ -461,7 +433,7 @@ def _all_weights(source: str) -> Iterator[None]:
         base.from_pretrained = original
 
 
-def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | None, place: Runtime) -> None:
+def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | None) -> None:
     """Compare the adapter with the library's call, on two pictures and two texts of different sizes."""
     pictures = [np.full(shape, grey, np.uint8) for shape, grey in (((48, 64, 3), 60), ((64, 40, 3), 190))]
     texts = ["a cat", "two dogs on a red mat, beside a cat"]
@@ -471,7 +443,7 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | Non
         ours = scorer.score_pairs([picture for picture in pictures for _ in texts], texts * 2).reshape(2, 2)
     theirs = _by_the_library(library, kind, reading, pictures, texts)
     moved = float(np.abs(ours - theirs).max() / max(1.0, float(np.abs(theirs).max())))
-    if not moved <= _NOISE[place.dtype]:
+    if not moved <= _NOISE[library.where.dtype]:
         raise ModelError(
             f"{library.source}: the library's own call on two images and two texts gives scores that differ by "
             f"{moved:.2g} from those of each alone: padding or batching moves its numbers, so none of them can be "
@@ -484,7 +456,7 @@ def _by_the_library(
 ) -> NDArray[np.float32]:
     """Score pictures against texts by the library's calls: `(images, texts)`."""
     model: Any = library.model
-    images, captions = [as_picture(picture) for picture in pictures], [as_text(text) for text in texts]
+    images, captions = [as_picture(picture) for picture in pictures], [{"text": text} for text in texts]
     options: dict[str, Any] = {"show_progress_bar": False}
     told = {} if library.instruction is None else {"prompt": library.instruction}
     if kind == "CrossEncoder":

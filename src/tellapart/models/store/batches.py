@@ -48,8 +48,13 @@ class Batches:
             began = time.perf_counter()
             if self._fits_memory(compute, part):
                 start += len(part)
-                if self._grows and len(part) == self.size:
-                    self._grow_size((time.perf_counter() - began) / len(part))
+                seconds = (time.perf_counter() - began) / len(part)
+                if not self._grows or len(part) < self.size:
+                    continue
+                if seconds * _WORTH > self._seconds or self.size == _LAST_ON_GPU:
+                    self._grows = False
+                else:
+                    self._seconds, self.size = seconds, self.size * 2
             elif len(part) == 1:
                 raise ModelError(
                     f"model {self._name!r} runs out of its device's memory with one sample; free memory there, "
@@ -70,23 +75,11 @@ class Batches:
         sys.modules["torch"].cuda.empty_cache()
         return False
 
-    def _grow_size(self, seconds: float) -> None:
-        if seconds * _WORTH > self._seconds or self.size == _LAST_ON_GPU:
-            self._grows = False
-        else:
-            self._seconds, self.size = seconds, self.size * 2
-
 
 def compute_named(compute: Callable[[slice], Sample], names: Sequence[str]) -> Sample:
     """Compute a batch; if it fails, ask for each sample alone, and name the first that fails.
 
     Errors that speak of no input, such as a server's, pass unchanged, and so does a full memory.
-
-    >>> compute_named(lambda part: [1 / n for n in (2, 4)[part]], ["a.png", "b.png"])
-    [0.5, 0.25]
-    >>> compute_named(lambda part: [1 / n for n in (2, 0)[part]], ["a.png", "b.png"])
-    Traceback (most recent call last):
-    tellapart.errors.ModelError: b.png: ZeroDivisionError: division by zero
     """
     try:
         return compute(slice(0, len(names)))
@@ -139,10 +132,6 @@ class Prefetch(Generic[Input, Result]):
     Results come in the order of the inputs. Threads start on no further input while finished results hold more than the
     budget, so memory stays below it plus one result a thread. An error is raised in place of its result, and no input
     after it is started. Leaving the block, by an error or an interruption too, ends the threads.
-
-    >>> with Prefetch(len, ["one", "three"], workers=2) as lengths:
-    ...     list(lengths)
-    [3, 5]
     """
 
     def __init__(
@@ -180,11 +169,8 @@ class Prefetch(Generic[Input, Result]):
             yield result
 
     def _compute_input(self, position: int) -> tuple[Result, int]:
-        def may_begin() -> bool:
-            return self._held < self._budget or position == self._taken or position >= self._end
-
         with self._room:
-            self._room.wait_for(may_begin)
+            self._room.wait_for(lambda: self._held < self._budget or position == self._taken or position >= self._end)
         if position >= self._end:
             raise CancelledError
         try:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -23,40 +23,26 @@ from tellapart.models.store.shard import list_shards, shard_folder
 CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
 
 
-def store_path(cache: CacheGiven = None) -> Path | None:
-    """Return the file of an embedding store; None for one in memory."""
-    if cache is False:
-        return None
-    if isinstance(cache, EmbeddingStore):
-        return cache.path
-    return _file_in(cache)
-
-
 def _file_in(folder: PathGiven | None) -> Path:
     return default_store_path() if folder is None else as_path(folder, "cache") / "store.sqlite"
 
 
+def store_path(cache: CacheGiven = None) -> Path | None:
+    """Return the file of an embedding store; None for one in memory."""
+    if isinstance(cache, EmbeddingStore):
+        return cache.path
+    return None if cache is False else _file_in(cache)
+
+
 @contextmanager
 def use_store(cache: CacheGiven = None) -> Iterator[EmbeddingStore]:
-    """Yield an embedding store, and close it; one that is open is yielded as it is.
-
-    >>> with use_store(False) as store:
-    ...     store.where
-    'the store in memory'
-    """
-    if isinstance(cache, EmbeddingStore):
-        yield cache
-        return
-    with EmbeddingStore(store_path(cache)) as store:
+    """Yield an embedding store, and close it; one that is open is yielded as it is."""
+    with nullcontext(cache) if isinstance(cache, EmbeddingStore) else EmbeddingStore(store_path(cache)) as store:
         yield store
 
 
 def describe_stored(cache: CacheGiven = None) -> str | None:
-    """Return the line on the embeddings that an interrupted command has left; None for a store in memory.
-
-    >>> describe_stored(False) is None, describe_stored("kept")
-    (True, 'embeddings and scores that were computed are kept in kept/store.sqlite')
-    """
+    """Return the line on the embeddings that an interrupted command has left; None for a store in memory."""
     path = store_path(cache)
     return f"embeddings and scores that were computed are kept in {path}" if path else None
 
@@ -152,11 +138,9 @@ def _list_leftovers(store: Path, *, everything: bool) -> list[Path]:
 
 def _find_fingerprints(store: EmbeddingStore, name: str) -> list[str]:
     models = store.models()
-    found = [
-        model.fingerprint
-        for model in models
-        if name in {model.name, model.fingerprint} or (len(name) >= 8 and model.fingerprint.startswith(name))
-    ]
+    found = [model.fingerprint for model in models if name in {model.name, model.fingerprint}]
+    if len(name) >= 8:
+        found += [model.fingerprint for model in models if model.fingerprint.startswith(name)]
     if not found:
         known = ", ".join(model.name or model.fingerprint[:12] for model in models[:10])
         raise StoreError(f"{store.where} holds nothing of model {quote(name)}; there are {known or 'none'}")
@@ -165,10 +149,10 @@ def _find_fingerprints(store: EmbeddingStore, name: str) -> list[str]:
 
 def _count_bytes(store: Path) -> dict[str, int]:
     """Return the bytes of the folder's files: of store and prepared pictures, and of each leftover that there is."""
-    sizes = {
-        path.name: sum(file.stat().st_size for ending in ENDINGS if (file := Path(f"{path}{ending}")).exists())
-        for path in (store, prepared_path(store))
-    }
+    sizes = {}
+    for path in (store, prepared_path(store)):
+        files = (Path(f"{path}{ending}") for ending in ENDINGS)
+        sizes[path.name] = sum(file.stat().st_size for file in files if file.exists())
     leftovers = _list_leftovers(store, everything=True)
     return sizes | {str(file.relative_to(store.parent)): file.stat().st_size for file in leftovers}
 
@@ -178,10 +162,9 @@ def default_store_path() -> Path:
 
     A user without a home folder gets one in the folder of temporary files, which a warning names.
     """
-    if folder := os.environ.get("TELLAPART_CACHE"):
-        return as_path(folder, "TELLAPART_CACHE", StoreError) / "store.sqlite"
-    if base := os.environ.get("XDG_CACHE_HOME"):
-        return as_path(base, "XDG_CACHE_HOME", StoreError) / "tellapart" / "store.sqlite"
+    for variable, below in (("TELLAPART_CACHE", ""), ("XDG_CACHE_HOME", "tellapart")):
+        if folder := os.environ.get(variable):
+            return as_path(folder, variable, StoreError) / below / "store.sqlite"
     home = home_folder()
     return (_temporary_folder() if home is None else home / ".cache" / "tellapart") / "store.sqlite"
 

@@ -35,20 +35,13 @@ def text_hash(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HashedImage:
-    """One image of a pair set, with its hashes.
+    """One image of a pair set, with its hashes."""
 
-    Attributes:
-        reference: as in the item.
-        hash: of the decoded pixels: the same picture in two files, or in two formats, has one hash. Empty for the first
-            unknown image, if only known ones are read.
-        pixels: RGB uint8 `(height, width, 3)`, or the prepared image; None if they are not needed.
-        file: hash of the file's bytes, if its pixels' hash was not in the store.
-    """
-
-    reference: str
+    reference: str  # as in the item
+    #: Of the decoded pixels, in any format of file. Empty for the first unknown image, if known ones alone are read.
     hash: str
-    pixels: Any = None
-    file: str | None = None
+    pixels: Any = None  # RGB uint8 (height, width, 3), or the prepared image; None if they are not needed
+    file: str | None = None  # hash of the file's bytes, if its pixels' hash was not in the store
 
 
 class ImageReader:
@@ -59,11 +52,8 @@ class ImageReader:
     `needs_pixels` decides which pixels are needed (none if not given); `prepare` is applied to these in the threads,
     such as a model's preprocessing. A `keeper` is a model whose prepared pictures are kept near the store. `hashes`,
     reference -> hash of pixels, has the images that this process read before; those read here are added. With
-    `known_only` it stops at the first image whose hash the store does not know, in place of decoding it.
-
-    Raises:
-        DataError: in the loop, at the image that is missing, cannot be decoded, or changed since its hash was taken.
-        StoreError: the store cannot be read.
+    `known_only` it stops at the first image whose hash the store does not know, in place of decoding it. An image that
+    is missing, cannot be decoded, or changed since its hash was taken, is an error in the loop.
     """
 
     def __init__(
@@ -82,9 +72,8 @@ class ImageReader:
         self._pairset, self._store, self._needs_pixels, self._known_only = pairset, store, needs_pixels, known_only
         self._prepare = prepare or (lambda pixels: pixels)
         self._keeper = keeper if store.prepared is not None and isinstance(keeper, KeptPreparer) else None
-        self._kept: PreparedPictures | None = None
-        if self._keeper and store.prepared:
-            self._kept = PreparedPictures(store.prepared, self._keeper.preparation)
+        prepared = store.prepared
+        self._kept = PreparedPictures(prepared, self._keeper.preparation) if self._keeper and prepared else None
         self._hashes = {} if hashes is None else hashes
         self._new_hashes: dict[str, str] = {}
         distinct = list(dict.fromkeys(references))
@@ -145,34 +134,28 @@ class ImageReader:
         needed = self._need_pixels([(reference, stored[key]) for reference, key in keys.items() if key in stored])
         images = []
         for reference in references:
+            prepared: object = None
             if reference in idle:
                 images.append(HashedImage(reference, idle[reference]))
-            elif (name := stored.get(key := keys[reference])) is None:
-                images.append(self._discover_hash(reference, files[reference], key))
-            else:
+            elif (name := stored.get(key := keys[reference])) is not None:
                 self._expect_hash(reference, name)
-                pixels = self._prepare_known(reference, name, files[reference]) if needed[reference, name] else None
-                images.append(HashedImage(reference, name, pixels))
+                kept = self._kept.get(name) if self._kept and needed[reference, name] else None
+                if kept is not None and self._keeper is not None:
+                    prepared = self._keeper.unpack_image(kept)
+                elif needed[reference, name]:
+                    # The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
+                    prepared = self._prepare_new(reference, name, self._decode_image(reference, files[reference]))
+                images.append(HashedImage(reference, name, prepared))
+            elif self._known_only:
+                images.append(HashedImage(reference, ""))
+            else:
+                pixels = self._decode_image(reference, files[reference])
+                name = pixel_hash(pixels)
+                self._expect_hash(reference, name)
+                if self._need_pixels([(reference, name)])[reference, name]:
+                    prepared = self._prepare_new(reference, name, pixels)
+                images.append(HashedImage(reference, name, prepared, key))
         return images
-
-    def _discover_hash(self, reference: str, data: bytes, key: str) -> HashedImage:
-        """Decode an image whose pixels' hash the store does not know; drop the pixels if they are not needed."""
-        if self._known_only:
-            return HashedImage(reference, "")
-        pixels = self._decode_image(reference, data)
-        name = pixel_hash(pixels)
-        self._expect_hash(reference, name)
-        needed = self._need_pixels([(reference, name)])[reference, name]
-        return HashedImage(reference, name, self._prepare_new(reference, name, pixels) if needed else None, key)
-
-    def _prepare_known(self, reference: str, name: str, data: bytes) -> object:
-        """Return a prepared image: as it was kept, or of the file's bytes.
-
-        The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
-        """
-        if self._keeper and self._kept and (stored := self._kept.get(name)) is not None:
-            return self._keeper.unpack_image(stored)
-        return self._prepare_new(reference, name, self._decode_image(reference, data))
 
     def _prepare_new(self, reference: str, name: str, pixels: Pixels) -> object:
         prepared = compute_named(lambda _: self._prepare(pixels), [f"{self._pairset.where(reference)}: {reference}"])
@@ -206,10 +189,6 @@ def image_hashes(
     """Return the hash of every image's pixels: reference -> hash; for `PairSet.fingerprint` and the ledger.
 
     `hashes` are those known already, as `score` gathers them: such an image is not read again. The others are added.
-
-    Raises:
-        DataError: an image is missing or cannot be decoded.
-        StoreError: the store cannot be read or written.
     """
     hashes = {} if hashes is None else hashes
     distinct = dict.fromkeys(reference for item in pairset.items for reference in item.images)

@@ -30,7 +30,7 @@ _VECTORS, _SCORES, _PICTURES, _SOURCES = "vectors of ", "scores of ", "pictures"
 
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
-    """How many models, vectors, scores of pairs and hashes of pictures a store holds."""
+    """The number of models, vectors, scores of pairs and hashes of pictures in a store."""
 
     models: int
     vectors: int
@@ -89,9 +89,8 @@ class EmbeddingStore(RowFile):
         """Keep vectors, float32 `(dimensions,)` each, in one transaction."""
         for content, vector in vectors.items():
             self._check_finite(model, content, vector)
-        self.write(
-            _VECTORS + model, {bytes.fromhex(key): vector.astype("<f4").tobytes() for key, vector in vectors.items()}
-        )
+        rows = {bytes.fromhex(content): vector.astype("<f4").tobytes() for content, vector in vectors.items()}
+        self.write(_VECTORS + model, rows)
 
     def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
         """Return the scores that are stored: (image, text) -> float32."""
@@ -102,8 +101,8 @@ class EmbeddingStore(RowFile):
         """Keep the scores of (image, text) pairs, in one transaction."""
         for (image, _), score in scores.items():
             self._check_finite(model, image, score)
-        rows = {bytes.fromhex(image + text): score for (image, text), score in scores.items()}
-        self.write(_SCORES + model, {key: np.asarray(score, "<f4").tobytes() for key, score in rows.items()})
+        rows = {bytes.fromhex("".join(pair)): np.asarray(score, "<f4").tobytes() for pair, score in scores.items()}
+        self.write(_SCORES + model, rows)
 
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
@@ -130,11 +129,10 @@ class EmbeddingStore(RowFile):
     def counts(self) -> StoreCounts:
         """Count all rows, over all models."""
         spaces = [(space.name, space.rows) for space in self.spaces()]
-        vectors, pairs, pictures = (
-            sum(rows for name, rows in spaces if name.startswith(begin)) for begin in (_VECTORS, _SCORES, _PICTURES)
-        )
         models = {name.removeprefix(_VECTORS).removeprefix(_SCORES) for name, _ in spaces} - {_PICTURES, _SOURCES}
-        return StoreCounts(len(models), vectors, pairs, pictures)
+        kinds = (_VECTORS, _SCORES, _PICTURES)
+        sums = (sum(rows for name, rows in spaces if name.startswith(kind)) for kind in kinds)
+        return StoreCounts(len(models), *sums)
 
     def models(self) -> list[StoredModel]:
         """Return the rows of each model, in the order in which they came."""
@@ -153,13 +151,9 @@ class EmbeddingStore(RowFile):
             self.delete(spaces)
         else:
             forgotten = {*models}
-            its = [
-                space
-                for space in spaces
-                if split_filed(space.removeprefix(_VECTORS).removeprefix(_SCORES)) in forgotten
-            ]
+            owners = {space: split_filed(space.removeprefix(_VECTORS).removeprefix(_SCORES)) for space in spaces}
             entries = [key for key, facts in self._sources().items() if facts.get("fingerprint") in forgotten]
-            self.delete(its, {_SOURCES: entries})
+            self.delete([space for space in spaces if owners[space] in forgotten], {_SOURCES: entries})
         self.shrink()
 
     def _sources(self) -> dict[bytes, dict[str, str]]:
@@ -188,20 +182,12 @@ def _digest() -> str:
 
 
 def decoded_as(file: str) -> str:
-    """Return the key of a picture's pixels: of the SHA-256 of its file's bytes, and of the libraries that decode it.
-
-    >>> len(decoded_as("00" * 32))
-    64
-    """
+    """Return the key of a picture's pixels: of the SHA-256 of its file's bytes, and of the libraries that decode it."""
     return hashlib.sha256(f"{file}\n{_digest()}".encode()).hexdigest()
 
 
 def filed_as(fingerprint: str) -> str:
-    """Return the key of a model's stored numbers: its fingerprint, and a digest of the libraries' versions.
-
-    >>> split_filed(filed_as("albef:0a1b"))
-    'albef:0a1b'
-    """
+    """Return the key of a model's stored numbers: its fingerprint, and a digest of the libraries' versions."""
     return f"{fingerprint}{_MARK}{_digest()[:8]}"
 
 
@@ -255,12 +241,8 @@ def _open_file(path: Path) -> RowFile:
 
 
 def _list_preparations(file: RowFile) -> list[Preparation]:
-    kept = [
-        Preparation(space.name, space.rows, space.bytes - _HEAD.size * space.rows, space.used)
-        for space in file.spaces()
-        if space.rows
-    ]
-    return sorted(kept, key=lambda preparation: -preparation.used)
+    latest = sorted((space for space in file.spaces() if space.rows), key=lambda space: -space.used)
+    return [Preparation(name, rows, size - _HEAD.size * rows, used) for name, used, rows, size in latest]
 
 
 class PreparedPictures:
@@ -269,11 +251,6 @@ class PreparedPictures:
     The file is opened, and made, when it is first asked. Where all pictures hold more bytes than the limit, other
     preprocessings go first, the one longest unused before the rest; then no more of this one are taken, so that a set
     that is too large still finds its first pictures.
-
-    >>> kept = PreparedPictures(getfixture("tmp_path") / "prepared.sqlite", "crop of 2")
-    >>> kept.put("00" * 32, np.full((2, 2, 3), 7, np.uint8))
-    >>> kept.get("00" * 32)[0, 0].tolist(), kept.get("11" * 32), kept_preparations(kept.path)[0].bytes
-    ([7, 7, 7], None, 12)
     """
 
     def __init__(self, path: Path, preparation: str, *, limit: int = LIMIT) -> None:

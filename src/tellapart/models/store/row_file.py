@@ -106,16 +106,6 @@ class RowFile:
     The file is made if it does not exist; without a path everything is kept in memory. `patience` are seconds to wait
     for another writer. `synchronous` NORMAL survives a killed process, FULL a power cut, too. A damaged file makes way
     for a new one if it is `replaceable`, and is an error if not.
-
-    Raises:
-        StoreError: the file was written by a newer version, or cannot be read or written; of every method, too.
-            A damaged row is not an error: the log names it once, and the row counts as never stored. Nor is a file
-            that is damaged or none of these: it gets another name, which the log has, and a new one takes its place.
-
-    >>> with RowFile(None) as file:
-    ...     file.write("space", {b"key": b"value"})
-    ...     file.read("space", [b"key", b"other"])
-    {b'key': b'value'}
     """
 
     def __init__(
@@ -360,10 +350,8 @@ class RowFile:
                 case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
                     problem = f"cannot be written ({error}); name another cache=, or run with cache=False"
                 case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-                    problem = (
-                        f"was locked by another process for {self._patience:g} s; end that process, or name another "
-                        "cache="
-                    )
+                    problem = f"was locked by another process for {self._patience:g} s"
+                    problem += "; end that process, or name another cache="
                 case _:
                     problem = f"failed ({error}); run with cache=False, or name another cache="
             raise StoreError(f"{self.where} {problem}") from error

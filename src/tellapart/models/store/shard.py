@@ -15,11 +15,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 
 
 def shard_folder(store: Path) -> Path:
-    """Return the folder of the shards of a store's file.
-
-    >>> shard_folder(Path("cache/store.sqlite")).as_posix()
-    'cache/store-shards'
-    """
+    """Return the folder of the shards of a store's file."""
     return store.parent / f"{store.stem}-shards"
 
 

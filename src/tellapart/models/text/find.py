@@ -113,13 +113,10 @@ _ROWS = 8
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextClassifier:
-    """The log-odds of one label, or the only output of a regressor.
+    """The log-odds of one label, a column of the outputs, or the only output of a regressor.
 
     Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32. No
     number depends on batch size, order or neighbours.
-
-    Attributes:
-        column: of the label among the outputs.
     """
 
     text_model: TextModel
@@ -130,9 +127,7 @@ class TextClassifier:
 
     @classmethod
     def load(cls, source: str, label: str | None) -> Self:
-        """Load a classifier and its tokenizer from a folder or the hub; the label is None for a model with one
-        output.
-        """
+        """Load a classifier from a folder or the hub; the label is None for a model with one output."""
         read_config(source)
         loaded = TextModel.load(
             "AutoModelForSequenceClassification", source, runtime(ModelOptions()), rows=_ROWS, tokenizer_limit=True
@@ -143,12 +138,8 @@ class TextClassifier:
         if label is not None and label not in labels:
             raise ModelError(f"{source} has no label {label!r}; its labels are {', '.join(labels)}")
         kind = type(loaded.model).__name__
-        return cls(
-            text_model=loaded,
-            name=f"{kind}-{label}" if label else kind,
-            fingerprint=f"tellapart:classifier:1:{label}:{loaded.weights_digest()}",
-            column=int(labels[label]) if label else 0,
-        )
+        fingerprint = f"tellapart:classifier:1:{label}:{loaded.weights_digest()}"
+        return cls(loaded, f"{kind}-{label}" if label else kind, fingerprint, int(labels[label]) if label else 0)
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return each text's log-odds or output, float32 `(n,)`."""
@@ -157,11 +148,10 @@ class TextClassifier:
         for places, inputs in self.text_model.batches(rows):
             with forward(self.name, self.text_model.model):
                 logits = self.text_model.model(**inputs).logits.float()
-                true_logits = logits[:, self.column]
-                if logits.shape[1] > 1:
-                    others = [column for column in range(logits.shape[1]) if column != self.column]
-                    true_logits = true_logits - logits[:, others].logsumexp(1)
-            scores[places] = np.asarray(true_logits.cpu(), np.float32)[: len(places)]
+                numbers, others = logits[:, self.column], [k for k in range(logits.shape[1]) if k != self.column]
+                if others:
+                    numbers = numbers - logits[:, others].logsumexp(1)
+            scores[places] = np.asarray(numbers.cpu(), np.float32)[: len(places)]
         return scores
 
 
@@ -234,34 +224,26 @@ SCORERS: Mapping[str, ScorerForm] = MappingProxyType(
 
 @lru_cache(maxsize=4)
 def find_text_scorer(name: str, home: Path) -> TextScorer:
-    """Make the scorer of that name; it is kept, for it may hold a model.
-
-    >>> find_text_scorer("words", Path(".")).score_texts(["two dogs"])
-    array([2.], dtype=float32)
-    """
+    """Make the scorer of that name; it is kept, for it may hold a model."""
     word, _, rest = name.partition(":")
     form = next((form for form in SCORERS if form.partition(":")[0] == word), None)
     if form is None:
-        return _find_model(name)
+        models = names("model")
+        if name not in models and f"{word}:" not in names("prefix"):
+            hint = nearest(word, [*(form.partition(":")[0] for form in SCORERS), *models]) or ";"
+            raise UnknownNameError(
+                f"no text scorer {word!r}{hint} the scorers are {', '.join(SCORERS)}, and models that read texts "
+                "alone, such as blind"
+            )
+        model = find_model(name)
+        if not isinstance(model, TextScorer):
+            raise ModelError(f"{name} reads more than texts; name blind, or one of {', '.join(SCORERS)}")
+        return model
     if ":" not in form and rest:
         raise ModelError(f"text scorer {word!r} takes no path; got {name!r}")
     if ":" in form and not rest:
         raise ModelError(f"text scorer {name!r} names no model; write {form}")
     return SCORERS[form].make(rest, home)
-
-
-def _find_model(name: str) -> TextScorer:
-    word, models = name.partition(":")[0], names("model")
-    if name not in models and f"{word}:" not in names("prefix"):
-        hint = nearest(word, [*(form.partition(":")[0] for form in SCORERS), *models]) or ";"
-        raise UnknownNameError(
-            f"no text scorer {word!r}{hint} the scorers are {', '.join(SCORERS)}, and models that read texts alone, "
-            "such as blind"
-        )
-    model = find_model(name)
-    if not isinstance(model, TextScorer):
-        raise ModelError(f"{name} reads more than texts; name blind, or one of {', '.join(SCORERS)}")
-    return model
 
 
 def score_captions(scorer: TextScorer, items: Sequence[Item]) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,7 @@ from tellapart.models.torch.backend import (
     weights_fingerprint,
 )
 from tellapart.models.torch.likelihood import read_batches
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from tellapart.models.torch.network import Tensor
 
 #: Texts that a model reads together by default: about the nouns of a caption.
 ROWS = 4
@@ -39,16 +37,10 @@ _SHIFTED = ("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextModel:
-    """Weights and tokenizer of one folder or hub id.
+    """Weights and tokenizer of one folder or hub id, in evaluation mode.
 
-    Attributes:
-        source: the folder or hub id.
-        model: of transformers, in evaluation mode.
-        tokenizer: of transformers.
-        runtime: device and dtype.
-        rows: texts that are read together, filled up by copies. The last bits of a number depend on it and on the text
-            alone.
-        tokenizer_limit: whether texts are held to the tokenizer's maximum, too.
+    `rows` texts are read together, filled up by copies: the last bits of a number depend on it and on the text alone.
+    With `tokenizer_limit` texts are held to the tokenizer's maximum, too.
     """
 
     source: str
@@ -69,9 +61,7 @@ class TextModel:
         rows: int = ROWS,
         tokenizer_limit: bool = False,
     ) -> Self:
-        """Load a class of transformers; `unused` are parts that its checkpoint may hold or lack. No weight is
-        guessed.
-        """
+        """Load a class of transformers, none of its weights guessed; `unused` parts may be missing in its files."""
         tokenizer = load_tokenizer(source)
         model = load_weights(architecture, source, runtime, unused=unused)
         return cls(source, model, tokenizer, runtime, rows, tokenizer_limit)
@@ -117,12 +107,9 @@ class TextModel:
             control.refuse(self.source, texts, rows, read[0])
         for text, row in zip(texts, rows, strict=True):
             if len(row) < least or (limit is not None and len(row) > limit):
-                limit_text = "any number of" if limit is None else limit
-                raise ModelError(
-                    f"{self.source} reads {least} to {limit_text} tokens; {text[:60]!a} has {len(row)}: shorten the "
-                    "text, or "
-                    "leave it out"
-                )
+                most = "any number of" if limit is None else limit
+                problem = f"{self.source} reads {least} to {most} tokens; {text[:60]!a} has {len(row)}"
+                raise ModelError(f"{problem}: shorten the text, or leave it out")
         return rows
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], dict[str, Any]]]:
@@ -144,13 +131,10 @@ _ARCHITECTURE = "AutoModelForCausalLM"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CausalLikelihood:
-    """A text's log-likelihood in nats, the sum over its tokens or the mean: a `TextScorer`.
+    """A text's log-likelihood in nats, the sum over its tokens or, `per_token`, the mean: a `TextScorer`.
 
-    No number depends on batch size, order or neighbours.
-
-    Attributes:
-        begin: the token put before the first one; None: there is none, and the first one is not predicted.
-        per_token: whether a score is the mean.
+    No number depends on batch size, order or neighbours. The token `begin` is put before the first one, which without
+    it is not predicted.
     """
 
     text_model: TextModel
@@ -162,9 +146,7 @@ class CausalLikelihood:
 
     @classmethod
     def from_mark(cls, source: str, *, per_token: bool) -> Self:
-        """Load a model that reads a text after its mark for the beginning, or for the end if it has only that
-        (GPT-2).
-        """
+        """Load a model that reads a text after its mark for the beginning, or else for the end (GPT-2)."""
         loaded = TextModel.load(_ARCHITECTURE, source, runtime(ModelOptions()))
         begin, end = loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id
         if begin is None and end is None:
@@ -173,13 +155,11 @@ class CausalLikelihood:
                 "probability; name another causal model"
             )
         way = "mean" if per_token else "sum"
-        return cls(
-            text_model=loaded,
-            name=f"{type(loaded.model).__name__}-{way}",
-            fingerprint=f"tellapart:causal:1:{way}:{loaded.weights_digest()}",
-            begin=end if begin is None else begin,
-            per_token=per_token,
+        name, fingerprint = (
+            f"{type(loaded.model).__name__}-{way}",
+            f"tellapart:causal:1:{way}:{loaded.weights_digest()}",
         )
+        return cls(loaded, name, fingerprint, end if begin is None else begin, per_token)
 
     @classmethod
     def from_second_token(cls, source: str, runtime: Runtime) -> Self:

@@ -80,13 +80,10 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """A model and its tokenizer, read and checked.
+    """A model and its tokenizer, read and checked, and the SHA-256 of both.
 
-    Attributes:
-        weights: name -> float32; matrices are (in, out), save the embedding.
-        pieces: bytes of a piece -> its score and number, without those of control and of bytes, which no text may
-            spell.
-        sha256: of both files.
+    Matrices among the weights are (in, out), save the embedding. Pieces have a score and a number; those of control and
+    of bytes, which no text may spell, are left out.
     """
 
     sizes: Sizes

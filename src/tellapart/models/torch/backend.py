@@ -12,32 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.errors import MissingDependencyError, ModelError, TellapartWarning, first_sentence, import_torch, require
 from tellapart.models.options import ModelOptions
+from tellapart.models.torch.network import Network, Tensor
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
 
-    from tellapart.models.torch.network import Network
 
 __all__ = [
-    "Runtime",
-    "bucket",
-    "exact_batches",
-    "exact_size",
-    "fastest_dtype",
-    "fixed_batches",
-    "forward",
-    "guard_torch_load",
-    "import_torch",
-    "move",
-    "parameter_count",
-    "pass_size",
-    "positions_by_key",
-    "refuse_unsafe_pickle",
-    "run_grouped",
-    "runtime",
-    "weights_fingerprint",
-]
+    "Runtime", "bucket", "exact_batches", "exact_size", "fastest_dtype", "fixed_batches", "forward", "guard_torch_load",
+    "import_torch", "move", "parameter_count", "pass_size", "positions_by_key", "refuse_unsafe_pickle", "run_grouped",
+    "runtime", "weights_fingerprint",
+]  # fmt: skip
 
 T = TypeVar("T")
 Key = TypeVar("Key", bound=Hashable)

@@ -14,21 +14,17 @@ import re
 import tarfile
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_content, first_repeated
 from tellapart.errors import ModelError, first_line, plain, quote, require
 from tellapart.models.torch.backend import import_torch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import Tensor
+from tellapart.models.torch.network import Tensor
 
 __all__ = ["Checkpoint", "InertObject", "read_checkpoint", "read_state_dict", "split_part"]
 
@@ -100,15 +96,13 @@ class Checkpoint:
     @property
     def weights(self) -> str:
         """A line on the weights that were taken, for results; empty if the file holds one set under plain names."""
+        file, others = self.path.name, join_names(self.others, 5)
         lines = []
         if self.others:
-            lines += [
-                f"the weights are {quote(self.part)} of {self.path.name}, which also holds "
-                f"{join_names(self.others, 5)}: a model's name that ends in {self.path.name}#{plain(self.others[0])} "
-                "takes the other"
-            ]
+            ending = f"a model's name that ends in {file}#{plain(self.others[0])} takes the other"
+            lines += [f"the weights are {quote(self.part)} of {file}, which also holds {others}: {ending}"]
         if self.prefix:
-            lines += [f"every name in {self.path.name} begins with {quote(self.prefix)}, which is left out"]
+            lines += [f"every name in {file} begins with {quote(self.prefix)}, which is left out"]
         return "; ".join(lines)
 
     @property
@@ -293,12 +287,10 @@ def _rebuild_tensor(storage: Any, offset: int, size: tuple[int, ...], stride: tu
     return tensor
 
 
-def _load_next(file: BinaryIO, **options: Any) -> object:
-    return _Unpickler(file, **options).load()
-
-
 #: Stands for the standard module where torch reads a file by it.
-_PICKLE = SimpleNamespace(Unpickler=_Unpickler, load=_load_next, __name__=pickle.__name__)
+_PICKLE = SimpleNamespace(
+    Unpickler=_Unpickler, load=lambda file, **options: _Unpickler(file, **options).load(), __name__=pickle.__name__
+)
 
 
 def _read_torch(path: Path, shapes_only: bool) -> object:

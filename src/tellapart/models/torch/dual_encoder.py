@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,9 @@ from tellapart.models.torch.backend import (
     run_grouped,
     weights_fingerprint,
 )
+from tellapart.models.torch.checkpoint import Checkpoint
+from tellapart.models.torch.network import Network, Tensor
 from tellapart.models.vectors import dot_products, normalise
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tellapart.models.torch.checkpoint import Checkpoint
-    from tellapart.models.torch.network import Network
 
 __all__ = ["Inputs", "LocalFeatures", "TextReader", "TorchDual", "Towers", "batch_key", "stack_samples"]
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tellapart.models.torch.backend import bucket, fixed_batches, positions_by_key
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from tellapart.models.torch.network import Tensor
 
 #: Texts in one forward pass. Part of a model's identity: every pass has this many rows.
 _ROWS = 4

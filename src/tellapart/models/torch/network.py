@@ -1,13 +1,30 @@
-"""The type of torch's modules whose parts are named by a file, and how a file's tensors differ from them."""
+"""Types of torch and transformers, neither of which is imported for them, and how a file's tensors differ."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tellapart.data.scores import join_names
 
-__all__ = ["Network", "describe_misfit"]
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import (
+        BaseImageProcessor,
+        GenerationConfig,
+        PreTrainedConfig,
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        ProcessorMixin,
+    )
+else:
+    Tensor = BaseImageProcessor = GenerationConfig = PreTrainedConfig = PreTrainedModel = Any
+    PreTrainedTokenizerBase = ProcessorMixin = Any
+
+__all__ = [
+    "BaseImageProcessor", "GenerationConfig", "Network", "PreTrainedConfig", "PreTrainedModel",
+    "PreTrainedTokenizerBase", "ProcessorMixin", "Tensor", "describe_misfit",
+]  # fmt: skip
 
 
 class Network(Protocol):

@@ -7,15 +7,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, quote, require
 from tellapart.models.torch.checkpoint import read_checkpoint
-
-if TYPE_CHECKING:
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network
 
 #: Facts that are in no tensor: rank, scale, method.
 ADAPTER_CONFIG = "adapter_config.json"

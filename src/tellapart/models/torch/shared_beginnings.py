@@ -11,19 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.nn import Module
-
-    from tellapart.models.torch.network import Network
-
+from tellapart.models.torch.network import Network, Tensor
 
 #: Stands at the places of a text that its vector does not depend on: its padding.
 HIDDEN = -1
@@ -31,35 +25,17 @@ HIDDEN = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pack:
-    """Texts whose distinct beginnings fit into one forward pass.
+    """Texts whose distinct beginnings fit into one forward pass."""
 
-    Attributes:
-        texts: the position of each text, int64 `(n,)`.
-        tokens: the token of each node, int64 `(nodes,)`; behind the last node the first one is repeated.
-        depths: the place of each node in its texts, int64 `(nodes,)`.
-        nodes: the node at each place of each text, int64 `(n, length)`; 0 at hidden places.
-        first: whether a place's node is met here for the first time, bool `(n, length)`: each node has one such place.
-    """
-
-    texts: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    depths: NDArray[np.int64]
-    nodes: NDArray[np.int64]
-    first: NDArray[np.bool_]
+    texts: NDArray[np.int64]  # the position of each text, (n,)
+    tokens: NDArray[np.int64]  # of each node, (nodes,); behind the last node the first one is repeated
+    depths: NDArray[np.int64]  # the place of each node in its texts, (nodes,)
+    nodes: NDArray[np.int64]  # at each place of each text, (n, length); 0 at hidden places
+    first: NDArray[np.bool_]  # whether a place's node is met here for the first time, (n, length)
 
 
 def pack_texts(tokens: NDArray[np.int64], size: int) -> Iterator[Pack]:
-    """Sort texts by their tokens, and cut them into packs of at most `size` nodes.
-
-    >>> ids = np.array([[7, 1, 2, 9], [7, 1, 3, 9], [7, 9, -1, -1]])
-    >>> pack, = pack_texts(ids, 8)
-    >>> pack.texts, pack.tokens
-    (array([0, 1, 2]), array([7, 1, 2, 9, 3, 9, 9, 7]))
-    >>> pack.nodes
-    array([[0, 1, 2, 3],
-           [0, 1, 4, 5],
-           [0, 6, 0, 0]])
-    """
+    """Sort texts by their tokens, and cut them into packs of at most `size` nodes."""
     order = np.lexsort(tokens.T[::-1])
     ordered = tokens[order]
     seen = ordered != HIDDEN
@@ -93,29 +69,20 @@ def _make_pack(texts: NDArray[np.int64], ordered: NDArray[np.int64], fresh: NDAr
 
 
 #: Modules of torch that are parts of the towers here.
-TORCH_MODULES = frozenset(
-    {
-        "torch.nn.modules.activation.GELU",
-        "torch.nn.modules.activation.MultiheadAttention",
-        "torch.nn.modules.container.ModuleList",
-        "torch.nn.modules.container.Sequential",
-        "torch.nn.modules.linear.Identity",
-        "torch.nn.modules.linear.Linear",
-        "torch.nn.modules.linear.NonDynamicallyQuantizableLinear",
-        "torch.nn.modules.normalization.LayerNorm",
-        "torch.nn.modules.sparse.Embedding",
-    }
-)
+_KINDS = (
+    "activation.GELU", "activation.MultiheadAttention", "container.ModuleList", "container.Sequential",
+    "linear.Identity", "linear.Linear", "linear.NonDynamicallyQuantizableLinear", "normalization.LayerNorm",
+    "sparse.Embedding",
+)  # fmt: skip
+TORCH_MODULES = frozenset(f"torch.nn.modules.{kind}" for kind in _KINDS)
 
 
 @dataclass(frozen=True, slots=True)
 class CausalLayer:
     """A layer of a causal tower, cut in two at its attention. Each row of the states is computed alone.
 
-    Attributes:
-        heads: of the attention.
-        project: states `(nodes, width)` -> queries, keys and values, `(nodes, 3 * width)`.
-        finish: states and the attention's mixture of values, `(nodes, width)` each -> the next layer's states.
+    `project` takes states `(nodes, width)` to queries, keys and values, `(nodes, 3 * width)`; `finish` takes states and
+    the attention's mixture of values, `(nodes, width)` each, to the next layer's states.
     """
 
     heads: int
@@ -127,11 +94,8 @@ class CausalLayer:
 class CausalTower:
     """A causal text tower in the parts that its forward pass is put together of here.
 
-    Attributes:
-        embed: tokens and their places, int64 `(nodes,)` each -> states `(nodes, width)`.
-        layers: from the first to the last.
-        read: the states of the places at which texts are read, `(texts, width)` -> features `(texts, dimensions)`.
-        mask: texts by position -> the mask of their attention, as `scaled_dot_product_attention` takes it.
+    `embed` takes tokens and their places, int64 `(nodes,)` each, to states `(nodes, width)`; `read` the states at which
+    texts are read to features; `mask` texts by position to the mask that `scaled_dot_product_attention` takes.
     """
 
     embed: Callable[[Tensor, Tensor], Tensor]
@@ -141,12 +105,7 @@ class CausalTower:
 
 
 def are_untouched(modules: Iterable[Network], known: Collection[str]) -> bool:
-    """Return whether modules and their parts are of known classes, and compute as these do.
-
-    Returns:
-        False if a class is not known or its forward pass was replaced, a module has a hook (or torch has one for all
-        modules), was compiled, or is being trained, or a parameter is no plain one (a quantised one, for example).
-    """
+    """Return whether modules and their parts are of known classes, and compute as these do."""
     torch = import_torch()
     everywhere = torch.nn.modules.module
     if everywhere._global_forward_hooks or everywhere._global_forward_pre_hooks:
@@ -154,8 +113,9 @@ def are_untouched(modules: Iterable[Network], known: Collection[str]) -> bool:
     return all(_is_untouched(part, known) for module in modules for part in module.modules())
 
 
-def _is_untouched(part: Module, known: Collection[str]) -> bool:
-    kind, parameter = type(part), import_torch().nn.Parameter
+def _is_untouched(part: Network, known: Collection[str]) -> bool:
+    kind: Any = type(part)
+    parameter = import_torch().nn.Parameter
     name = f"{kind.__module__}.{kind.__qualname__}"
     return (
         (name in TORCH_MODULES or name in known)

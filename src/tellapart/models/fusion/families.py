@@ -1,19 +1,14 @@
-"""Fusion encoders of transformers that read pixels: BLIP and BLIP-2, ViLT, FLAVA and BridgeTower."""
+"""Fusion encoders of transformers: BLIP, BLIP-2, ViLT, FLAVA and BridgeTower; on regions LXMERT and VisualBERT."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, FromTransformers, FusionFamily, Halves, Tensors, pad_tokens
 from tellapart.models.huggingface.files import import_transformers, load_weights, read_config
 from tellapart.models.torch.backend import Runtime, bucket, import_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedConfig
-
-    from tellapart.models.torch.network import Network
+from tellapart.models.torch.network import Network, PreTrainedConfig, Tensor
 
 
 class BridgeTower(Halves):
@@ -271,3 +266,83 @@ BLIP = FusionFamily(
     contrast=Contrast(_PROJECTIONS, _project_vectors),
 )
 BLIP_2 = FusionFamily(FromTransformers(Blip2, "Blip2ForImageTextRetrieval", ("vision_projection", "text_projection")))
+
+
+class VisualBert(Halves):
+    """Region features, and token ids; all layers join them. Boxes are not read.
+
+    Class 0 of `seq_relationship` is the match (`sentence_image_labels`: "0 indicates sequence B is a matching pair of
+    sequence A for the given image, 1 indicates sequence B is a random sequence"): the other way round than in the other
+    families. It was trained on two captions and is read on one here.
+    """
+
+    match = 0
+
+    def __init__(self, module: Network) -> None:
+        super().__init__(module)
+        self.dimensions: int = module.config.visual_embedding_dim
+
+    def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
+        """Pass the features on: the layers that read them read the text, too."""
+        del boxes  # no part of this architecture
+        return features, mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Run BERT on words and regions, and the head: `(batch, 2)`."""
+        (features, region_mask), (ids, mask) = images, texts
+        pooled = self.module.visual_bert(
+            input_ids=ids, attention_mask=mask.long(), visual_embeds=features, visual_attention_mask=region_mask.long()
+        ).pooler_output
+        return self.module.cls.seq_relationship(pooled)
+
+
+VISUAL_BERT = FusionFamily(
+    FromTransformers(VisualBert, "VisualBertForPreTraining", ("cls.predictions",)), reads_regions=True
+)
+
+
+class Lxmert(Halves):
+    """The object-relationship layers, and the language layers; the cross-modality layers join them.
+
+    Class 1 of `cross_relationship_score` is the match (`LxmertConfig.task_matched`: "if the sentence correctly
+    describes the image the label will be 1").
+    """
+
+    def __init__(self, module: Network) -> None:
+        super().__init__(module)
+        self.dimensions: int = module.config.visual_feat_dim
+
+    def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
+        """Run the object layers on `(batch, regions, dimensions)`: `(batch, regions, hidden)`, and the mask."""
+        encoder = self.module.lxmert.encoder
+        hidden = encoder.visn_fc(features, boxes)
+        for layer in encoder.r_layers:
+            hidden = layer(hidden, _hidden_keys(hidden, mask))[0]
+        return hidden, mask
+
+    def texts(self, ids: Tensor, mask: Tensor) -> Tensors:
+        """Run the language layers: `(batch, tokens, hidden)`, and the mask."""
+        hidden = self.module.lxmert.embeddings(ids, import_torch().zeros_like(ids))
+        for layer in self.module.lxmert.encoder.layer:
+            hidden = layer(hidden, _hidden_keys(hidden, mask))[0]
+        return hidden, mask
+
+    def join(self, images: Tensors, texts: Tensors) -> Tensor:
+        """Run the cross-modality layers and the head: `(batch, 2)`."""
+        (image, image_mask), (text, text_mask) = images, texts
+        image_keys, text_keys = _hidden_keys(image, image_mask), _hidden_keys(text, text_mask)
+        for layer in self.module.lxmert.encoder.x_layers:
+            text, image = layer(text, text_keys, image, image_keys)[:2]
+        return self.module.cls.seq_relationship(self.module.lxmert.pooler(text))
+
+
+def _hidden_keys(hidden: Tensor, mask: Tensor) -> Tensor:
+    """Return the bias of attention scores, `(batch, 1, 1, keys)`: 0 if the mask is True, else the lowest number."""
+    lowest = import_torch().finfo(hidden.dtype).min
+    return (~mask)[:, None, None, :].to(hidden.dtype) * lowest
+
+
+LXMERT = FusionFamily(
+    FromTransformers(Lxmert, "LxmertForPreTraining", ("cls.predictions", "obj_predict_head", "answer_head")),
+    reads_regions=True,
+)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tiny_openclip import ARCHITECTURES
 
+import tellapart as ta
 from tellapart.evaluation.compare import compare, regression_gate
 from tellapart.evaluation.run import Settings, run
 from tellapart.evaluation.verified import read_result
@@ -20,14 +24,14 @@ from tellapart.records.samples import read_samples
 from tellapart.report.printing import print_comparison
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
+
+
 import_torch()
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_a_sample_is_scored_in_float32_too(
-    checkpoints: Callable[[str], Path], picture_set: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_sample_is_scored_in_float32_too(checkpoints: Any, picture_set: Any, tmp_path: Path) -> None:
     name, pairs = f"open_clip:tiny-gelu@{checkpoints('tiny')}", picture_set(60)
     with EmbeddingStore(None) as store:
         low = Settings(models=(name,), benchmarks=(pairs,), dtype="bfloat16", check=40, seed=3)
@@ -52,8 +56,8 @@ def test_a_sample_is_scored_in_float32_too(
 
 @pytest.mark.slow
 def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
-    checkpoints: Callable[[str], Path],
-    picture_set: Callable[..., Any],
+    checkpoints: Any,
+    picture_set: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -92,16 +96,66 @@ def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
 
 @pytest.mark.parametrize(
     ("facts", "dtype"),
-    [
-        ({"amx_bf16": True}, "bfloat16"),
-        ({"bf16": True}, "bfloat16"),
-        ({"amx_bf16": False}, "float32"),
-    ],
+    [({"amx_bf16": True}, "bfloat16"), ({"bf16": True}, "bfloat16"), ({"amx_bf16": False}, "float32")],
 )
-def test_the_fastest_dtype_is_one_with_instructions(
-    facts: dict[str, bool], dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fastest_dtype_is_one_with_instructions(facts: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: facts, raising=False)
     assert fastest_dtype("cpu") == dtype and fastest_dtype("mps") == "float16"
+
+
+torch = import_torch()
+
+
+def test_a_checkpoint_of_open_clips_training_gets_the_scores_of_its_weights(
+    open_clip: Any, checkpoints: Any, made_set: Any, tmp_path: Path
+) -> None:
+    weights = torch.load(checkpoints("tiny"), weights_only=True)
+    folder = tmp_path / "logs" / "checkpoints"
+    folder.mkdir(parents=True)
+    (tmp_path / "logs" / "params.txt").write_text("lr: 0.1\nmodel: tiny\nforce_quick_gelu: False\n")
+    content = {"epoch": 1, "name": "run", "state_dict": {f"module.{name}": value for name, value in weights.items()}}
+    torch.save(content, folder / "epoch_1.pt")
+    (folder / "epoch_2.pt").write_bytes((folder / "epoch_1.pt").read_bytes()[:-500])
+    torch.save(content, folder / "epoch_3.pt")
+    pairs, left_out = ta.load_pairs(made_set()), []
+    run = ta.evaluate(
+        benchmarks=pairs,
+        follow=folder,
+        every=0.01,
+        until=2,
+        cache=False,
+        out=tmp_path / "run",
+        left_out=left_out.append,
+    )
+    assert run.models == ["epoch_1", "epoch_3"]
+    assert [line.partition(":")[0] for line in left_out] == [str(folder / "epoch_2.pt")]
+    plain = ta.evaluate(f"open_clip:tiny-gelu@{checkpoints('tiny')}", pairs, cache=False)
+    assert [one.scores for one in plain.items().samples] == [one.scores for one in run.items().samples]
+
+
+@pytest.mark.slow
+def test_twenty_kills_while_weights_are_loaded_lose_none_and_measure_none_twice(
+    checkpoints: Any, made_set: Any, tmp_path: Path
+) -> None:
+    architectures = tmp_path / "architectures"
+    architectures.mkdir()
+    (architectures / "tiny.json").write_text(json.dumps(ARCHITECTURES["tiny"]))
+    script = Path(__file__).with_name("killed_in_load.py")
+    given = (architectures, checkpoints("tiny"), f"folder:{made_set(n=4)}", tmp_path / "followed")
+    done = subprocess.run([sys.executable, script, *given], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    told = json.loads((tmp_path / "followed" / "told.json").read_text())
+    parts = " ".join(told).split("killed")
+    in_load = sum(part.split()[-2:-1] == ["load"] for part in parts[:-1])
+    assert len(parts) == 21 and in_load >= 5, told  # killed between the start and the end of reading a file
+    names = [line.removeprefix("measured ") for line in told if line.startswith("measured ")]
+    runs = [tmp_path / "followed" / "run", *(tmp_path / "followed" / "run" / "beside").iterdir()]
+    results = {json.loads((run / "results.json").read_bytes())["model"]["name"]: run for run in runs}
+    assert results.keys() == {f"epoch_{step}" for step in range(1, 41)}
+    assert len(names) == len(set(names)) and set(names) <= results.keys()
+    for name in results:  # once it was measured it is not read again
+        if f"measured {name}" in told:
+            assert f"load {name}" not in told[told.index(f"measured {name}") :]
+    assert [row["step"] for row in ta.open_run(runs[0]).to_json()["checkpoints"]] == list(range(1, 41))
