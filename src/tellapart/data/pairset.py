@@ -46,9 +46,9 @@ class Outline:
 
     def select(self, keep: Sequence[int]) -> Outline:
         """Return the outline of some items, by position."""
-        ids, clusters, tags = (tuple(of[k] for k in keep) for of in (self.ids, self.clusters, self.tags))
-        truths = tuple(self.truths[k] for k in keep) if self.truths else ()
-        return replace(self, ids=ids, clusters=clusters, tags=tags, truths=truths)
+        fields = ("ids", "clusters", "tags", "truths") if self.truths else ("ids", "clusters", "tags")
+        chosen: dict[str, Any] = {name: tuple(getattr(self, name)[k] for k in keep) for name in fields}
+        return replace(self, **chosen)
 
 
 @dataclass(frozen=True, slots=True)
