@@ -286,7 +286,8 @@ def _begin_state(training: Training, optimiser: torch.optim.Optimizer) -> Traini
     first = ranks.first(lambda: name)
     with ranks.together():
         if name != first:
-            raise RunError(f"{files.checkpoints}: {name} is last here, and {first} for rank 0; all must see one folder")
+            seen = f"the last checkpoint is {name} here and {first} for rank 0"
+            raise RunError(f"{files.checkpoints}: {seen}; all machines must see one folder")
         state = TrainingState(run=(run := files.fingerprint()))
         if checkpoint is not None:
             state = run_files.read_checkpoint(checkpoint, training.trainable.module, optimiser)

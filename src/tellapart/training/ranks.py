@@ -101,7 +101,7 @@ class RankGroup:
                 dist.all_gather_object(failures, described, group=self._group)
         except RuntimeError as lost:  # gloo's, when a connection is gone
             raise raised or RunError(
-                "another rank ended, and says why itself; mend that, and go on with resume=True"
+                "another rank ended, and says why itself; go on with resume=True once that is mended"
             ) from lost
         return failures
 
