@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from tellapart.annotate.study import read_earlier
 from tellapart.annotate.surveys import VIEWS, Study, Survey, SurveyAnswer, SurveyUnit, find_survey, usable
@@ -24,19 +23,13 @@ from tellapart.data.scores import Scores, join_names
 from tellapart.errors import DataError, ScoreError, quote
 from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
-from tellapart.records.result import Sample
+from tellapart.records.result import Record, Sample
 from tellapart.records.samples import read_samples
 from tellapart.report.terminal import print_lines, print_tables, table
 from tellapart.stats.agreement import alpha_with_interval, kappa_with_interval, percent_agreement
 from tellapart.stats.interval import Interval
 from tellapart.stats.intervals import Column, interval_for, intervals_for
 from tellapart.stats.prediction_powered import prediction_powered
-
-
-class Record(BaseModel):
-    """A part of the report of `annotate agree`; its fields are those of the JSON."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Estimate(Record):

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 from pydantic import Field as Checked
 
 from tellapart.data.annotations import AnnotationRow
@@ -27,6 +26,7 @@ from tellapart.data.rows import read_toml
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, UnknownNameError, nearest, quote
 from tellapart.metrics.answers import clean_punctuation, clean_words
+from tellapart.records.result import Record
 
 
 def letters(count: int) -> tuple[str, ...]:
@@ -34,10 +34,8 @@ def letters(count: int) -> tuple[str, ...]:
     return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count])
 
 
-class Ask(BaseModel):
+class Ask(Record):
     """A question that is asked of every unit."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     control: Literal["choice", "text", "box"]  # a box is drawn on the first image
@@ -138,10 +136,8 @@ class Earlier:
     answers: tuple[SurveyAnswer, ...]
 
 
-class Survey(BaseModel):
+class Survey(Record):
     """A kind of survey, as `surveys.toml` has it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tellapart.auditing.bindings import open_tagger, seen_bindings
 from tellapart.auditing.captions import (
@@ -41,6 +41,7 @@ from tellapart.data.progress import Progress
 from tellapart.evaluation.compare import count_nouns
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
+from tellapart.records.result import Record
 
 #: Items below which an interval leans on little.
 _FEWEST = 20
@@ -76,24 +77,20 @@ def tag_balance(pairs: PairSet) -> list[Finding]:
     return findings
 
 
-class ItemChange(BaseModel):
+class ItemChange(Record):
     """The changes between an item's pictures."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     change: Change
 
 
-class Audit(BaseModel):
+class Audit(Record):
     """The findings on a pair set, `against` another if one was named.
 
     `images` and `fingerprint` are None if pictures were not read; clusters are the units that intervals resample.
     `tags` counts items by tag and value, `changes_by_field` by the place of the change's centre, in 3 rows of 3 fields
     of the picture. `bindings`: whether an item's occur in the corpus: seen, partly, unseen, none.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     name: str
@@ -204,8 +201,7 @@ def _of_captions(pairs: PairSet, options: Options) -> tuple[list[Finding], list[
         return [*caption_duplicates(pairs)[1:], *of_any], not_done
     findings = [blind_accuracy(find_text_scorer("blind", Path()), pairs, options.progress)]
     if options.text_model is None:
-        reason = "no --text-model was named (tinystories:PATH, say)"
-        not_done.append(NotDone(name="plausibility", reason=reason))
+        not_done.append(NotDone(name="plausibility", reason="no --text-model was named (tinystories:PATH, say)"))
     else:
         model = find_text_scorer(options.text_model, Path())
         findings.append(blind_accuracy(model, pairs, options.progress))

@@ -1,7 +1,6 @@
 """Which bindings of captions occur in a caption corpus: an attribute with its noun, two nouns with their relation.
 
-A model may know "red car" and "blue sky" from its training data and never have read "blue car". If true captions hold
-bindings that were seen and false ones do not, the set is solved without looking at the picture.
+If true captions hold bindings that were seen and false ones do not, the set is solved without looking at the picture.
 
 Source: openreview 0riiPY0Egp, which finds 79.8 % of ARO's true captions and 41.8 % of its false ones seen in training.
 """
@@ -52,10 +51,7 @@ def _stemmer() -> Any:
 
 
 def list_bindings(words: Sequence[Word]) -> set[Binding]:
-    """Return the bindings of a tagged caption: adjectives before their noun or after "is", and nouns with a relation.
-
-    Articles, numbers and auxiliaries are left out, and words are reduced to their stems (Porter's).
-    """
+    """Return the bindings of a tagged caption in Porter's stems: adjectives with nouns, and nouns with a relation."""
     found: set[Binding] = set()
     attributes: list[str] = []
     subject, between, broken = "", list[str](), False

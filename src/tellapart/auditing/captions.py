@@ -67,10 +67,7 @@ def list_scripts(text: str) -> set[str]:
 
 
 def mixed_scripts(pairs: PairSet) -> Finding:
-    """Find the items whose texts have words of several scripts, in one text or in different ones.
-
-    Languages that share a script are not separated.
-    """
+    """Find the items whose texts have words of several scripts; languages that share a script are not separated."""
     scripts = [set[str]().union(*map(list_scripts, item.texts)) for item in pairs.items]
     counts = Counter(name for script in scripts if len(script) > 1 for name in script)
     says = f"a script gives texts away, or a translation is not finished: {', '.join(map(str.lower, sorted(counts)))}"

@@ -1,7 +1,6 @@
-"""The data card of a pair set: its audit, its datasheet and some of its items.
+"""The data card of a pair set: its audit, its datasheet and some of its items, in markdown and as one HTML file.
 
-In markdown, and as one HTML file that asks nothing of the network and runs no script. Captions, tags and answers are
-untrusted: both forms escape them.
+The page asks nothing of the network and runs no script; both forms escape captions, tags and answers.
 """
 
 from __future__ import annotations

@@ -97,9 +97,7 @@ LISTING = "pairs.jsonl"
 
 _REQUIRED = ("description", "licence", "url", "creators", "date_published")
 
-_SPDX = re.compile(
-    r"(Apache-2\.0|MIT|BSD-[23]-Clause|CC0-1\.0|CC-BY(-NC)?(-SA|-ND)?-[1-4]\.0|GPL-[23]\.0-(only|or-later))"
-)
+_SPDX = r"Apache-2\.0|MIT|BSD-[23]-Clause|CC0-1\.0|CC-BY(-NC)?(-SA|-ND)?-[1-4]\.0|GPL-[23]\.0-(only|or-later)"
 
 #: Tags that need no quoting in a path.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -111,10 +109,7 @@ def missing(card: Mapping[str, Any]) -> list[str]:
 
 
 def croissant(pairs: PairSet) -> dict[str, Any]:
-    """Return the metadata as JSON-LD; its paths are relative to the set's folder, so the file belongs there.
-
-    A card has more facts in `url`, `citation`, `version`, `date_published`, `licence` and `creators` (a list of names).
-    """
+    """Return the metadata as JSON-LD; its paths are relative to the set's folder, so the file belongs there."""
     listing = pairs.root / LISTING
     if pairs.read is not None or not listing.is_file():
         raise DataError(
@@ -141,7 +136,7 @@ def _of_card(card: Mapping[str, Any]) -> dict[str, Any]:
     properties: dict[str, Any] = {
         ours: str(card[property_name]) for property_name, ours in _DATA["properties"].items() if card.get(property_name)
     }
-    if _SPDX.fullmatch(properties.get("license", "")):
+    if re.fullmatch(_SPDX, properties.get("license", "")):
         properties["license"] = f"https://spdx.org/licenses/{properties['license']}"
     creators = card.get("creators") or []
     if not isinstance(creators, list) or not all(isinstance(name, str) for name in creators):

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from tellapart.data.pairset import PairSet
+from tellapart.records.result import Record
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.intervals import interval_for
 
@@ -22,7 +22,7 @@ MARGIN = 0.05
 Unit = Literal["share", "words", "characters", "nats", "deviations", "items"]
 
 
-class Finding(BaseModel):
+class Finding(Record):
     """One number that an audit measured.
 
     Attributes:
@@ -36,8 +36,6 @@ class Finding(BaseModel):
         says: its meaning for this set.
         items: ids of items that it concerns, at most 20.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str
@@ -54,10 +52,8 @@ class Finding(BaseModel):
     items: tuple[str, ...] = ()
 
 
-class NotDone(BaseModel):
+class NotDone(Record):
     """A check that was not made, and why."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     reason: str

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel, ConfigDict
 
 from tellapart.auditing.finding import MARGIN, Finding, NotDone, judge, mean_with_interval
 from tellapart.benchmarks.arguments import PairsGiven, load_sets, locations
@@ -38,6 +37,7 @@ from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.scoring.score import Embeddings, embeddings
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.records.result import Record
 from tellapart.records.run_folder import write_text_file
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.stats.held_out import FOLDS, PENALTY, fit_head, held_out, in_order
@@ -339,10 +339,8 @@ class Origins:
         return {"image_accuracy": image, "text_accuracy": text} | detector_outcomes(self.texts, self.images)
 
 
-class DetectorScore(BaseModel):
+class DetectorScore(Record):
     """One number of a detector, with its interval over clusters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     value: float
     low: float | None
@@ -351,7 +349,7 @@ class DetectorScore(BaseModel):
     reason: str = ""
 
 
-class Detection(BaseModel):
+class Detection(Record):
     """A detector's scores on a pair set.
 
     Attributes:
@@ -365,8 +363,6 @@ class Detection(BaseModel):
         scores: `format_accuracy`, `image_accuracy` and `text_accuracy` (chance is one half), then the game:
             `text_score`, `image_score`, `group_score` and the four directions.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pairs: str
     model: str
@@ -422,9 +418,8 @@ def detect(
     place = locations(data, images, outside_images)
     with use_store(cache) as store, reporting(progress) as report:
         measured, other = load_sets(pairs, trained_on, place)
-        encoder = (
-            find_deferred(open_model(model), ModelOptions(device=device), store) if isinstance(model, str) else model
-        )
+        options = ModelOptions(device=device)
+        encoder = find_deferred(open_model(model), options, store) if isinstance(model, str) else model
         update = None if report is None else report("detect")
         found = origins(measured, encoder, store=store, trained_on=other, folds=folds, seed=seed, progress=update)
     names = [item.cluster for item in measured.items]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from tellapart.auditing.finding import Finding, at_most, judge, mean_with_interval
 from tellapart.data.images import pixel_hash
@@ -16,6 +15,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.perceptual import BITS, ImageHashes, gather_hashes, near_duplicates, perceptual_hash, thumbnail
 from tellapart.data.progress import Progress
 from tellapart.data.video import as_picture
+from tellapart.records.result import Record
 
 #: A pixel has changed if one of its channels differs by more than this, of 255: above the noise of JPEG and of
 #: renderers.
@@ -31,14 +31,12 @@ _INVISIBLE = 0.001
 _EXCEPTIONS = 0.1
 
 
-class Change(BaseModel):
+class Change(Record):
     """The difference between an item's first picture and the one that differs most from it.
 
     `share` is of the pixels that changed, of videos in all frames; None if the sizes differ. The smallest box around
     them and their centre are shares of width and height; the mean difference is in levels of 255.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     share: float | None = None
     box: tuple[float, float, float, float] | None = None

@@ -125,7 +125,7 @@ class Audited(Shown, Frame):
 def kept_audit(pairs: PairSet, options: Options) -> Audit:
     """Return the audit of a set: one that is kept of the same items and files, or else a new one, which is kept.
 
-    Audits by models or against another set are not kept: they depend on more than the set's files.
+    Audits by models or against another set depend on more than the set's files, and are not kept.
     """
     if replace(options, pictures=True, progress=None, tagger=None) != Options():
         return make_audit(pairs, options)
