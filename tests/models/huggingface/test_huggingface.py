@@ -128,12 +128,11 @@ def test_a_configuration_that_is_none_is_refused(content: str, message: Any, tmp
         load(str(tmp_path), ModelOptions())
 
 
-def test_a_name_that_is_no_folder_and_no_hub_id_is_refused() -> None:
+def test_a_name_that_is_no_folder_and_no_hub_id_and_a_folder_without_a_configuration_are_refused(
+    tmp_path: Path,
+) -> None:
     with raises(ModelError, "nowhere/at/all", "id", "OWNER/NAME"):
         load("nowhere/at/all", ModelOptions())
-
-
-def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
     with raises(ModelError, "config.json", "model", "folder"):
         load(str(tmp_path), ModelOptions())
 
@@ -246,13 +245,10 @@ def test_a_model_without_its_image_processor_is_refused_in_one_line(copy: Path) 
 
 def test_an_image_processor_of_another_size_is_refused(copy: Path) -> None:
     path = copy / "processor_config.json"
-    content = json.loads(path.read_text())
-    content["image_processor"]["crop_size"] = {"height": 24, "width": 24}
-    path.write_text(json.dumps(content))
+    edit(path, lambda content: content["image_processor"].update(crop_size={"height": 24, "width": 24}))
     with raises(ModelError, "24", "x", "24", "32", "x", "32"):
         load(str(copy), ModelOptions())
-    content["image_processor"]["do_center_crop"] = False
-    path.write_text(json.dumps(content))
+    edit(path, lambda content: content["image_processor"].update(do_center_crop=False))
     with raises(ModelError, "3", "32", "42", "(3, 42, 32)"):
         load(str(copy), ModelOptions())
 
@@ -319,10 +315,6 @@ torch = import_torch()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def copied(folder: Path, to: Path) -> Path:
-    return Path(shutil.copytree(folder, to / "elsewhere"))
-
-
 def edit(path: Path, change: Any) -> None:
     content = json.loads(path.read_text())
     change(content)
@@ -334,7 +326,7 @@ def edit(path: Path, change: Any) -> None:
 def test_a_fingerprint_stays_where_only_the_place_changes(
     family: str, saved: Any, encoders: Any, tmp_path: Path
 ) -> None:
-    elsewhere = copied(saved(family), tmp_path)
+    elsewhere = Path(shutil.copytree(saved(family), tmp_path / "elsewhere"))
     edit(elsewhere / "config.json", lambda config: config.update(transformers_version="4.0.0", _name_or_path="/there"))
     assert loaded(elsewhere).fingerprint == encoders(family).fingerprint
 
@@ -353,63 +345,56 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_fingerprint_moves_with_all_that_moves_a_number(
-    change: str, saved: Any, encoders: Any, tmp_path: Path
-) -> None:
-    elsewhere = copied(saved("clip"), tmp_path)
-    CHANGES[change](elsewhere)
-    assert loaded(elsewhere).fingerprint != encoders("clip").fingerprint
+def test_a_fingerprint_moves_with_all_that_moves_a_number(change: str, copy: Path, encoders: Any) -> None:
+    CHANGES[change](copy)
+    assert loaded(copy).fingerprint != encoders("clip").fingerprint
 
 
-def test_a_checkpoint_of_torch_loads_like_one_of_safetensors(saved: Any, encoders: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_of_torch_loads_like_one_of_safetensors(copy: Path, encoders: Any) -> None:
     from safetensors.torch import load_file
 
-    elsewhere = copied(saved("clip"), tmp_path)
-    torch.save(load_file(elsewhere / "model.safetensors"), elsewhere / "pytorch_model.bin")
-    (elsewhere / "model.safetensors").unlink()
-    assert loaded(elsewhere).fingerprint == encoders("clip").fingerprint
+    torch.save(load_file(copy / "model.safetensors"), copy / "pytorch_model.bin")
+    (copy / "model.safetensors").unlink()
+    assert loaded(copy).fingerprint == encoders("clip").fingerprint
 
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_a_checkpoint_of_torch_is_not_opened_by_an_older_torch(
-    saved: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: bool
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: bool
 ) -> None:
     from safetensors.torch import load_file
 
-    elsewhere, ran = copied(saved("clip"), tmp_path), tmp_path / "ran"
-    names = list(load_file(elsewhere / "model.safetensors"))
-    torch.save({"logit_scale": _Payload(ran)}, elsewhere / "pytorch_model.bin")
-    (elsewhere / "model.safetensors").unlink()
+    ran = tmp_path / "ran"
+    names = list(load_file(copy / "model.safetensors"))
+    torch.save({"logit_scale": _Payload(ran)}, copy / "pytorch_model.bin")
+    (copy / "model.safetensors").unlink()
     if indexed:  # an index of safetensors may name any file
         index = {"metadata": {}, "weight_map": dict.fromkeys(names, "pytorch_model.bin")}
-        (elsewhere / "model.safetensors.index.json").write_text(json.dumps(index))
+        (copy / "model.safetensors.index.json").write_text(json.dumps(index))
     monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")
     with raises(ModelError, "2.9.1+cpu", "weights", "run"):
-        loaded(elsewhere)
+        loaded(copy)
     assert not ran.exists()
 
 
-def test_files_laid_out_as_openai_s_are_on_the_hub_give_the_same_numbers(
-    saved: Any, encoders: Any, tmp_path: Path
-) -> None:
-    elsewhere = copied(saved("clip"), tmp_path)
-    images = json.loads((elsewhere / "processor_config.json").read_text())["image_processor"]
-    tokens = json.loads((elsewhere / "tokenizer.json").read_text())["model"]
+def test_files_laid_out_as_openai_s_are_on_the_hub_give_the_same_numbers(copy: Path, encoders: Any) -> None:
+    images = json.loads((copy / "processor_config.json").read_text())["image_processor"]
+    tokens = json.loads((copy / "tokenizer.json").read_text())["model"]
     for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
-        (elsewhere / name).unlink()
+        (copy / name).unlink()
     old = {"feature_extractor_type": "CLIPFeatureExtractor", "size": 32, "crop_size": 32, "resample": 3}
     old |= dict.fromkeys(("do_center_crop", "do_normalize", "do_resize"), True)
     old |= {name: images[name] for name in ("image_mean", "image_std")}
-    (elsewhere / "preprocessor_config.json").write_text(json.dumps(old))
-    (elsewhere / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 24, "do_lower_case": True}))
-    (elsewhere / "vocab.json").write_text(json.dumps(tokens["vocab"]))
-    (elsewhere / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, tokens["merges"])]) + "\n")
-    model = loaded(elsewhere)
+    (copy / "preprocessor_config.json").write_text(json.dumps(old))
+    (copy / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 24, "do_lower_case": True}))
+    (copy / "vocab.json").write_text(json.dumps(tokens["vocab"]))
+    (copy / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, tokens["merges"])]) + "\n")
+    model = loaded(copy)
     np.testing.assert_array_equal(model.encode_images(pictures()), encoders("clip").encode_images(pictures()))
     np.testing.assert_array_equal(model.encode_texts(TEXTS), encoders("clip").encode_texts(TEXTS))
-    (elsewhere / "merges.txt").unlink()
+    (copy / "merges.txt").unlink()
     with raises(ModelError, "processor", "vocab"):
-        loaded(elsewhere)
+        loaded(copy)
 
 
 class _Payload:
@@ -420,36 +405,35 @@ class _Payload:
         return Path.touch, (self.target,)
 
 
-def test_no_code_of_a_model_is_run(saved: Any, encoders: Any, tmp_path: Path) -> None:
-    elsewhere, ran = copied(saved("clip"), tmp_path), tmp_path / "ran"
-    (elsewhere / "evil.py").write_text(f"open({str(ran)!r}, 'w')\nclass Evil: pass\n")
+def test_no_code_of_a_model_is_run(copy: Path, encoders: Any, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    (copy / "evil.py").write_text(f"open({str(ran)!r}, 'w')\nclass Evil: pass\n")
     classes = {"AutoModel": "evil.Evil", "AutoProcessor": "evil.Evil", "AutoConfig": "evil.Evil"}
     for name in ("config.json", "processor_config.json", "tokenizer_config.json"):
-        edit(elsewhere / name, lambda content: content.update(auto_map=classes))
-    assert loaded(elsewhere).fingerprint == encoders("clip").fingerprint
-    (elsewhere / "model.safetensors").unlink()
-    torch.save({"logit_scale": _Payload(ran)}, elsewhere / "pytorch_model.bin")
+        edit(copy / name, lambda content: content.update(auto_map=classes))
+    assert loaded(copy).fingerprint == encoders("clip").fingerprint
+    (copy / "model.safetensors").unlink()
+    torch.save({"logit_scale": _Payload(ran)}, copy / "pytorch_model.bin")
     with raises(ModelError, "CLIPModel", "weights"):
-        loaded(elsewhere)
+        loaded(copy)
     assert not ran.exists()
 
 
-def test_a_single_file_beside_other_shards_is_refused(saved: Any, tmp_path: Path) -> None:
-    folder = copied(saved("clip"), tmp_path)
-    model = tiny_models.transformers().CLIPModel.from_pretrained(folder)
+def test_a_single_file_beside_other_shards_is_refused(copy: Path, clip: Path, tmp_path: Path) -> None:
+    model = tiny_models.transformers().CLIPModel.from_pretrained(copy)
     model.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
     for file in (tmp_path / "shards").glob("model*"):
-        shutil.copy(file, folder)
-    vectors = loaded(saved("clip")).encode_texts(TEXTS)
-    np.testing.assert_array_equal(loaded(folder).encode_texts(TEXTS), vectors)  # equal numbers, whichever is read
-    rewrite(folder, lambda tensors: tensors["logit_scale"].add_(1))
-    with raises(ModelError, folder, "model.safetensors", "model.safetensors.index.json", "logit_scale"):
-        loaded(folder)
-    next(folder.glob("model-00001-of-*")).unlink()  # what is left of the shards is no model
-    loaded(folder)
-    (folder / "model.safetensors").unlink()
-    with raises(ModelError, folder):
-        loaded(folder)
+        shutil.copy(file, copy)
+    vectors = loaded(clip).encode_texts(TEXTS)
+    np.testing.assert_array_equal(loaded(copy).encode_texts(TEXTS), vectors)  # equal numbers, whichever is read
+    rewrite(copy, lambda tensors: tensors["logit_scale"].add_(1))
+    with raises(ModelError, copy, "model.safetensors", "model.safetensors.index.json", "logit_scale"):
+        loaded(copy)
+    next(copy.glob("model-00001-of-*")).unlink()  # what is left of the shards is no model
+    loaded(copy)
+    (copy / "model.safetensors").unlink()
+    with raises(ModelError, copy):
+        loaded(copy)
 
 
 WITHOUT_TORCHVISION = """

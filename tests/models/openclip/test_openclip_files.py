@@ -102,7 +102,7 @@ def test_a_checkpoint_that_does_not_fit_names_what_is_wrong(
     file = spoilt(tmp_path, checkpoints("tiny"), change)
     with raises(ModelError, message) as caught:
         find_model(f"open_clip:tiny-gelu@{file}")
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and "did you mean" not in str(caught.value)  # its own architecture
 
 
 @pytest.mark.slow
@@ -140,15 +140,6 @@ def test_architectures_that_fit_come_with_the_one_first_that_is_named_like_the_o
 ) -> None:
     fits = fitting_architectures(meta_shapes(file), like=asked)
     assert [architecture for architecture, odd in fits.items() if odd == 0] == answer
-
-
-def test_a_checkpoint_that_lacks_a_tensor_of_its_own_architecture_is_not_answered_with_that_one(
-    checkpoints: Any, tmp_path: Path
-) -> None:
-    file = spoilt(tmp_path, checkpoints("tiny"), lambda state: state.pop("ln_final.bias"))
-    with pytest.raises(ModelError) as caught:
-        find_model(f"open_clip:tiny-gelu@{file}")
-    assert "did you mean" not in str(caught.value)
 
 
 def test_a_bare_file_whose_activation_must_be_said_is_answered_with_both_names(checkpoints: Any) -> None:
@@ -277,10 +268,7 @@ def test_of_plain_and_averaged_weights_a_record_names_those_that_were_read(check
 def test_a_folder_of_open_clip_takes_the_part_that_is_named(checkpoints: Any, tmp_path: Path) -> None:
     file, alone = _twice(checkpoints, tmp_path)
     folder = saved_folder(tmp_path / "model", checkpoints("tiny"))
-    (folder / "open_clip_model.safetensors").unlink(missing_ok=True)
-    for old in folder.glob("open_clip_pytorch_model.bin"):
-        old.unlink()
-    file.rename(folder / "open_clip_pytorch_model.bin")
+    file.replace(folder / "open_clip_pytorch_model.bin")
     name = f"local-dir:{folder}#ema_state_dict"
     np.testing.assert_array_equal(_vectors(name), _vectors(f"open_clip:tiny-gelu@{alone}"))
     assert source_key(name, ModelOptions()) != source_key(f"local-dir:{folder}", ModelOptions())
