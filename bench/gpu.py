@@ -36,10 +36,10 @@ from typing import Any
 
 import numpy as np
 from record import command_line, write_record
-from tellapart.models.fusion.pixel_families import BLIP, Blip
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.models.fusion.families import BLIP, Blip
 from tellapart.models.fusion.load import prepare_pixels
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder

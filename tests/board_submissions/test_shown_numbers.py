@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench.label_attack import RECORD, HiddenLabels, attack, search
+from bench.label_attack import RECORDS, HiddenLabels, attack, search
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,7 +154,7 @@ def test_where_a_step_is_a_few_items_sums_tell_more_than_a_label_a_file() -> Non
 
 
 def test_the_record_of_the_attack_says_what_the_pages_say() -> None:
-    record = json.loads(RECORD.read_text())
+    record = json.loads((RECORDS / "label_attack.json").read_text())
     for (items, step), found in zip([(4000, 0.01), (150, 0.02)], record.values(), strict=True):
         assert found["search"]["first_label_after"] == pytest.approx(submissions_for_one_label(items, step), abs=0.1)
         for kind in found.values():

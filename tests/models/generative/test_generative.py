@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from tellapart.tasks.answering import ask
 
 from facts import raises
 from tellapart.data.item import Item
@@ -28,6 +27,7 @@ from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.tasks.choice import CHOICE
+from tellapart.tasks.running import ask
 from tellapart.tasks.task import Session
 
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
