@@ -77,10 +77,7 @@ class LabelShare(Record):
 
 
 def agreement(survey: Survey, study: Study, answers: Sequence[SurveyAnswer]) -> list[LabelAgreement]:
-    """Compare annotators' choices, in each view of the survey; return nothing if no unit has two labels.
-
-    A label is the option itself, whatever its letter was: two people who both chose `A` need not agree.
-    """
+    """Compare annotators' choices, whatever their letters were, in each view; none if no unit has two labels."""
     ask, labels = survey.choice, dict[str, dict[str, str]]()
     if ask is None:
         return []
@@ -118,8 +115,7 @@ def _view_agreement(study: Study, field: str, view: str, labels: dict[str, dict[
 def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, seed: int = 0) -> list[LabelShare]:
     """Return how often each label was given, the most frequent first; options count as right or wrong.
 
-    If a unit has no right answer, its options count as `an option`. COCO-Counterfactuals' Table 7 is this, of its
-    survey of error categories.
+    If a unit has no right answer, its options count as `an option`: COCO-Counterfactuals' Table 7.
     """
     ask, answers = survey.choice, usable(answers)
     if ask is None or not answers:
@@ -149,10 +145,7 @@ AnsweredStudies = Sequence[tuple[Study, Sequence[SurveyAnswer]]]
 
 
 class JudgedRow(Record):
-    """People's value over a full set, of which they answered a part and a model all (`prediction_powered`).
-
-    `others` counts items that the model alone answered; `worth` of people's items would be as good.
-    """
+    """People's value over a full set, of which they answered a part and a model all (`prediction_powered`)."""
 
     judge: str
     others: int
@@ -268,8 +261,8 @@ def _expect_together(answered: AnsweredStudies) -> None:
         same = [f"{study.survey} of {', '.join(study.annotators)}" for study, _ in answered if study.survey in surveys]
         if len(same) > 1:
             raise ScoreError(
-                f"{len(same)} studies ask for {asked} ({'; '.join(same)}), and people's row shows one: give it one of "
-                "them at a time, or ask all people in one study (`annotate export --annotators`)"
+                f"{len(same)} studies ask for {asked} ({'; '.join(same)}), and people's row shows one: give one at a "
+                "time, or ask all people in one study (`annotate export --annotators`)"
             )
 
 
@@ -586,7 +579,7 @@ def print_findings(record: Findings) -> None:
         if row.judged is not None:
             print_lines(
                 f"{row.metric} of all {row.items + row.judged.others:,} items, people's {row.items:,} with the help of "
-                f"{row.judged.judge} (weight {row.judged.weight:.2f}): {_format_percent(row.judged.estimate)}; without "
+                f"{row.judged.judge} (weight {row.judged.weight:.2f}): {_write_estimate(row.judged.estimate)}; without "
                 f"it, an interval as short takes people {row.judged.worth:,.0f} items"
             )
     if any(row.ties for row in record.human):
@@ -599,7 +592,7 @@ def print_findings(record: Findings) -> None:
 def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str | int | Estimate]]) -> None:
     """Print a table, unless it has no rows: counts with commas, estimates in percent."""
     cells = [
-        [_format_percent(cell) if isinstance(cell, Estimate) else cell if isinstance(cell, str) else f"{cell:,}"
+        [_write_estimate(cell) if isinstance(cell, Estimate) else cell if isinstance(cell, str) else f"{cell:,}"
          for cell in row]
         for row in rows
     ]  # fmt: skip
@@ -609,28 +602,24 @@ def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str | int | Estim
 
 def _print_agreement(view: LabelAgreement) -> None:
     cells = (
-        (f"{pair.a}, {pair.b}", pair.units, f"{100 * pair.same:.1f}", _format_coefficient(pair.kappa))
+        (f"{pair.a}, {pair.b}", pair.units, f"{100 * pair.same:.1f}", _write_estimate(pair.kappa, 1, "undefined"))
         for pair in view.pairs
     )
     _print_table(("annotators", "units", "same", "kappa"), cells)
     undefined = sum(pair.kappa.value is None for pair in view.pairs)
     mean = "undefined" if view.kappa is None else f"{view.kappa:.2f}"
     some = f" of the {len(view.pairs) - undefined} pairs that have one" if 0 < undefined < len(view.pairs) else ""
-    alpha = f"Krippendorff's alpha {_format_coefficient(view.alpha)} on {view.units:,} units"
+    alpha = f"Krippendorff's alpha {_write_estimate(view.alpha, 1, 'undefined')} on {view.units:,} units"
     print_lines(f"{view.field}, {view.view}: {alpha}; mean kappa {mean}{some}")
     if undefined or view.alpha.value is None:
         print_lines(_UNDEFINED)
 
 
-def _format_percent(number: Estimate) -> str:
-    return "" if number.value is None else f"{100 * number.value:.2f}{_format_bounds(number, 100, 1)}"
-
-
-def _format_coefficient(number: Estimate) -> str:
-    return "undefined" if number.value is None else f"{number.value:.2f}{_format_bounds(number, 1, 2)}"
-
-
-def _format_bounds(number: Estimate, scale: int, decimals: int) -> str:
+def _write_estimate(number: Estimate, scale: int = 100, missing: str = "") -> str:
+    """Write a number times a scale, with its interval or the reason why it has none."""
+    if number.value is None:
+        return missing
+    value, decimals = f"{scale * number.value:.2f}", 2 if scale == 1 else 1
     if number.low is None or number.high is None:
-        return f" ({number.reason})" if number.reason else ""
-    return f" [{scale * number.low:.{decimals}f}, {scale * number.high:.{decimals}f}]"
+        return f"{value} ({number.reason})" if number.reason else value
+    return f"{value} [{scale * number.low:.{decimals}f}, {scale * number.high:.{decimals}f}]"

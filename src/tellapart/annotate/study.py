@@ -129,10 +129,7 @@ def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskP
 
 
 def read_sheet(path: Path, survey: Survey, study: Study, named: Mapping[str, str]) -> Iterator[Reply]:
-    """Yield the replies of a sheet, of MTurk's results, or of a table whose columns are named; an empty row is none.
-
-    MTurk's have a row for each assignment, with `Input.task`, `Answer.caption`, `WorkerId`, and `AssignmentStatus`.
-    """
+    """Yield the replies of a sheet, of MTurk's results (a row an assignment), or of a table whose columns are named."""
     fields, rejected = field_names(survey, study), 0
     given = {fields[0] if (name, len(fields)) == ("answer", 1) else name: column for name, column in named.items()}
     if unknown := sorted({*given} - {*(parts := ("study", "task", "worker", "skip", *fields))}):

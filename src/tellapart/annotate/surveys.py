@@ -111,10 +111,7 @@ class Study(AnnotationRow):
 
     @cached_property
     def token(self) -> str:
-        """A mark of this study's tasks, so that another study's answers are not taken for them.
-
-        It begins with a letter: a spreadsheet takes `160788599e18` for a number.
-        """
+        """A mark of this study's tasks; it begins with a letter, as a spreadsheet takes `160788599e18` for a number."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return "s" + hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -235,9 +232,7 @@ _WORD = re.compile(r"\w+")
 
 
 def altered_words(first: str, second: str) -> tuple[str, str] | None:
-    """Return the word in which two captions differ, in each of them; None if they differ in more, or in number.
-
-    Words are in lower case and without marks, so that a tokeniser's `do n't` is not a change.
+    """Return the word in which two captions differ, in lower case; None if they differ in more, or in number.
 
     Source: COCO-Counterfactuals, whose captions are made by the change of one noun (its "altered subjects").
     """
