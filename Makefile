@@ -131,7 +131,6 @@ bench: $(VENV)/.test
 	$(BIN)/python bench/anytime.py
 	$(BIN)/python bench/adaptive.py
 	$(BIN)/python bench/startup.py
-	$(BIN)/python bench/trace.py
 	$(BIN)/python bench/speed.py --items 200
 	$(BIN)/python bench/speed.py --items 2000 --tools tellapart --record bench/records/speed_2000.json
 	$(BIN)/python bench/large.py
