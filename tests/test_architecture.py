@@ -43,6 +43,7 @@ LEVELS = [
     "evaluation",
     "diagnosis",
     "report",
+    "dry_run",
     "training",
     "auditing",
     "annotate",

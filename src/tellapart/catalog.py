@@ -40,10 +40,16 @@ __all__ = [
     "add",
     "has",
     "import_target",
+    "is_ranked",
     "load",
     "names",
     "nearest",
 ]
+
+
+def is_ranked(model: str) -> bool:
+    """Return whether a model is compared with others: no reference model, and no draw of another's answers."""
+    return model not in REFERENCES and not model.startswith("sampled:")
 
 
 def shipped_targets(kind: str) -> dict[str, str]:

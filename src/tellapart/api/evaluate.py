@@ -254,7 +254,7 @@ def evaluate(
     if dry_run:
         if follower is not None or Rank.here().of > 1:
             raise RunError("dry_run=True plans models that are there, in one process; leave follow= and torchrun out")
-        from tellapart.api.dry_run import plan_run
+        from tellapart.dry_run.run import plan_run
 
         folder = Path("a temporary folder") if out is None else as_path(out, "out")
         with keep_random_state(), reporting(progress) as report:

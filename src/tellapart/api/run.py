@@ -37,7 +37,7 @@ from tellapart.tasks.registry import headline
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tellapart.api.dry_run import RunPlan
+    from tellapart.dry_run.run import RunPlan
     from tellapart.training.train import Trained
 
 

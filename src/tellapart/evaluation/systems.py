@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.catalog import REFERENCES
+from tellapart.catalog import REFERENCES, is_ranked
 from tellapart.data.scores import join_names
 from tellapart.errors import RunError, nearest, plain
 from tellapart.evaluation.verified import read_result
@@ -101,11 +101,6 @@ def gather(
 def leave_references(systems: Sequence[System]) -> list[System]:
     """Return systems without reference models and draws of answers, which are not ranked; all if all are."""
     return [system for system in systems if is_ranked(system.result.model.name)] or list(systems)
-
-
-def is_ranked(model: str) -> bool:
-    """Return whether a model is compared with others: no reference model, and no draw of another's answers."""
-    return model not in REFERENCES and not model.startswith("sampled:")
 
 
 def _join_run(systems: list[System], new: System) -> None:
@@ -317,11 +312,8 @@ def lay_out_outcomes(runs: Sequence[Sequence[Sample]], metrics: Sequence[str]) -
 
 def refuse_imported(folder: Path | str, records: Mapping[str, BenchmarkResult]) -> None:
     """Refuse a run's records of benchmarks, by name, if another tool measured one of them."""
-    theirs = [
-        f"{name} ({name_source(record)})"
-        for name, record in records.items()
-        if is_imported(record) and record.samples is None
-    ]
+    imported = {name: record for name, record in records.items() if is_imported(record) and record.samples is None}
+    theirs = [f"{name} ({name_source(record)})" for name, record in imported.items()]
     if theirs:
         raise RunError(
             f"{folder} holds numbers that another tool measured, of {join_names(theirs)}: the outcomes of items are "

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.catalog import is_ranked
 from tellapart.evaluation.compare import MetricComparison, compare_pairs, judge_leaders, judge_pair
-from tellapart.evaluation.systems import SharedBenchmark, System, is_ranked, is_testable, lay_out_outcomes
+from tellapart.evaluation.systems import SharedBenchmark, System, is_testable, lay_out_outcomes
 from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Value
 from tellapart.report.numbers import percent, thousands

@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import math
 import os
-import re
 import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -28,9 +26,9 @@ from tellapart.data.images import decode, pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.data.rows import read_jsonl
-from tellapart.data.scores import join_names
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import DataError, RunError, TellapartError, TellapartWarning, plain, quote
+from tellapart.dry_run.problems import TRIED_ITEMS, Problems, fit_seconds, join_faults
+from tellapart.errors import DataError, RunError, TellapartWarning, plain, quote
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.machine import device_peak, forget_device_peak, resident_memory
@@ -54,15 +52,6 @@ _LISTED = 10
 
 _BLOCKS = {True: "▁▂▃▄▅▆▇█", False: "_.-=+*#@"}
 
-#: A line on a row or a file that cannot be read; and the values in it, which differ from row to row.
-_FAULT = re.compile(r"(?P<place>.+?)(?::(?P<line>\d+))?: (?P<fault>.*)", re.DOTALL)
-_VALUE = re.compile(r"(field '[^']*')|'[^']*'|\"[^\"]*\"")
-
-#: Items of each set on which the evaluation is tried, and then those by which its time is measured; seconds after which
-#: no more are tried.
-TRIED_ITEMS = (8, 32)
-_PATIENCE = 5.0
-
 #: Seconds that a dry run takes at most, if two steps and the start fit in; the shares of its parts in what is left.
 _SECONDS = 30.0
 _OPENING, _COMPARING, _STEPPING = 0.15, 0.2, 0.35
@@ -75,40 +64,6 @@ _COUNTED, _PLACEHOLDER = 100_000, 10
 
 #: Columns of the schedule's picture; share by which the forecast of a part that was measured once may be wrong.
 _COLUMNS, _DOUBT = 60, 0.25
-
-
-@dataclass
-class Problems:
-    """The problems found so far, each a line that names its place and the next step."""
-
-    found: list[str] = field(default_factory=list)
-
-    def add(self, problem: object) -> None:
-        """Keep a problem, once."""
-        if (text := plain(str(problem))) not in self.found:
-            self.found.append(text)
-
-    @contextmanager
-    def collect(self, before: str = "") -> Iterator[None]:
-        """Keep an error of the block as a problem, with a text before it, and go on after the block."""
-        try:
-            yield
-        except (TellapartError, OSError) as error:
-            self.add(f"{before}{error}")
-
-
-def join_faults(lines: Iterable[str]) -> list[str]:
-    """Return the first line of each fault, with the other rows or files that have it."""
-    alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for line in lines:
-        match = _FAULT.fullmatch(line)
-        place, number, fault = match.groups() if match else (line, None, line)
-        key = (place if number else "", _VALUE.sub(r"\1", fault))
-        alike.setdefault(key, []).append((line, f"line {number}" if number else place))
-    return [
-        first + (f"; likewise {join_names([place for _, place in others], limit=3)}" if others else "")
-        for (first, _), *others in alike.values()
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,22 +271,6 @@ def try_steps(training: Training, steps: int, seconds: float, progress: NotedPro
     memory = resident_memory(peak=True) if memory is None else memory
     loss = {name: value for name, value in last.items() if name not in NOT_TERMS}
     return Trial(more, tuple(taken), memory, size, writing, same, loss)
-
-
-def fit_seconds(measure_some: Callable[[int], None], items: int) -> float:
-    """Call with 8 items, then with 32, and return the seconds that all items would take, on a line through both.
-
-    If 8 took long they are not followed by 32: the seconds are in proportion to theirs.
-    """
-    points = [(0, 0.0)]
-    for count in sorted({min(items, item) for item in TRIED_ITEMS}):
-        began = time.perf_counter()
-        measure_some(count)
-        points.append((count, time.perf_counter() - began))
-        if points[-1][1] > _PATIENCE:
-            break
-    (few, short), (many, long) = points[-2:]
-    return long + max(0.0, long - short) / (many - few) * (items - many)
 
 
 def rehearse(

@@ -17,6 +17,7 @@ from tellapart.catalog import REFERENCES
 from tellapart.data.images import pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.dry_run.problems import TRIED_ITEMS, Problems, fit_seconds, join_faults
 from tellapart.errors import plain
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan
 from tellapart.evaluation.run import Settings, holds, look_up, place_runs, prepare_for, resolve, settle_dtype
@@ -30,7 +31,6 @@ from tellapart.records.machine import device_peak, resident_memory
 from tellapart.records.result import Result
 from tellapart.report.frame import Frame, columns_of
 from tellapart.report.terminal import console, print_lines
-from tellapart.training.dry_run import TRIED_ITEMS, Problems, fit_seconds, join_faults
 
 #: Seconds for which new pictures of a set are decoded.
 _DECODING = 5.0

@@ -1,0 +1,1 @@
+"""What a command would do, find wrong and cost, tried without writing anything."""
