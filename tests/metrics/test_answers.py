@@ -21,6 +21,7 @@ from tellapart.metrics.answers import (
     exact_match,
     group_accuracy,
     label_accuracy,
+    read_stated,
     soft_accuracy,
 )
 
@@ -184,3 +185,7 @@ def test_a_prediction_costs_as_much_whether_people_agree_or_not(variant: Variant
         )
         extra.append(long - short)
     assert extra[0] == extra[1] != {}  # the words of the longer one
+
+
+def test_of_several_answers_in_braces_the_last_is_stated() -> None:
+    assert read_stated("{3}, no: {4}") == "4"

@@ -94,6 +94,8 @@ def test_measured_items_have_the_facts_of_their_metric() -> None:
     assert group.strict.tolist() == [1, 0] and group.neutral is not None and group.neutral.tolist() == [1, 1 / 2]
     facts = [(one.name, one.chance, one.binary, one.bounds, one.deviation, one.reduce) for one in (group, deviation)]
     assert facts == [("group_score", 1 / 6, True, (0, 1), False, None), ("v1", None, False, None, True, None)]
+    decisions = [METRICS[name].measure(np.array([[[0.9, 0.1]]])).binary for name in ("acc", "p_c", "p_f")]
+    assert decisions == [False, True, True]
     assert deviation.neutral is None and METRICS["itt"].measure(texts, true=2).chance == 1 / 3
 
 

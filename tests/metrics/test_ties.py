@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score, text_score
 from tellapart.metrics.registry import METRICS
-from tellapart.metrics.ties import break_ties, tie_neutral_by_enumeration, tied_comparisons
+from tellapart.metrics.ties import TieRule, break_ties, tie_neutral_by_enumeration, tied_comparisons
 
 LEVELS = st.integers(0, 2).map(float)
 
@@ -78,6 +79,9 @@ def test_a_broken_tie_stays_within_its_item() -> None:
     scores = [[[0.5, 0.5]], [[0.2, 0.5]], [[0.9, 0.1]]]
     assert break_ties(scores, "right").tolist() == [[[1, 0]], [[1, 3]], [[4, 0]]]
     assert break_ties(scores, "last").tolist() == [[[0, 1]], [[0, 4]], [[3, 1]]]
+    assert break_ties(scores, "first").tolist() == [[[0, -1]], [[0, 2]], [[3, -1]]]
+    assert break_ties(np.full((1, 2, 2), 0.5), "right").tolist() == [[[1, 0], [0, 1]]]
+    assert get_args(TieRule) == ("wrong", "right", "first", "last")
 
 
 @given(arrays(np.float32, (3, 2, 2), elements=LEVELS))

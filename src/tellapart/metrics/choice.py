@@ -62,7 +62,7 @@ def _read_entries(scores: ArrayLike, name: str, shapes: tuple[str, ...]) -> NDAr
     return values.reshape(len(values), -1)
 
 
-def _apply_threshold(scores: ArrayLike, name: str, tie: float = 0.0) -> NDArray[np.float64]:
+def _apply_threshold(scores: ArrayLike, name: str, tie: float) -> NDArray[np.float64]:
     """Return the value of `acc`, `p_c`, `p_f` or `min_pc_pf`; a probability of exactly 1/2 counts `tie`."""
     s = _read_entries(scores, name, _FOIL)
     outside = np.flatnonzero(((s < 0) | (s > 1)).any(axis=1))
