@@ -38,7 +38,7 @@ names them."""
 _NEXT = "**Next:** [Do models fail to see, or do they prefer?](findings/priors.md)"
 
 _INTRODUCTION = """These pages test published scores of real models; the last one tests this project's training runs.
-Brackets hold 95 % intervals. One command makes each page, and a test makes its numbers again."""
+Brackets hold 95 % intervals. Each page names the command that makes it, and a test recomputes its numbers."""
 
 #: The page that `python -m examples.eqsim_ablation.run --page` writes.
 _ABLATION = "eqsim-ablation"
