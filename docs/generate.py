@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import tomllib
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
@@ -239,10 +240,9 @@ def finding_text() -> str:
 
 def elsewhere_names_table() -> str:
     """The names of the same sets in CLIP_benchmark and mteb."""
-    from tellapart.report.interchange.foreign import _CLIP_SETS, _MTEB_TASKS
-
-    clip = {ours: theirs for theirs, ours in _CLIP_SETS.items()} | {"sugarcrepe": "sugar_crepe/PART"}
-    mteb = {ours: theirs for theirs, (ours, _, _) in _MTEB_TASKS.items()}
+    words = tomllib.loads((ROOT / "src/tellapart/report/interchange/foreign.toml").read_text(encoding="utf-8"))
+    clip = {ours: theirs for theirs, ours in words["clip"]["sets"].items()} | {"sugarcrepe": "sugar_crepe/PART"}
+    mteb = {ours: theirs for theirs, (ours, _, _) in words["mteb"].items()}
     rows = ["| here | CLIP_benchmark | mteb |", "|---|---|---|"]
     for name in sorted({*clip, *mteb}):
         theirs = (f"`{found[name]}`" if name in found else "" for found in (clip, mteb))

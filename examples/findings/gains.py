@@ -239,7 +239,8 @@ def _gain_row(gain: Gain) -> list[str]:
 
 
 def _draw_gains(published: list[Gain]) -> Figure:
-    from tellapart.report.plots.style import axes_of, look, plain_logarithm
+    from tellapart.report.plots.pareto import plain_logarithm
+    from tellapart.report.plots.style import axes_of, look
 
     figure, axes = axes_of(PHONE, 3.6)
     titles = list(dict.fromkeys(gain.title for gain in published))

@@ -133,7 +133,7 @@ def draw_batches(what: str, costs: Mapping[str, Sequence[tuple[float, float]]]) 
     write_title(figure, "cost against batch size")
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axes.minorticks_off()
-    _plain_logarithm(axes.yaxis)
+    plain_logarithm(axes.yaxis)
     axes.set_xlabel("samples in a batch")
     axes.set_ylabel(what)
     axes.grid()
@@ -141,7 +141,7 @@ def draw_batches(what: str, costs: Mapping[str, Sequence[tuple[float, float]]]) 
     return figure
 
 
-def _plain_logarithm(axis: Axis) -> None:
+def plain_logarithm(axis: Axis) -> None:
     """Write 0.5, 1, 2, 5 on a logarithmic axis: a narrow range may hold no power of ten."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
@@ -304,7 +304,7 @@ def draw_pareto(models: Sequence[CostPoint], across: str, upward: str) -> Figure
     costs = [point.cost for point in models]
     if max(costs) > _WIDE * min(costs):
         axes.set_xscale("log")
-        _plain_logarithm(axes.xaxis)
+        plain_logarithm(axes.xaxis)
     axes.margins(x=0.16, y=0.14)
     front = _draw_front(axes, [point for point in models if point.front])
     axes.set_xlabel(across)
