@@ -136,7 +136,7 @@ def test_a_checkpoint_of_open_clips_training_gets_the_scores_of_its_weights(
 
 
 @pytest.mark.slow
-def test_twenty_kills_while_weights_are_loaded_lose_none_and_measure_none_twice(
+def test_kills_while_weights_are_loaded_lose_none_and_measure_none_twice(
     checkpoints: Any, made_set: Any, tmp_path: Path
 ) -> None:
     architectures = tmp_path / "architectures"
@@ -149,13 +149,13 @@ def test_twenty_kills_while_weights_are_loaded_lose_none_and_measure_none_twice(
     told = json.loads((tmp_path / "followed" / "told.json").read_text())
     parts = " ".join(told).split("killed")
     in_load = sum(part.split()[-2:-1] == ["load"] for part in parts[:-1])
-    assert len(parts) == 21 and in_load >= 5, told  # killed between the start and the end of reading a file
+    assert len(parts) == 9 and in_load >= 2, told  # killed between the start and the end of reading a file
     names = [line.removeprefix("measured ") for line in told if line.startswith("measured ")]
     runs = [tmp_path / "followed" / "run", *(tmp_path / "followed" / "run" / "beside").iterdir()]
     results = {json.loads((run / "results.json").read_bytes())["model"]["name"]: run for run in runs}
-    assert results.keys() == {f"epoch_{step}" for step in range(1, 41)}
+    assert results.keys() == {f"epoch_{step}" for step in range(1, 17)}
     assert len(names) == len(set(names)) and set(names) <= results.keys()
     for name in results:  # once it was measured it is not read again
         if f"measured {name}" in told:
             assert f"load {name}" not in told[told.index(f"measured {name}") :]
-    assert [row["step"] for row in ta.open_run(runs[0]).to_json()["checkpoints"]] == list(range(1, 41))
+    assert [row["step"] for row in ta.open_run(runs[0]).to_json()["checkpoints"]] == list(range(1, 17))

@@ -226,7 +226,7 @@ def test_clic_learns_with_its_text_tower_alone_and_a_gradient_cache_changes_no_l
     ("changes", "says"),
     [
         ({"data": {"train": ["folder:train"]}}, ("'clic'", "0", "positive_captions")),
-        ({"data": {"join": "always"}, "loss": {"name": "itc"}}, ("loss", "'itc'")),
+        ({"data": {"join": "always"}, "loss": {"name": "itc"}}, ("data.join", "'itc'")),
     ],
 )
 def test_what_cannot_be_joined_is_refused(

@@ -40,7 +40,7 @@ def test_the_loss_falls_and_the_folder_measures_what_was_trained(tmp_path: Path,
     finished, trained = run(
         tmp_path,
         family,
-        optimiser={"steps": 60, "epsilon": 1e-8},
+        optimiser={"steps": 100, "epsilon": 1e-8},
         data={"train": ["folder:few"]},
         batch={"size": 4},
         matching={"contrast": contrast},
