@@ -48,15 +48,18 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
     beats = {1: "beats", 0: "does not beat", -1: "is worse than"}[eqsim.sign]
     text = (
         f"On a small encoder and rendered scenes, EqSim {beats} plain fine-tuning ({plan.methods[0].title}): "
-        f"{write_difference(eqsim.overall)} points of group score. The paper, with FIBER, reports {paper:+.1f} (mean "
-        "of three aspects). "
+        f"{write_difference(eqsim.overall)} points of group score. The EqSim paper, with the model FIBER, reports "
+        f"{paper:+.1f} (mean of three aspects). "
     )
     if not forms:
         return text
     near = sum(each.is_small for each in forms)
-    text += f"For {near} of {len(forms)} other forms and parts of it, the whole interval lies within half a point. "
+    text += (
+        f"For {near} of {len(forms)} other forms and parts of EqSim, the whole interval lies within half a point of "
+    )
+    text += f"{plan.methods[0].title}. "
     far = (each for each in forms if not each.is_small)
-    text += "".join(f"{each.method.title} has {write_difference(each.overall)}. " for each in far)
+    text += "".join(f"{each.method.title} differs by {write_difference(each.overall)} points. " for each in far)
     if not any(each.sign > 0 for each in (eqsim, *forms)):
         text += "No part of EqSim gains significantly. "
     return text
@@ -95,9 +98,8 @@ def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rate
         return ""
     best = alike[0]
     gains = [f"{write_difference(gain.overall)} with {each.check.title}" for each in checked if (gain := each.gain)]
-    least = "against its own default and over fewer seeds"
-    own = f" {best.base.title} itself gains {join_words(gains)}, {least}." if gains else ""
-    return f"The best of all losses at the same learning rate is {best.named()}.{own}"
+    own = f" Against its default, over fewer seeds, {best.base.title} gains {join_words(gains)}." if gains else ""
+    return f"At the same learning rate, the best loss is {best.named()} points against {best.base.title}.{own}"
 
 
 def answer(plan: Plan, compared: Sequence[Compared], rates: Mapping[str, float] | None = None) -> str:
