@@ -176,7 +176,7 @@ MOST_SINGLE = 3
 _MOST_NAMED, _MOST_SUBSETS = 4, 3
 
 #: About the reference model bag-of-words.
-WORDS_ALONE = "sees the words of a caption but not their order"
+WORDS_ALONE = "is given the words of the true caption but not their order"
 
 ABOVE, LEVEL, BELOW = "above chance", "not distinguishable from chance", "below chance"
 
