@@ -48,15 +48,13 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
     beats = {1: "beats", 0: "does not beat", -1: "is worse than"}[eqsim.sign]
     text = (
         f"On a small encoder and rendered scenes, EqSim {beats} plain fine-tuning ({plan.methods[0].title}): "
-        f"{write_difference(eqsim.overall)} points of group score. The EqSim paper, with the model FIBER, reports "
+        f"{write_difference(eqsim.overall)} points of group score. The EqSim paper, with FIBER, reports "
         f"{paper:+.1f} (mean of three aspects). "
     )
     if not forms:
         return text
     near = sum(each.is_small for each in forms)
-    text += (
-        f"For {near} of {len(forms)} other forms and parts of EqSim, the whole interval lies within half a point of "
-    )
+    text += f"For {near} of {len(forms)} other forms and parts of EqSim, the whole interval is within half a point of "
     text += f"{plan.methods[0].title}. "
     far = (each for each in forms if not each.is_small)
     text += "".join(f"{each.method.title} differs by {write_difference(each.overall)} points. " for each in far)
