@@ -102,7 +102,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         _check_numbers(path, "", content)
     except (ValueError, RecursionError) as broken:  # a TOMLDecodeError, or a number of thousands of digits
         fault = "it nests too many levels" if isinstance(broken, RecursionError) else first_line(broken)
-        advice = "; a text stands in quotes" if fault.startswith("Invalid value") else ""
+        advice = "; put a text in quotes" if fault.startswith("Invalid value") else ""
         raise DataError(f"{path}: is not TOML: {fault}{advice}", path=path) from broken
     return content
 

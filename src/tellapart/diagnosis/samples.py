@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,16 +81,12 @@ def _rows_of(
         runs = [[samples[key] for key in shared] for samples in keyed]
         clusters = [sample.cluster for sample in runs[0]]
         outcomes = lay_out_outcomes(runs, names) if shared and len(measured) > 1 else {}
-
-        def share(values: NDArray[np.float64], clusters: Sequence[str] = clusters) -> Share:
-            bounds = interval_for(values, clusters, binary=is_binary(values), seed=seed)
-            return Share(value=float(values.mean()), low=bounds.low, high=bounds.high, reason=bounds.reason or "")
-
+        share = partial(_measure_share, clusters=clusters, seed=seed)
+        record = greedy.result.benchmarks.get(name) if greedy is not None else None
         changed = np.array([len({_answer(run[k]) for run in runs}) > 1 for k in range(len(shared))], np.float64)
         for metric, values in outcomes.items():
             if not is_binary(values):  # a bias of the order, which no item has right
                 continue
-            record = greedy.result.benchmarks.get(name) if greedy is not None else None
             yield SamplesRow(
                 model=model,
                 benchmark=name,
@@ -103,6 +100,11 @@ def _rows_of(
                 any_right=share((values.max(axis=1) >= 1).astype(np.float64)),
                 changed=share(changed),
             )
+
+
+def _measure_share(values: NDArray[np.float64], clusters: Sequence[str], seed: int) -> Share:
+    bounds = interval_for(values, clusters, binary=is_binary(values), seed=seed)
+    return Share(value=float(values.mean()), low=bounds.low, high=bounds.high, reason=bounds.reason or "")
 
 
 def _answer(sample: Sample) -> str:

@@ -20,6 +20,7 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.protocols import Pixels, Vectors
+from tellapart.models.torch.backend import positions_by_key
 from tellapart.models.vectors import dot_products, normalise
 
 
@@ -69,8 +70,8 @@ class Form(BaseModel, frozen=True, extra="forbid"):
 
     def request(self, model: str, **values: Any) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of a request; `values` are what its braces name."""
-        filled = _fill(self.body, {f"{{{name}}}": value for name, value in values.items()})
-        return self.path.replace("{model}", model), {"model": model} | _name_model(filled, model)
+        body = _fill(self.body, {f"{{{name}}}": value for name, value in values.items()}, model)
+        return self.path.replace("{model}", model), {"model": model} | body
 
     def read(self, answer: Any, count: int) -> list[NDArray[np.float64]] | None:
         """Return the finite vectors or scores of an answer, as many as were asked for; None if it has others."""
@@ -105,16 +106,15 @@ def picture_url(pixels: Pixels) -> str:
     return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 
-def _fill(template: Any, values: Mapping[str, Any]) -> Any:
+def _fill(template: Any, values: Mapping[str, Any], model: str = "") -> Any:
+    """Replace the texts of a template that are keys of the values, and the model's name within others."""
     if isinstance(template, dict):
-        return {name: _fill(part, values) for name, part in template.items()}
+        return {name: _fill(part, values, model) for name, part in template.items()}
     if isinstance(template, list):
-        return [_fill(part, values) for part in template]
-    return values.get(template, template) if isinstance(template, str) else template
-
-
-def _name_model(body: dict[str, Any], model: str) -> dict[str, Any]:
-    return {**body, "model": body["model"].replace("{model}", model)} if "model" in body else body
+        return [_fill(part, values, model) for part in template]
+    if not isinstance(template, str):
+        return template
+    return values[template] if template in values else template.replace("{model}", model)
 
 
 def _in_order(entries: Any) -> list[Any]:
@@ -211,9 +211,7 @@ class ServedReranker(_Pooled):
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)`. The images of one text go in one request."""
         refuse_known_marks(self.name, texts)
-        rows_of: dict[str, list[int]] = {}
-        for row, text in enumerate(texts):
-            rows_of.setdefault(text, []).append(row)
+        rows_of = positions_by_key(texts)
         values = [
             {"text": text, "images": [self._form.image_part(images[row]) for row in rows]}
             for text, rows in rows_of.items()

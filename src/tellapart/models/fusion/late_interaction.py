@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.fusion.family import Tensors
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import TorchState
+from tellapart.models.fusion.torch_encoder import SIZES, TorchState, encode_states
 from tellapart.models.huggingface.files import (
     config_facts,
     load_processor,
@@ -20,25 +21,14 @@ from tellapart.models.huggingface.files import (
     read_config,
 )
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch.backend import (
-    Runtime,
-    forward,
-    parameter_count,
-    pass_size,
-    run_grouped,
-    runtime,
-    weights_fingerprint,
-)
-from tellapart.models.torch.dual_encoder import batch_key, join_samples
+from tellapart.models.torch.backend import Runtime, parameter_count, runtime, weights_fingerprint
+from tellapart.models.torch.dual_encoder import Inputs
 from tellapart.models.vectors import late_interaction
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
     from tellapart.models.options import ModelOptions
-
-#: One sample as the processor leaves it, a batch of one.
-Inputs = Mapping[str, Any]
 
 #: A reading -> the rule by which token vectors become a score (`late_interaction`).
 RULES = {"retrieval": "maxsim", "filip": "filip"}
@@ -86,15 +76,11 @@ class TokenVectors:
         return score_tokens(images, texts, self._rule)
 
     def _encode(self, samples: Sequence[Inputs]) -> list[TorchState]:
-        def compute(batch: Sequence[Inputs]) -> list[TorchState]:
-            inputs = join_samples(batch, self._place)
-            with forward(self.name, self._model):
-                vectors = self._model(**inputs).embeddings
-            shown = inputs["attention_mask"].bool()
-            # A copy: a view would keep all of its batch in memory.
-            return [TorchState((rows[mask].clone(),)) for rows, mask in zip(vectors, shown, strict=True)]
+        def read(inputs: Inputs) -> Iterable[Tensors]:
+            vectors, shown = self._model(**inputs).embeddings, inputs["attention_mask"].bool()
+            return ((rows[mask],) for rows, mask in zip(vectors, shown, strict=True))
 
-        return run_grouped(samples, batch_key, pass_size(self._place.device, 4, 32), compute)
+        return encode_states(self.name, self._model, self._place, samples, read, SIZES)
 
 
 def score_tokens(images: Sequence[TorchState], texts: Sequence[TorchState], rule: str) -> NDArray[np.float32]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,8 @@ from tellapart.models.torch.backend import (
     run_grouped,
     weights_fingerprint,
 )
-from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
-from tellapart.models.torch.network import Tensor
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, join_samples
+from tellapart.models.torch.network import Network, Tensor
 
 __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 
@@ -70,6 +70,27 @@ class TorchState:
         return tuple(
             (tuple(tensor.shape), bool(tensor.all()) if tensor.dtype == torch.bool else None) for tensor in self.tensors
         )
+
+
+def encode_states(
+    name: str,
+    model: Network,
+    place: Runtime,
+    samples: Sequence[Inputs],
+    read: Callable[[dict[str, Any]], Iterable[Tensors]],
+    sizes: tuple[int, int],
+) -> list[TorchState]:
+    """Run prepared samples, each a batch of one, through a model: one state each; samples of one shape meet.
+
+    `read` takes a batch to the tensors of each of its samples; `sizes` are those of a forward, as of `pass_size`.
+    """
+
+    def compute(batch: Sequence[Inputs]) -> list[TorchState]:
+        with forward(name, model):
+            # A copy: a view would keep all of its batch in memory.
+            return [TorchState(tuple(part.clone() for part in parts)) for parts in read(join_samples(batch, place))]
+
+    return run_grouped(samples, batch_key, pass_size(place.device, *sizes), compute)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.control_tokens import ControlTokens
+from tellapart.models.fusion.family import Tensors
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import TorchState
+from tellapart.models.fusion.torch_encoder import TorchState, encode_states
 from tellapart.models.huggingface.files import (
     config_facts,
-    import_transformers,
     load_processor,
     load_weights,
-    loading,
     quiet,
     read_config,
     tokenizer_facts,
@@ -31,21 +30,16 @@ from tellapart.models.torch.backend import (
     forward,
     import_torch,
     parameter_count,
-    pass_size,
-    run_grouped,
     runtime,
     weights_fingerprint,
 )
-from tellapart.models.torch.dual_encoder import batch_key, join_samples
+from tellapart.models.torch.dual_encoder import Inputs
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
     from tellapart.models.options import ModelOptions
-
-#: Inputs of one film or one text, a batch of one.
-Inputs = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +48,14 @@ class VideoFamily:
 
     Attributes:
         kind: its class.
+        pictures: whether its processor prepares the frames as pictures; others prepare films.
         frames: how many frames of a film its configuration asks for; None of any number.
         video, text: model and a batch -> tensors of each sample.
         meet: model and the tensors of a film and of a text -> their two vectors.
     """
 
     kind: str
+    pictures: bool
     frames: Callable[[Any], int | None]
     video: Callable[[Any, Inputs], tuple[Tensor, ...]]
     text: Callable[[Any, Inputs], tuple[Tensor, ...]]
@@ -92,6 +88,7 @@ VIDEO: Mapping[str, VideoFamily] = MappingProxyType(
     {
         "xclip": VideoFamily(
             "XCLIPModel",
+            True,
             lambda config: config.vision_config.num_frames,
             _x_clip_video,
             lambda model, inputs: (model.get_text_features(**inputs).pooler_output,),
@@ -99,6 +96,7 @@ VIDEO: Mapping[str, VideoFamily] = MappingProxyType(
         ),
         "videoprism": VideoFamily(
             "VideoPrismClipModel",
+            False,
             lambda config: config.vision_config.num_frames,
             lambda model, inputs: (model.get_video_features(**inputs).pooler_output.flatten(1),),
             lambda model, inputs: (model.get_text_features(**inputs).pooler_output.flatten(1),),
@@ -106,6 +104,7 @@ VIDEO: Mapping[str, VideoFamily] = MappingProxyType(
         ),
         "pe_video": VideoFamily(
             "PeVideoModel",
+            False,
             lambda _: None,
             lambda model, inputs: (model.video_head(model.video_encoder(**inputs).pooler_output),),
             _pe_text,
@@ -124,9 +123,9 @@ class VideoTowers:
 
     def __init__(self, name: str, model: PreTrainedModel, processor: Any, family: VideoFamily, place: Runtime) -> None:
         self.name, self.parameters = name, parameter_count(model)
-        pictures = getattr(processor, "video_processor", None) or processor.image_processor
+        preparer = processor.image_processor if family.pictures else processor.video_processor
         facts = (type(model).__name__, place.dtype, config_facts(model.config), tokenizer_facts(processor.tokenizer))
-        self.fingerprint = weights_fingerprint(model, "tellapart:video:1", pictures.to_json_string(), *facts)
+        self.fingerprint = weights_fingerprint(model, "tellapart:video:1", preparer.to_json_string(), *facts)
         self._model, self._processor, self._family, self._place = model, processor, family, place
         self._frames, self._control = family.frames(model.config), ControlTokens(processor.tokenizer)
         self._context = getattr(model.config.text_config, "max_position_embeddings", None)
@@ -139,7 +138,7 @@ class VideoTowers:
             raise ModelError(
                 f"{self.name} reads {self._frames} frames of a film and got {len(pixels)}: write frames={self._frames}"
             )
-        if self._family.kind == "XCLIPModel":
+        if self._family.pictures:
             from PIL import Image
 
             frames = [Image.fromarray(frame) for frame in pixels]
@@ -159,10 +158,15 @@ class VideoTowers:
         limit: dict[str, Any] = {} if self._context is None else {"truncation": True, "max_length": self._context}
         samples = [dict(self._processor(text=[text], return_tensors="pt", **limit)) for text in texts]
         states = self._encode(self._family.text, samples)
-        with quiet():  # the tokenizer warns of the length that is asked for
-            lengths = [len(self._processor.tokenizer(text)["input_ids"]) for text in texts]
-        cut = [self._context is not None and length > self._context for length in lengths]
+        cut = [self._is_cut(text, sample) for text, sample in zip(texts, samples, strict=True)]
         return [TorchState(state.tensors, lost) for state, lost in zip(states, cut, strict=True)]
+
+    def _is_cut(self, text: str, sample: Inputs) -> bool:
+        """Return whether a text is longer than the context; only one that fills it is read again."""
+        if self._context is None or sample["input_ids"].shape[-1] < self._context:
+            return False
+        with quiet():  # the tokenizer warns of the length that is asked for
+            return len(self._processor.tokenizer(text)["input_ids"]) > self._context
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score the state of film `k` against that of text `k`: float32 `(n,)`, pair by pair."""
@@ -176,21 +180,14 @@ class VideoTowers:
     def _encode(
         self, tower: Callable[[Any, Inputs], tuple[Tensor, ...]], samples: Sequence[Inputs]
     ) -> list[TorchState]:
-        def compute(batch: Sequence[Inputs]) -> list[TorchState]:
-            with forward(self.name, self._model):
-                tensors = tower(self._model, join_samples(batch, self._place))
-            # A copy: a view would keep all of its batch in memory.
-            return [TorchState(tuple(part.clone() for part in parts)) for parts in zip(*tensors, strict=True)]
+        def read(inputs: Inputs) -> Iterable[Tensors]:
+            return zip(*tower(self._model, inputs), strict=True)
 
-        return run_grouped(samples, batch_key, pass_size(self._place.device, 2, 16), compute)
+        return encode_states(self.name, self._model, self._place, samples, read, (2, 16))
 
 
 def load_video(source: str, options: ModelOptions) -> FusionScorer:
     """Load a model with a video tower of transformers from a folder or the hub."""
     place, family = runtime(options), VIDEO[read_config(source)["model_type"]]
-    if family.kind == "XCLIPModel":
-        processor: Any = load_processor(source)
-    else:
-        with loading(source, "has no processor that can be read", "copy its files from the original model"):
-            processor = import_transformers().AutoProcessor.from_pretrained(source, trust_remote_code=False)
+    processor = load_processor(source, pictures=family.pictures)
     return FusionScorer(VideoTowers(source, load_weights(family.kind, source, place), processor, family, place))

@@ -185,21 +185,24 @@ def _find_differing(single: Path, shards: Sequence[Path]) -> str:
     return next(iter(tensors), "")
 
 
-def load_processor(source: str) -> ProcessorMixin:
+def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
     """Load tokenizer and image processor; images are processed by Pillow, whether torchvision is there or not.
 
     transformers has two processors of images, and takes torchvision's if that is installed; their pixels differ.
     Pillow's resizing is the one that the models' authors trained with, and the one that is available everywhere. The
-    library cannot be asked for all of it: for videos some processors have torchvision's alone.
+    library cannot be asked for all of it: for videos some processors have torchvision's alone. Without `pictures` there
+    is no processor of images to replace.
     """
     library, path = import_transformers(), _expand_source(source)
     with loading(source, "has no processor that can be read", _PROCESSOR):
         processor = library.AutoProcessor.from_pretrained(path, trust_remote_code=False)
-        images = library.AutoImageProcessor.from_pretrained(path, backend="pil", trust_remote_code=False)
+        if pictures:
+            images = library.AutoImageProcessor.from_pretrained(path, backend="pil", trust_remote_code=False)
     if getattr(processor, "tokenizer", None) is None:
         raise ModelError(f"{source} has an image processor and no tokenizer; copy its files from {_ORIGINAL}")
     _check_vocabulary(source, processor.tokenizer)
-    processor.image_processor = images
+    if pictures:
+        processor.image_processor = images
     return processor
 
 
