@@ -75,6 +75,8 @@ def test_a_model_that_draws_nothing_is_refused(folders: dict[str, Path]) -> None
     [
         ({"samples": 1}, ("samples=1", "2 to 1000")),
         ({"samples": 3, "temperature": 0}, ("temperature=0", "above 0")),
+        ({"samples": 3, "temperature": 0.12345678}, ("temperature=0.12345678", "six digits")),
+        ({"samples": 3, "temperature": 1e-7}, ("temperature=1e-07", "six digits")),
         ({"temperature": 0.5}, ("temperature", "without samples=K")),
         ({"samples": 3, "names": ["a"]}, ("samples=3", "names=")),
     ],

@@ -54,6 +54,9 @@ def with_samples(models: Sequence[Any], count: int, temperature: float) -> tuple
         raise RunError(f"temperature={quote(temperature)}: give a number above 0, for example 1 or 0.7")
     if objects := [model for model in models if not isinstance(model, str)]:
         raise RunError(f"samples={count}: {quote(objects[0])} has no name; draws are of models that are named")
+    written = read_sampled(f"sampled:1@{temperature:g}:model")
+    if written is None or written[0].temperature != temperature:  # it would be another one in the models' names
+        raise RunError(f"temperature={quote(temperature)}: give at most six digits, such as 0.7 or 1.25")
     drawn = [[f"sampled:{k}@{temperature:g}:{model}" for k in range(1, count + 1)] for model in models]
     return tuple(name for model, names in zip(models, drawn, strict=True) for name in (model, *names))
 
