@@ -45,7 +45,7 @@ def test_the_lines_that_make_a_folder_of_a_table_run(tmp_path: Path, monkeypatch
     (lines,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     Path("lines.py").write_text(lines)
     runpy.run_path("lines.py")
-    (item,) = read_pair_set(Path("my_pairs")).items
+    (item,) = read_pair_set(Path("table_pairs")).items
     assert item.texts == ("a red square", "a blue square") and len(item.images) == 2
 
 
