@@ -6,11 +6,12 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -80,6 +81,20 @@ LONGEST = (
     "training/test_several_ranks.py",
     "test_baselines.py",
 )
+
+
+#: How tests say that they need published files.
+PUBLISHED = re.compile(r"beside (this checkout|the repository)|not part of the repository|shared/data(?!/native)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Name the command that fetches published files where a test is skipped for want of them."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple) and PUBLISHED.search(report.longrepr[2]):
+        path, line, reason = report.longrepr
+        report.longrepr = path, line, f"{reason}: python ci/published_files.py ../shared/data"
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
