@@ -37,7 +37,7 @@ def this_machine(device: str) -> Machine:
 def _read_field(path: Path, field: str) -> str:
     """Return a field of Linux' file on its processor or a process; nothing on other systems, or if it is not shown."""
     with suppress(OSError):
-        for line in path.read_text().splitlines():
+        for line in path.read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition(":")
             if name.strip() == field:
                 return value.strip()
