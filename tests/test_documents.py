@@ -70,3 +70,9 @@ def test_a_notebook_leaves_the_verdicts_to_its_run(path: Path) -> None:
     """What a run may contradict is printed by a cell: no sentence says which model is better, or what is told apart."""
     prose = " ".join(re.findall(r"^# (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE))
     assert not re.findall(r"\b(?:is|are) (?:better|worse)\b|\b(?:do|does) not tell\b(?! apart)|\bno longer\b", prose)
+
+
+def test_the_promises_name_tests_that_exist() -> None:
+    named = re.findall(r"`(tests/[\w/.]+)` \|$", (ROOT / "docs/promises.md").read_text(), re.MULTILINE)
+    assert len(named) >= 15
+    assert [path for path in named if not (ROOT / path).is_file()] == []
