@@ -7,6 +7,7 @@ from tellapart.annotate.study import annotate_import as annotate_import
 from tellapart.annotate.surveys import annotate_ls as annotate_ls
 from tellapart.api.analyses import curve as curve
 from tellapart.api.analyses import items as items
+from tellapart.api.analyses import risk as risk
 from tellapart.api.analyses import verify as verify
 from tellapart.api.analyses import why as why
 from tellapart.api.build import build as build

@@ -70,6 +70,7 @@ NEED_FILES = {
     "annotate agree",
     "build",
     "curve",
+    "risk",
     "gap",
     "import",
     "items",

@@ -35,7 +35,7 @@ OFFERS = {"--outside-images", "--cache"}
 
 #: Command and option: draws or checks that every call may make, and files that every call may need.
 OFFERED = {
-    *((command, "--seed") for command in ("run", "score", "compare", "items", "curve", "detect", "why")),
+    *((command, "--seed") for command in ("run", "score", "compare", "items", "curve", "risk", "detect", "why")),
     *((command, "--seed") for command in ("annotate export", "annotate agree")),
     ("audit", "--strict"), ("verify", "--strict"), ("mine", "--images"), ("regions", "--images"), ("train", "--data"),
 }  # fmt: skip

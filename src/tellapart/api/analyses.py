@@ -1,4 +1,4 @@
-"""Analyse runs and verify them: the functions of `tellapart items`, `curve`, `why` and `verify`."""
+"""Analyse runs and verify them: the functions of `tellapart items`, `curve`, `risk`, `why` and `verify`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tellapart.diagnosis.item_analysis import (
     read_outcomes,
 )
 from tellapart.diagnosis.psychometric import LEAST_ITEMS
+from tellapart.diagnosis.risk import Risks, measure_risks
 from tellapart.diagnosis.why import Why, explain
 from tellapart.diagnosis.why import debias as subtract_means
 from tellapart.errors import RunError, TellapartError, plain, quote
@@ -41,6 +42,7 @@ from tellapart.report.item_page import analysis_lines, analysis_tables, make_ite
 from tellapart.report.plots.style import write_picture
 from tellapart.report.printing import print_verifications
 from tellapart.report.progress import ProgressGiven, reporting
+from tellapart.report.risk import draw_risks, risk_lines, risk_tables
 from tellapart.report.show import check_report
 from tellapart.report.terminal import print_lines, print_tables
 from tellapart.report.why import print_why
@@ -184,6 +186,15 @@ _CURVE_COLUMNS = (
 )
 
 
+def choose_measured(folders: Sequence[Path]) -> tuple[System, ...]:
+    """Choose the models of run folders, and refuse reference models alone."""
+    choice = choose_models(folders)
+    if not choice.runs:
+        names = join_names([*choice.left_out])
+        raise RunError(f"{join_names([*map(str, folders)])}: only reference models ({names}); name their folders")
+    return choice.runs
+
+
 def curve(
     *runs: PathGiven,
     over: str,
@@ -260,14 +271,9 @@ def curve(
     expect_used("curve", "without adaptive=N", model=(model, None), items=(items, None), data=(data, None),
                 columns=(columns or None, None), device=(device, "cpu"))  # fmt: skip
     with unpacked(as_paths(list(runs), "runs")) as folders:
-        choice = choose_models(folders)
-        if not choice.runs:
-            raise RunError(
-                f"{join_names([*map(str, folders)])}: only reference models ({join_names([*choice.left_out])}); "
-                "name their folders"
-            )
-        outcomes = read_outcomes(choice.runs, benchmark=benchmark, metric=metric)
-        curves = measure_curves(outcomes, over, chance=read_chance(choice.runs, outcomes), by=by, seed=seed)
+        models = choose_measured(folders)
+        outcomes = read_outcomes(models, benchmark=benchmark, metric=metric)
+        curves = measure_curves(outcomes, over, chance=read_chance(models, outcomes), by=by, seed=seed)
     return _draw(curves, out)
 
 
@@ -293,6 +299,65 @@ class CurvesFitted(Shown, Frame):
         """Print it as `tellapart curve` does."""
         print_tables(*self.tables())
         print_lines(*curve_lines(self.record))
+
+
+def risk(
+    *runs: PathGiven,
+    benchmark: str | None = None,
+    metric: str | None = None,
+    out: PathGiven | None = None,
+    seed: int = 0,
+) -> RisksMeasured:
+    """Measure how many errors are left if a model answers only the items on which it is surest.
+
+    Args:
+        runs: runs, run folders, or zip archives of them: all models of each, but for reference models that only lie
+            with them.
+        benchmark: which; the one that all the runs share if None.
+        metric: of comparisons of scores; the one that ranks models if None.
+        out: the picture to write: .pdf, .svg or .png.
+        seed: of the draws of clusters.
+
+    Raises:
+        RunError: runs of other items, no such benchmark or metric, a metric that has no margin, or items without
+            scores.
+        TellapartError: a folder cannot be read.
+
+    >>> import numpy as np
+    >>> import tellapart as ta
+    >>> rng = np.random.default_rng(0)
+    >>> found = ta.risk(ta.score("demo", rng.random((400, 2, 2)) + 0.2 * np.eye(2), name="mine"))
+    >>> row = found.record.rows[0]
+    >>> row.n, row.least < row.low < row.area < row.high, row.curve[-1] == (1.0, row.risk)
+    (400, True, True)
+    """
+    for option, value in (("benchmark", benchmark), ("metric", metric)):
+        if value is not None and not (isinstance(value, str) and value):
+            raise RunError(f"{option}={quote(value)}: give a name")
+    with unpacked(as_paths(list(runs), "runs")) as folders:
+        record = measure_risks(choose_measured(folders), benchmark=benchmark, metric=metric, seed=seed)
+    if out is not None:
+        write_picture(as_path(out, "out"), partial(draw_risks, record))
+    return RisksMeasured(record)
+
+
+class RisksMeasured(Shown, Frame):
+    """Curves of risk over coverage: a row for each model, printed as `tellapart risk` does.
+
+    Attributes:
+        record: all of it: curves, areas and their differences.
+    """
+
+    def __init__(self, record: Risks) -> None:
+        self.record = record
+        super().__init__(
+            columns_of(row.model_dump(exclude={"curve"}) for row in record.rows), shown=risk_tables(record)
+        )
+
+    def show(self) -> None:
+        """Print it as `tellapart risk` does."""
+        print_tables(*self.tables())
+        print_lines(*risk_lines(self.record))
 
 
 def why(

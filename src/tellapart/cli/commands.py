@@ -192,6 +192,12 @@ def _curve(call: Call) -> Answer:
     return Answer(fitted, fitted.show, f"picture: {call.out}" if call.out else None)
 
 
+@publish.declare("risk")
+def _risk(call: Call) -> Answer:
+    measured = call()
+    return Answer(measured, measured.show, f"picture: {call.out}" if call.out else None)
+
+
 @publish.declare("verify")
 def _verify(
     call: Call,
