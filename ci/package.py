@@ -42,7 +42,7 @@ NAMING = (
     "docs/start.md",
     "examples/gate/gate.yml",
     "mkdocs.yml",
-    "recipe/meta.yaml",
+    "recipe/recipe.yaml",
     *(f"examples/notebooks/{path.name}" for path in sorted((ROOT / "examples" / "notebooks").glob("*.py"))),
 )
 

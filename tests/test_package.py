@@ -82,18 +82,27 @@ def test_links_and_pictures_of_the_readme_lead_to_the_tag_on_an_index() -> None:
         assert (ROOT / link.removeprefix(start)).exists()
 
 
-def test_the_recipe_for_conda_needs_what_the_package_needs() -> None:
-    jinja2, yaml = pytest.importorskip("jinja2"), pytest.importorskip("yaml")
-    text = (ROOT / "recipe" / "meta.yaml").read_text(encoding="utf-8")
-    recipe = yaml.safe_load(jinja2.Template(text).render(environ={}, PYTHON="python"))
+def test_the_recipe_for_conda_is_valid_and_needs_what_the_package_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """rattler-build reads it: it refuses fields, versions and licences that there are not."""
+    yaml = pytest.importorskip("yaml")
+    rattler_build = pytest.importorskip("rattler_build", reason="py-rattler-build is in the dev extra")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # rattler-build leaves folders there
+    text = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    (built,) = rattler_build.Stage0Recipe.from_yaml(text).render()
+    assert built.recipe.package.version == tellapart.__version__
+    for wrong in (text.replace("homepage:", "homepages:"), text.replace("Apache-2.0", "Apachy")):
+        with pytest.raises(rattler_build.RattlerBuildError):
+            rattler_build.Stage0Recipe.from_yaml(wrong).render()
+    recipe = yaml.safe_load(text)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     asked = (project["project"]["dependencies"], project["build-system"]["requires"])
     needs, builds = ({line.replace(">=", " >=") for line in lines} for lines in asked)
     python = f"python {project['project']['requires-python']}"
-    assert recipe["package"]["version"] == tellapart.__version__
     assert {*recipe["requirements"]["run"]} == {python, *needs}
     assert {*recipe["requirements"]["host"]} == {python, "pip", *builds}
-    assert recipe["build"]["entry_points"] == [
+    assert recipe["build"]["python"]["entry_points"] == [
         f"{name} = {place}" for name, place in project["project"]["scripts"].items()
     ]
 
