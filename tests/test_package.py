@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
+import tempfile
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -88,7 +89,7 @@ def test_the_recipe_for_conda_is_valid_and_needs_what_the_package_needs(
     """rattler-build reads it: it refuses fields, versions and licences that there are not."""
     yaml = pytest.importorskip("yaml")
     rattler_build = pytest.importorskip("rattler_build", reason="py-rattler-build is in the dev extra")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # rattler-build leaves folders there
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # rattler-build leaves folders there
     text = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
     (built,) = rattler_build.Stage0Recipe.from_yaml(text).render()
     assert built.recipe.package.version == tellapart.__version__
