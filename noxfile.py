@@ -35,8 +35,9 @@ nox.options.error_on_missing_interpreters = False
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """Run the fast tests of the core, on the locked versions."""
+    """Measure the demo, and run the fast tests of the core, on the locked versions."""
     session.install("--quiet", "--constraint", "ci/lock.txt", ".", *NEEDS, env=uv_environment())
+    session.run("tellapart", "run", "--out", str(Path(session.create_tmp()) / "demo"))
     run_tests(session, session.posargs or ROOMS)
 
 

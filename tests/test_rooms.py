@@ -24,7 +24,7 @@ LINES = {
     "tasks": 3_400,
     "stats": 3_211,
     "api": 2_487,
-    "diagnosis": 2_326,
+    "diagnosis": 2553,
     "auditing": 2_200,
     "annotate": 1_861,
     "cli": 1_300,

@@ -12,7 +12,7 @@ import importlib
 import re
 from pathlib import Path
 
-__version__ = "0.2.0"
+__version__ = "1.0.0rc1"
 
 #: Name -> the module that has it, loaded on first use: `import tellapart` stays light. The list is the stub beside
 #: this file, for type checkers and editors too.

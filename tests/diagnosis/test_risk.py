@@ -97,10 +97,15 @@ def test_models_are_compared_on_the_same_items(tmp_path: Path, command) -> None:
     (pair,) = found.record.differences
     assert pair.low < pair.difference == dull.area - keen.area < pair.high
     assert found["model"] == ["keen", "dull"]
-    shown = command("risk", str(tmp_path / "keen"), str(tmp_path / "dull"), "--out", str(tmp_path / "risk.svg"))
+    shown = command("risk", str(tmp_path / "keen"), str(tmp_path / "dull"))
     assert shown.code == 0 and "area" in shown.out
-    picture = (tmp_path / "risk.svg").read_text()
-    assert "coverage" in picture and "keen" in picture
+
+
+def test_the_picture_names_the_models(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need the extra 'plot'")
+    picture = tmp_path / "risk.svg"
+    ta.risk(scored(tmp_path, "keen", 0.6), out=picture)
+    assert "coverage" in picture.read_text() and "keen" in picture.read_text()
 
 
 def test_few_errors_have_no_interval(tmp_path: Path) -> None:

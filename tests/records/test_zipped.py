@@ -8,6 +8,7 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,8 @@ def test_every_command_that_reads_a_run_reads_an_archive(
         ("plot", "tiers", one, two, "--out", "t.svg"), ("convert", two, "--to", "lm-eval"),
         ("push", two, "me/mine", "--dry-run"),
     ):  # fmt: skip
+        if words[0] == "plot" and find_spec("matplotlib") is None:
+            continue
         done = command(*words)
         assert done.code == 0, (words, done.err)
     assert json.loads(command("show", one, "--json").out)["report"] == str(runs / "a.html")
