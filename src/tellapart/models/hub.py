@@ -13,8 +13,6 @@ from types import ModuleType
 
 from tellapart.errors import ModelError, first_sentence, require
 
-__all__ = ["fetch_file", "reach_hub"]
-
 #: Seconds to wait for the hub's answer; on a slower network, set HF_HUB_ETAG_TIMEOUT, a variable of the hub's library.
 _PATIENCE = 4.0
 
@@ -24,10 +22,9 @@ _DOWN = frozenset({500, 502, 503, 504})
 
 @contextmanager
 def reach_hub(hub: ModuleType) -> Iterator[str]:
-    """Ask the hub once; if it does not answer, the hub's library uses only its cache until the block ends.
+    """Ask the hub once; if it does not answer, its library uses only its cache until the block ends.
 
-    Without this, the library asks twelve times, with pauses, before it gives up. Yields the reason why the network is
-    not used, for messages; "" if it is used.
+    The library alone would ask twelve times, with pauses. Yields why the network is not used; "" if it is used.
     """
     if hub.constants.HF_HUB_OFFLINE:
         yield "HF_HUB_OFFLINE is set; unset it, or"
@@ -56,12 +53,7 @@ def _ask_server(hub: ModuleType, address: str, _minute: int) -> None:
 def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: str, instead: str) -> Path:
     """Return the path of the first of `files` that a repository has, downloaded if the cache does not have it.
 
-    Args:
-        subject: the model, as messages name it.
-        repository: OWNER/NAME.
-        files: names, in order of preference.
-        library: the library that the model belongs to, for messages.
-        instead: advice for messages: a name to use if the hub does not have the file.
+    Messages name the `subject` (the model), its `library`, and what to name `instead` of OWNER/NAME.
     """
     hub = require("huggingface_hub", extra="models")
     files, page = list(dict.fromkeys(files)), f"https://huggingface.co/{repository}"

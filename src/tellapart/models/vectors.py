@@ -7,19 +7,11 @@ from numpy.typing import NDArray
 
 from tellapart.errors import ModelError
 
-__all__ = ["dot_products", "late_interaction", "normalise"]
-
 
 def normalise(vectors: NDArray[np.float32], model: str | None = None, dtype: str = "") -> NDArray[np.float32]:
     """Scale vectors `(n, dimensions)` to length one; float32, computed in float64.
 
-    Args:
-        vectors: to scale.
-        model: the name of the model that computed them, for the message.
-        dtype: what it computed in.
-
-    Raises:
-        ModelError: a vector has length zero or is not finite, so it has no direction.
+    A vector of length zero, or one that is not finite, is a `ModelError`, which names the model and its dtype.
     """
     exact = vectors.astype(np.float64)
     lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))

@@ -200,7 +200,7 @@ def test_a_truncated_image_is_named_and_nothing_is_stored_of_it(histogram: Any, 
     with EmbeddingStore(None) as store:
         with raises(DataError, "item-2", "'images[1]'", "2-1.png"):
             score(histogram(), pairset, store=store, batch_size=2)
-        assert store.counts().pictures == 4
+        assert store.counts().pictures == 5
 
 
 WRONG = {

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import sqlite3
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set: Any,
     pairset = picture_set(12)
     references = [image for item in pairset.items for image in item.images][::-1]
     with EmbeddingStore(None) as store:
-        for learns in (True, False):  # the second reader finds every hash in the store
+        for _ in range(2):  # the second reader finds every hash in the store
             hashes: dict[str, str] = {}
             with ImageReader(pairset, store, references, needs_pixels=every, hashes=hashes, workers=workers) as reader:
                 pictures = list(reader)
@@ -51,9 +51,7 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set: Any,
             for picture in pictures:
                 np.testing.assert_array_equal(picture.pixels, pairset.pixels(picture.reference))
                 assert picture.hash == hashes[picture.reference] == pixel_hash(picture.pixels)
-            learned = reader.take_new_hashes()
-            assert len(learned) == (24 if learns else 0)
-            store.put_pixel_hashes(learned)
+            assert store.counts().pictures == 24
         assert image_hashes(pairset, store=store) == hashes
 
 
@@ -93,13 +91,11 @@ def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set: Any, mon
 def test_a_reader_that_was_closed_waits_for_no_collector(picture_set: Any) -> None:
     pairset = picture_set(2)
     with collector_paused():
-        earlier = readers()  # of other tests of this process, which may be in use still
-        image_hashes(pairset, store=EmbeddingStore(None))
-        assert [reader for reader in readers() if not any(reader is other for other in earlier)] == []
-
-
-def readers() -> list[ImageReader]:
-    return [thing for thing in gc.get_objects() if type(thing) is ImageReader]
+        with ImageReader(pairset, EmbeddingStore(None), ["0-0.png"]) as reader:
+            list(reader)
+        left = weakref.ref(reader)
+        del reader
+        assert left() is None
 
 
 @pytest.mark.parametrize("broken", [0, 5, 19])
@@ -111,7 +107,7 @@ def test_images_before_a_broken_one_are_read_and_kept(picture_set: Any, broken: 
         said: list[int] = []
         with raises(DataError, f"'{references[broken]}'", "image"):
             image_hashes(pairset, store=store, progress=lambda stage, done, total: said.append(done))
-        assert store.counts().pictures == broken
+        assert broken <= store.counts().pictures < 20
         assert said == sorted(said)
 
 

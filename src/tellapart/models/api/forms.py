@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,39 +23,21 @@ from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.torch.backend import positions_by_key
 from tellapart.models.vectors import dot_products, normalise
 
-
-class Asked(Protocol):
-    """The server that a form asks: its address, its model, and the facts that tell both apart."""
-
-    model: str
-    facts: dict[str, Any]
-
-    @property
-    def base(self) -> str:
-        """The address."""
-
-    def post(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-        """Return the JSON of the answer to each request, a path and a body."""
+if TYPE_CHECKING:
+    from tellapart.models.api.load import Server
 
 
 class Form(BaseModel, frozen=True, extra="forbid"):
-    """A request for a vector, or for scores of one text with several images; the file explains the fields.
-
-    Attributes:
-        text: a text as a part; None of a form of scores.
-        instruction: the default of a form that has a place for one; None of the others.
-        lists_models: whether the server lists its models at `/models`, so that the name may be left out.
-        key_header: the header of the key.
-    """
+    """A request for a vector, or for scores of one text with several images; the file explains the fields."""
 
     source: str
     path: str
     answer: str
     image: Any
     body: dict[str, Any]
-    text: Any = None
-    instruction: str | None = None
-    lists_models: bool = True
+    text: Any = None  # None of a form of scores
+    instruction: str | None = None  # the default; None of a form without a place for one
+    lists_models: bool = True  # at /models, so that the name may be left out
     key_header: str = "Authorization"
 
     @property
@@ -64,7 +46,7 @@ class Form(BaseModel, frozen=True, extra="forbid"):
         return self.text is None
 
     def image_part(self, pixels: Pixels) -> Any:
-        """Return a picture, RGB uint8 `(height, width, 3)`, as a part of the request."""
+        """Return a picture as a part of the request."""
         url = picture_url(pixels)
         return _fill(self.image, {"{url}": url, "{base64}": url.partition(",")[2]})
 
@@ -129,19 +111,17 @@ def _in_order(entries: Any) -> list[Any]:
     return ordered
 
 
+def hash_facts(*facts: object) -> str:
+    """Return the SHA-256 of facts that are JSON."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
 class _Pooled:
-    """A model that is asked by a form.
-
-    Args:
-        instruction: in place of the form's own.
-
-    Raises:
-        ModelError: the form has no place for an instruction.
-    """
+    """A model that is asked by a form, with an instruction in place of the form's own where it has a place for one."""
 
     kind: ScoreKind = "similarity"
 
-    def __init__(self, server: Asked, reading: str, instruction: str | None = None) -> None:
+    def __init__(self, server: Server, reading: str, instruction: str | None = None) -> None:
         self.name, self._server, self._form, self._reading = server.model, server, forms()[reading], reading
         if instruction is not None and self._form.instruction is None:
             able = ", ".join(name for name, form in forms().items() if form.instruction is not None)
@@ -151,9 +131,7 @@ class _Pooled:
             )
         self._instruction = self._form.instruction if instruction is None else instruction
         told = [] if self._instruction is None else [self._instruction]
-        self.fingerprint = hashlib.sha256(
-            json.dumps([server.facts, reading, *told], sort_keys=True).encode()
-        ).hexdigest()
+        self.fingerprint = hash_facts(server.facts, reading, *told)
 
     def take_notes(self) -> tuple[str, ...]:
         """Return the instruction, if the form has one."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -19,7 +18,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
 from tellapart.models.api.connection import Completion, Connection
-from tellapart.models.api.forms import Form, ServedEncoder, ServedReranker, forms, picture_url
+from tellapart.models.api.forms import Form, ServedEncoder, ServedReranker, forms, hash_facts, picture_url
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
@@ -81,47 +80,14 @@ class Question(NamedTuple):
     listed: bool = False
 
 
-@dataclass
-class Usage:
-    """The cost of answers: requests, answers that were kept before, tokens, and the price that a server names."""
-
-    asked: int = 0
-    kept: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-    versions: set[str] = field(default_factory=set)
-
-    def add_reply(self, reply: Completion, *, asked: bool) -> None:
-        """Count a reply; one that was kept before costs nothing."""
-        if reply.version:
-            self.versions.add(reply.version)
-        if not asked:
-            self.kept += 1
-            return
-        self.asked += 1
-        self.prompt_tokens += reply.prompt_tokens
-        self.completion_tokens += reply.completion_tokens
-        self.cost += reply.cost
-
-    def notes(self) -> tuple[str, ...]:
-        """Return sentences for the user: calls, tokens, cost, and versions of the model if there were several."""
-        note = f"the server was asked {self.asked:,} times: {self.prompt_tokens:,} tokens read and "
-        note += f"{self.completion_tokens:,} written"
-        note += f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
-        note += f"; {self.kept:,} answers were kept from before (--no-cache asks again)" if self.kept else ""
-        names = ", ".join(sorted(self.versions))
-        versions = f"the server named {len(self.versions)} versions of the model: {names}"
-        return (note, versions) if len(self.versions) > 1 else (note,)
-
-
 class Server(Connection):
     """A model on a server that speaks OpenAI's API; `facts` are the server's description, for the fingerprint."""
 
     def __init__(self, address: str, model: str, options: ModelOptions, form: Form | None = None) -> None:
         header = form.key_header if form else "Authorization"
         super().__init__(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure, key_header=header)
-        self._answers, self._calls, self.usage = Answers(options.answers), options.calls, Usage()
+        self._answers, self._calls = Answers(options.answers), options.calls
+        self._usage, self._cost, self._versions = Counter[str](), 0.0, set[str]()
         self.sampling: Sampling | None = None
         if form and not form.lists_models and not model:
             raise ModelError(f"{address}: servers that take {form.path} list no models; name it: api:{address}#MODEL")
@@ -153,17 +119,28 @@ class Server(Connection):
             pictures = [pixel_hash(picture) for picture in question.pictures]
             facts = [self.facts, pictures, question.prompt, question.tokens, question.listed and LISTED]
             facts += [] if self.sampling is None else [*self.sampling]
-            keys.append(bytes.fromhex(_hash_facts(*facts)))
+            keys.append(bytes.fromhex(hash_facts(*facts)))
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
         unanswered = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
-        for key in keys:
-            if key in replies:
-                self.usage.add_reply(replies[key], asked=False)
+        self._usage["kept"] += sum(key in replies for key in keys)
         answers = self._run_calls(self._complete_question, unanswered, unanswered.values())
         for key, reply in zip(unanswered, answers, strict=True):
             replies[key] = reply
-            self.usage.add_reply(reply, asked=True)
+            self._usage.update(asked=1, read=reply.prompt_tokens, written=reply.completion_tokens)
+            self._cost += reply.cost
+        self._versions |= {reply.version for reply in replies.values()} - {""}
         return [replies[key] for key in keys]
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return calls, tokens, cost, and versions of the model if there were several, since it was asked last."""
+        usage, cost, versions = self._usage, self._cost, self._versions
+        self._usage, self._cost, self._versions = Counter(), 0.0, set()
+        note = f"the server was asked {usage['asked']:,} times: {usage['read']:,} tokens read and "
+        note += f"{usage['written']:,} written"
+        note += f", at a cost of {cost:.4g} as the server counts it" if cost else ""
+        note += f"; {usage['kept']:,} answers were kept from before (--no-cache asks again)" if usage["kept"] else ""
+        several = f"the server named {len(versions)} versions of the model: {', '.join(sorted(versions))}"
+        return (note, several) if len(versions) > 1 else (note,)
 
     def post(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
         """Return the JSON of the answer to each request, a path and a body; several at once, none is kept."""
@@ -178,7 +155,10 @@ class Server(Connection):
             pool.shutdown(cancel_futures=True)
 
     def _complete_question(self, key: bytes, question: Question) -> Completion:
-        content = [*map(_picture_part, question.pictures), {"type": "text", "text": question.prompt}]
+        content: list[dict[str, Any]] = [
+            {"type": "image_url", "image_url": {"url": picture_url(pixels)}} for pixels in question.pictures
+        ]
+        content.append({"type": "text", "text": question.prompt})
         body: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
         body["seed"], body["temperature"] = (0, 0) if self.sampling is None else self.sampling
         body |= {"logprobs": True, "top_logprobs": LISTED} if question.listed else {}
@@ -190,14 +170,6 @@ class Server(Connection):
             )
         self._answers.put(key, reply)
         return reply
-
-
-def _picture_part(pixels: Pixels) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": picture_url(pixels)}}
-
-
-def _hash_facts(*facts: object) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 class Served:
@@ -214,12 +186,12 @@ class Served:
     def __init__(self, server: Server, prompt: Prompt, reading: str) -> None:
         self.prompt, self._server = prompt, server
         self.name = server.model
-        self.fingerprint = _hash_facts(server.facts, prompt.label, prompt.text, reading, LISTED)
+        self.fingerprint = hash_facts(server.facts, prompt.label, prompt.text, reading, LISTED)
 
     def draw(self, sampling: Sampling) -> None:
         """Ask for answers at a temperature from now on; the draw's number is the seed."""
         self._server.sampling = sampling
-        self.fingerprint = _hash_facts(self.fingerprint, *sampling)
+        self.fingerprint = hash_facts(self.fingerprint, *sampling)
 
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
@@ -245,8 +217,7 @@ class Served:
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the answers since it was asked last, a sentence each."""
-        usage, self._server.usage = self._server.usage, Usage()
-        return usage.notes()
+        return self._server.take_notes()
 
 
 class ServedYes(Served):

@@ -1,8 +1,7 @@
 """Models that are loaded only when something must be computed: a run that finds all in the store starts at once.
 
-Importing torch and a model's library takes seconds, and so does building the model. If every score is stored, a run
-needs only the fingerprint that the store filed them under. The store remembers it under a key of all that makes the
-model: the contents of its files, the options, this package's code and the versions of its libraries.
+If every score is stored, a run needs only the fingerprint that the store filed them under. The store remembers it under
+a key of all that makes the model: the contents of its files, the options, this package's code and its libraries.
 """
 
 from __future__ import annotations
@@ -85,10 +84,8 @@ def source_key(name: str, options: ModelOptions) -> str | None:
     files = None if prefix is None else prefix.files(name)
     if files is None:
         return None
-    if options.regions is not None:
-        files = [*files, options.regions.expanduser()]
-    if options.tokenizer is not None:
-        files = [*files, *(files_below(str(options.tokenizer)) or ())]
+    files = [*files, *([options.regions.expanduser()] if options.regions else [])]
+    files += files_below(str(options.tokenizer)) or () if options.tokenizer else ()
     facts = [name, repr(options), *library_versions()]
     facts += [f"{path.relative_to(_CODE)} {_content_hash(path)}" for path in sorted(_CODE.rglob("*.py"))]
     facts += [f"{path.name} {_content_hash(path)}" for path in files]
