@@ -132,8 +132,12 @@ def options_beside(name: object, models: Sequence[object], options: ModelOptions
     >>> [options_beside("random", models, options).dtype for models in (["random", "hf:clip"], ["random"])]
     ['float32', 'bfloat16']
     """
-    alone = all(isinstance(model, str) and model in REFERENCES for model in models)
-    return options if alone or not isinstance(name, str) or name not in REFERENCES else ModelOptions(seed=options.seed)
+    mixed = (
+        isinstance(name, str)
+        and name in REFERENCES
+        and not all(isinstance(model, str) and model in REFERENCES for model in models)
+    )
+    return ModelOptions(seed=options.seed) if mixed else options
 
 
 def _load_watched(load: Callable[[str, ModelOptions], Model], name: str, options: ModelOptions) -> Model:

@@ -133,9 +133,12 @@ def test_a_file_that_is_no_image_is_named_by_its_line(tmp_path: Path) -> None:
 
 A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
 
+#: Bytes of a file that has room for one picture, and for two.
+ONE, TWO = 35_000, 45_000
+
 
 def picture(value: int) -> NDArray[np.uint8]:
-    return np.full((4, 5, 3), value, np.uint8)
+    return np.full((64, 64, 3), value, np.uint8)
 
 
 def names(path: Path) -> list[str]:
@@ -156,9 +159,9 @@ def test_a_picture_comes_back_as_it_was_and_may_be_written_into(path: Path) -> N
 
 def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(path: Path) -> None:
     for name in ("old", "new"):
-        PreparedPictures(path, name, limit=120).put(A, picture(1))
+        PreparedPictures(path, name, limit=TWO).put(A, picture(1))
     assert names(path) == ["new", "old"]
-    own = PreparedPictures(path, "own", limit=120)
+    own = PreparedPictures(path, "own", limit=TWO)
     own.put(A, picture(1))
     assert names(path) == ["own", "new"]
     for content in (B, C):
@@ -166,7 +169,7 @@ def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(path:
     assert names(path) == ["own"]
     assert own.get(A) is not None and own.get(B) is not None
     assert own.get(C) is None  # there is room for two
-    assert kept_preparations(path)[0].bytes == 120
+    assert kept_preparations(path)[0].bytes == 2 * 12_288
 
 
 def test_a_full_file_is_not_counted_again_for_every_picture(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,17 +181,17 @@ def test_a_full_file_is_not_counted_again_for_every_picture(path: Path, monkeypa
         return list_spaces(file)
 
     monkeypatch.setattr(RowFile, "spaces", count_spaces)
-    full = PreparedPictures(path, "crop", limit=120)
+    full = PreparedPictures(path, "crop", limit=TWO)
     for number in range(100):
         full.put(f"{number:064x}", picture(number))
     assert [full.get(f"{number:064x}") is not None for number in range(4)] == [True, True, False, False]
-    assert counted == [path] * 2  # of the first picture, and of the first without room
+    assert counted == [path]  # of the first picture without room
 
 
 def test_a_preprocessing_that_another_process_deleted_begins_again(path: Path) -> None:
-    crop = PreparedPictures(path, "crop", limit=120)
+    crop = PreparedPictures(path, "crop", limit=TWO)
     crop.put(A, picture(1))
-    PreparedPictures(path, "other", limit=60).put(A, picture(2))
+    PreparedPictures(path, "other", limit=ONE).put(A, picture(2))
     assert names(path) == ["other"]
     crop.put(B, picture(3))
     assert sorted(names(path)) == ["crop", "other"]  # what no preprocessing has would never be counted or deleted

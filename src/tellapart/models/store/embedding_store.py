@@ -203,9 +203,6 @@ Answer = TypeVar("Answer")
 #: Bytes of pictures that are kept: some 14,000 of 224 by 224 pixels.
 LIMIT = 2 * 2**30
 
-#: Pictures after which the bytes of all are counted again: other processes write, too. A full file takes half a second.
-_COUNTED = 512
-
 #: Height and width, before the pixels.
 _HEAD = struct.Struct("<II")
 
@@ -248,7 +245,7 @@ def _list_preparations(file: RowFile) -> list[Preparation]:
 class PreparedPictures:
     """Prepared pictures, uint8 `(height, width, 3)`, kept between runs. Threads may share one; processes one file.
 
-    The file is opened, and made, when it is first asked. Where all pictures hold more bytes than the limit, other
+    The file is opened, and made, when it is first asked. Where it would hold more bytes than the limit, other
     preprocessings go first, the one longest unused before the rest; then no more of this one are taken, so that a set
     that is too large still finds its first pictures.
     """
@@ -257,7 +254,6 @@ class PreparedPictures:
         self.path, self._preparation, self._limit = path, preparation, limit
         self._turn = RLock()
         self._file: RowFile | None = None
-        self._held = self._count = 0
         self._lost = self._full = False
 
     def close(self) -> None:
@@ -283,18 +279,11 @@ class PreparedPictures:
         )
 
     def _make_room(self, file: RowFile, size: int) -> bool:
-        if self._count % _COUNTED == 0 or (self._held + size > self._limit and not self._full):
-            kept = _list_preparations(file)
-            self._held = sum(preparation.bytes for preparation in kept)
-            for preparation in reversed(kept):
-                if self._held + size > self._limit and preparation.name != self._preparation:
-                    file.delete([preparation.name])
-                    self._held -= preparation.bytes
-            self._full = self._held + size > self._limit
-        self._count += 1
-        fits = self._held + size <= self._limit
-        self._held += size if fits else 0
-        return fits
+        while not self._full and file.bytes_used() + size > self._limit:
+            others = [kept.name for kept in _list_preparations(file) if kept.name != self._preparation]
+            file.delete(others[-1:])
+            self._full = not others
+        return not self._full
 
     def _try_work(self, work: Callable[[RowFile], Answer]) -> Answer | None:
         """Do something with the file; None from the first failure on."""

@@ -210,6 +210,15 @@ class RowFile:
         ).fetchall()
         return [Space(name.decode(errors="replace"), *numbers) for name, *numbers in rows]
 
+    @_in_turn()
+    def bytes_used(self) -> int:
+        """Return the bytes of the file's pages that hold something."""
+        facts = [
+            self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        ]
+        return (facts[0] - facts[1]) * facts[2]
+
     @_in_turn("IMMEDIATE")
     def delete(self, spaces: Sequence[str], rows: Mapping[str, Sequence[bytes]] | None = None) -> None:
         """Delete whole spaces, and rows of others: space -> keys."""
@@ -283,14 +292,12 @@ class RowFile:
             # One in memory is often just dropped; newer Pythons warn of a connection that is not closed.
             close = weakref.finalize(self, connection.close)
             try:
-                self._is_new()
-                use_write_ahead_log(connection, patience=self._patience)
-                connection.execute(f"PRAGMA synchronous = {self._synchronous}")
                 connection.execute("BEGIN IMMEDIATE")
-                # Another process may have made the tables while this one waited.
                 for statement in _TABLES if self._is_new() else ():
                     connection.execute(statement)
                 connection.execute("COMMIT")
+                use_write_ahead_log(connection, patience=self._patience)
+                connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             except BaseException:
                 close()
                 raise
@@ -298,7 +305,6 @@ class RowFile:
 
     def _is_new(self) -> bool:
         """Return whether the database is empty; raise if it is neither that nor of this schema."""
-        # One statement, and so one state of the file: another process may be making the tables at this moment.
         application, version, tables = self._connection.execute(_FACTS).fetchone()
         if (application, version, tables) == (0, 0, 0):
             return True
