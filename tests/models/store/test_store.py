@@ -220,7 +220,7 @@ def test_a_full_disk_is_an_error_and_what_was_stored_stays(path: Path) -> None:
         store.put_vectors("m", {A: np.ones(2, np.float32)})
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-        with raises(StoreError, "store.sqlite", "the disk is full"):
+        with raises(StoreError, "store.sqlite", "disk is full", "free space"):
             store.put_vectors("m", {f"{k:064x}": np.ones(4096, np.float32) for k in range(10)})
         assert store.counts().vectors == 1
 

@@ -62,16 +62,13 @@ _DAMAGE = {
 #: The beginnings of SQLite's messages about a file that has other tables than it should.
 _OTHER_TABLES = ("no such table", "no such column", "table ")
 
-_DAMAGED = "is damaged ({}); delete it, or name another cache="
-_NOT_WRITTEN = "cannot be written ({}); name another cache=, or run with cache=False"
-#: What happened, and what to do, by SQLite's result.
-_PROBLEMS = {
-    sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_NOTADB: _DAMAGED,
-    sqlite3.SQLITE_FULL: "cannot grow: the disk is full ({}); free space, or name another cache=",
-    sqlite3.SQLITE_READONLY: _NOT_WRITTEN,
-    sqlite3.SQLITE_CANTOPEN: _NOT_WRITTEN,
-    sqlite3.SQLITE_PERM: _NOT_WRITTEN,
+#: What to do, by SQLite's result.
+_REMEDIES = {
+    sqlite3.SQLITE_CORRUPT: "delete it",
+    sqlite3.SQLITE_NOTADB: "delete it",
+    sqlite3.SQLITE_FULL: "free space on the disk",
+    sqlite3.SQLITE_BUSY: "end the other process that uses it",
+    sqlite3.SQLITE_LOCKED: "end the other process that uses it",
 }
 
 _log = logging.getLogger(__name__)
@@ -105,8 +102,7 @@ def _in_turn(
                 with file._open_transaction(begin):
                     return call(file, *args, **options)
             except StoreError as error:
-                if not file._replace(connection, error):
-                    raise
+                file._begin_anew(connection, error)
             with file._open_transaction(begin):
                 return call(file, *args, **options)
 
@@ -139,13 +135,11 @@ class RowFile:
         self._patience = _PATIENCE if patience is None else patience
         self._synchronous, self._replaceable, self._warned = synchronous, replaceable, False
         self._turn = Lock()
-        self._file: tuple[int, int] | None = _file_id(self.path)
+        self._file = _file_id(self.path)
         try:
             self._connect()
         except StoreError as error:
-            if not self._set_aside(error):
-                raise
-            self._connect()
+            self._begin_anew(getattr(self, "_connection", None), error)
 
     def __enter__(self) -> Self:
         return self
@@ -323,44 +317,37 @@ class RowFile:
     def _explain_errors(self) -> Iterator[None]:
         try:
             yield
-        except UnicodeDecodeError as error:  # a message of SQLite's that quotes a damaged file
-            raise StoreError(f"{self.where} {_DAMAGED.format(error.reason)}") from error
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            problem = _PROBLEMS.get(code, "failed ({}); run with cache=False, or name another cache=").format(error)
-            if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-                problem = f"was locked by another process for {self._patience:g} s; end that process, or name another"
-                problem += " cache="
-            raise StoreError(f"{self.where} {problem}") from error
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # a message of SQLite's may quote a damaged file
+            remedy = _REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "run with cache=False")
+            waited = f", for {self._patience:g} s" if remedy.startswith("end") else ""
+            raise StoreError(
+                f"{self.where} cannot be used ({error}{waited}); {remedy}, or name another cache="
+            ) from error
 
-    def _replace(self, connection: sqlite3.Connection, error: StoreError) -> bool:
-        """Begin a new file in place of a damaged one, unless another thread did; return False if it is not damaged."""
-        with self._turn:
-            if self._connection is connection and self._is_damage(error):
-                connection.close()
-                self._set_aside(error)
-                self._connect()
-            return self._is_damage(error)
-
-    def _is_damage(self, error: StoreError) -> bool:
-        """Return whether an error is of a file's content that may be replaced, not of the disk or another process."""
+    def _begin_anew(self, connection: sqlite3.Connection | None, error: StoreError) -> None:
+        """Begin a new file in place of a damaged one, unless another thread did; raise errors of another kind."""
         cause = error.__cause__
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
         other_tables = code == sqlite3.SQLITE_ERROR and str(cause).startswith(_OTHER_TABLES)
         damaged = isinstance(cause, UnicodeDecodeError) or code in _DAMAGE or other_tables
-        return damaged and self._replaceable and self.path is not None
+        if not damaged or not self._replaceable or self.path is None:
+            raise error
+        with self._turn:
+            if getattr(self, "_connection", None) is connection:
+                if connection is not None:
+                    connection.close()
+                self._set_aside(self.path, cause)
+                self._connect()
 
-    def _set_aside(self, error: StoreError) -> bool:
-        """Rename a damaged file, unless another process did so first, and log both names; return False for others."""
-        if self.path is None or not self._is_damage(error):
-            return False
-        path, problem, guard = self.path, error.__cause__, self.path.with_name(f"{self.path.name}.lock")
+    def _set_aside(self, path: Path, problem: BaseException | None) -> None:
+        """Rename the file, unless another process did so first, and log both names."""
+        guard = path.with_name(f"{path.name}.lock")
         try:
             while (lock := take_lock(guard)) is None:
                 time.sleep(0.02)
             try:
                 if self._file is None or _file_id(path) != self._file:
-                    return True
+                    return
                 aside = next(name for n in count(1) if not Path(name := f"{path}.damaged-{n}").exists())
                 for file in (Path(f"{path}{ending}") for ending in ENDINGS):
                     if file.exists():
@@ -372,7 +359,6 @@ class RowFile:
                 f"{path} cannot be used ({problem}), nor renamed ({failure.strerror or failure}); name another cache="
             ) from failure
         _log.warning("%s", plain(f"{path} cannot be used ({problem}): it is kept as {aside}, and a new file is begun"))
-        return True
 
 
 def _checksum(space: str, key: bytes, value: bytes) -> int:
