@@ -27,4 +27,5 @@ def _without_options(kind: Callable[[], Model]) -> Callable[[ModelOptions], Mode
     return lambda _options: kind()
 
 
-constant, blind, bag_of_words, oracle = map(_without_options, (Constant, Blind, BagOfWords, Oracle))
+_KINDS: tuple[Callable[[], Model], ...] = (Constant, Blind, BagOfWords, Oracle)
+constant, blind, bag_of_words, oracle = map(_without_options, _KINDS)

@@ -72,32 +72,26 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
     except hub.errors.HFValidationError as error:
         raise ModelError(f"{subject} is not an id of the hub; expected OWNER/NAME, or {instead}") from error
     except hub.errors.GatedRepoError as error:
-        raise ModelError(
-            f"{subject} is gated: accept its conditions on {page}, then log in with `hf auth login` or set HF_TOKEN"
-        ) from error
+        advice = f"accept its conditions on {page}, then log in with `hf auth login` or set HF_TOKEN"
+        raise ModelError(f"{subject} is gated: {advice}") from error
     except hub.errors.RepositoryNotFoundError as error:
-        raise ModelError(
-            f"{subject} is not on the hub, or you may not read it; check the id ({page}), and log in with "
-            "`hf auth login` if it is private"
-        ) from error
+        advice = f"check the id ({page}), and log in with `hf auth login` if it is private"
+        raise ModelError(f"{subject} is not on the hub, or you may not read it; {advice}") from error
     except hub.errors.LocalEntryNotFoundError as error:
         why = why or "the hub cannot be reached;"
         cached = Path(hub.constants.HF_HUB_CACHE, f"models--{repository.replace('/', '--')}", "snapshots")
         if snapshots := sorted(snapshot for file in files for snapshot in cached.glob(f"*/{file}")):
             raise ModelError(
-                f"{subject}: the hub's cache has its {snapshots[0].name}, but no refs/main to say which revision is "
-                "main, "
-                f"and {why} name the folder, local-dir:{snapshots[0].parent}, or fetch main where there is a network "
-                f"(hf download {repository})"
+                f"{subject}: the hub's cache has its {snapshots[0].name}, but no refs/main, and {why} name the folder, "
+                f"local-dir:{snapshots[0].parent}, or fetch main where there is a network (hf download {repository})"
             ) from error
         raise ModelError(
             f"{subject}: its {files[0]} is not in the hub's cache, and {why} fetch it where there is a network "
             f"(hf download {repository}), set HF_HOME to a cache that has it, or name {instead}"
         ) from error
     except hub.errors.EntryNotFoundError as error:
-        raise ModelError(
-            f"{subject} has no {' or '.join(files)} on the hub ({page}); is it a model of {library}?"
-        ) from error
+        missing = f"{subject} has no {' or '.join(files)} on the hub ({page})"
+        raise ModelError(f"{missing}; is it a model of {library}?") from error
     except (hub.errors.HfHubHTTPError, OSError) as error:
         raise ModelError(f"{subject} cannot be fetched from the hub: {first_sentence(error)}") from error
     finally:

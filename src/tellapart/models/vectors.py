@@ -33,9 +33,8 @@ def dot_products(images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDA
     Vectors are `(images, dimensions)` and `(texts, dimensions)`, or `(items, images, dimensions)` and
     `(items, texts, dimensions)`: then the result is `(items, images, texts)`, with the same bits.
 
-    Products are summed in float64, pair by pair in one fixed order, and rounded to float32 once. A matrix
-    product would be faster, but its order of summation changes with the shapes of both arguments, and so would
-    the last bits: two identical images could then win or lose against each other instead of tying.
+    Products are summed in float64, pair by pair in one fixed order, and rounded to float32 once. The order of summation
+    of a matrix product changes with the shapes of its arguments: two identical images could win or lose by last bits.
 
     >>> dot_products(np.eye(2, dtype=np.float32), np.array([[1.0, 2.0]], np.float32))
     array([[1.],

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import threading
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from scored_anew import fresh
 
 import tellapart.data.video
 from facts import raises
@@ -24,12 +19,19 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError, StoreError
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
 from tellapart.models.scoring.deferred import Deferred
-from tellapart.models.scoring.score import score
+from tellapart.models.scoring.score import Scored, score
 from tellapart.models.store import embedding_store
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 MODELS = [Random, Constant, Oracle, Blind, BagOfWords, "histogram", "fusion", "likelihood", "onnx"]
+
+
+def fresh(model: Any, pairset: PairSet, **options: Any) -> Scored:
+    """Scores of a pair set that nothing was stored of."""
+    with EmbeddingStore(None) as store:
+        return score(model, pairset, store=store, **options)
+
 
 every_model = pytest.mark.parametrize("new_model", MODELS, indirect=True)
 
@@ -434,35 +436,3 @@ def test_one_picture_in_three_formats_is_one_image(histogram: Any, tmp_path: Pat
         scored = fresh(histogram(), PairSet("formats", tuple(items), tmp_path), batch_size=batch_size)
         assert (scored.images_distinct, scored.images_encoded) == (1, 1)
         assert len(np.unique(scored.scores.values, axis=0)) == 1
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_where_it_was(picture_set: Any, tmp_path: Path) -> None:
-    pairset, batch = picture_set(30), 7
-    (pairset.root / "pairs.txt").write_text("\n".join(item.model_dump_json() for item in pairset.items))
-    script = str(Path(__file__).with_name("slow_scoring.py"))
-
-    def start(cache: Path, hang_at: int = 0) -> subprocess.Popen[str]:
-        command = [sys.executable, script, str(pairset.root), str(cache), str(batch), str(hang_at)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    calm = start(tmp_path / "calm.sqlite")
-    # 60 texts are 9 batches; it hangs in the fourth batch of images, and is killed there.
-    killed = start(tmp_path / "killed.sqlite", hang_at=13)
-    assert killed.stdout is not None
-    lines = [killed.stdout.readline() for _ in range(13)]
-    killed.send_signal(signal.SIGKILL)
-    assert killed.communicate()[0] == ""
-    assert killed.returncode == -signal.SIGKILL
-    resumed = start(tmp_path / "killed.sqlite")
-    lines += resumed.communicate(timeout=60)[0].splitlines()
-    encoded = Counter[str]()
-    for line in lines:
-        what, n = line.split()
-        encoded[what] += int(n)
-    assert encoded["texts"] == 60
-    # Lost is the batch at hand; and the one before it, if its writing had only begun.
-    assert encoded["images"] in {60 + batch, 60 + 2 * batch}
-    calm.communicate(timeout=60)
-    assert calm.returncode == resumed.returncode == 0
-    np.testing.assert_array_equal(np.load(tmp_path / "killed.npy"), np.load(tmp_path / "calm.npy"))

@@ -65,16 +65,13 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
         return find_model(name, options)
     facts = store.model_of(key)
     if facts is not None and facts["kind"] in get_args(ScoreKind):
-        kind: ScoreKind = facts["kind"]  # type: ignore[assignment]
-        stated = {rule: facts.get(rule, "") for rule in ("texts", "provenance", "notes")}
-        return Deferred(facts["name"], facts["fingerprint"], kind, partial(find_model, name, options), **stated)
+        return Deferred(make=partial(find_model, name, options), **facts)  # type: ignore[arg-type]
     model = find_model(name, options)
     # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
-        facts = {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind}
-        stated = {rule: getattr(model, rule, "") for rule in ("texts", "provenance")}
-        stated["notes"] = "\n".join(model.take_notes()) if isinstance(model, NoteTaker) else ""
-        store.put_model(key, facts | {rule: text for rule, text in stated.items() if text})
+        facts = {fact: getattr(model, fact, "") for fact in ("name", "fingerprint", "kind", "texts", "provenance")}
+        facts["notes"] = "\n".join(model.take_notes()) if isinstance(model, NoteTaker) else ""
+        store.put_model(key, facts)
     return model
 
 

@@ -41,14 +41,11 @@ class HashedImage:
 class ImageReader:
     """Reads images of a pair set in threads, ahead of the loop over them, each distinct reference once and in order.
 
-    It decodes images whose pixels are needed, and images whose hash the store does not know by the file's; the store
-    then keeps the hash.
-
-    `needs_pixels` decides which pixels are needed (none if not given); `prepare` is applied to these in the threads,
-    such as a model's preprocessing. A `keeper` is a model whose prepared pictures are kept near the store. `hashes`,
-    reference -> hash of pixels, has the images that this process read before; those read here are added. With
-    `known_only` it stops at the first image whose hash the store does not know, in place of decoding it. An image that
-    is missing, cannot be decoded, or changed since its hash was taken, is an error in the loop.
+    It decodes images whose pixels are needed, which `prepare` is applied to in the threads, and images whose hash the
+    store does not know by the file's; the store then keeps the hash. A `keeper` is a model whose prepared pictures are
+    kept near the store. `hashes`, reference -> hash of pixels, has the images that this process read before; those read
+    here are added. With `known_only` it stops at the first image whose hash the store does not know. An image that is
+    missing, cannot be decoded, or changed since its hash was taken, is an error in the loop.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
 """Rows of bytes in one SQLite file, each with a checksum: all that a cache keeps.
 
-A row lies in a space, under a key. Nothing stored is ever changed: of two writers of one key the first wins, and both
-wrote the same. A row that has changed is deleted when it is read, as if it had never been stored. A file that SQLite
-cannot read, or another program's, or an earlier version's, gets another name, and a new one takes its place, when it is
-opened or later: none is deleted, `tellapart cache prune` does that.
+A row lies in a space, under a key. Of two writers of one key the first wins, and both wrote the same. A row that has
+changed is deleted when it is read. A file that SQLite cannot read, or another program's, or an earlier version's, gets
+another name, and a new one takes its place, when it is opened or later; `tellapart cache prune` deletes it.
 """
 
 from __future__ import annotations
@@ -114,12 +113,10 @@ def _in_turn(
 class RowFile:
     """Rows of bytes by space and key, kept between runs. Several processes may use one file at once.
 
-    Each write is one transaction: a process that is killed loses the current one and nothing else. Threads may share
-    one; their calls wait for each other. The file is in write-ahead mode, which needs a local disk, not a network one.
-
-    The file is made if it does not exist; without a path everything is kept in memory. `patience` are seconds to wait
-    for another writer. `synchronous` NORMAL survives a killed process, FULL a power cut, too. A damaged file makes way
-    for a new one if it is `replaceable`, and is an error if not.
+    A process that is killed loses the current write and nothing else. Threads may share one; their calls wait for each
+    other. The file is in write-ahead mode, which needs a local disk; without a path everything is kept in memory.
+    `patience` are seconds to wait for another writer. `synchronous` NORMAL survives a killed process, FULL a power cut,
+    too. A damaged file makes way for a new one if it is `replaceable`, and is an error if not.
     """
 
     def __init__(
@@ -259,7 +256,7 @@ class RowFile:
     def _space_number(self, name: str) -> int:
         """Return a space's number; 0, which no space has, if it is not stored."""
         row = self._connection.execute("SELECT id FROM space WHERE name = ?", (name,)).fetchone()
-        return row[0] if row else 0
+        return int(row[0]) if row else 0
 
     @contextmanager
     def _open_transaction(self, begin: str) -> Iterator[None]:
