@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -225,33 +224,18 @@ def test_a_full_disk_is_an_error_and_what_was_stored_stays(path: Path) -> None:
         assert store.counts().vectors == 1
 
 
-@contextlib.contextmanager
-def an_ordinary_user() -> Iterator[None]:
-    """Give up root's right to write everywhere, if the tests run as root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of this kind are POSIX's")
-@pytest.mark.parametrize("place", ["store.sqlite", "new/store.sqlite"])
-def test_a_folder_that_cannot_be_written_is_an_error(place: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+@pytest.mark.parametrize("place", ["store.sqlite", "new/store.sqlite", "file/store.sqlite"])
+def test_a_folder_that_cannot_be_written_or_is_a_file_is_an_error(place: str) -> None:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as after:
+        (Path(folder) / "file").touch()
         Path(folder).chmod(0o555)
-        with an_ordinary_user(), raises(StoreError, f"{place}", "cache="):
+        after.callback(Path(folder).chmod, 0o755)
+        if os.geteuid() == 0:  # root may write everywhere
+            os.seteuid(65534)
+            after.callback(os.seteuid, 0)
+        with raises(StoreError, place, "cache="):
             EmbeddingStore(Path(folder) / place)
-        Path(folder).chmod(0o755)
-
-
-def test_a_folder_that_is_a_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with raises(StoreError, "file/store.sqlite", "cache="):
-        EmbeddingStore(tmp_path / "file" / "store.sqlite")
 
 
 def test_a_file_that_another_process_holds_is_an_error_in_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,20 +257,26 @@ def test_the_default_path_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     assert default_store_path() == Path.home() / "mine" / "store.sqlite"
 
 
-@pytest.mark.parametrize("home", ["", "/"])
-def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(
-    home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     for name in ("TELLAPART_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("HOME", "")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return monkeypatch
+
+
+@pytest.mark.parametrize("home", ["", "/"])
+def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(
+    home: str, homeless: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    homeless.setenv("HOME", home)
     with pytest.warns(TellapartWarning, match="TELLAPART_CACHE") as said:
         path = default_store_path()
     assert path.parent.parent == tmp_path
     assert str(path.parent) in str(said[0].message)
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    monkeypatch.setenv("TELLAPART_CACHE", "~/mine")
+    homeless.setenv("TELLAPART_CACHE", "~/mine")
     with raises(StoreError, "TELLAPART_CACHE", "'~/mine'", "HOME"):
         default_store_path()
 
@@ -312,11 +302,7 @@ def test_an_unknown_user_without_a_home_has_a_temporary_cache() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="another user needs root")
-def test_a_temporary_cache_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("TELLAPART_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", "")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_a_temporary_cache_of_another_user_is_refused(homeless: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / f"tellapart-{os.getuid()}"
     folder.mkdir()
     os.chown(folder, 54321, 54321)
