@@ -18,6 +18,8 @@ from tellapart.models.protocols import Model
 from tellapart.models.purpose import MODULES
 from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG, find_adapter
 
+__all__ = ["find_model"]
+
 _KINDS = (
     "a model is a folder of transformers (hf:FOLDER, with config.json), of open_clip (local-dir:FOLDER), of ONNX "
     f"(onnx:FOLDER) or of vectors (vectors:FOLDER), or a file of open_clip's weights ({TAG}ARCH@FILE)"

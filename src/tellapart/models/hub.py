@@ -13,6 +13,8 @@ from types import ModuleType
 
 from tellapart.errors import ModelError, first_sentence, require
 
+__all__ = ["fetch_file", "reach_hub"]
+
 #: Seconds to wait for the hub's answer; on a slower network, set HF_HUB_ETAG_TIMEOUT, a variable of the hub's library.
 _PATIENCE = 4.0
 

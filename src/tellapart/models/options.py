@@ -11,6 +11,8 @@ from typing import Any
 from tellapart.data.arguments import expect_used
 from tellapart.errors import ModelError
 
+__all__ = ["AUTO", "DEVICES", "DTYPES", "MEANT_FOR", "TEXTS", "ModelOptions"]
+
 DEVICES = ("cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16", "float16")
 TEXTS = ("raw", "cleaned", "library")

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from tellapart.errors import ModelError
 
+__all__ = ["dot_products", "late_interaction", "normalise"]
+
 
 def normalise(vectors: NDArray[np.float32], model: str | None = None, dtype: str = "") -> NDArray[np.float32]:
     """Scale vectors `(n, dimensions)` to length one; float32, computed in float64.

@@ -95,9 +95,11 @@ class Connection:
             if attempt + 1 < tries:
                 pause = min(wait or _PAUSE * 2**attempt, _LONGEST)
                 again = plain(f"{self.base}: {problem}; asked again in {pause:.1f} s (try {attempt + 2} of {tries})")
-                warned = attempt + 1 == _WARNED and not self._warned
-                self._warned = self._warned or warned
-                _log.log(logging.WARNING if warned else logging.INFO, "%s", again)
+                if attempt + 1 == _WARNED and not self._warned:
+                    self._warned = True
+                    _log.warning("%s", again)
+                else:
+                    _log.info("%s", again)
                 time.sleep(pause)
         raise ModelError(
             f"{self.base}: no reply in {f'{tries} tries' if tries > 1 else 'one try'}: {problem}; see to the server "

@@ -1,7 +1,8 @@
-"""The prefix `api:`: models on servers."""
+"""The prefix `api:`: models on servers that answer in words, in vectors or in scores."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
 from tellapart.models.api.connection import Completion, Connection
-from tellapart.models.api.forms import Form, ServedEncoder, ServedReranker, forms, hash_facts, picture_url
+from tellapart.models.api.forms import Form, fill_template, forms, picture_url
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
@@ -27,10 +28,12 @@ from tellapart.models.generative.reader import CHAT_TASKS, Task
 from tellapart.models.generative.sampling import Sampling
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
-from tellapart.models.protocols import Pixels
+from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.purpose import match_name, reads_instruction
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.store.row_file import RowFile
+from tellapart.models.torch.backend import positions_by_key
+from tellapart.models.vectors import dot_products, normalise
 
 _SPACE = "answers"
 
@@ -170,6 +173,95 @@ class Server(Connection):
             )
         self._answers.put(key, reply)
         return reply
+
+
+def hash_facts(*facts: object) -> str:
+    """Return the SHA-256 of facts that are JSON."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+class _Pooled:
+    """A model that is asked by a form, with an instruction in place of the form's own where it has a place for one."""
+
+    kind: ScoreKind = "similarity"
+
+    def __init__(self, server: Server, reading: str, instruction: str | None = None) -> None:
+        self.name, self._server, self._form, self._reading = server.model, server, forms()[reading], reading
+        if instruction is not None and self._form.instruction is None:
+            able = ", ".join(name for name, form in forms().items() if form.instruction is not None)
+            raise ModelError(
+                f"instruction={quote(instruction)}: a request of the form {reading} has no place for one; "
+                f"leave it out, or take a reading that has: {able}"
+            )
+        self._instruction = self._form.instruction if instruction is None else instruction
+        told = [] if self._instruction is None else [self._instruction]
+        self.fingerprint = hash_facts(server.facts, reading, *told)
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return the instruction, if the form has one."""
+        form = f"the server was asked by the form {self._reading}, with the instruction"
+        return () if self._instruction is None else (f"{form} {self._instruction!r}",)
+
+    def _ask(self, counts: Sequence[int], values: Sequence[Mapping[str, Any]]) -> list[list[NDArray[np.float64]]]:
+        """Return the numbers of a request for each mapping of values, as many as its count."""
+        told = {} if self._instruction is None else {"instruction": self._instruction}
+        requests = [self._form.request(self.name, **told, **part) for part in values]
+        rows = []
+        for count, answer in zip(counts, self._server.post(requests), strict=True):
+            if (numbers := self._form.read(answer, count)) is None:
+                raise ModelError(
+                    f"{self._server.base} answers no {self._form.answer} for each of {count}: "
+                    f"{json.dumps(answer):.200}; does {self.name!r} run with `--runner pooling`, and does the server "
+                    f"take requests of the form {self._reading}?"
+                )
+            rows.append(numbers)
+        return rows
+
+
+class ServedEncoder(_Pooled):
+    """A dual encoder: a request for each image and each text alone, several at once; cosine similarity."""
+
+    ranks_by_cosine = True
+
+    def encode_images(self, images: Sequence[Pixels]) -> Vectors:
+        """Encode RGB images, uint8 `(height, width, 3)`, to vectors of length one, float32 `(n, dimensions)`."""
+        return self._embed_parts([self._form.image_part(image) for image in images])
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts to vectors of length one, float32 `(n, dimensions)`; errors as of `encode_images`."""
+        refuse_known_marks(self.name, texts)
+        return self._embed_parts([fill_template(self._form.text, {"{text}": text}) for text in texts])
+
+    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
+        """Score vectors of length one: the cosines, float32 `(images, texts)`."""
+        return dot_products(images, texts)
+
+    similarities = similarity
+
+    def _embed_parts(self, parts: Sequence[Any]) -> Vectors:
+        rows = [row for (row,) in self._ask([1] * len(parts), [{"part": part} for part in parts])]
+        if len(widths := {len(row) for row in rows}) > 1 or 0 in widths:
+            raise ModelError(f"{self._server.base} answers vectors of {sorted(widths)} dimensions")
+        return normalise(np.array(rows, np.float32), self.name)
+
+
+class ServedReranker(_Pooled):
+    """A reranker: a request for a text, the query, with all of its images, the documents."""
+
+    is_reranker = True
+
+    def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Score image `k` against text `k`: float32 `(n,)`. The images of one text go in one request."""
+        refuse_known_marks(self.name, texts)
+        rows_of = positions_by_key(texts)
+        values = [
+            {"text": text, "images": [self._form.image_part(images[row]) for row in rows]}
+            for text, rows in rows_of.items()
+        ]
+        scores = np.empty(len(texts), np.float32)
+        for rows, numbers in zip(rows_of.values(), self._ask([*map(len, rows_of.values())], values), strict=True):
+            scores[rows] = [float(number) for number in numbers]
+        return scores
 
 
 class Served:

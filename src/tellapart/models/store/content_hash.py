@@ -15,6 +15,8 @@ from tellapart.models.protocols import KeptPreparer, Model, Pixels
 from tellapart.models.store.batches import bytes_held, compute_named, prefetch
 from tellapart.models.store.embedding_store import EmbeddingStore, PreparedPictures, decoded_as
 
+__all__ = ["text_hash"]
+
 #: Images that a thread reads before it comes back: their hashes are looked up in the store together.
 _BLOCK = 8
 

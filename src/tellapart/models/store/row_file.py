@@ -204,11 +204,9 @@ class RowFile:
     @_in_turn()
     def bytes_used(self) -> int:
         """Return the bytes of the file's pages that hold something."""
-        facts = [
-            self._connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count", "page_size")
-        ]
-        return (facts[0] - facts[1]) * facts[2]
+        pragmas = ("page_count", "freelist_count", "page_size")
+        pages, free, size = (int(self._connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in pragmas)
+        return (pages - free) * size
 
     @_in_turn("IMMEDIATE")
     def delete(self, spaces: Sequence[str], rows: Mapping[str, Sequence[bytes]] | None = None) -> None:
