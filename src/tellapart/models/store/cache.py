@@ -84,7 +84,8 @@ def cache_prune(
         cache: the folder; the user's if not given.
         models: whose vectors and scores to delete: names, fingerprints or beginnings of fingerprints of 8 letters.
         prepared: delete prepared pictures.
-        everything: delete both, the facts of pictures' files, kept audits, leftovers and what interrupted ranks left.
+        everything: delete both, of all models, the facts of pictures' files, kept audits, leftovers, and what
+            interrupted ranks computed.
 
     >>> import tellapart as ta
     >>> ta.cache_prune(getfixture("tmp_path"), everything=True)["freed"]
