@@ -50,7 +50,7 @@ from tellapart.models.openclip.dual_encoder import make_dual as make_openclip
 from tellapart.models.openclip.weights import Parts
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
-from tellapart.models.store.batches import Prefetch, available_cores
+from tellapart.models.store.batches import available_cores, prefetch
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch, runtime
 from tellapart.models.torch.dual_encoder import TorchDual
@@ -135,8 +135,7 @@ def measure_decoding(bench: Bench) -> dict[str, Any]:
     rates, workers = {}, 1
     while workers <= max(available_cores(), 1):
         began = time.perf_counter()
-        with Prefetch(lambda name: model.prepare_image(pairs.pixels(name)), names, workers=workers) as images:
-            done = sum(1 for _ in images)
+        done = sum(1 for _ in prefetch(lambda name: model.prepare_image(pairs.pixels(name)), names, workers=workers))
         rates[str(workers)] = round(done / (time.perf_counter() - began), 2)
         workers *= 2
     found: dict[str, Any] = {"images_per_second_by_threads": rates}

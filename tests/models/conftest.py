@@ -59,13 +59,16 @@ class Fusion:
         return np.array([(i.mean() * turn / 255) % 1 for i, turn in zip(images, turns, strict=True)], np.float32)
 
 
-class Likelihood(Fusion):
+@dataclass
+class Likelihood:
     """The same as a generator."""
 
-    score_pairs = None  # type: ignore[assignment]
+    name: str = "likelihood"
+    fingerprint: str = "likelihood-1"
+    kind: str = "logit"
 
     def log_likelihoods(self, images: Sequence[NDArray[np.uint8]], texts: Sequence[str]) -> NDArray[np.float32]:
-        return -Fusion.score_pairs(self, images, texts)
+        return -Fusion().score_pairs(images, texts)
 
 
 @pytest.fixture
@@ -79,24 +82,8 @@ def fusion() -> type[Fusion]:
 
 
 @pytest.fixture
-def likelihood() -> Callable[[], Any]:
-    def make() -> Any:
-        model = Likelihood(name="likelihood", fingerprint="likelihood-1", kind="logit")
-        return _Without(model, "score_pairs")
-
-    return make
-
-
-class _Without:
-    """A model that lacks one method of another."""
-
-    def __init__(self, model: Any, missing: str) -> None:
-        self._model, self._missing = model, missing
-
-    def __getattr__(self, name: str) -> Any:
-        if name == self._missing:
-            raise AttributeError(name)
-        return getattr(self._model, name)
+def likelihood() -> type[Likelihood]:
+    return Likelihood
 
 
 @pytest.fixture
@@ -126,14 +113,15 @@ def picture_set(tmp_path: Path) -> Callable[..., PairSet]:
 @pytest.fixture
 def new_model(request: pytest.FixtureRequest) -> Callable[[], Any]:
     """Make a fresh model of the parametrised kind."""
-    if isinstance(request.param, str):
-        if request.param == "onnx":
-            from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
+    if request.param == "onnx":
+        from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 
-            folder = request.getfixturevalue("tiny_encoder").folder
-            return lambda: OnnxDualEncoder.load(folder)
-        return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
-    return request.param  # type: ignore[no-any-return]
+        folder = request.getfixturevalue("tiny_encoder").folder
+        return lambda: OnnxDualEncoder.load(folder)
+    make: Callable[[], Any] = (
+        request.getfixturevalue(request.param) if isinstance(request.param, str) else request.param
+    )
+    return make
 
 
 @pytest.fixture(scope="module")

@@ -113,47 +113,39 @@ def test_a_file_without_a_prefix_is_answered_with_what_it_is(
         find_model(name)
 
 
-@pytest.mark.parametrize("name", ["gone.pt", "runs/gone.safetensors"])
-def test_a_file_of_weights_that_is_not_there_is_not_looked_for_on_the_hub(name: str) -> None:
-    with raises(UnknownNameError, name, "file"):
+@pytest.mark.parametrize(
+    ("there", "name", "said"),
+    [("epoch_3.pt", "{}/epoch_4.pt", "'epoch_3.pt'"), ("model", "local-dir:{}/modle", ("is not there", "'model'"))],
+)
+def test_a_path_that_is_not_there_is_answered_with_the_nearest(
+    tmp_path: Path, there: str, name: str, said: str | tuple[str, ...]
+) -> None:
+    (tmp_path / there).mkdir()
+    with raises((UnknownNameError, ModelError), name.rpartition("/")[2], "did you mean", said):
+        find_model(name.format(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        *((f"{prefix}:", ModelError, ("names no model", prefix)) for prefix in ("onnx", "open_clip", "hf-hub", "hf")),
+        ("onx:folder", UnknownNameError, ("'onx:'", "'onnx:'", "tellapart ls models")),
+        ("hf_hub:org/repo", UnknownNameError, ("'hf_hub:'", "'hf-hub:'", "tellapart ls models")),
+        ("zebra:a/b", UnknownNameError, ("'zebra:'", "tellapart ls models")),
+        ("http://localhost:8000/v1#tiny", UnknownNameError, ("api:http://localhost:8000/v1#tiny", "hf:ORG/REPO")),
+        ("constnat", UnknownNameError, ("model", "'constnat'", "'constant'")),
+        ("gone.pt", UnknownNameError, ("gone.pt", "there is no file")),  # and the hub is not asked
+        ("runs/gone.safetensors", UnknownNameError, ("runs/gone.safetensors", "there is no file")),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_form_or_the_nearest(name: str, error: Any, said: tuple[str, ...]) -> None:
+    with raises(error, *said):
         find_model(name)
-
-
-def test_a_file_of_weights_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    (tmp_path / "epoch_3.pt").touch()
-    with raises(UnknownNameError, "epoch_4.pt", "did you mean 'epoch_3.pt'"):
-        find_model(str(tmp_path / "epoch_4.pt"))
-
-
-@pytest.mark.parametrize("prefix", ["onnx:", "open_clip:", "hf-hub:", "local-dir:", "hf:"])
-def test_a_prefix_without_a_name_is_answered_with_its_form(prefix: str) -> None:
-    with raises(ModelError, prefix, "model", prefix):
-        find_model(prefix)
-
-
-def test_a_folder_of_open_clip_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    with raises(ModelError, "modle", "is not there", "did you mean 'model'"):
-        find_model(f"local-dir:{tmp_path / 'modle'}")
 
 
 def test_every_form_that_is_listed_is_one_that_is_read() -> None:
     assert {form.partition(":")[0] + ":" for form in name_forms()} == set(names("prefix"))
     assert {"albef:", "xvlm:"} < {*names("prefix")} - {*PREFIXES}
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"), [("onx:folder", ("'onnx:'",)), ("hf_hub:org/repo", ("'hf-hub:'",)), ("zebra:a/b", ())]
-)
-def test_an_unknown_prefix_is_answered_with_the_nearest(name: str, hint: tuple[str, ...]) -> None:
-    prefix = name.partition(":")[0] + ":"
-    with raises(UnknownNameError, repr(prefix), hint, "tellapart ls models"):
-        find_model(name)
-
-
-def test_an_address_without_its_prefix_is_answered_with_the_name_to_write() -> None:
-    with raises(UnknownNameError, "api:http://localhost:8000/v1#tiny", "hf:ORG/REPO"):
-        find_model("http://localhost:8000/v1#tiny")
 
 
 def test_a_folder_of_transformers_may_have_a_colon_in_its_name(asked: Any, tmp_path: Path) -> None:
@@ -176,11 +168,6 @@ def test_an_unknown_device_or_dtype_is_refused(options: Any, message: Any) -> No
 def test_an_onnx_model_has_one_reading() -> None:
     with raises(ModelError, "onnx:a", "'itm'", "'itc'"):
         find_model("onnx:a", ModelOptions(reading="itm"))
-
-
-def test_a_near_name_is_answered_with_the_nearest() -> None:
-    with raises(UnknownNameError, "model", "'constnat'", "'constant'"):
-        find_model("constnat")
 
 
 @pytest.mark.parametrize(("module", "name"), [("torch", "open_clip:ViT-B-32/openai"), ("open_clip", "hf-hub:a/b")])

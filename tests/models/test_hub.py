@@ -166,11 +166,6 @@ def test_a_download_of_another_length_is_refused_and_nothing_is_kept(hub: Hub, t
     assert fetch("model.safetensors").read_bytes() == WEIGHTS
 
 
-def test_a_repository_that_moved_is_followed(hub: Hub) -> None:
-    hub.moved["models/me/old"] = "me/clip"
-    assert fetch("config.json", repository="me/old").read_bytes() == b"{}"
-
-
 @pytest.mark.parametrize("token", [None, "hf_of_another"])
 def test_a_gated_model_names_its_page_and_how_to_log_in(
     hub: Hub, token: str | None, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +179,9 @@ def test_a_gated_model_names_its_page_and_how_to_log_in(
     assert fetch("config.json").read_bytes() == b"{}"
 
 
-def test_a_repository_that_is_not_there_is_named(hub: Hub) -> None:
+def test_a_repository_that_moved_is_followed_and_one_that_is_not_there_is_named(hub: Hub) -> None:
+    hub.moved["models/me/old"] = "me/clip"
+    assert fetch("config.json", repository="me/old").read_bytes() == b"{}"
     with raises(ModelError, "hf:me/clap", "https://huggingface.co/me/clap"):
         fetch("config.json", repository="me/clap")
 

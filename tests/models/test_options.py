@@ -60,35 +60,25 @@ def test_a_reference_model_alone_refuses_options(name: str, option: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("config", "options", "facts"),
+    ("model_type", "options", "facts"),
     [
-        ({"model_type": "clip"}, {"regions": Path("none.npz")}, ("regions=none.npz", "LXMERT")),
-        ({"model_type": "clip"}, {"texts": "library"}, ("texts=library", "SigLIP")),
-        ({"model_type": "clip"}, {"texts": "cleaned"}, ("texts=cleaned", "authors")),
-        ({"model_type": "clip"}, {"image_size": 384}, ("image_size=384", "authors")),
-        ({"model_type": "clip"}, {"reading": "itn"}, ("'itn'", "itc")),
-        ({"model_type": "lxmert"}, {"reading": "itm", "texts": "library"}, ("texts=library", "SigLIP")),
+        ("clip", {"regions": Path("none.npz")}, ("regions=none.npz", "LXMERT")),
+        ("clip", {"texts": "library"}, ("texts=library", "SigLIP")),
+        ("clip", {"texts": "cleaned"}, ("texts=cleaned", "authors")),
+        ("clip", {"image_size": 384}, ("image_size=384", "authors")),
+        ("clip", {"reading": "itn"}, ("'itn'", "itc")),
+        ("lxmert", {"reading": "itm", "texts": "library"}, ("texts=library", "SigLIP")),
+        ("", {"regions": Path("none.npz")}, ("regions=none.npz", "UNITER")),
+        ("", {"reading": "itn"}, ("'itn'", "itm")),
     ],
 )
-def test_a_model_of_transformers_refuses_what_its_type_does_not_take(
-    tmp_path: Path, config: Any, options: Any, facts: Any
+def test_a_family_refuses_what_it_does_not_take_before_it_reads_weights(
+    tmp_path: Path, model_type: str, options: Any, facts: Any
 ) -> None:
     pytest.importorskip("transformers")
-    (tmp_path / "config.json").write_text(json.dumps(config))  # no weights: nothing else is read
-    with raises(ModelError, *facts, str(tmp_path)):
-        find_model(f"hf:{tmp_path}", ModelOptions(**options))
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "facts"),
-    [
-        ("albef:gone.pth", {"regions": Path("none.npz")}, ("regions=none.npz", "UNITER")),
-        ("albef:gone.pth", {"reading": "itn"}, ("'itn'", "itm")),
-    ],
-)
-def test_a_family_in_its_authors_files_refuses_before_it_reads_one(name: str, options: Any, facts: Any) -> None:
-    with raises(ModelError, name.partition(":")[2], *facts):
-        find_model(name, ModelOptions(**options))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))  # nothing else is there
+    with raises(ModelError, *facts, tmp_path):
+        find_model(f"hf:{tmp_path}" if model_type else f"albef:{tmp_path}/gone.pth", ModelOptions(**options))
 
 
 def test_another_packages_loader_is_known_by_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,18 +105,17 @@ def test_bag_of_words_sees_no_order(one: str, other: str, random: object) -> Non
     np.testing.assert_array_equal(a, b)
 
 
-def test_bag_of_words_tells_a_caption_from_its_repetition() -> None:
-    scores = BagOfWords().score_item(Item(id="a", images=("0",), texts=("a cat", "a cat, a cat")))
-    assert scores.tolist() == [[1.0, 0.5]]
-
-
-def test_bag_of_words_knows_no_caption_of_the_other_images_of_one_text() -> None:
-    scores = BagOfWords().score_item(Item(id="a", images=("0", "1", "2"), texts=("a cat",)))
-    assert scores.tolist() == [[1], [0], [0]]
-
-
-def test_captions_without_a_word_are_the_same_bag() -> None:
-    assert BagOfWords().score_item(Item(id="a", images=("0",), texts=("...", "?!"))).tolist() == [[1, 1]]
+@pytest.mark.parametrize(
+    ("images", "texts", "scores"),
+    [
+        (1, ("a cat", "a cat, a cat"), [[1, 0.5]]),  # a repetition is another caption
+        (3, ("a cat",), [[1], [0], [0]]),  # no caption of the other images is there
+        (1, ("...", "?!"), [[1, 1]]),  # without a word
+    ],
+)
+def test_bag_of_words_on_small_items(images: int, texts: tuple[str, ...], scores: list[list[float]]) -> None:
+    item = Item(id="a", images=tuple(map(str, range(images))), texts=texts)
+    assert BagOfWords().score_item(item).tolist() == scores
 
 
 @pytest.mark.skipif(not SUGARCREPE.is_dir(), reason="the SugarCrepe files are not part of the repository")

@@ -10,31 +10,23 @@ from tellapart.errors import ModelError
 from tellapart.models.vectors import dot_products, normalise
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 5), st.integers(1, 700))
-def test_a_dot_product_depends_on_its_two_vectors_alone(seed: int, images: int, texts: int, dimensions: int) -> None:
-    rng = np.random.default_rng(seed)
-    a = rng.standard_normal((images, dimensions)).astype(np.float32)
-    b = rng.standard_normal((texts, dimensions)).astype(np.float32)
-    a[-1] = a[0]
-    grid = dot_products(a, b)
-    alone = np.array([[dot_products(x[None], y[None])[0, 0] for y in b] for x in a])
-    np.testing.assert_array_equal(grid, alone)
-    np.testing.assert_array_equal(grid, dot_products(b, a).T)
-    np.testing.assert_array_equal(grid[-1], grid[0])
-    exact = a.astype(np.float64) @ b.astype(np.float64).T
-    np.testing.assert_allclose(grid, exact, rtol=1e-6, atol=1e-6)
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 40), st.integers(1, 3), st.integers(1, 5))
-def test_a_stack_of_items_gets_the_bits_of_each_item_alone(
-    seed: int, dimensions: int, items: int, images: int, texts: int
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 5), st.integers(1, 5), st.integers(1, 700))
+def test_a_dot_product_depends_on_its_two_vectors_alone_in_a_stack_too(
+    seed: int, items: int, images: int, texts: int, dimensions: int
 ) -> None:
     rng = np.random.default_rng(seed)
     a = rng.standard_normal((items, images, dimensions)).astype(np.float32)
     b = rng.standard_normal((items, texts, dimensions)).astype(np.float32)
+    a[:, -1] = a[:, 0]
     stacked = dot_products(a, b)
     assert (stacked.shape, stacked.dtype) == ((items, images, texts), np.float32)
-    np.testing.assert_array_equal(stacked, np.stack([dot_products(i, t) for i, t in zip(a, b, strict=True)]))
+    grid = dot_products(a[0], b[0])
+    np.testing.assert_array_equal(stacked[0], grid)
+    np.testing.assert_array_equal(grid, [[dot_products(x[None], y[None])[0, 0] for y in b[0]] for x in a[0]])
+    np.testing.assert_array_equal(grid, dot_products(b[0], a[0]).T)
+    np.testing.assert_array_equal(stacked[:, -1], stacked[:, 0])
+    exact = a[0].astype(np.float64) @ b[0].astype(np.float64).T
+    np.testing.assert_allclose(grid, exact, rtol=1e-6, atol=1e-6)
 
 
 def test_a_dot_product_is_rounded_once_where_a_float32_matrix_product_is_not() -> None:

@@ -24,11 +24,8 @@ def random(options: ModelOptions) -> Random:
 
 
 def _without_options(kind: Callable[[], Model]) -> Callable[[ModelOptions], Model]:
-    """Return the maker of a model that no option changes."""
     return lambda _options: kind()
 
 
-constant = _without_options(Constant)
-blind = _without_options(Blind)
-bag_of_words = _without_options(BagOfWords)
-oracle = _without_options(Oracle)
+_KINDS: tuple[Callable[[], Model], ...] = (Constant, Blind, BagOfWords, Oracle)
+constant, blind, bag_of_words, oracle = map(_without_options, _KINDS)

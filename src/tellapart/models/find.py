@@ -12,16 +12,13 @@ from tellapart.errors import ModelError, UnknownNameError, quote
 from tellapart.models.onnx.dual_encoder import FILES as ONNX_FILES
 from tellapart.models.openclip.source import CONFIG, FOLDER, TAG, WEIGHTS_SUFFIXES
 from tellapart.models.openclip.weights import explain_weights, find_form
-from tellapart.models.options import ModelOptions, WatchedOptions
+from tellapart.models.options import ModelOptions, watch_options
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Model
 from tellapart.models.purpose import MODULES
 from tellapart.models.torch.peft_adapter import ADAPTER_CONFIG, find_adapter
 
-__all__ = [
-    "declared_prefix", "expect_taken", "find_model", "find_prefix", "name_forms", "options_beside", "prefix_of_type",
-]  # fmt: skip
-
+__all__ = ["find_model"]
 
 _KINDS = (
     "a model is a folder of transformers (hf:FOLDER, with config.json), of open_clip (local-dir:FOLDER), of ONNX "
@@ -89,10 +86,7 @@ def declared_prefix(name: str) -> ModelPrefix | None:
 
 
 def prefix_of_type(model_type: str) -> tuple[str, ModelPrefix] | None:
-    """Return the prefix of models whose `config.json` names that type, as `("albef:", declaration)`; None if none is.
-
-    It imports the declarations of all prefixes.
-    """
+    """Return the prefix of models whose `config.json` names that type, as `("albef:", declaration)`, or None."""
     for prefix, declaration in _all_prefixes():
         if isinstance(declaration, ModelPrefix) and declaration.model_type and declaration.model_type == model_type:
             return prefix, declaration
@@ -104,8 +98,7 @@ def find_model(name: str, options: ModelOptions | None = None) -> Model:
 
     Raises:
         UnknownNameError: no such name or prefix.
-        ModelError: the device is not available, the model's files are missing or wrong, or another package installed
-            something under that name that is not a model.
+        ModelError: the device, the model's files or an option are wrong.
         MissingDependencyError: the family's library is not installed.
 
     >>> find_model("constant").kind
@@ -128,10 +121,7 @@ def find_model(name: str, options: ModelOptions | None = None) -> Model:
 
 
 def expect_taken(name: str, options: ModelOptions) -> None:
-    """Refuse an option that no model of a name's prefix takes, before one is loaded.
-
-    A prefix that does not declare what it takes, and a name of the catalogue, are known once the model is made.
-    """
+    """Refuse an option that no model of a name's prefix takes, before one is loaded, if the prefix declares them."""
     prefix = find_prefix(name)
     if prefix is not None and prefix.takes is not None:
         options.expect_effect(name, prefix.takes)
@@ -144,15 +134,19 @@ def options_beside(name: object, models: Sequence[object], options: ModelOptions
     >>> [options_beside("random", models, options).dtype for models in (["random", "hf:clip"], ["random"])]
     ['float32', 'bfloat16']
     """
-    alone = all(isinstance(model, str) and model in REFERENCES for model in models)
-    return options if alone or not isinstance(name, str) or name not in REFERENCES else ModelOptions(seed=options.seed)
+    mixed = (
+        isinstance(name, str)
+        and name in REFERENCES
+        and not all(isinstance(model, str) and model in REFERENCES for model in models)
+    )
+    return ModelOptions(seed=options.seed) if mixed else options
 
 
 def _load_watched(load: Callable[[str, ModelOptions], Model], name: str, options: ModelOptions) -> Model:
     """Make a model by a loader that does not declare the options it takes; those that it does not read do nothing."""
-    watched = WatchedOptions.watch(options)
+    watched, were_read = watch_options(options)
     model = load(name, watched)
-    options.expect_effect(name, watched.were_read)
+    options.expect_effect(name, were_read)
     return model
 
 

@@ -24,10 +24,9 @@ _DOWN = frozenset({500, 502, 503, 504})
 
 @contextmanager
 def reach_hub(hub: ModuleType) -> Iterator[str]:
-    """Ask the hub once; if it does not answer, the hub's library uses only its cache until the block ends.
+    """Ask the hub once; if it does not answer, its library uses only its cache until the block ends.
 
-    Without this, the library asks twelve times, with pauses, before it gives up. Yields the reason why the network is
-    not used, for messages; "" if it is used.
+    The library alone would ask twelve times, with pauses. Yields why the network is not used; "" if it is used.
     """
     if hub.constants.HF_HUB_OFFLINE:
         yield "HF_HUB_OFFLINE is set; unset it, or"
@@ -56,12 +55,7 @@ def _ask_server(hub: ModuleType, address: str, _minute: int) -> None:
 def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: str, instead: str) -> Path:
     """Return the path of the first of `files` that a repository has, downloaded if the cache does not have it.
 
-    Args:
-        subject: the model, as messages name it.
-        repository: OWNER/NAME.
-        files: names, in order of preference.
-        library: the library that the model belongs to, for messages.
-        instead: advice for messages: a name to use if the hub does not have the file.
+    Messages name the `subject` (the model), its `library`, and what to name `instead` of OWNER/NAME.
     """
     hub = require("huggingface_hub", extra="models")
     files, page = list(dict.fromkeys(files)), f"https://huggingface.co/{repository}"
@@ -80,32 +74,26 @@ def fetch_file(subject: str, repository: str, files: Iterable[str], *, library: 
     except hub.errors.HFValidationError as error:
         raise ModelError(f"{subject} is not an id of the hub; expected OWNER/NAME, or {instead}") from error
     except hub.errors.GatedRepoError as error:
-        raise ModelError(
-            f"{subject} is gated: accept its conditions on {page}, then log in with `hf auth login` or set HF_TOKEN"
-        ) from error
+        advice = f"accept its conditions on {page}, then log in with `hf auth login` or set HF_TOKEN"
+        raise ModelError(f"{subject} is gated: {advice}") from error
     except hub.errors.RepositoryNotFoundError as error:
-        raise ModelError(
-            f"{subject} is not on the hub, or you may not read it; check the id ({page}), and log in with "
-            "`hf auth login` if it is private"
-        ) from error
+        advice = f"check the id ({page}), and log in with `hf auth login` if it is private"
+        raise ModelError(f"{subject} is not on the hub, or you may not read it; {advice}") from error
     except hub.errors.LocalEntryNotFoundError as error:
         why = why or "the hub cannot be reached;"
         cached = Path(hub.constants.HF_HUB_CACHE, f"models--{repository.replace('/', '--')}", "snapshots")
         if snapshots := sorted(snapshot for file in files for snapshot in cached.glob(f"*/{file}")):
             raise ModelError(
-                f"{subject}: the hub's cache has its {snapshots[0].name}, but no refs/main to say which revision is "
-                "main, "
-                f"and {why} name the folder, local-dir:{snapshots[0].parent}, or fetch main where there is a network "
-                f"(hf download {repository})"
+                f"{subject}: the hub's cache has its {snapshots[0].name}, but no refs/main, and {why} name the folder, "
+                f"local-dir:{snapshots[0].parent}, or fetch main where there is a network (hf download {repository})"
             ) from error
         raise ModelError(
             f"{subject}: its {files[0]} is not in the hub's cache, and {why} fetch it where there is a network "
             f"(hf download {repository}), set HF_HOME to a cache that has it, or name {instead}"
         ) from error
     except hub.errors.EntryNotFoundError as error:
-        raise ModelError(
-            f"{subject} has no {' or '.join(files)} on the hub ({page}); is it a model of {library}?"
-        ) from error
+        missing = f"{subject} has no {' or '.join(files)} on the hub ({page})"
+        raise ModelError(f"{missing}; is it a model of {library}?") from error
     except (hub.errors.HfHubHTTPError, OSError) as error:
         raise ModelError(f"{subject} cannot be fetched from the hub: {first_sentence(error)}") from error
     finally:

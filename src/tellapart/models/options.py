@@ -1,4 +1,4 @@
-"""The options that every model is made with: device, dtype, seed, reading, regions, and those of authors' files."""
+"""The options that every model is made with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from tellapart.data.arguments import expect_used
 from tellapart.errors import ModelError
 
-__all__ = ["AUTO", "DEVICES", "DTYPES", "MEANT_FOR", "TEXTS", "ModelOptions", "WatchedOptions"]
+__all__ = ["AUTO", "DEVICES", "DTYPES", "MEANT_FOR", "TEXTS", "ModelOptions"]
 
 DEVICES = ("cpu", "cuda", "mps")
 DTYPES = ("float32", "bfloat16", "float16")
@@ -47,13 +47,11 @@ class ModelOptions:
         device: `cpu`, `cuda` or `mps`.
         seed: of models that draw numbers.
         dtype: of a torch model's computation: `float32`, `bfloat16` or `float16`. Scores are float32 always.
-        reading: which of a model's readings is scored (`itc`, `itm`, `vqa`, `likelihood`, ...); the default of its
-            architecture if not given.
-        regions: a file of regions that a detector found, for models that read those (LXMERT, VisualBERT).
-        texts: `raw`, `cleaned` as the retrieval code of a model's authors does (of models in their authors' files), or
-            `library`, as the library's tokenizer has them, for models whose authors read captions otherwise (SigLIP).
-        image_size: side of the images in pixels, if not the file's; of the same models.
-        tokenizer: folder of the tokenizer; of the same models.
+        reading: which of a model's readings is scored (`itc`, `itm`, ...); None for the default of its architecture.
+        regions: a file of regions that a detector found.
+        texts: `raw`, `cleaned` as a model's authors do for retrieval, or `library`, as the library's tokenizer.
+        image_size: side of the images in pixels, if not the file's.
+        tokenizer: folder of the tokenizer.
         answers: the file of a server's answers; in memory if None.
         calls: requests in flight at once, to a server.
         insecure: ask a server of another machine over plain http, too.
@@ -111,20 +109,15 @@ class ModelOptions:
                 expect_used(name, reason, ModelError, **{parameter: (value, None)})
 
 
-class WatchedOptions(ModelOptions):
-    """Options that remember those that were read, for loaders that do not declare the ones that they take."""
+def watch_options(options: ModelOptions) -> tuple[ModelOptions, set[str]]:
+    """Return the same options, and the set of those that were read, for loaders that do not declare what they take."""
+    were_read: set[str] = set()
 
-    __slots__ = ("were_read",)
-    were_read: set[str]
+    class Watched(ModelOptions):
+        def __getattribute__(self, name: str) -> Any:
+            were_read.add(name)
+            return object.__getattribute__(self, name)
 
-    @classmethod
-    def watch(cls, options: ModelOptions) -> WatchedOptions:
-        """Return the same options, none of them read yet."""
-        watched = cls(**{field.name: getattr(options, field.name) for field in fields(ModelOptions)})
-        object.__setattr__(watched, "were_read", set())
-        return watched
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in MEANT_FOR and (read := getattr(self, "were_read", None)) is not None:
-            read.add(name)
-        return super(ModelOptions, self).__getattribute__(name)
+    watched = Watched(**{field.name: getattr(options, field.name) for field in fields(ModelOptions)})
+    were_read.clear()
+    return watched, were_read

@@ -17,14 +17,13 @@ class ModelPrefix:
     Attributes:
         forms: each form of such a name, and its meaning, for `tellapart ls models`.
         load: makes the model of a name, prefix included.
-        files: returns the files that the numbers of a model of that name depend on; None if some may not lie here. A
-            run whose scores are all stored recognises a model by these files and does not load it. Code of this package
-            counts by itself; another package lists its code, too.
+        files: returns the files that the numbers of a model of that name depend on, by which a run recognises it; None
+            if some may not lie here. Code of this package counts by itself; another package lists its code, too.
         model_type: in `config.json` of a folder that the prefix opens, too; `hf:FOLDER` opens it then. Empty for none.
-        convert: writes the model of a name to a new folder that other commands open, with the tokenizer in the
-            given folder (None: the one in the model's folder, or the hub's); returns the number of parameters.
+        convert: writes the model of a name to a new folder, with the tokenizer in the given folder (None: the one in
+            the model's folder, or the hub's); returns the number of parameters.
         takes: the options of `tellapart.models.options.MEANT_FOR` that some of its models take; another one ends a run
-            before a model is loaded. Those that the loader reads, if None: then a run learns it by loading the model.
+            before a model is loaded. Those that the loader reads, if None.
     """
 
     forms: Mapping[str, str]

@@ -64,8 +64,8 @@ class DualEncoder(Model, Protocol):
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score every image vector against every text vector: float32 `(images, texts)`.
 
-        Each number may depend on its two vectors only: `tellapart.models.vectors.dot_products` does that, a
-        plain `images @ texts.T` does not promise it.
+        Each number may depend on its two vectors only: `tellapart.models.vectors.dot_products` does that, a plain
+        `images @ texts.T` does not promise it.
         """
 
 
@@ -149,9 +149,8 @@ class BoxFinder(Model, Protocol):
 class ImagePreparer(Model, Protocol):
     """Optional: a model that prepares (resizes, crops, scales) one image apart from its forward pass.
 
-    The reader's threads then do that ahead of the model and keep the prepared image in place of the full one;
-    `encode_images`, `score_pairs` or `log_likelihoods` get the values of `prepare_image`. They must take plain pixels,
-    too, with the same results.
+    The reader's threads do that ahead of the model, whose methods then get the values of `prepare_image`; they must
+    take plain pixels, too, with the same results.
     """
 
     def prepare_image(self, pixels: Pixels) -> object:
@@ -165,8 +164,7 @@ class ImagePreparer(Model, Protocol):
 class KeptPreparer(ImagePreparer, Protocol):
     """Optional: a model whose prepared images are kept, so that another one of the same preprocessing decodes none.
 
-    Attributes:
-        preparation: names all that a prepared image depends on except its pixels, versions of libraries included.
+    `preparation` names all that a prepared image depends on except its pixels, versions of libraries included.
     """
 
     preparation: str
@@ -187,11 +185,7 @@ class StackedSimilarity(DualEncoder, Protocol):
     """
 
     def similarities(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
-        """Score vectors `(items, images, dimensions)` against `(items, texts, dimensions)`.
-
-        Returns:
-            float32 `(items, images, texts)`.
-        """
+        """Score `(items, images, d)` against `(items, texts, d)`: float32 `(items, images, texts)`."""
 
 
 @runtime_checkable
@@ -209,9 +203,8 @@ class Bounded(Protocol):
 class Transparent(Model, Protocol):
     """A model that shows the inputs of its towers, so that it can be compared with another, step by step.
 
-    Attributes:
-        traits: facts that change a score and are in no input: `activation` (of the text tower), `image activation`,
-            `context`, `dtype`, `texts`; empty if unknown.
+    `traits` are facts that change a score and are in no input: `activation` (of the text tower), `image activation`,
+    `context`, `dtype`, `texts`; empty if unknown.
     """
 
     traits: Mapping[str, str]

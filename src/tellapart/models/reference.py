@@ -19,9 +19,8 @@ from tellapart.models.protocols import Pixels
 class Random:
     """Draws a number for each image and text: chance, within its error, on every metric.
 
-    A score is a pure function of the seed, the pixels and the text, so neither the batch nor the order can change it.
-    It is uniform on [0, 1), in steps of 2**-24 that float32 holds exactly. It counts as a probability, so metrics that
-    need one run, too.
+    A score is a pure function of the seed, the pixels and the text, uniform on [0, 1) in steps of 2**-24 that float32
+    holds exactly. It counts as a probability, so metrics that need one run, too.
     """
 
     name = "random"
@@ -78,9 +77,8 @@ class Oracle:
 class Blind:
     """Reads the text alone and prefers the shorter one: by words, then by characters.
 
-    It gives every image of an item the same scores. So it ties when a caption must choose its image, and chooses the
-    same caption for both images: image, text and group score are strictly 0. With one image an item, it is right if
-    the true caption is the shorter one; on a fair set that is chance.
+    Every image of an item gets the same scores: image, text and group score are strictly 0. With one image an item, it
+    is right if the true caption is the shorter one; on a fair set that is chance.
 
     >>> Blind().score_texts(["a cat", "a cat on a mat"])
     array([ -8197., -20494.], dtype=float32)
@@ -100,11 +98,10 @@ class Blind:
 class BagOfWords:
     """Knows the true captions, but not the order of their words: the best that an order-blind model could do.
 
-    The true caption takes an image's place. An image's score with a text is the number of words that caption and text
-    share, divided by the number of words in either; repeated words count repeatedly. It is 1 only if both have the same
-    words. So the model gets 100 %, except if captions differ only in their order: then it ties, which is strictly 0 and
-    exactly chance when ties count in part. (A cosine would not do: "a b" and "a b a b" have cosine 1.) In an item of
-    one text and several images the true image gets 1, the others 0.
+    An image's score with a text is the number of words that its true caption and the text share, divided by the number
+    of words in either; repeated words count repeatedly. It is 1 only if both have the same words. So the model gets
+    100 %, except if captions differ only in their order: then it ties. (A cosine would not do: "a b" and "a b a b" have
+    cosine 1.) In an item of one text and several images the true image gets 1, the others 0.
 
     >>> BagOfWords().score_item(Item(id="a", images=("0.png", "1.png"), texts=("A dog, a cat", "a cat a dog")))
     array([[1., 1.],

@@ -13,13 +13,7 @@ __all__ = ["dot_products", "late_interaction", "normalise"]
 def normalise(vectors: NDArray[np.float32], model: str | None = None, dtype: str = "") -> NDArray[np.float32]:
     """Scale vectors `(n, dimensions)` to length one; float32, computed in float64.
 
-    Args:
-        vectors: to scale.
-        model: the name of the model that computed them, for the message.
-        dtype: what it computed in.
-
-    Raises:
-        ModelError: a vector has length zero or is not finite, so it has no direction.
+    A vector of length zero, or one that is not finite, is a `ModelError`, which names the model and its dtype.
     """
     exact = vectors.astype(np.float64)
     lengths = np.sqrt((exact * exact).sum(axis=1, keepdims=True))
@@ -41,9 +35,8 @@ def dot_products(images: NDArray[np.float32], texts: NDArray[np.float32]) -> NDA
     Vectors are `(images, dimensions)` and `(texts, dimensions)`, or `(items, images, dimensions)` and
     `(items, texts, dimensions)`: then the result is `(items, images, texts)`, with the same bits.
 
-    Products are summed in float64, pair by pair in one fixed order, and rounded to float32 once. A matrix
-    product would be faster, but its order of summation changes with the shapes of both arguments, and so would
-    the last bits: two identical images could then win or lose against each other instead of tying.
+    Products are summed in float64, pair by pair in one fixed order, and rounded to float32 once. The order of summation
+    of a matrix product changes with the shapes of its arguments: two identical images could win or lose by last bits.
 
     >>> dot_products(np.eye(2, dtype=np.float32), np.array([[1.0, 2.0]], np.float32))
     array([[1.],

@@ -54,12 +54,15 @@ def gguf_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return language, pictures
 
 
-@pytest.fixture(scope="module")
-def llama(gguf_files: tuple[Path, Path]) -> Iterator[LlamaServer]:
+def run_llama(gguf_files: tuple[Path, Path]) -> Iterator[LlamaServer]:
     running = LlamaServer(gguf_files)
     running.start()
     yield running
     running.kill()
+
+
+llama = pytest.fixture(run_llama, scope="module", name="llama")
+mortal_llama = pytest.fixture(run_llama, name="mortal_llama")
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,8 @@ from tellapart.data.pairset import PairSet
 from tellapart.diagnosis.parity import compare_doors
 from tellapart.errors import ModelError
 from tellapart.models.api import connection
-from tellapart.models.api.forms import ServedEncoder, forms
+from tellapart.models.api.forms import forms
+from tellapart.models.api.load import ServedEncoder
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
@@ -168,12 +169,8 @@ def test_a_server_gets_the_scores_of_its_model_in_memory(served: PoolingServer, 
     values = score(open_model(served, reading), pairs, store=EmbeddingStore(None), batch_size=5).scores.values
     expected = score(local, pairs, store=EmbeddingStore(None)).scores.values
     assert np.abs(values - expected).max() < 1e-6
-    assert set(served.asked) == {PATHS[reading]}
+    assert set(served.asked) == {PATHS[reading]} and {*forms()} == {*PATHS}
     assert len(served.asked) >= 24 * reading.startswith("embeddings")
-
-
-def test_every_form_is_tried() -> None:
-    assert {*forms()} == {*PATHS}
 
 
 def test_an_instruction_is_sent_and_recorded(served: PoolingServer, pairs: PairSet) -> None:
@@ -194,11 +191,6 @@ def test_an_instruction_is_sent_and_recorded(served: PoolingServer, pairs: PairS
 def test_an_instruction_without_a_place_is_refused(served: PoolingServer, reading: str) -> None:
     with raises(ModelError, "instruction", "Find it"):
         open_model(served, reading, instruction="Find it")
-
-
-def test_a_server_that_lists_no_models_needs_a_name(served: PoolingServer) -> None:
-    with raises(ModelError, "rerank", "#MODEL"):
-        find_model(f"api:{served.url}", ModelOptions(reading="rerank"))
 
 
 def test_geminis_key_has_its_header(served: PoolingServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,6 +244,8 @@ def test_the_reading_is_part_of_the_identity(served: PoolingServer) -> None:
     assert encoder.fingerprint != open_model(served, "score").fingerprint
     with raises(ModelError, "'itc'", "embeddings", "score"):
         open_model(served, "itc")
+    with raises(ModelError, "rerank", "#MODEL"):  # a server that lists no models
+        find_model(f"api:{served.url}", ModelOptions(reading="rerank"))
 
 
 @pytest.mark.parametrize("field", ["id", "root"])

@@ -5,7 +5,9 @@ Random weights; every word of an answer is one of the few tokens below, so `Yes`
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -21,27 +23,17 @@ def write_language_model(path: Path, seed: int = 0) -> None:
     kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL]
     kinds += [gguf.TokenType.BYTE] * 256 + [gguf.TokenType.NORMAL] * len(_WORDS)
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_name("tiny")
-    writer.add_context_length(2048)
-    writer.add_embedding_length(_WIDTH)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(_INNER)
-    writer.add_head_count(_HEADS)
-    writer.add_head_count_kv(_HEADS)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(_WIDTH // _HEADS)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("llama")
-    writer.add_token_list(tokens)
-    writer.add_token_scores([0.0] * 259 + [-float(k + 1) for k in range(len(_WORDS))])
-    writer.add_token_types(kinds)
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_chat_template("{% for message in messages %}{{ message.content }}\n{% endfor %}")
-
-    def add(name: str, *shape: int) -> None:
-        writer.add_tensor(name, (draw.standard_normal(shape) * 0.3).astype(np.float32))
-
+    facts: dict[str, Any] = {
+        "name": "tiny", "context_length": 2048, "embedding_length": _WIDTH, "block_count": 1,
+        "feed_forward_length": _INNER, "head_count": _HEADS, "head_count_kv": _HEADS, "layer_norm_rms_eps": 1e-5,
+        "rope_dimension_count": _WIDTH // _HEADS, "vocab_size": len(tokens), "tokenizer_model": "llama",
+        "token_list": tokens, "token_scores": [0.0] * 259 + [-float(k + 1) for k in range(len(_WORDS))],
+        "token_types": kinds, "bos_token_id": 1, "eos_token_id": 2,
+        "chat_template": "{% for message in messages %}{{ message.content }}\n{% endfor %}",
+    }  # fmt: skip
+    for name, value in facts.items():
+        getattr(writer, f"add_{name}")(value)
+    add = partial(_add, writer, draw)
     add("token_embd.weight", len(tokens), _WIDTH)
     output = draw.standard_normal((len(tokens), _WIDTH))
     output[: -len(_WORDS)] = 0.0  # no byte is likelier than the likeliest word
@@ -50,9 +42,8 @@ def write_language_model(path: Path, seed: int = 0) -> None:
         writer.add_tensor(f"{name}.weight", np.ones(_WIDTH, np.float32))
     for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
         add(f"blk.0.{name}.weight", _WIDTH, _WIDTH)
-    add("blk.0.ffn_gate.weight", _INNER, _WIDTH)
-    add("blk.0.ffn_up.weight", _INNER, _WIDTH)
-    add("blk.0.ffn_down.weight", _WIDTH, _INNER)
+    for name, *shape in (("gate", _INNER, _WIDTH), ("up", _INNER, _WIDTH), ("down", _WIDTH, _INNER)):
+        add(f"blk.0.ffn_{name}.weight", *shape)
     _finish(writer)
 
 
@@ -74,8 +65,7 @@ def write_picture_encoder(path: Path, seed: int = 1) -> None:
     writer.add_array("clip.vision.image_mean", [0.5, 0.5, 0.5])
     writer.add_array("clip.vision.image_std", [0.5, 0.5, 0.5])
 
-    def add(name: str, *shape: int) -> None:
-        writer.add_tensor(name, (draw.standard_normal(shape) * 0.3).astype(np.float32))
+    add = partial(_add, writer, draw)
 
     def norm(name: str) -> None:
         writer.add_tensor(f"{name}.weight", np.ones(_WIDTH, np.float32))
@@ -99,6 +89,10 @@ def write_picture_encoder(path: Path, seed: int = 1) -> None:
     linear("mm.0", _WIDTH, _WIDTH)
     linear("mm.2", _WIDTH, _WIDTH)
     _finish(writer)
+
+
+def _add(writer: gguf.GGUFWriter, draw: np.random.Generator, name: str, *shape: int) -> None:
+    writer.add_tensor(name, (draw.standard_normal(shape) * 0.3).astype(np.float32))
 
 
 def _finish(writer: gguf.GGUFWriter) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import threading
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from scored_anew import fresh
 
 import tellapart.data.video
 from facts import raises
@@ -24,12 +19,19 @@ from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError, StoreError
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
 from tellapart.models.scoring.deferred import Deferred
-from tellapart.models.scoring.score import score
+from tellapart.models.scoring.score import Scored, score
 from tellapart.models.store import embedding_store
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 MODELS = [Random, Constant, Oracle, Blind, BagOfWords, "histogram", "fusion", "likelihood", "onnx"]
+
+
+def fresh(model: Any, pairset: PairSet, **options: Any) -> Scored:
+    """Scores of a pair set that nothing was stored of."""
+    with EmbeddingStore(None) as store:
+        return score(model, pairset, store=store, **options)
+
 
 every_model = pytest.mark.parametrize("new_model", MODELS, indirect=True)
 
@@ -200,7 +202,7 @@ def test_a_truncated_image_is_named_and_nothing_is_stored_of_it(histogram: Any, 
     with EmbeddingStore(None) as store:
         with raises(DataError, "item-2", "'images[1]'", "2-1.png"):
             score(histogram(), pairset, store=store, batch_size=2)
-        assert store.counts().pictures == 4
+        assert store.counts().pictures == 5
 
 
 WRONG = {
@@ -228,7 +230,9 @@ def test_wrong_vectors_are_an_error_that_names_the_model_and_the_input(
     assert case != "NaN" or repr(third) in str(raised.value).split("NaN")[1]
 
 
-def test_wrong_pair_scores_are_an_error_that_names_the_pair(fusion: Any, picture_set: Any) -> None:
+def test_wrong_scores_are_an_error_that_names_the_pair_or_the_item(
+    fusion: Any, histogram: Any, picture_set: Any
+) -> None:
     pairset = picture_set(2)
     model = fusion()
     model.score_pairs = lambda images, texts: np.full(len(texts), np.inf, np.float32)
@@ -237,13 +241,10 @@ def test_wrong_pair_scores_are_an_error_that_names_the_pair(fusion: Any, picture
     model.score_pairs = lambda images, texts: np.zeros((len(texts), 1), np.float32)
     with raises(ModelError, "(8,)", "(8, 1)"):
         fresh(model, pairset)
-
-
-def test_a_wrong_similarity_is_an_error_that_names_the_item(histogram: Any, picture_set: Any) -> None:
     model = histogram()
     model.similarity = lambda images, texts: np.zeros((1, 2), np.float32)
     with raises(ModelError, "'item-0'", "(2, 2)", "(1, 2)"):
-        fresh(model, picture_set(2))
+        fresh(model, pairset)
 
 
 def test_a_changed_model_with_an_old_fingerprint_is_an_error(histogram: Any, picture_set: Any) -> None:
@@ -296,23 +297,25 @@ every_encoder = pytest.mark.parametrize(
 
 
 @every_encoder
-def test_a_second_run_computes_nothing_and_says_the_same(
+def test_a_second_run_loads_decodes_and_computes_nothing_and_says_the_same(
     new_model: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairset = picture_set(7)
+    pairset, model = picture_set(7), new_model()
+    part = pairset.select(range(6))
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
-        first = score(new_model(), pairset, store=store, batch_size=4)
+        first = score(model, part, store=store, batch_size=4)
     assert first.images_encoded + first.texts_encoded + first.pairs_scored > 0
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("a warm run decoded an image")
-
-    monkeypatch.setattr("tellapart.data.video.decode", refuse)
+    idle = Deferred(model.name, model.fingerprint, model.kind, lambda: pytest.fail("loaded for nothing"))
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
-        second = score(new_model(), pairset, store=store, batch_size=3)
-    assert (second.images_encoded, second.texts_encoded, second.pairs_scored) == (0, 0, 0)
-    assert (second.images_distinct, second.texts_distinct) == (first.images_distinct, first.texts_distinct) == (14, 14)
-    np.testing.assert_array_equal(second.scores.values, first.scores.values)
+        with monkeypatch.context() as patched:
+            patched.setattr("tellapart.data.video.decode", lambda *_: pytest.fail("decoded for nothing"))
+            second = score(idle, part, store=store, batch_size=3)
+        assert (second.images_encoded, second.texts_encoded, second.pairs_scored) == (0, 0, 0)
+        assert (second.images_distinct, second.texts_distinct) == (12, 12)
+        np.testing.assert_array_equal(second.scores.values, first.scores.values)
+        third = score(Deferred(model.name, model.fingerprint, model.kind, lambda: model), pairset, store=store)
+        assert third.images_encoded + third.pairs_scored in {2, 4}  # of the seventh item alone
+        np.testing.assert_array_equal(third.scores.values[:6], first.scores.values)
 
 
 @every_encoder
@@ -340,7 +343,9 @@ def test_numbers_of_other_versions_of_libraries_are_computed_again(
             call.cache_clear()
 
 
-def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks(histogram: Any, picture_set: Any) -> None:
+def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks_and_each_pair_is_scored_once(
+    histogram: Any, fusion: Any, picture_set: Any
+) -> None:
     pairset = picture_set(6)
     twice = [item.model_copy(update={"id": f"{item.id}-again"}) for item in pairset.items]
     doubled = PairSet("doubled", (*pairset.items, *twice), pairset.root)
@@ -352,19 +357,21 @@ def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks(histogram:
         np.testing.assert_array_equal(scored.scores.values[:6], scored.scores.values[6:])
         other = score(model, pairset.select(range(3)), store=store)
         assert (other.images_distinct, other.images_encoded, other.texts_encoded) == (6, 0, 0)
+    pairs = fusion()
+    assert fresh(pairs, doubled, batch_size=10).pairs_scored == 24
+    assert pairs.batches == [10, 10, 4]
 
 
-def test_each_distinct_pair_is_scored_once(fusion: Any, picture_set: Any) -> None:
-    pairset = picture_set(6)
-    twice = [item.model_copy(update={"id": f"{item.id}-again"}) for item in pairset.items]
-    model = fusion()
-    scored = fresh(model, PairSet("doubled", (*pairset.items, *twice), pairset.root), batch_size=10)
-    assert (scored.pairs_scored, model.batches) == (24, [10, 10, 4])
-    assert (scored.images_distinct, scored.texts_distinct) == (12, 12)
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Images that are decoded during the test."""
+    said, decode = list[str](), tellapart.data.video.decode
+    monkeypatch.setattr("tellapart.data.video.decode", lambda data, where: (said.append(where), decode(data, where))[1])
+    return said
 
 
 def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
-    fusion: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
+    fusion: Any, picture_set: Any, decoded: list[str]
 ) -> None:
     pairset = picture_set(4)
     # Every image stands in four items, far apart.
@@ -373,13 +380,9 @@ def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
         for k in range(4)
         for item in pairset.items
     ]
-    model, seen, decoded = fusion(), [], []
+    model, seen = fusion(), []
     right = model.score_pairs
     model.score_pairs = lambda images, texts: (seen.append([id(image) for image in images]), right(images, texts))[1]
-    decode = tellapart.data.video.decode
-    monkeypatch.setattr(
-        "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
-    )
     many = PairSet("many", tuple(items), pairset.root)
     scored = fresh(model, many, batch_size=16)
     assert (scored.pairs_scored, scored.images_distinct, scored.texts_distinct) == (64, 8, 32)
@@ -389,14 +392,11 @@ def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
 
 
 def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(
-    histogram: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
+    histogram: Any, picture_set: Any, decoded: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pairset, decoded, read = picture_set(6), [], []
+    pairset, read, read_bytes = picture_set(6), [], PairSet.read_bytes
     expected = pairset.fingerprint()
-    decode, read_bytes = tellapart.data.video.decode, PairSet.read_bytes
-    monkeypatch.setattr(
-        "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
-    )
+    decoded.clear()
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), read_bytes(self, ref))[1])
     hashes: dict[str, str] = {}
     with EmbeddingStore(None) as store:
@@ -427,8 +427,6 @@ def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(histogr
 
 
 def test_one_picture_in_three_formats_is_one_image(histogram: Any, tmp_path: Path) -> None:
-    from PIL import Image
-
     pixels = np.random.default_rng(0).integers(0, 255, (8, 9, 3)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     Image.fromarray(pixels).save(tmp_path / "b.webp", lossless=True)
@@ -438,63 +436,3 @@ def test_one_picture_in_three_formats_is_one_image(histogram: Any, tmp_path: Pat
         scored = fresh(histogram(), PairSet("formats", tuple(items), tmp_path), batch_size=batch_size)
         assert (scored.images_distinct, scored.images_encoded) == (1, 1)
         assert len(np.unique(scored.scores.values, axis=0)) == 1
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_where_it_was(picture_set: Any, tmp_path: Path) -> None:
-    pairset, batch = picture_set(30), 7
-    (pairset.root / "pairs.txt").write_text("\n".join(item.model_dump_json() for item in pairset.items))
-    script = str(Path(__file__).with_name("slow_scoring.py"))
-
-    def start(cache: Path, hang_at: int = 0) -> subprocess.Popen[str]:
-        command = [sys.executable, script, str(pairset.root), str(cache), str(batch), str(hang_at)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    calm = start(tmp_path / "calm.sqlite")
-    # 60 texts are 9 batches; it hangs in the fourth batch of images, and is killed there.
-    killed = start(tmp_path / "killed.sqlite", hang_at=13)
-    assert killed.stdout is not None
-    lines = [killed.stdout.readline() for _ in range(13)]
-    killed.send_signal(signal.SIGKILL)
-    assert killed.communicate()[0] == ""
-    assert killed.returncode == -signal.SIGKILL
-    resumed = start(tmp_path / "killed.sqlite")
-    lines += resumed.communicate(timeout=60)[0].splitlines()
-    encoded = Counter[str]()
-    for line in lines:
-        what, n = line.split()
-        encoded[what] += int(n)
-    assert encoded["texts"] == 60
-    # Lost is the batch at hand; and the one before it, if its writing had only begun.
-    assert encoded["images"] in {60 + batch, 60 + 2 * batch}
-    calm.communicate(timeout=60)
-    assert calm.returncode == resumed.returncode == 0
-    np.testing.assert_array_equal(np.load(tmp_path / "killed.npy"), np.load(tmp_path / "calm.npy"))
-
-
-def test_what_is_stored_is_scored_again_without_the_model_and_without_a_pixel(
-    histogram: Any, fusion: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pairset = picture_set(5)
-    for make in (histogram, fusion):
-        model, loads = make(), []
-
-        def load(model: Any = model, loads: list[int] = loads) -> Any:
-            loads.append(1)
-            return model
-
-        with EmbeddingStore(None) as store:
-            deferred = Deferred(model.name, model.fingerprint, model.kind, load)
-            first = score(deferred, pairset.select(range(4)), store=store)
-            assert loads == [1]
-            again = Deferred(model.name, model.fingerprint, model.kind, lambda: pytest.fail("loaded for nothing"))
-            with monkeypatch.context() as patched:
-                patched.setattr(tellapart.data.video, "decode", lambda *_: pytest.fail("decoded for nothing"))
-                second = score(again, pairset.select(range(4)), store=store)
-            np.testing.assert_array_equal(second.scores.values, first.scores.values)
-            assert (second.images_encoded, second.texts_encoded, second.pairs_scored) == (0, 0, 0)
-            assert (second.images_distinct, second.texts_distinct) == (8, 8)
-            third = score(deferred, pairset, store=store)  # a fifth item: only that is computed
-            assert third.images_encoded + third.pairs_scored in {2, 4}
-            np.testing.assert_array_equal(third.scores.values[:4], first.scores.values)
-            assert loads == [1]

@@ -21,7 +21,6 @@ from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.evaluation.timing import time_model
 from tellapart.models.find import find_model
-from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.data.duplicates import find_leaks
@@ -56,20 +55,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows.append({"id": str(k), "images": [f"{k}up.mp4", f"{k}down.mp4"], "texts": ["brighter", "darker now"]})
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
-
-
-def greys(frames: Pixels) -> list[float]:
-    return [round(float(frame.mean())) for frame in frames]
-
-
-def test_frames_are_evenly_spread_whatever_their_order_in_the_file(folder: Path) -> None:
-    data = (folder / "0up.mp4").read_bytes()
-    for count, expected in {1: [5], 3: [0, 5, 10], 4: [0, 3, 7, 10], 11: list(range(11)), 12: None}.items():
-        frames = sample_frames(data, "0up.mp4", count)
-        assert frames.shape == (count, SIDE, SIDE, 3)
-        if expected is not None:
-            np.testing.assert_allclose(greys(frames), [40 + 15 * number for number in expected], atol=2)
-    assert greys(frames)[0] < greys(frames)[-1]
 
 
 @pytest.mark.parametrize(

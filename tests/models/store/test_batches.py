@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import ModelError
-from tellapart.models.store.batches import Batches, Prefetch, bytes_held
+from tellapart.models.store.batches import Batches, bytes_held, prefetch
 
 
 class OutOfMemoryError(RuntimeError):
@@ -90,15 +91,12 @@ def test_a_full_memory_halves_the_batch_and_no_sample_is_lost_or_given_twice(
     assert set(device.sizes[-3:-1]) == {batches.size}  # it does not grow again
 
 
-def test_one_sample_too_many_is_an_error(emptied: list[str]) -> None:
-    with raises(ModelError, "model", "'m'"):
-        Batches(model(device="cuda"), None).run_samples(Device(0).compute, range(3))
-
-
-def test_another_error_is_raised_as_it_is(emptied: list[str]) -> None:
+def test_one_sample_too_many_is_an_error_and_another_one_is_raised_as_it_is(emptied: list[str]) -> None:
     def fail(samples: Sequence[int]) -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
+    with raises(ModelError, "model", "'m'"):
+        Batches(model(device="cuda"), None).run_samples(Device(0).compute, range(3))
     with raises(RuntimeError, "shapes"):
         Batches(model(), None).run_samples(fail, range(3))
     with raises(ModelError, "batch_size", "1", "0"):
@@ -120,8 +118,7 @@ def test_results_come_in_order_whatever_the_threads_and_the_budget(
         time.sleep(k / 5000)  # later inputs are often done first
         return k * k
 
-    with Prefetch(compute, inputs, workers=workers, budget=budget) as results:
-        assert list(results) == [k * k for k in inputs]
+    assert list(prefetch(compute, inputs, workers=workers, budget=budget)) == [k * k for k in inputs]
 
 
 def test_no_more_is_held_than_the_budget_and_one_result_a_thread() -> None:
@@ -134,25 +131,19 @@ def test_no_more_is_held_than_the_budget_and_one_result_a_thread() -> None:
             most = max(most, held)
         return np.zeros(100_000, np.uint8)
 
-    with Prefetch(compute, range(60), workers=3, budget=500_000) as results:
-        for count, _ in enumerate(results):
-            if count == 0:
-                time.sleep(0.2)  # time enough to compute all sixty
-                assert 5 <= held <= 5 + 1 + 3
-            with lock:
-                held -= 1
+    for count, _ in enumerate(prefetch(compute, range(60), workers=3, budget=500_000)):
+        if count == 0:
+            time.sleep(0.2)  # time enough to compute all sixty
+            assert 5 <= held <= 5 + 1 + 3
+        with lock:
+            held -= 1
     assert most <= 5 + 1 + 3
 
 
-def test_one_result_beyond_the_budget_does_not_block() -> None:
-    with Prefetch(lambda k: np.full(1000, k, np.uint8), range(10), workers=2, budget=1) as results:
-        assert [int(result[0]) for result in results] == list(range(10))
-
-
 def test_work_goes_on_while_the_loop_is_busy() -> None:
-    begun = []
-    with Prefetch(begun.append, range(8), workers=2) as results:
-        next(iter(results))
+    begun: list[int] = []
+    with closing(prefetch(begun.append, range(8), workers=2)) as results:
+        next(results)
         deadline = time.monotonic() + 10
         while len(begun) < 8 and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -171,14 +162,15 @@ def test_an_error_comes_in_the_place_of_its_result_and_nothing_is_begun_after_it
         return k
 
     got: list[int] = []
-    with pytest.raises(ValueError, match="broken 5"), Prefetch(compute, range(100), workers=workers) as results:
-        got.extend(results)
+    with pytest.raises(ValueError, match="broken 5"):
+        got.extend(prefetch(compute, range(100), workers=workers))
     assert got == [0, 1, 2, 3, 4]
     assert max(begun) <= 5 + workers
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_leaving_early_ends_the_threads_and_drops_what_they_made(error: type[BaseException]) -> None:
+@pytest.mark.parametrize("budget", [1, 3000])  # with the small one the threads wait for room
+def test_leaving_early_ends_the_threads_and_drops_what_they_made(error: type[BaseException], budget: int) -> None:
     begun = []
 
     def compute(k: int) -> int:
@@ -187,21 +179,14 @@ def test_leaving_early_ends_the_threads_and_drops_what_they_made(error: type[Bas
         return k
 
     started = time.monotonic()
-    with pytest.raises(error), Prefetch(compute, range(1000), workers=2, budget=3000) as results:
+    with pytest.raises(error), closing(prefetch(compute, range(1000), workers=2, budget=budget)) as results:
         for _ in results:
             raise error
     assert len(begun) < 20
     assert time.monotonic() - started < 5
 
 
-def test_a_thread_that_waits_for_room_ends_too() -> None:
-    with Prefetch(lambda k: np.zeros(1000), range(50), workers=4, budget=1) as results:
-        next(iter(results))
-        time.sleep(0.05)  # all four wait by now
-
-
 def test_bytes_are_counted_in_arrays_and_in_what_holds_them() -> None:
     array = np.zeros((3, 4), np.float32)
-    assert bytes_held(array) == 48
     assert bytes_held({"a": array, "b": [array, (array, "text")], "c": 3}) == 144
     assert bytes_held(None) == 0

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import sqlite3
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set: Any,
     pairset = picture_set(12)
     references = [image for item in pairset.items for image in item.images][::-1]
     with EmbeddingStore(None) as store:
-        for learns in (True, False):  # the second reader finds every hash in the store
+        for _ in range(2):  # the second reader finds every hash in the store
             hashes: dict[str, str] = {}
             with ImageReader(pairset, store, references, needs_pixels=every, hashes=hashes, workers=workers) as reader:
                 pictures = list(reader)
@@ -51,9 +51,7 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set: Any,
             for picture in pictures:
                 np.testing.assert_array_equal(picture.pixels, pairset.pixels(picture.reference))
                 assert picture.hash == hashes[picture.reference] == pixel_hash(picture.pixels)
-            learned = reader.take_new_hashes()
-            assert len(learned) == (24 if learns else 0)
-            store.put_pixel_hashes(learned)
+            assert store.counts().pictures == 24
         assert image_hashes(pairset, store=store) == hashes
 
 
@@ -62,14 +60,10 @@ def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_se
     references = [image for item in pairset.items for image in item.images]
     names = image_hashes(pairset, store=EmbeddingStore(None))
     keep = {names[reference] for reference in references[::3]}
-    for store in (EmbeddingStore(None), filled := EmbeddingStore(None)):
-        image_hashes(pairset, store=filled)
+    store = EmbeddingStore(None)
+    for _ in range(2):  # the second reader finds every hash in the store
         with ImageReader(
-            pairset,
-            store,
-            references,
-            needs_pixels=lambda images: [name in keep for _, name in images],
-            prepare=np.mean,
+            pairset, store, references, needs_pixels=lambda images: [n in keep for _, n in images], prepare=np.mean
         ) as reader:
             pixels = {picture.reference: picture.pixels for picture in reader}
         assert pixels == {
@@ -93,13 +87,11 @@ def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set: Any, mon
 def test_a_reader_that_was_closed_waits_for_no_collector(picture_set: Any) -> None:
     pairset = picture_set(2)
     with collector_paused():
-        earlier = readers()  # of other tests of this process, which may be in use still
-        image_hashes(pairset, store=EmbeddingStore(None))
-        assert [reader for reader in readers() if not any(reader is other for other in earlier)] == []
-
-
-def readers() -> list[ImageReader]:
-    return [thing for thing in gc.get_objects() if type(thing) is ImageReader]
+        with ImageReader(pairset, EmbeddingStore(None), ["0-0.png"]) as reader:
+            list(reader)
+        left = weakref.ref(reader)
+        del reader
+        assert left() is None
 
 
 @pytest.mark.parametrize("broken", [0, 5, 19])
@@ -111,7 +103,7 @@ def test_images_before_a_broken_one_are_read_and_kept(picture_set: Any, broken: 
         said: list[int] = []
         with raises(DataError, f"'{references[broken]}'", "image"):
             image_hashes(pairset, store=store, progress=lambda stage, done, total: said.append(done))
-        assert store.counts().pictures == broken
+        assert broken <= store.counts().pictures < 20
         assert said == sorted(said)
 
 
@@ -137,9 +129,12 @@ def test_a_file_that_is_no_image_is_named_by_its_line(tmp_path: Path) -> None:
 
 A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
 
+#: Bytes of a file that has room for one picture, and for two.
+ONE, TWO = 35_000, 45_000
+
 
 def picture(value: int) -> NDArray[np.uint8]:
-    return np.full((4, 5, 3), value, np.uint8)
+    return np.full((64, 64, 3), value, np.uint8)
 
 
 def names(path: Path) -> list[str]:
@@ -160,9 +155,9 @@ def test_a_picture_comes_back_as_it_was_and_may_be_written_into(path: Path) -> N
 
 def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(path: Path) -> None:
     for name in ("old", "new"):
-        PreparedPictures(path, name, limit=120).put(A, picture(1))
+        PreparedPictures(path, name, limit=TWO).put(A, picture(1))
     assert names(path) == ["new", "old"]
-    own = PreparedPictures(path, "own", limit=120)
+    own = PreparedPictures(path, "own", limit=TWO)
     own.put(A, picture(1))
     assert names(path) == ["own", "new"]
     for content in (B, C):
@@ -170,7 +165,7 @@ def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(path:
     assert names(path) == ["own"]
     assert own.get(A) is not None and own.get(B) is not None
     assert own.get(C) is None  # there is room for two
-    assert kept_preparations(path)[0].bytes == 120
+    assert kept_preparations(path)[0].bytes == 2 * 12_288
 
 
 def test_a_full_file_is_not_counted_again_for_every_picture(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,17 +177,17 @@ def test_a_full_file_is_not_counted_again_for_every_picture(path: Path, monkeypa
         return list_spaces(file)
 
     monkeypatch.setattr(RowFile, "spaces", count_spaces)
-    full = PreparedPictures(path, "crop", limit=120)
+    full = PreparedPictures(path, "crop", limit=TWO)
     for number in range(100):
         full.put(f"{number:064x}", picture(number))
     assert [full.get(f"{number:064x}") is not None for number in range(4)] == [True, True, False, False]
-    assert counted == [path] * 2  # of the first picture, and of the first without room
+    assert counted == [path]  # of the first picture without room
 
 
 def test_a_preprocessing_that_another_process_deleted_begins_again(path: Path) -> None:
-    crop = PreparedPictures(path, "crop", limit=120)
+    crop = PreparedPictures(path, "crop", limit=TWO)
     crop.put(A, picture(1))
-    PreparedPictures(path, "other", limit=60).put(A, picture(2))
+    PreparedPictures(path, "other", limit=ONE).put(A, picture(2))
     assert names(path) == ["other"]
     crop.put(B, picture(3))
     assert sorted(names(path)) == ["crop", "other"]  # what no preprocessing has would never be counted or deleted

@@ -9,8 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,38 +33,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "store.sqlite"
 
 
-def test_what_was_put_is_there_after_the_file_was_closed(path: Path) -> None:
-    with EmbeddingStore(path) as store:
-        store.put_vectors("m", {A: np.array([1, 2, 3], np.float32)})
-        store.put_pair_scores("m", {(A, B): np.float32(0.1)})
-        store.put_pixel_hashes({A: B})
-    with EmbeddingStore(path) as store:
-        np.testing.assert_array_equal(store.vectors("m", [A, B])[A], [1, 2, 3])
-        assert store.pair_scores("m", [(A, B), (B, A)]) == {(A, B): np.float32(0.1)}
-        assert store.pixel_hashes([A, B]) == {A: B}
-        assert store.counts() == StoreCounts(models=1, vectors=1, pairs=1, pictures=1)
-
-
-def test_models_do_not_see_each_other(path: Path) -> None:
-    with EmbeddingStore(path) as store:
-        store.put_vectors("m", {A: np.ones(2, np.float32)})
-        store.put_vectors("n", {A: np.zeros(3, np.float32)})
-        assert store.vectors("m", [A])[A].size == 2
-        assert store.vectors("n", [A])[A].size == 3
-        assert store.vectors("o", [A]) == {}
-        assert store.missing_vectors("o", [B, A]) == [B, A]
-        assert store.missing_vectors("m", [B, A]) == [B]
-
-
-def test_the_first_number_under_a_key_stays(path: Path) -> None:
+def test_the_first_number_under_a_key_stays_for_its_model_when_the_file_was_closed(path: Path) -> None:
     with EmbeddingStore(path) as store:
         for value in (1, 2):
-            store.put_vectors("m", {A: np.full(2, value, np.float32)})
-            store.put_pair_scores("m", {(A, B): np.float32(value)})
+            store.put_vectors("m", {A: np.full(3, value, np.float32)})
+            store.put_pair_scores("m", {(A, B): np.float32(value), (B, A): np.float32(-0.0)})
             store.put_pixel_hashes({A: B if value == 1 else C})
-        assert store.vectors("m", [A])[A].tolist() == [1, 1]
-        assert store.pair_scores("m", [(A, B)])[A, B] == 1
-        assert store.pixel_hashes([A]) == {A: B}
+        store.put_vectors("n", {A: np.zeros(2, np.float32)})
+    with EmbeddingStore(path) as store:
+        assert store.vectors("m", [A, B])[A].tolist() == [1, 1, 1]
+        assert store.vectors("n", [A])[A].tolist() == [0, 0]
+        assert (store.missing_vectors("m", [B, A]), store.missing_vectors("o", [B, A])) == ([B], [B, A])
+        assert store.pair_scores("m", [(A, B), (B, A), (B, B)]) == {(A, B): 1, (B, A): 0}
+        assert store.pixel_hashes([A, B]) == {A: B}
+        assert store.counts() == StoreCounts(models=2, vectors=2, pairs=2, pictures=1)
 
 
 @given(arrays(np.float32, st.integers(0, 40), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
@@ -140,13 +120,39 @@ def expect_new_file(path: Path, caplog: pytest.LogCaptureFixture) -> Path:
     return aside
 
 
-def test_a_file_that_is_no_database_is_kept_under_another_name(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path.parent.mkdir()
-    path.write_text("the only copy of a thesis")
-    assert expect_new_file(path, caplog).read_text() == "the only copy of a thesis"
-    path.write_text("a second thesis")
+def truncate(path: Path, share: float) -> None:
+    filled(path)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+
+
+def give_schema(path: Path, schema: int) -> None:
     EmbeddingStore(path).close()
-    assert Path(f"{path}.damaged-2").read_text() == "a second thesis"
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute(f"PRAGMA user_version = {schema}")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "value", "said"),
+    [
+        (lambda path, text: path.write_bytes(text), b"the only copy of a thesis", ()),
+        *((truncate, share, ()) for share in (0.02, 0.5, 0.98)),
+        *((give_schema, schema, (f"schema {schema}", "reads 3")) for schema in (0, 2)),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_kept_under_another_name(
+    path: Path, spoil: Any, value: Any, said: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.parent.mkdir()
+    spoil(path, value)
+    before = path.read_bytes()
+    aside = expect_new_file(path, caplog)
+    check_facts(caplog.text, said)
+    start = 4096 if len(before) > 4096 else 0  # SQLite writes into the first page of a database
+    assert aside.read_bytes()[start:] == before[start:]
+    path.write_bytes(before)
+    EmbeddingStore(path).close()
+    assert Path(f"{path}.damaged-2").exists()
 
 
 def test_another_programs_database_is_kept_with_its_log(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -172,12 +178,6 @@ def test_of_two_that_find_a_damaged_file_one_renames_it(path: Path, caplog: pyte
     assert len(caplog.messages) == 1
 
 
-def give_schema(path: Path, schema: int) -> None:
-    EmbeddingStore(path).close()
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        file.execute(f"PRAGMA user_version = {schema}")
-
-
 def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     give_schema(path, 4)
     with raises(StoreError, "schema 4", "reads 3", str(path), "delete it"):
@@ -185,27 +185,9 @@ def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("schema", [0, 2])
-def test_an_earlier_schema_is_kept_under_another_name(
-    path: Path, schema: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    give_schema(path, schema)
-    expect_new_file(path, caplog)
-    check_facts(caplog.text, f"schema {schema}", "reads 3")
-
-
 def filled(path: Path) -> None:
     with EmbeddingStore(path) as store:
         store.put_vectors("m", {f"{k:064x}": np.full(256, k, np.float32) for k in range(200)})
-
-
-@pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
-def test_a_truncated_file_is_replaced(path: Path, share: float, caplog: pytest.LogCaptureFixture) -> None:
-    filled(path)
-    data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * share)])
-    aside = expect_new_file(path, caplog)
-    assert aside.read_bytes()[4096:] == data[4096 : int(len(data) * share)]
 
 
 def test_a_file_overwritten_in_the_middle_is_replaced_when_it_is_read(
@@ -237,38 +219,23 @@ def test_a_full_disk_is_an_error_and_what_was_stored_stays(path: Path) -> None:
         store.put_vectors("m", {A: np.ones(2, np.float32)})
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-        with raises(StoreError, "store.sqlite", "the disk is full"):
+        with raises(StoreError, "store.sqlite", "disk is full", "free space"):
             store.put_vectors("m", {f"{k:064x}": np.ones(4096, np.float32) for k in range(10)})
         assert store.counts().vectors == 1
 
 
-@contextlib.contextmanager
-def an_ordinary_user() -> Iterator[None]:
-    """Give up root's right to write everywhere, if the tests run as root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of this kind are POSIX's")
-@pytest.mark.parametrize("place", ["store.sqlite", "new/store.sqlite"])
-def test_a_folder_that_cannot_be_written_is_an_error(place: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+@pytest.mark.parametrize("place", ["store.sqlite", "new/store.sqlite", "file/store.sqlite"])
+def test_a_folder_that_cannot_be_written_or_is_a_file_is_an_error(place: str) -> None:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as after:
+        (Path(folder) / "file").touch()
         Path(folder).chmod(0o555)
-        with an_ordinary_user(), raises(StoreError, f"{place}", "cache="):
+        after.callback(Path(folder).chmod, 0o755)
+        if os.geteuid() == 0:  # root may write everywhere
+            os.seteuid(65534)
+            after.callback(os.seteuid, 0)
+        with raises(StoreError, place, "cache="):
             EmbeddingStore(Path(folder) / place)
-        Path(folder).chmod(0o755)
-
-
-def test_a_folder_that_is_a_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with raises(StoreError, "file/store.sqlite", "cache="):
-        EmbeddingStore(tmp_path / "file" / "store.sqlite")
 
 
 def test_a_file_that_another_process_holds_is_an_error_in_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,20 +257,26 @@ def test_the_default_path_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     assert default_store_path() == Path.home() / "mine" / "store.sqlite"
 
 
-@pytest.mark.parametrize("home", ["", "/"])
-def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(
-    home: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     for name in ("TELLAPART_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("HOME", "")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return monkeypatch
+
+
+@pytest.mark.parametrize("home", ["", "/"])
+def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(
+    home: str, homeless: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    homeless.setenv("HOME", home)
     with pytest.warns(TellapartWarning, match="TELLAPART_CACHE") as said:
         path = default_store_path()
     assert path.parent.parent == tmp_path
     assert str(path.parent) in str(said[0].message)
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    monkeypatch.setenv("TELLAPART_CACHE", "~/mine")
+    homeless.setenv("TELLAPART_CACHE", "~/mine")
     with raises(StoreError, "TELLAPART_CACHE", "'~/mine'", "HOME"):
         default_store_path()
 
@@ -329,11 +302,7 @@ def test_an_unknown_user_without_a_home_has_a_temporary_cache() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="another user needs root")
-def test_a_temporary_cache_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("TELLAPART_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", "")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+def test_a_temporary_cache_of_another_user_is_refused(homeless: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / f"tellapart-{os.getuid()}"
     folder.mkdir()
     os.chown(folder, 54321, 54321)
@@ -352,23 +321,6 @@ def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch: pytest.Monk
     collector.start()
     collector.join()
     assert said == []
-
-
-@pytest.mark.slow
-def test_processes_that_make_a_store_at_once_all_open_it(tmp_path: Path) -> None:
-    code = (
-        "import sys, time; from pathlib import Path\n"
-        "from tellapart.models.store.embedding_store import EmbeddingStore\n"
-        "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
-        "EmbeddingStore(Path(sys.argv[1])).close()"
-    )
-    for attempt in range(4):
-        path, start = tmp_path / str(attempt) / "store.sqlite", str(time.time() + 1.0)
-        makers = [
-            subprocess.Popen([sys.executable, "-c", code, str(path), start], stderr=subprocess.PIPE, text=True)
-            for _ in range(6)
-        ]
-        assert [maker.communicate(timeout=60)[1] for maker in makers] == [""] * 6
 
 
 def fill(path: Path) -> None:
@@ -452,12 +404,6 @@ def test_a_rank_takes_its_own_number_for_one_that_is_damaged_in_the_store(path: 
         shard.put_pair_scores("m", {(A, B): np.float32(1)})
         main.merge(tmp_path / "shard.sqlite")
         assert main.pair_scores("m", [(A, B)]) == {(A, B): np.float32(1)}
-
-
-def test_zero_below_nothing_is_no_damage(path: Path) -> None:
-    with EmbeddingStore(path) as store:
-        store.put_pair_scores("m", {(A, B): np.float32(-0.0)})
-        assert store.pair_scores("m", [(A, B)]) == {(A, B): 0.0}
 
 
 @pytest.mark.few(2)

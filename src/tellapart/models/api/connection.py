@@ -37,8 +37,8 @@ _WARNED = 4
 #: A reply of a few hundred tokens has a few kilobytes; a longer body is not read to its end.
 _BYTES = 4_000_000
 
-#: The limit of tokens, as most servers know it, and as OpenAI's newer models do.
-_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"
+#: The limit of tokens as OpenAI's newer models know it; most servers call it `max_tokens`.
+_NEW_LIMIT = "max_completion_tokens"
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +54,11 @@ class Connection:
     ) -> None:
         self.base = base.rstrip("/")
         self.model, self._timeout, self._tries, self._refusal = model, timeout, tries, ""
-        self._warned, self._limit = False, _LIMIT
+        self._warned, self._limit = False, "max_tokens"
         host = _read_host(self.base, insecure)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if key := _key_for(host):
+        key, self._key = _key_for(host)
+        if key:
             self._headers[key_header] = f"Bearer {key}" if key_header == "Authorization" else key
         # A request to this machine goes through no proxy: that would be another machine, reached over plain http.
         proxies = [urllib.request.ProxyHandler({})] if _is_here(host) else []
@@ -85,13 +86,9 @@ class Connection:
             text = " ".join(answer[:500].decode("utf-8", "replace").split())
             problem = f"HTTP {status} {text:.200}" if status else text
             if status not in _PASSING:
-                key = f"that in {KEY} was sent"
-                if len(self._headers) == 2:
-                    kept = os.environ.get(KEY)
-                    key = f"that in {KEY} is kept for {os.environ[HOST].strip()}" if kept else f"{KEY} is not set"
                 refusal = (
                     f"{self._locate(path)} refuses the request: {problem}; check the address (most end in /v1), the "
-                    f"model's name {self.model!r} and the key: {key}"
+                    f"model's name {self.model!r} and the key: {self._key}"
                 )
                 self._refusal = refusal if data and status in _FINAL else ""
                 raise ModelError(refusal)
@@ -172,8 +169,8 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def _key_for(host: str) -> str:
-    """Return the key of the environment if it is this host's, or else an empty text.
+def _key_for(host: str) -> tuple[str, str]:
+    """Return the key of the environment if it is this host's, or else an empty text; and what became of it.
 
     A recipe may name the host: without the user's word for it, a stranger's recipe could collect the key.
     """
@@ -184,7 +181,9 @@ def _key_for(host: str) -> str:
         raise ModelError(
             f"the key in {KEY} would go to {host}; if it is that server's key, set {HOST}={host}, or else unset {KEY}"
         )
-    return key if owner.lower() in {"", host} else ""
+    if owner.lower() not in {"", host}:
+        return "", f"that in {KEY} is kept for {owner}" if key else f"{KEY} is not set"
+    return key, f"that in {KEY} was sent" if key else f"{KEY} is not set"
 
 
 class _EveryStatus(urllib.request.HTTPErrorProcessor):

@@ -1,13 +1,13 @@
-"""The prefix `api:`: models on servers."""
+"""The prefix `api:`: models on servers that answer in words, in vectors or in scores."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -19,7 +19,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
 from tellapart.models.api.connection import Completion, Connection
-from tellapart.models.api.forms import Form, ServedEncoder, ServedReranker, forms, picture_url
+from tellapart.models.api.forms import Form, fill_template, forms, picture_url
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other
@@ -28,10 +28,12 @@ from tellapart.models.generative.reader import CHAT_TASKS, Task
 from tellapart.models.generative.sampling import Sampling
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
-from tellapart.models.protocols import Pixels
+from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.purpose import match_name, reads_instruction
 from tellapart.models.scoring.frames import list_frames
 from tellapart.models.store.row_file import RowFile
+from tellapart.models.torch.backend import positions_by_key
+from tellapart.models.vectors import dot_products, normalise
 
 _SPACE = "answers"
 
@@ -81,47 +83,14 @@ class Question(NamedTuple):
     listed: bool = False
 
 
-@dataclass
-class Usage:
-    """The cost of answers: requests, answers that were kept before, tokens, and the price that a server names."""
-
-    asked: int = 0
-    kept: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-    versions: set[str] = field(default_factory=set)
-
-    def add_reply(self, reply: Completion, *, asked: bool) -> None:
-        """Count a reply; one that was kept before costs nothing."""
-        if reply.version:
-            self.versions.add(reply.version)
-        if not asked:
-            self.kept += 1
-            return
-        self.asked += 1
-        self.prompt_tokens += reply.prompt_tokens
-        self.completion_tokens += reply.completion_tokens
-        self.cost += reply.cost
-
-    def notes(self) -> tuple[str, ...]:
-        """Return sentences for the user: calls, tokens, cost, and versions of the model if there were several."""
-        note = f"the server was asked {self.asked:,} times: {self.prompt_tokens:,} tokens read and "
-        note += f"{self.completion_tokens:,} written"
-        note += f", at a cost of {self.cost:.4g} as the server counts it" if self.cost else ""
-        note += f"; {self.kept:,} answers were kept from before (--no-cache asks again)" if self.kept else ""
-        names = ", ".join(sorted(self.versions))
-        versions = f"the server named {len(self.versions)} versions of the model: {names}"
-        return (note, versions) if len(self.versions) > 1 else (note,)
-
-
 class Server(Connection):
     """A model on a server that speaks OpenAI's API; `facts` are the server's description, for the fingerprint."""
 
     def __init__(self, address: str, model: str, options: ModelOptions, form: Form | None = None) -> None:
         header = form.key_header if form else "Authorization"
         super().__init__(address, model, timeout=_TIMEOUT, tries=_TRIES, insecure=options.insecure, key_header=header)
-        self._answers, self._calls, self.usage = Answers(options.answers), options.calls, Usage()
+        self._answers, self._calls = Answers(options.answers), options.calls
+        self._usage, self._cost, self._versions = Counter[str](), 0.0, set[str]()
         self.sampling: Sampling | None = None
         if form and not form.lists_models and not model:
             raise ModelError(f"{address}: servers that take {form.path} list no models; name it: api:{address}#MODEL")
@@ -153,17 +122,28 @@ class Server(Connection):
             pictures = [pixel_hash(picture) for picture in question.pictures]
             facts = [self.facts, pictures, question.prompt, question.tokens, question.listed and LISTED]
             facts += [] if self.sampling is None else [*self.sampling]
-            keys.append(bytes.fromhex(_hash_facts(*facts)))
+            keys.append(bytes.fromhex(hash_facts(*facts)))
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
         unanswered = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
-        for key in keys:
-            if key in replies:
-                self.usage.add_reply(replies[key], asked=False)
+        self._usage["kept"] += sum(key in replies for key in keys)
         answers = self._run_calls(self._complete_question, unanswered, unanswered.values())
         for key, reply in zip(unanswered, answers, strict=True):
             replies[key] = reply
-            self.usage.add_reply(reply, asked=True)
+            self._usage.update(asked=1, read=reply.prompt_tokens, written=reply.completion_tokens)
+            self._cost += reply.cost
+        self._versions |= {reply.version for reply in replies.values()} - {""}
         return [replies[key] for key in keys]
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return calls, tokens, cost, and versions of the model if there were several, since it was asked last."""
+        usage, cost, versions = self._usage, self._cost, self._versions
+        self._usage, self._cost, self._versions = Counter(), 0.0, set()
+        note = f"the server was asked {usage['asked']:,} times: {usage['read']:,} tokens read and "
+        note += f"{usage['written']:,} written"
+        note += f", at a cost of {cost:.4g} as the server counts it" if cost else ""
+        note += f"; {usage['kept']:,} answers were kept from before (--no-cache asks again)" if usage["kept"] else ""
+        several = f"the server named {len(versions)} versions of the model: {', '.join(sorted(versions))}"
+        return (note, several) if len(versions) > 1 else (note,)
 
     def post(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
         """Return the JSON of the answer to each request, a path and a body; several at once, none is kept."""
@@ -178,7 +158,10 @@ class Server(Connection):
             pool.shutdown(cancel_futures=True)
 
     def _complete_question(self, key: bytes, question: Question) -> Completion:
-        content = [*map(_picture_part, question.pictures), {"type": "text", "text": question.prompt}]
+        content: list[dict[str, Any]] = [
+            {"type": "image_url", "image_url": {"url": picture_url(pixels)}} for pixels in question.pictures
+        ]
+        content.append({"type": "text", "text": question.prompt})
         body: dict[str, Any] = {"model": self.model, "messages": [{"role": "user", "content": content}]}
         body["seed"], body["temperature"] = (0, 0) if self.sampling is None else self.sampling
         body |= {"logprobs": True, "top_logprobs": LISTED} if question.listed else {}
@@ -192,12 +175,93 @@ class Server(Connection):
         return reply
 
 
-def _picture_part(pixels: Pixels) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": picture_url(pixels)}}
-
-
-def _hash_facts(*facts: object) -> str:
+def hash_facts(*facts: object) -> str:
+    """Return the SHA-256 of facts that are JSON."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+class _Pooled:
+    """A model that is asked by a form, with an instruction in place of the form's own where it has a place for one."""
+
+    kind: ScoreKind = "similarity"
+
+    def __init__(self, server: Server, reading: str, instruction: str | None = None) -> None:
+        self.name, self._server, self._form, self._reading = server.model, server, forms()[reading], reading
+        if instruction is not None and self._form.instruction is None:
+            able = ", ".join(name for name, form in forms().items() if form.instruction is not None)
+            raise ModelError(
+                f"instruction={quote(instruction)}: a request of the form {reading} has no place for one; "
+                f"leave it out, or take a reading that has: {able}"
+            )
+        self._instruction = self._form.instruction if instruction is None else instruction
+        told = [] if self._instruction is None else [self._instruction]
+        self.fingerprint = hash_facts(server.facts, reading, *told)
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return the instruction, if the form has one."""
+        form = f"the server was asked by the form {self._reading}, with the instruction"
+        return () if self._instruction is None else (f"{form} {self._instruction!r}",)
+
+    def _ask(self, counts: Sequence[int], values: Sequence[Mapping[str, Any]]) -> list[list[NDArray[np.float64]]]:
+        """Return the numbers of a request for each mapping of values, as many as its count."""
+        told = {} if self._instruction is None else {"instruction": self._instruction}
+        requests = [self._form.request(self.name, **told, **part) for part in values]
+        rows = []
+        for count, answer in zip(counts, self._server.post(requests), strict=True):
+            if (numbers := self._form.read(answer, count)) is None:
+                raise ModelError(
+                    f"{self._server.base} answers no {self._form.answer} for each of {count}: "
+                    f"{json.dumps(answer):.200}; does {self.name!r} run with `--runner pooling`, and does the server "
+                    f"take requests of the form {self._reading}?"
+                )
+            rows.append(numbers)
+        return rows
+
+
+class ServedEncoder(_Pooled):
+    """A dual encoder: a request for each image and each text alone, several at once; cosine similarity."""
+
+    ranks_by_cosine = True
+
+    def encode_images(self, images: Sequence[Pixels]) -> Vectors:
+        """Encode RGB images, uint8 `(height, width, 3)`, to vectors of length one, float32 `(n, dimensions)`."""
+        return self._embed_parts([self._form.image_part(image) for image in images])
+
+    def encode_texts(self, texts: Sequence[str]) -> Vectors:
+        """Encode texts to vectors of length one, float32 `(n, dimensions)`; errors as of `encode_images`."""
+        refuse_known_marks(self.name, texts)
+        return self._embed_parts([fill_template(self._form.text, {"{text}": text}) for text in texts])
+
+    def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
+        """Score vectors of length one: the cosines, float32 `(images, texts)`."""
+        return dot_products(images, texts)
+
+    similarities = similarity
+
+    def _embed_parts(self, parts: Sequence[Any]) -> Vectors:
+        rows = [row for (row,) in self._ask([1] * len(parts), [{"part": part} for part in parts])]
+        if len(widths := {len(row) for row in rows}) > 1 or 0 in widths:
+            raise ModelError(f"{self._server.base} answers vectors of {sorted(widths)} dimensions")
+        return normalise(np.array(rows, np.float32), self.name)
+
+
+class ServedReranker(_Pooled):
+    """A reranker: a request for a text, the query, with all of its images, the documents."""
+
+    is_reranker = True
+
+    def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Score image `k` against text `k`: float32 `(n,)`. The images of one text go in one request."""
+        refuse_known_marks(self.name, texts)
+        rows_of = positions_by_key(texts)
+        values = [
+            {"text": text, "images": [self._form.image_part(images[row]) for row in rows]}
+            for text, rows in rows_of.items()
+        ]
+        scores = np.empty(len(texts), np.float32)
+        for rows, numbers in zip(rows_of.values(), self._ask([*map(len, rows_of.values())], values), strict=True):
+            scores[rows] = [float(number) for number in numbers]
+        return scores
 
 
 class Served:
@@ -214,12 +278,12 @@ class Served:
     def __init__(self, server: Server, prompt: Prompt, reading: str) -> None:
         self.prompt, self._server = prompt, server
         self.name = server.model
-        self.fingerprint = _hash_facts(server.facts, prompt.label, prompt.text, reading, LISTED)
+        self.fingerprint = hash_facts(server.facts, prompt.label, prompt.text, reading, LISTED)
 
     def draw(self, sampling: Sampling) -> None:
         """Ask for answers at a temperature from now on; the draw's number is the seed."""
         self._server.sampling = sampling
-        self.fingerprint = _hash_facts(self.fingerprint, *sampling)
+        self.fingerprint = hash_facts(self.fingerprint, *sampling)
 
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
@@ -245,8 +309,7 @@ class Served:
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the answers since it was asked last, a sentence each."""
-        usage, self._server.usage = self._server.usage, Usage()
-        return usage.notes()
+        return self._server.take_notes()
 
 
 class ServedYes(Served):

@@ -1,8 +1,7 @@
 """Models that are loaded only when something must be computed: a run that finds all in the store starts at once.
 
-Importing torch and a model's library takes seconds, and so does building the model. If every score is stored, a run
-needs only the fingerprint that the store filed them under. The store remembers it under a key of all that makes the
-model: the contents of its files, the options, this package's code and the versions of its libraries.
+If every score is stored, a run needs only the fingerprint that the store filed them under. The store remembers it under
+a key of all that makes the model: the contents of its files, the options, this package's code and its libraries.
 """
 
 from __future__ import annotations
@@ -66,16 +65,13 @@ def find_deferred(name: str, options: ModelOptions, store: EmbeddingStore) -> Mo
         return find_model(name, options)
     facts = store.model_of(key)
     if facts is not None and facts["kind"] in get_args(ScoreKind):
-        kind: ScoreKind = facts["kind"]  # type: ignore[assignment]
-        stated = {rule: facts.get(rule, "") for rule in ("texts", "provenance", "notes")}
-        return Deferred(facts["name"], facts["fingerprint"], kind, partial(find_model, name, options), **stated)
+        return Deferred(make=partial(find_model, name, options), **facts)  # type: ignore[arg-type]
     model = find_model(name, options)
     # Not of a model that only answers, which is asked again each time, nor of one whose prompt every record names.
     if isinstance(model, _SCORERS) and not hasattr(model, "prompt"):
-        facts = {"name": model.name, "fingerprint": model.fingerprint, "kind": model.kind}
-        stated = {rule: getattr(model, rule, "") for rule in ("texts", "provenance")}
-        stated["notes"] = "\n".join(model.take_notes()) if isinstance(model, NoteTaker) else ""
-        store.put_model(key, facts | {rule: text for rule, text in stated.items() if text})
+        facts = {fact: getattr(model, fact, "") for fact in ("name", "fingerprint", "kind", "texts", "provenance")}
+        facts["notes"] = "\n".join(model.take_notes()) if isinstance(model, NoteTaker) else ""
+        store.put_model(key, facts)
     return model
 
 
@@ -85,10 +81,8 @@ def source_key(name: str, options: ModelOptions) -> str | None:
     files = None if prefix is None else prefix.files(name)
     if files is None:
         return None
-    if options.regions is not None:
-        files = [*files, options.regions.expanduser()]
-    if options.tokenizer is not None:
-        files = [*files, *(files_below(str(options.tokenizer)) or ())]
+    files = [*files, *([options.regions.expanduser()] if options.regions else [])]
+    files += files_below(str(options.tokenizer)) or () if options.tokenizer else ()
     facts = [name, repr(options), *library_versions()]
     facts += [f"{path.relative_to(_CODE)} {_content_hash(path)}" for path in sorted(_CODE.rglob("*.py"))]
     facts += [f"{path.name} {_content_hash(path)}" for path in files]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,6 @@ from tellapart.models.scoring.frames import encode_slots, prepare_slot, score_sl
 from tellapart.models.store.batches import Batches, compute_named
 from tellapart.models.store.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore, filed_as
-
-Key = TypeVar("Key", str, tuple[str, str])
-Number = TypeVar("Number", NDArray[np.float32], np.float32)
 
 #: A model that fills up its forward passes fills up less, the more texts it can put with others of their length: of
 #: SugarCrepe's captions, in passes of 16, 18 % more with 64 texts at once, 4 % with 512.
@@ -82,7 +79,7 @@ class Job:
     `hashes`, reference -> hash of pixels, fills as images are read.
     """
 
-    model: Model
+    model: Any  # a model, or a deferred one while only what is stored is read
     pairset: PairSet
     store: EmbeddingStore
     batch_size: int | None
@@ -104,6 +101,10 @@ class Job:
         """Return zeros for every score: float32 `(items, images, texts)`."""
         return np.zeros((len(self.pairset), *self.pairset.shape), np.float32)
 
+    def pairs_of(self, items: Sequence[Item]) -> list[tuple[str, str]]:
+        """Return the keys of the items' scores, in order."""
+        return [(self.hashes[image], text_hash(text)) for item in items for image in item.images for text in item.texts]
+
     def open_reader(self, needs_pixels: PixelFilter) -> ImageReader:
         """Return a reader of the images that prepares needed pixels for the model."""
         prepare = self.model.prepare_image if isinstance(self.model, ImagePreparer) else None
@@ -122,22 +123,17 @@ class Job:
         self.counts["images_distinct"] = len({self.hashes[reference] for reference in self.references})
         self.counts["texts_distinct"] = len({text for item in self.pairset.items for text in item.texts})
 
-    def stack_images(self, vectors: Mapping[str, NDArray[np.float32]], items: Sequence[Item]) -> Vectors:
-        """Return the vectors of items' images, given by content: `(items, images, dimensions)`."""
-        return self._stack_vectors(vectors, [[self.hashes[image] for image in item.images] for item in items])
-
-    def stack_texts(self, vectors: Mapping[str, NDArray[np.float32]], items: Sequence[Item]) -> Vectors:
-        """Return the vectors of items' texts, given by content: `(items, texts, dimensions)`."""
-        return self._stack_vectors(vectors, [[*map(text_hash, item.texts)] for item in items])
-
-    def _stack_vectors(self, vectors: Mapping[str, NDArray[np.float32]], contents: Sequence[Sequence[str]]) -> Vectors:
-        sizes = sorted({vectors[key].size for row in contents for key in row})
+    def stack(self, vectors: Mapping[str, Vectors], items: Sequence[Item], side: Literal["images", "texts"]) -> Vectors:
+        """Return the vectors, given by content, of items' images or texts: `(items, entries, dimensions)`."""
+        name = self.hashes.__getitem__ if side == "images" else text_hash
+        rows = [[vectors[name(entry)] for entry in getattr(item, side)] for item in items]
+        sizes = sorted({vector.size for row in rows for vector in row})
         if len(sizes) > 1:
             raise StoreError(
                 f"{self.store.where} holds vectors of {' and '.join(map(str, sizes))} dimensions for model "
                 f"{self.model.name!r}: it changed and its fingerprint did not; delete the store, or name another cache="
             )
-        return np.array([[vectors[key] for key in row] for row in contents], np.float32)
+        return np.array(rows, np.float32)
 
     def check_output(self, output: object, shape: tuple[int | None, ...], names: Sequence[str]) -> NDArray[np.float32]:
         """Return a model's output if it is finite float32 of this shape (None: any)."""
@@ -171,9 +167,7 @@ def score(
     if not isinstance(model, Model):
         raise _no_model(model)
     started = time.perf_counter()
-    hashes = {} if hashes is None else hashes
-
-    job = Job(model, pairset, store, batch_size, progress or (lambda *_: None), hashes)
+    job = Job(model, pairset, store, batch_size, progress or (lambda *_: None), {} if hashes is None else hashes)
     values = _read_stored(job)
     if values is None:
         values = _compute_scores(replace(job, model=model.load() if isinstance(model, Deferred) else model))
@@ -186,12 +180,11 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
     if not job.store.has_pair_scores(job.key):
         return None
     with ImageReader(job.pairset, job.store, job.references, hashes=job.hashes, known_only=True) as reader:
-        stored_count = sum(1 for _ in reader)
-    if stored_count < len(job.references):
-        return None
+        if sum(1 for _ in reader) < len(job.references):
+            return None
     values = job.empty_scores()
     for positions, items in _block_items(job.pairset):
-        keys = _pairs_of(job, items)
+        keys = job.pairs_of(items)
         stored = job.store.pair_scores(job.key, keys)
         if len(stored) < len(set(keys)):
             return None
@@ -199,10 +192,6 @@ def _read_stored(job: Job) -> NDArray[np.float32] | None:
     job.count_distinct()
     job.progress("pairs", values.size, values.size)
     return values
-
-
-def _pairs_of(job: Job, items: Sequence[Item]) -> list[tuple[str, str]]:
-    return [(job.hashes[image], text_hash(text)) for item in items for image in item.images for text in item.texts]
 
 
 def _compute_scores(job: Job) -> NDArray[np.float32]:
@@ -217,12 +206,12 @@ def _compute_scores(job: Job) -> NDArray[np.float32]:
             numbers = _compute_texts(job, model.score_texts, vectors=False)
             job.counts["texts_distinct"] = len(numbers)
             # (items, 1, texts): a text gets the same score with every image.
-            rows = job.stack_texts(numbers, job.pairset.items)[:, None, :, 0]
+            rows = job.stack(numbers, job.pairset.items, "texts")[:, None, :, 0]
             return np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *job.pairset.shape)))
         case DualEncoder():
-            return _encode_and_score(job, model)
+            return _encode_and_score(job)
         case MatrixScorer():
-            return _score_matrices(job, model)
+            return _score_matrices(job)
         case PairScorer():
             return _compute_pairs(job, model.score_pairs)
         case Generator():
@@ -239,7 +228,7 @@ def _no_model(thing: object) -> ModelError:
     )
 
 
-def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
+def _score_matrices(job: Job) -> NDArray[np.float32]:
     """Ask item by item; an image is in memory from its first item to its last."""
     values = job.empty_scores()
     held: dict[str, Any] = {}
@@ -252,31 +241,33 @@ def _score_matrices(job: Job, model: MatrixScorer) -> NDArray[np.float32]:
                 held[one.reference] = one.pixels
             pictures = [held[image] for image in item.images]
             matrix = compute_named(
-                lambda _, pictures=pictures, texts=item.texts: model.score_matrix(pictures, texts),  # type: ignore[misc]
+                lambda _, pictures=pictures, texts=item.texts: job.model.score_matrix(pictures, texts),  # type: ignore[misc]
                 [f"{job.pairset.where(item.images[0])}: {', '.join(item.images)}"],
             )
             values[position] = job.check_output(matrix, job.pairset.shape, [item.id])
             for image in {image for image in item.images if last[image] == position}:
                 del held[image]
             job.progress("items", position + 1, len(values))
-        job.store.put_pixel_hashes(reader.take_new_hashes())
     job.count_distinct()
     job.counts["pairs_scored"] = values.size
     return values
 
 
-def _encode_and_score(job: Job, model: DualEncoder) -> NDArray[np.float32]:
-    of_texts, of_images = _compute_texts(job, model.encode_texts, vectors=True), _compute_images(job, model)
-    values = job.empty_scores()
+def _encode_and_score(job: Job) -> NDArray[np.float32]:
+    of_texts, of_images = _compute_texts(job, job.model.encode_texts, vectors=True), _compute_images(job)
+    values, shape = job.empty_scores(), job.pairset.shape
     for positions, items in _block_items(job.pairset):
-        images, texts, ids = job.stack_images(of_images, items), job.stack_texts(of_texts, items), [i.id for i in items]
-        if isinstance(model, StackedSimilarity):
-            values[positions] = job.check_output(model.similarities(images, texts), (len(ids), *job.pairset.shape), ids)
+        images, texts = job.stack(of_images, items, "images"), job.stack(of_texts, items, "texts")
+        if isinstance(job.model, StackedSimilarity):
+            similarities = job.model.similarities(images, texts)
+            values[positions] = job.check_output(similarities, (len(items), *shape), [item.id for item in items])
         else:  # one shape throughout, so that no neighbour can move a bit
-            for position, item, i, t in zip(range(len(values))[positions], items, images, texts, strict=True):
-                values[position] = job.check_output(model.similarity(i, t), job.pairset.shape, [item.id])
+            values[positions] = [
+                job.check_output(job.model.similarity(*sides), shape, [item.id])
+                for item, *sides in zip(items, images, texts, strict=True)
+            ]
         # Kept as well: with them the same set is scored again without a vector, or the model.
-        scores = dict(zip(_pairs_of(job, items), values[positions].reshape(-1), strict=True))
+        scores = dict(zip(job.pairs_of(items), values[positions].reshape(-1), strict=True))
         job.store.put_pair_scores(job.key, scores)
         job.progress("pairs", values[: positions.stop].size, values.size)
     job.count_distinct()
@@ -315,21 +306,19 @@ def _compute_texts(
     return numbers
 
 
-def _compute_images(job: Job, model: DualEncoder) -> dict[str, NDArray[np.float32]]:
+def _compute_images(job: Job) -> dict[str, NDArray[np.float32]]:
     """Return the vectors of the images by their hashes, and fill in the hash of each; missing ones are computed."""
     vectors, job.counts["images_encoded"] = _compute_by_image(
         job,
         "images",
         lambda _reference, name: {name: ""},
-        lambda names: job.store.vectors(job.key, names),
-        lambda images, _captions: encode_slots(model.encode_images, images),
-        lambda computed: job.store.put_vectors(job.key, computed),
+        lambda images, _captions: encode_slots(job.model.encode_images, images),
     )
     return vectors
 
 
 def _compute_pairs(
-    job: Job, score: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
+    job: Job, compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
     """Return the numbers of the pairs, `(items, images, texts)`; missing ones are computed."""
     texts: dict[str, dict[str, str]] = {reference: {} for reference in job.references}  # hash of a text -> text
@@ -341,41 +330,37 @@ def _compute_pairs(
         job,
         "pairs",
         lambda reference, name: {(name, key): text for key, text in texts[reference].items()},
-        lambda pairs: job.store.pair_scores(job.key, pairs),
-        lambda images, captions: score_slots(score, images, captions),
-        lambda computed: job.store.put_pair_scores(job.key, computed),
+        lambda images, captions: score_slots(compute, images, captions),
     )
     job.count_distinct()
-    values = np.array([scores[key] for key in _pairs_of(job, job.pairset.items)], np.float32)
+    values = np.array([scores[key] for key in job.pairs_of(job.pairset.items)], np.float32)
     return values.reshape(-1, *job.pairset.shape)
 
 
 def _compute_by_image(
     job: Job,
-    stage: str,
-    keys_of: Callable[[str, str], Mapping[Key, str]],
-    read_stored: Callable[[list[Key]], Mapping[Key, Number]],
+    stage: Literal["images", "pairs"],
+    keys_of: Callable[[str, str], Mapping[Any, str]],
     compute: Callable[[Sequence[Any], Sequence[str]], NDArray[np.float32]],
-    put: Callable[[Mapping[Key, Number]], None],
-) -> tuple[dict[Key, Number], int]:
+) -> tuple[dict[Any, Any], int]:
     """Return numbers by key, and how many of them were computed: each image is decoded once, for all its keys.
 
     `keys_of` takes an image's reference and its hash to its keys, each with the caption that it stands for.
     """
     batches, references = Batches(job.model, job.batch_size), job.references
-    numbers: dict[Key, Number] = {}
-    pending: dict[Key, tuple[HashedImage, str]] = {}
-    scheduled: set[Key] = set()  # keys that are pending or were
+    read: Callable[..., Mapping[Any, Any]] = job.store.pair_scores if stage == "pairs" else job.store.vectors
+    put: Callable[..., None] = job.store.put_pair_scores if stage == "pairs" else job.store.put_vectors
+    numbers: dict[Any, Any] = {}
+    pending: dict[Any, tuple[HashedImage, str]] = {}
+    scheduled: set[Any] = set()  # keys that are pending or were
     done, total = 0, sum(len(keys_of(reference, "")) for reference in references)
 
     def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
         keys = [keys_of(*image) for image in images]
-        numbers.update(read_stored([key for row in keys for key in row if key not in numbers]))
+        numbers.update(read(job.key, [key for row in keys for key in row if key not in numbers]))
         return [any(key not in numbers for key in row) for row in keys]
 
-    reader = job.open_reader(needs_pixels)
-
-    def compute_batch(keys: Sequence[Key]) -> None:
+    def compute_batch(keys: Sequence[Any]) -> None:
         images, captions = zip(*(pending[key] for key in keys), strict=True)
         output = compute_named(
             lambda part: compute([image.pixels for image in images[part]], captions[part]),
@@ -384,12 +369,11 @@ def _compute_by_image(
         pairs = zip(images, captions, strict=True)
         names = [f"{image.reference} with {text}" if text else image.reference for image, text in pairs]
         rows = job.check_output(output, (len(keys),) if stage == "pairs" else (len(keys), None), names)
-        computed: dict[Key, Number] = dict(zip(keys, rows, strict=True))
-        job.store.put_pixel_hashes(reader.take_new_hashes())
-        put(computed)
+        computed = dict(zip(keys, rows, strict=True))
+        put(job.key, computed)
         numbers.update(computed)
 
-    with reader:
+    with job.open_reader(needs_pixels) as reader:
         for position, image in enumerate(reader, 1):
             keys = keys_of(image.reference, image.hash)
             if image.pixels is not None:
@@ -405,7 +389,6 @@ def _compute_by_image(
                     del pending[key]
             if ready or position == len(references):
                 job.progress(stage, done - len(pending), total)
-    job.store.put_pixel_hashes(reader.take_new_hashes())
     return numbers, len(scheduled)
 
 
@@ -432,19 +415,14 @@ def embeddings(
     progress: Progress | None = None,
 ) -> Embeddings:
     """Encode missing entries, and return the vectors as the model gives them (most scale them to length one)."""
-    loaded = model.load() if isinstance(model, Deferred) else model
-    if not isinstance(loaded, DualEncoder):
+    encoder = model.load() if isinstance(model, Deferred) else model
+    if not isinstance(encoder, DualEncoder):
         raise ModelError(
             f"{model.name} has no vectors of images and texts apart; name a dual encoder, for example demo-encoder"
         )
-    encoder: DualEncoder = loaded
-    hashes: dict[str, str] = {}
-
-    job = Job(encoder, pairs, store, batch_size, progress or (lambda *_: None), hashes)
-    of_images = _compute_images(job, encoder) if images else {}
-    of_texts = _compute_texts(job, encoder.encode_texts, vectors=True) if texts else {}
-    return Embeddings(
-        job.stack_images(of_images, pairs.items) if images else None,
-        job.stack_texts(of_texts, pairs.items) if texts else None,
-        hashes,
+    job = Job(encoder, pairs, store, batch_size, progress or (lambda *_: None), {})
+    of_images = job.stack(_compute_images(job), pairs.items, "images") if images else None
+    of_texts = (
+        job.stack(_compute_texts(job, encoder.encode_texts, vectors=True), pairs.items, "texts") if texts else None
     )
+    return Embeddings(of_images, of_texts, job.hashes)

@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from threading import Condition
-from typing import Generic, Self, TypeVar
+from typing import TypeVar
 
 from tellapart.errors import ModelError, TellapartError, first_line
 from tellapart.models.protocols import Model, Sized
@@ -126,64 +126,55 @@ def bytes_held(value: object) -> int:
     return size if isinstance(size, int) else 0
 
 
-class Prefetch(Generic[Input, Result]):
-    """Compute a function of each input in threads, ahead of the loop that takes the results.
+def prefetch(
+    compute: Callable[[Input], Result],
+    inputs: Sequence[Input],
+    *,
+    workers: int | None = None,
+    budget: int = BUDGET,
+    size: Callable[[Result], int] = bytes_held,
+) -> Generator[Result, None, None]:
+    """Compute a function of each input in threads, ahead of the loop that takes the results in the inputs' order.
 
-    Results come in the order of the inputs. Threads start on no further input while finished results hold more than the
-    budget, so memory stays below it plus one result a thread. An error is raised in place of its result, and no input
-    after it is started. Leaving the block, by an error or an interruption too, ends the threads.
+    Threads start on no further input while finished results hold more than the budget, so memory stays below it plus
+    one result a thread. An error is raised in place of its result, and no input after it is started. Closing the
+    generator ends the threads.
     """
+    room, held, taken, end = Condition(), 0, 0, len(inputs)
 
-    def __init__(
-        self,
-        compute: Callable[[Input], Result],
-        inputs: Sequence[Input],
-        *,
-        workers: int | None = None,
-        budget: int = BUDGET,
-        size: Callable[[Result], int] = bytes_held,
-    ) -> None:
-        self._compute, self._inputs, self._budget, self._size = compute, inputs, budget, size
-        self._held = 0  # bytes
-        self._taken, self._end = 0, len(inputs)  # inputs whose results were taken, and those that may be computed
-        self._room = Condition()
-        self._workers = max(1, min(workers or available_cores(), len(inputs)))
+    def end_before(position: int) -> None:
+        nonlocal end
+        with room:
+            end = min(end, position)
+            room.notify_all()
 
-    def __enter__(self) -> Self:
-        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="prefetch")
-        self._results = deque(self._pool.submit(self._compute_input, k) for k in range(len(self._inputs)))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._results.clear()
-        self._end_before(0)
-        self._pool.shutdown(cancel_futures=True)
-
-    def __iter__(self) -> Iterator[Result]:
-        while self._results:
-            result, size = self._results.popleft().result()
-            with self._room:
-                self._held -= size
-                self._taken += 1
-                self._room.notify_all()
-            yield result
-
-    def _compute_input(self, position: int) -> tuple[Result, int]:
-        with self._room:
-            self._room.wait_for(lambda: self._held < self._budget or position == self._taken or position >= self._end)
-        if position >= self._end:
+    def compute_input(position: int) -> tuple[Result, int]:
+        nonlocal held
+        with room:
+            room.wait_for(lambda: held < budget or position == taken or position >= end)
+        if position >= end:
             raise CancelledError
         try:
-            result = self._compute(self._inputs[position])
+            result = compute(inputs[position])
         except BaseException:
-            self._end_before(position)
+            end_before(position)
             raise
-        size = _LEAST + self._size(result)
-        with self._room:
-            self._held += size
-        return result, size
+        bytes_of_result = _LEAST + size(result)
+        with room:
+            held += bytes_of_result
+        return result, bytes_of_result
 
-    def _end_before(self, position: int) -> None:
-        with self._room:
-            self._end = min(self._end, position)
-            self._room.notify_all()
+    pool = ThreadPoolExecutor(max(1, min(workers or available_cores(), end)), thread_name_prefix="prefetch")
+    pending = deque(pool.submit(compute_input, position) for position in range(end))
+    try:
+        while pending:
+            result, bytes_of_result = pending.popleft().result()
+            with room:
+                held -= bytes_of_result
+                taken += 1
+                room.notify_all()
+            yield result
+    finally:
+        pending.clear()
+        end_before(0)
+        pool.shutdown(cancel_futures=True)

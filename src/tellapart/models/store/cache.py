@@ -55,15 +55,9 @@ def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     Args:
         cache: the folder; the user's if not given.
 
-    Raises:
-        StoreError: a file in it was written by a newer version, or cannot be read.
-
-    >>> import numpy as np
-    >>> folder = getfixture("tmp_path")
-    >>> with EmbeddingStore(folder / "store.sqlite") as store:
-    ...     store.put_vectors("a fingerprint", {"00" * 32: np.ones(3, np.float32)})
-    >>> cache_ls(folder)["models"]
-    [{'fingerprint': 'a fingerprint', 'name': '', 'vectors': 1, 'scores': 0}]
+    >>> import tellapart as ta
+    >>> ta.cache_ls(getfixture("tmp_path"))["models"]
+    []
     """
     store = _file_in(cache)
     models: list[dict[str, Any]] = []
@@ -93,9 +87,6 @@ def cache_prune(
         everything: delete both, of all models, the facts of pictures' files, kept audits, leftovers, and what
             interrupted ranks computed.
 
-    Raises:
-        StoreError: no model is called so, a run in several ranks is at work, or a file cannot be written.
-
     >>> import tellapart as ta
     >>> ta.cache_prune(getfixture("tmp_path"), everything=True)["freed"]
     0
@@ -119,7 +110,7 @@ def cache_prune(
         files = [prepared_path(store)] if prepared or everything else []
         files += _list_leftovers(store, everything=everything) if leftovers else []
         try:
-            for file in (Path(f"{name}{ending}") for name in files for ending in ENDINGS):
+            for file in _parts_of(*files):
                 file.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{error.filename} cannot be deleted: {error.strerror or error}") from error
@@ -129,10 +120,10 @@ def cache_prune(
 def _list_leftovers(store: Path, *, everything: bool) -> list[Path]:
     """Return files that were set aside, and those of ranks that no run takes up; with everything all of ranks."""
     folder = shard_folder(store)
-    shards = set() if everything else {f"{file}{ending}" for file in list_shards(folder) for ending in ENDINGS}
+    shards = [] if everything else _parts_of(*list_shards(folder))
     aside = (file for path in (store, prepared_path(store)) for file in path.parent.glob(f"{path.name}.damaged-*"))
     audits = audit_folder(store).glob("*.json") if everything else ()
-    of_ranks = (file for file in folder.glob("*") if file.name != "lock" and str(file) not in shards)
+    of_ranks = (file for file in folder.glob("*") if file.name != "lock" and file not in shards)
     return sorted(file for file in (*aside, *of_ranks, *audits) if file.is_file())
 
 
@@ -147,12 +138,16 @@ def _find_fingerprints(store: EmbeddingStore, name: str) -> list[str]:
     return found
 
 
+def _parts_of(*databases: Path) -> list[Path]:
+    """Return SQLite's files of databases."""
+    return [Path(f"{database}{ending}") for database in databases for ending in ENDINGS]
+
+
 def _count_bytes(store: Path) -> dict[str, int]:
     """Return the bytes of the folder's files: of store and prepared pictures, and of each leftover that there is."""
     sizes = {}
     for path in (store, prepared_path(store)):
-        files = (Path(f"{path}{ending}") for ending in ENDINGS)
-        sizes[path.name] = sum(file.stat().st_size for file in files if file.exists())
+        sizes[path.name] = sum(file.stat().st_size for file in _parts_of(path) if file.exists())
     leftovers = _list_leftovers(store, everything=True)
     return sizes | {str(file.relative_to(store.parent)): file.stat().st_size for file in leftovers}
 

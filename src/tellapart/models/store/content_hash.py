@@ -12,16 +12,13 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError
 from tellapart.models.protocols import KeptPreparer, Model, Pixels
-from tellapart.models.store.batches import Prefetch, bytes_held, compute_named
+from tellapart.models.store.batches import bytes_held, compute_named, prefetch
 from tellapart.models.store.embedding_store import EmbeddingStore, PreparedPictures, decoded_as
 
-__all__ = ["HashedImage", "ImageReader", "PixelFilter", "image_hashes", "text_hash"]
+__all__ = ["text_hash"]
 
 #: Images that a thread reads before it comes back: their hashes are looked up in the store together.
 _BLOCK = 8
-
-#: Hashes that are written to the store together when nothing else is done with the images.
-_WRITE = 256
 
 #: Decides whose pixels are needed, of images given as (reference, hash) each. Called in several threads.
 PixelFilter = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
@@ -35,25 +32,22 @@ def text_hash(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HashedImage:
-    """One image of a pair set, with its hashes."""
+    """One image of a pair set, with its hash."""
 
     reference: str  # as in the item
     #: Of the decoded pixels, in any format of file. Empty for the first unknown image, if known ones alone are read.
     hash: str
     pixels: Any = None  # RGB uint8 (height, width, 3), or the prepared image; None if they are not needed
-    file: str | None = None  # hash of the file's bytes, if its pixels' hash was not in the store
 
 
 class ImageReader:
     """Reads images of a pair set in threads, ahead of the loop over them, each distinct reference once and in order.
 
-    It decodes images whose pixels are needed, and images whose hash the store does not know by the file's.
-
-    `needs_pixels` decides which pixels are needed (none if not given); `prepare` is applied to these in the threads,
-    such as a model's preprocessing. A `keeper` is a model whose prepared pictures are kept near the store. `hashes`,
-    reference -> hash of pixels, has the images that this process read before; those read here are added. With
-    `known_only` it stops at the first image whose hash the store does not know, in place of decoding it. An image that
-    is missing, cannot be decoded, or changed since its hash was taken, is an error in the loop.
+    It decodes images whose pixels are needed, which `prepare` is applied to in the threads, and images whose hash the
+    store does not know by the file's; the store then keeps the hash. A `keeper` is a model whose prepared pictures are
+    kept near the store. `hashes`, reference -> hash of pixels, has the images that this process read before; those read
+    here are added. With `known_only` it stops at the first image whose hash the store does not know. An image that is
+    missing, cannot be decoded, or changed since its hash was taken, is an error in the loop.
     """
 
     def __init__(
@@ -62,33 +56,29 @@ class ImageReader:
         store: EmbeddingStore,
         references: Sequence[str],
         *,
-        needs_pixels: PixelFilter | None = None,
-        prepare: Callable[[Pixels], Any] | None = None,
+        needs_pixels: PixelFilter = lambda images: [False] * len(images),
+        prepare: Callable[[Pixels], Any] = lambda pixels: pixels,
         hashes: MutableMapping[str, str] | None = None,
         keeper: Model | None = None,
         known_only: bool = False,
         workers: int | None = None,
     ) -> None:
         self._pairset, self._store, self._needs_pixels, self._known_only = pairset, store, needs_pixels, known_only
-        self._prepare = prepare or (lambda pixels: pixels)
-        self._keeper = keeper if store.prepared is not None and isinstance(keeper, KeptPreparer) else None
+        self._prepare, self._hashes = prepare, {} if hashes is None else hashes
+        self._keeper = keeper if isinstance(keeper, KeptPreparer) else None
         prepared = store.prepared
         self._kept = PreparedPictures(prepared, self._keeper.preparation) if self._keeper and prepared else None
-        self._hashes = {} if hashes is None else hashes
-        self._new_hashes: dict[str, str] = {}
         distinct = list(dict.fromkeys(references))
         blocks = [distinct[start : start + _BLOCK] for start in range(0, len(distinct), _BLOCK)]
-        self._ahead = Prefetch(
+        self._ahead = prefetch(
             self._read, blocks, workers=workers, size=lambda block: sum(bytes_held(image.pixels) for image in block[0])
         )
 
     def __enter__(self) -> Self:
-        self._ahead.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._ahead.__exit__(*error)
-        del self._ahead  # it holds this reader: both, and the pairs, would stay until the collector finds them
+        self._ahead.close()
         if self._kept is not None:
             self._kept.close()
 
@@ -98,16 +88,9 @@ class ImageReader:
                 if not image.hash:
                     return
                 self._hashes[image.reference] = image.hash
-                if image.file is not None:
-                    self._new_hashes[image.file] = image.hash
                 yield image
             if error is not None:
                 raise error
-
-    def take_new_hashes(self) -> dict[str, str]:
-        """Return the hashes of the images yielded since the last call, for `EmbeddingStore.put_pixel_hashes`."""
-        new_hashes, self._new_hashes = self._new_hashes, {}
-        return new_hashes
 
     def _read(self, references: Sequence[str]) -> tuple[list[HashedImage], Exception | None]:
         """Read a block of images in any thread: those before the first that cannot be read, and why it cannot."""
@@ -127,50 +110,46 @@ class ImageReader:
     def _read_block(self, references: Sequence[str]) -> list[HashedImage]:
         hashed = [(reference, self._hashes[reference]) for reference in references if reference in self._hashes]
         # Of an image whose hash is known, and whose pixels are not needed, not even the file is read.
-        idle = {reference: name for (reference, name), needed in self._need_pixels(hashed).items() if not needed}
-        files = {reference: self._pairset.read_bytes(reference) for reference in references if reference not in idle}
+        names = {image[0]: image[1] for image, needed in self._decide(hashed).items() if not needed}
+        files = {reference: self._pairset.read_bytes(reference) for reference in references if reference not in names}
         keys = {reference: decoded_as(self._pairset.content_key(reference, data)) for reference, data in files.items()}
         stored = self._store.pixel_hashes(keys.values()) if keys else {}
-        needed = self._need_pixels([(reference, stored[key]) for reference, key in keys.items() if key in stored])
+        needed = self._decide([(reference, stored[key]) for reference, key in keys.items() if key in stored])
+        new: dict[str, str] = {}
         images = []
         for reference in references:
-            prepared: object = None
-            if reference in idle:
-                images.append(HashedImage(reference, idle[reference]))
-            elif (name := stored.get(key := keys[reference])) is not None:
-                self._expect_hash(reference, name)
-                kept = self._kept.get(name) if self._kept and needed[reference, name] else None
-                if kept is not None and self._keeper is not None:
-                    prepared = self._keeper.unpack_image(kept)
-                elif needed[reference, name]:
-                    # The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
-                    prepared = self._prepare_new(reference, name, self._decode_image(reference, files[reference]))
-                images.append(HashedImage(reference, name, prepared))
-            elif self._known_only:
-                images.append(HashedImage(reference, ""))
-            else:
-                pixels = self._decode_image(reference, files[reference])
-                name = pixel_hash(pixels)
-                self._expect_hash(reference, name)
-                if self._need_pixels([(reference, name)])[reference, name]:
-                    prepared = self._prepare_new(reference, name, pixels)
-                images.append(HashedImage(reference, name, prepared, key))
+            name, pixels, prepared = names.get(reference, ""), None, None
+            if reference in files:
+                name = stored.get(keys[reference], "")
+                if not name and not self._known_only:
+                    pixels = self._decode_image(reference, files[reference])
+                    name = new[keys[reference]] = pixel_hash(pixels)
+                    needed |= self._decide([(reference, name)])
+                if name and self._hashes.get(reference, name) != name:
+                    raise DataError(
+                        f"{self._pairset.where(reference)}: {reference} changed during the run; start it again"
+                    )
+                if needed.get((reference, name)):
+                    prepared = self._prepare_image(reference, name, pixels, files[reference])
+            images.append(HashedImage(reference, name, prepared))
+        self._store.put_pixel_hashes(new)
         return images
 
-    def _prepare_new(self, reference: str, name: str, pixels: Pixels) -> object:
-        prepared = compute_named(lambda _: self._prepare(pixels), [f"{self._pairset.where(reference)}: {reference}"])
-        if self._keeper and self._kept and pixels.ndim == 3:  # frames of a video are not kept
+    def _decide(self, images: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
+        """Return whose pixels are needed."""
+        return dict(zip(images, self._needs_pixels(images), strict=True)) if images else {}
+
+    def _prepare_image(self, reference: str, name: str, pixels: Pixels | None, data: bytes) -> object:
+        """Return an image as the model takes it: kept from before, or prepared."""
+        kept = self._kept.get(name) if self._kept and pixels is None else None
+        if kept is not None and self._keeper is not None:
+            return self._keeper.unpack_image(kept)
+        # The bytes that were hashed are decoded, not the file again: it may have changed meanwhile.
+        decoded = self._decode_image(reference, data) if pixels is None else pixels
+        prepared = compute_named(lambda _: self._prepare(decoded), [f"{self._pairset.where(reference)}: {reference}"])
+        if self._keeper and self._kept and decoded.ndim == 3:  # frames of a video are not kept
             self._kept.put(name, self._keeper.pack_image(prepared))
         return prepared
-
-    def _need_pixels(self, images: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bool]:
-        if not images or self._needs_pixels is None:
-            return dict.fromkeys(images, False)
-        return dict(zip(images, self._needs_pixels(images), strict=True))
-
-    def _expect_hash(self, reference: str, name: str) -> None:
-        if self._hashes.get(reference, name) != name:
-            raise DataError(f"{self._pairset.where(reference)}: {reference} changed during the run; start it again")
 
     def _decode_image(self, reference: str, data: bytes) -> Pixels:
         try:
@@ -194,12 +173,7 @@ def image_hashes(
     distinct = dict.fromkeys(reference for item in pairset.items for reference in item.images)
     references = [reference for reference in distinct if reference not in hashes]
     with ImageReader(pairset, store, references, hashes=hashes) as reader:
-        try:
-            for done, _ in enumerate(reader, 1):
-                if done % _WRITE == 0:
-                    store.put_pixel_hashes(reader.take_new_hashes())
-                if progress and (done % _BLOCK == 0 or done == len(references)):
-                    progress("reading images", done, len(references))
-        finally:
-            store.put_pixel_hashes(reader.take_new_hashes())  # after an error, too: these need not be decoded again
+        for done, _ in enumerate(reader, 1):
+            if progress and (done % _BLOCK == 0 or done == len(references)):
+                progress("reading images", done, len(references))
     return hashes

@@ -1,7 +1,7 @@
 """The embedding store: the vectors, scores and pixel hashes of images, texts and pairs, in one SQLite file.
 
 Numbers are filed under the model's fingerprint and the content's hash, so they serve every benchmark and every later
-run.
+run. Beside it lies a file of prepared pictures.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class StoredModel:
 
     fingerprint: str
     name: str
-    vectors: int
-    scores: int
+    vectors: int = 0
+    scores: int = 0
 
 
 class EmbeddingStore(RowFile):
@@ -87,10 +87,7 @@ class EmbeddingStore(RowFile):
 
     def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep vectors, float32 `(dimensions,)` each, in one transaction."""
-        for content, vector in vectors.items():
-            self._check_finite(model, content, vector)
-        rows = {bytes.fromhex(content): vector.astype("<f4").tobytes() for content, vector in vectors.items()}
-        self.write(_VECTORS + model, rows)
+        self._put_numbers(_VECTORS, model, vectors)
 
     def pair_scores(self, model: str, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], np.float32]:
         """Return the scores that are stored: (image, text) -> float32."""
@@ -99,14 +96,11 @@ class EmbeddingStore(RowFile):
 
     def put_pair_scores(self, model: str, scores: Mapping[tuple[str, str], np.float32]) -> None:
         """Keep the scores of (image, text) pairs, in one transaction."""
-        for (image, _), score in scores.items():
-            self._check_finite(model, image, score)
-        rows = {bytes.fromhex("".join(pair)): np.asarray(score, "<f4").tobytes() for pair, score in scores.items()}
-        self.write(_SCORES + model, rows)
+        self._put_numbers(_SCORES, model, {"".join(pair): score for pair, score in scores.items()})
 
     def has_pair_scores(self, model: str) -> bool:
         """Return whether any score of a pair is stored."""
-        return self.has_rows(_SCORES + model)
+        return bool(self.keys(_SCORES + model, 1))
 
     def pixel_hashes(self, files: Iterable[str]) -> dict[str, str]:
         """Return the hashes of decoded pixels that are stored: hash of a file's bytes -> hash of its pixels."""
@@ -128,10 +122,10 @@ class EmbeddingStore(RowFile):
 
     def counts(self) -> StoreCounts:
         """Count all rows, over all models."""
-        spaces = [(space.name, space.rows) for space in self.spaces()]
-        models = {name.removeprefix(_VECTORS).removeprefix(_SCORES) for name, _ in spaces} - {_PICTURES, _SOURCES}
+        spaces = self.spaces()
+        models = {_model_key(space.name) for space in spaces} - {_PICTURES, _SOURCES}
         kinds = (_VECTORS, _SCORES, _PICTURES)
-        sums = (sum(rows for name, rows in spaces if name.startswith(kind)) for kind in kinds)
+        sums = (sum(space.rows for space in spaces if space.name.startswith(kind)) for kind in kinds)
         return StoreCounts(len(models), *sums)
 
     def models(self) -> list[StoredModel]:
@@ -141,7 +135,7 @@ class EmbeddingStore(RowFile):
         for space in self.spaces():  # one for each set of libraries that computed
             for column, begin in enumerate((_VECTORS, _SCORES)):
                 if space.name.startswith(begin):
-                    sizes.setdefault(split_filed(space.name.removeprefix(begin)), [0, 0])[column] += space.rows
+                    sizes.setdefault(split_filed(_model_key(space.name)), [0, 0])[column] += space.rows
         return [StoredModel(fingerprint, names.get(fingerprint, ""), *size) for fingerprint, size in sizes.items()]
 
     def forget(self, models: Iterable[str] | None) -> None:
@@ -151,20 +145,28 @@ class EmbeddingStore(RowFile):
             self.delete(spaces)
         else:
             forgotten = {*models}
-            owners = {space: split_filed(space.removeprefix(_VECTORS).removeprefix(_SCORES)) for space in spaces}
             entries = [key for key, facts in self._sources().items() if facts.get("fingerprint") in forgotten]
-            self.delete([space for space in spaces if owners[space] in forgotten], {_SOURCES: entries})
+            of_models = [space for space in spaces if split_filed(_model_key(space)) in forgotten]
+            self.delete(of_models, {_SOURCES: entries})
         self.shrink()
 
     def _sources(self) -> dict[bytes, dict[str, str]]:
         rows = self.read(_SOURCES, self.keys(_SOURCES))
         return {key: json.loads(facts) for key, facts in rows.items()}
 
-    def _check_finite(self, model: str, content: str, numbers: NDArray[np.float32] | np.float32) -> None:
-        if not np.isfinite(numbers).all():
-            raise StoreError(
-                f"{self.where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
-            )
+    def _put_numbers(self, space: str, model: str, numbers: Mapping[str, NDArray[np.float32] | np.float32]) -> None:
+        for content, number in numbers.items():
+            if not np.isfinite(number).all():
+                raise StoreError(
+                    f"{self.where} keeps finite numbers only; model {model[:12]!r} gave others for {content[:12]}"
+                )
+        rows = {bytes.fromhex(content): np.asarray(number, "<f4").tobytes() for content, number in numbers.items()}
+        self.write(space + model, rows)
+
+
+def _model_key(space: str) -> str:
+    """Return the model's key in the name of a space of its vectors or scores."""
+    return space.removeprefix(_VECTORS).removeprefix(_SCORES)
 
 
 _MARK = "@libraries-"
@@ -201,13 +203,8 @@ Answer = TypeVar("Answer")
 #: Bytes of pictures that are kept: some 14,000 of 224 by 224 pixels.
 LIMIT = 2 * 2**30
 
-#: Pictures after which the bytes of all are counted again: other processes write, too. A full file takes half a second.
-_COUNTED = 512
-
 #: Height and width, before the pixels.
 _HEAD = struct.Struct("<II")
-
-_REMEDY = "tellapart cache prune --prepared deletes it"
 
 _log = logging.getLogger(__name__)
 
@@ -248,7 +245,7 @@ def _list_preparations(file: RowFile) -> list[Preparation]:
 class PreparedPictures:
     """Prepared pictures, uint8 `(height, width, 3)`, kept between runs. Threads may share one; processes one file.
 
-    The file is opened, and made, when it is first asked. Where all pictures hold more bytes than the limit, other
+    The file is opened, and made, when it is first asked. Where it would hold more bytes than the limit, other
     preprocessings go first, the one longest unused before the rest; then no more of this one are taken, so that a set
     that is too large still finds its first pictures.
     """
@@ -257,7 +254,6 @@ class PreparedPictures:
         self.path, self._preparation, self._limit = path, preparation, limit
         self._turn = RLock()
         self._file: RowFile | None = None
-        self._held = self._count = 0
         self._lost = self._full = False
 
     def close(self) -> None:
@@ -277,28 +273,17 @@ class PreparedPictures:
 
     def put(self, content: str, picture: NDArray[np.uint8]) -> None:
         """Keep a picture, unless the store is full."""
-        value = _HEAD.pack(*picture.shape[:2]) + picture.tobytes()
-
-        def write(file: RowFile) -> None:
-            if self._make_room(file, picture.nbytes):
-                file.write(self._preparation, {bytes.fromhex(content): value})
-
-        self._try_work(write)
+        rows = {bytes.fromhex(content): _HEAD.pack(*picture.shape[:2]) + picture.tobytes()}
+        self._try_work(
+            lambda file: file.write(self._preparation, rows) if self._make_room(file, picture.nbytes) else None
+        )
 
     def _make_room(self, file: RowFile, size: int) -> bool:
-        if self._count % _COUNTED == 0 or (self._held + size > self._limit and not self._full):
-            kept = _list_preparations(file)
-            self._held = sum(preparation.bytes for preparation in kept)
-            for preparation in reversed(kept):
-                if self._held + size > self._limit and preparation.name != self._preparation:
-                    file.delete([preparation.name])
-                    self._held -= preparation.bytes
-            self._full = self._held + size > self._limit
-        self._count += 1
-        if self._held + size > self._limit:
-            return False
-        self._held += size
-        return True
+        while not self._full and file.bytes_used() + size > self._limit:
+            others = [kept.name for kept in _list_preparations(file) if kept.name != self._preparation]
+            file.delete(others[-1:])
+            self._full = not others
+        return not self._full
 
     def _try_work(self, work: Callable[[RowFile], Answer]) -> Answer | None:
         """Do something with the file; None from the first failure on."""
@@ -308,9 +293,10 @@ class PreparedPictures:
             try:
                 if self._file is None:
                     self._file = _open_file(self.path)
-                    self._file.touch(self._preparation)
+                    self._file.write(self._preparation, {})
                 return work(self._file)
             except StoreError as error:
                 self._lost = True
-                _log.warning("%s", plain(f"{error}; {_REMEDY}: pictures are made again"))
+                remedy = "tellapart cache prune --prepared deletes it"
+                _log.warning("%s", plain(f"{error}; {remedy}: pictures are made again"))
                 return None

@@ -61,27 +61,23 @@ def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | N
     """
     if isinstance(model, KeyReader | MatrixScorer):
         return None  # no store keeps its scores
+
+    def is_mine(content: str) -> bool:
+        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+        return int(digest[:8], 16) % ranks == rank
+
     if isinstance(model, TextScorer | DualEncoder):
-        texts = [text for text in _distinct_contents(pairs, "texts") if _owning_rank(text, ranks) == rank]
-        images = [image for image in _distinct_contents(pairs, "images") if _owning_rank(image, ranks) == rank]
-        if isinstance(model, TextScorer):
-            images = []
-        first = pairs.items[0]
+        reads_images, first = not isinstance(model, TextScorer), pairs.items[0]
+        texts = [*filter(is_mine, dict.fromkeys(text for item in pairs.items for text in item.texts))]
+        images = [
+            *filter(is_mine, dict.fromkeys(image for item in pairs.items for image in item.images if reads_images))
+        ]
         filled = zip(cycle(images or first.images[:1]), cycle(texts or first.texts[:1]), strict=False)
         filler = list(islice(filled, max(len(images), len(texts))))
     else:
         all_pairs = dict.fromkeys((image, text) for item in pairs.items for image in item.images for text in item.texts)
-        filler = [(image, text) for image, text in all_pairs if _owning_rank(image, ranks) == rank]
+        filler = [(image, text) for image, text in all_pairs if is_mine(image)]
     if not filler:
         return None
     items = tuple(Item(id=str(k), images=(image,), texts=(text,)) for k, (image, text) in enumerate(filler))
     return _Part(pairs.name, items, pairs.root, read=pairs.read, whole=pairs)
-
-
-def _distinct_contents(pairs: PairSet, side: str) -> Sequence[str]:
-    return list(dict.fromkeys(entry for item in pairs.items for entry in getattr(item, side)))
-
-
-def _owning_rank(content: str, ranks: int) -> int:
-    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-    return int(digest[:8], 16) % ranks
