@@ -141,16 +141,16 @@ def test_an_oracle_of_content_on_the_retrieval_file_misses_what_it_must() -> Non
 
 def test_the_caption_file_is_the_retrieval_file_by_row_number() -> None:
     captions = read_captions(shared("itr_vlue_test.json"))
-    assert captions.ids == tuple(map(str, range(5450)))
-    assert sum(map(len, captions.references)) == 27_796
+    assert [row.id for row in captions.rows] == [*map(str, range(5450))]
+    assert sum(map(len, captions.gold)) == 27_796
 
 
 @pytest.mark.slow
 def test_the_question_file_has_its_counts() -> None:
     found = read_questions(shared("vqa_vlue_test.json"))
-    assert len(found.questions) == 11_942
-    assert len({question.question for question in found.questions}) == 4987
-    assert len({question.question.lower().strip() for question in found.questions}) == 4969
+    assert len(found.rows) == 11_942
+    assert len({question.texts[0] for question in found.rows}) == 4987
+    assert len({question.texts[0].lower().strip() for question in found.rows}) == 4969
     assert len(set(found.gold)) == 728
     assert sum(answer in ("yes", "no") for answer in found.gold) == 4349
     assert exact_match(found.gold, found.gold).all()
@@ -164,15 +164,15 @@ def write(folder: Path, found: Any, name: str = "rows.json") -> Path:
 
 def test_a_statement_keeps_its_left_and_its_right_image_and_reads_its_label(tmp_path: Path) -> None:
     rows = [STATEMENT, {**STATEMENT, "label": "False"}]
-    found = read_statements(write(tmp_path, rows)).statements
+    found = read_statements(write(tmp_path, rows)).rows
     assert [(one.left, one.right, one.label) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
 
 
 def test_boxes_and_answers_of_people_are_read(tmp_path: Path) -> None:
-    box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).boxes[1]
+    box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).rows[1]
     assert (box.box, box.size, box.candidates) == ((1.0, 2.5, 9.0, 8.0), (640, 480), ((0.0, 0.0, 5.0, 5.0),))
     people = read_questions(write(tmp_path, [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]))
-    assert people.questions[0].answers == ("yes",) * 9 + ("no",)
+    assert people.rows[0].gold == ("yes",) * 9 + ("no",)
 
 
 ASKED = {"questions": [{"question_id": 9, "image_id": 42, "question": "One cup?"}], "license": {}}
@@ -241,7 +241,7 @@ def test_the_order_of_rows_changes_no_pairs(tmp_path: Path) -> None:
     back = read_questions(write(tmp_path, rows[::-1]))
 
     def names(found: Any) -> set[frozenset[str]]:
-        return {frozenset(found.questions[row].id for row in pair) for pair in found.complementary_pairs()}
+        return {frozenset(found.rows[row].id for row in pair) for pair in found.complementary_pairs()}
 
     assert names(there) == names(back)
     assert len(names(there)) == 4
@@ -323,14 +323,12 @@ def test_the_authors_two_files_give_the_numbers_of_their_script(
 
 def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
     own = read_nlvr2(written(tmp_path, rows))
-    listed = [
-        {"sentence": row.sentence, "images": [row.left, row.right], "label": str(row.label)} for row in own.statements
-    ]
+    listed = [{"sentence": row.texts[0], "images": row.images, "label": str(row.gold)} for row in own.rows]
     (tmp_path / "nlvr_test.json").write_text(json.dumps(listed))
     found = read_nlvr2(tmp_path / "nlvr_test.json")
     assert found.sentence_groups() == own.sentence_groups()
     assert len(own.sentence_groups()) == GROUPS
-    assert len({row.sentence for row in own.statements}) == GROUPS - REPEATED
+    assert len({row.texts for row in own.rows}) == GROUPS - REPEATED
     said = [bool(k % 3) for k in range(ROWS)]
     assert [units.values[0].strict.tolist() for units in measure_statements(found, said)] == [
         units.values[0].strict.tolist() for units in measure_statements(own, said)
@@ -340,7 +338,7 @@ def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path: Path, r
 def test_a_line_is_read_with_its_images_and_its_group(tmp_path: Path) -> None:
     lines = [line("dev-12-3-1", "Two dogs.", "False"), line("dev-12-0-1", "Two dogs."), line("dev-12-0-0")]
     found = read_nlvr2(written(tmp_path, lines, "dev.json"))
-    first = found.statements[0]
+    first = found.rows[0]
     assert (first.id, first.sentence, first.label) == ("dev-12-3-1", "Two dogs.", False)
     assert (first.left, first.right) == ("dev/dev-12-3-img0.png", "dev/dev-12-3-img1.png")
     assert found.sentence_groups() == ((0, 1), (2,))
@@ -423,7 +421,7 @@ def test_the_published_files_have_their_groups(name: str, file: str, groups: int
         pytest.skip(f"needs ../shared/data/nlvr2/{file}, from https://github.com/lil-lab/nlvr/tree/master/nlvr2/data")
     records: StatementSet = find_benchmark(name, Locations(NLVR2)).records()
     assert len(records.sentence_groups()) == groups
-    assert len({row.sentence for row in records.statements}) == sentences
+    assert len({row.texts for row in records.rows}) == sentences
 
 
 # GEB+'s files: their published counts, and one clear error for whatever is done to them.
@@ -463,14 +461,14 @@ def gebplus(split: str) -> MomentSet:
 @pytest.mark.parametrize(("split", "boundaries", "doubled"), [("val", 7279, 444), ("test", 7199, 466)])
 def test_the_files_have_their_counts(split: str, boundaries: int, doubled: int) -> None:
     found = gebplus(split)
-    assert (len(found.moments), len(found.videos)) == (boundaries, 2082)
+    assert (len(found.rows), len(found.videos)) == (boundaries, 2082)
     times = [[moment.time for moment in own] for own in found.videos.values()]
     assert sum(len(set(own)) < len(own) for own in times) == doubled
-    assert [moment.id for moment in found.moments if moment.id[:11] != moment.video] == []
+    assert [moment.id for moment in found.rows if moment.id[:11] != moment.cluster] == []
 
 
 def test_both_files_together_have_the_counts_of_labels_letters_and_neighbours() -> None:
-    moments = [moment for split in ("val", "test") for moment in gebplus(split).moments]
+    moments = [moment for split in ("val", "test") for moment in gebplus(split).rows]
     assert Counter(moment.label for moment in moments) == {
         "Change of Action": 12_275,
         "Change of Subject": 1785,
@@ -486,7 +484,7 @@ def test_both_files_together_have_the_counts_of_labels_letters_and_neighbours() 
 
 def test_eqbens_word_filter_drops_more_than_half() -> None:
     filtered = re.compile(r"\b(up|down|upwards?|downwards?|towards?)\b", re.IGNORECASE)
-    moments = [moment for split in ("val", "test") for moment in gebplus(split).moments]
+    moments = [moment for split in ("val", "test") for moment in gebplus(split).rows]
     dropped = sum(bool(filtered.search(f"{moment.before} {moment.after}")) for moment in moments)
     assert dropped == 8063
     assert dropped / len(moments) > 0.5
@@ -496,20 +494,20 @@ def test_the_chance_level_of_the_validation_file_is_that_of_moments_drawn_at_ran
     found = gebplus("val")
     rng = np.random.default_rng(0)
     exact, drawn = np.zeros(8), np.zeros(8)
-    for moment, gold in zip(found.moments, found.gold, strict=True):
+    for moment, gold in zip(found.rows, found.gold, strict=True):
         duration = found.duration(moment.video)
         exact += random_accuracy(gold, duration)
         away = np.abs(rng.uniform(0, duration, (10, 1)) - np.array(gold)).min(axis=1)
         drawn += (away[:, None] < np.array(TOLERANCES)).mean(axis=0)
-    chance = (exact / len(found.moments)).round(4).tolist()
+    chance = (exact / len(found.rows)).round(4).tolist()
     assert chance == [0.0257, 0.0514, 0.1277, 0.2453, 0.3473, 0.4365, 0.5167, 0.5894]
-    np.testing.assert_allclose(drawn / len(found.moments), chance, atol=0.005)
+    np.testing.assert_allclose(drawn / len(found.rows), chance, atol=0.005)
 
 
 def test_a_perfect_model_is_held_back_only_by_the_frames() -> None:
     found = gebplus("val")
     strict, one = [], []
-    for moment, gold in list(zip(found.moments, found.gold, strict=True))[::5]:
+    for moment, gold in list(zip(found.rows, found.gold, strict=True))[::5]:
         candidates = boundary_times(frame_times(found.duration(moment.video)))
         closeness = -np.abs(candidates[:, None] - np.array(gold)).min(axis=1)
         strict.append(boundary_accuracy(candidates, closeness, gold)[0])
@@ -551,6 +549,6 @@ def test_the_order_of_rows_and_videos_changes_no_query(tmp_path: Path) -> None:
     there = read_moments(write_moments(tmp_path, {VIDEO: rows, "abcdefghijk": other}))
     back = read_moments(write_moments(tmp_path, {"abcdefghijk": other, VIDEO: rows[::-1]}))
     assert there.videos == back.videos
-    gold = [dict(zip([m.id for m in found.moments], found.gold, strict=True)) for found in (there, back)]
+    gold = [dict(zip([m.id for m in found.rows], found.gold, strict=True)) for found in (there, back)]
     assert gold[0] == gold[1]
     assert gold[0][f"{VIDEO}_0A"] == (1.0, 5.0)

@@ -27,7 +27,7 @@ from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_jsonl
 from tellapart.data.strict_json import plain_suffix
-from tellapart.data.task_records import ChoiceSet, Ranking, RankingSet
+from tellapart.data.task_records import ChoiceSet, RankingSet, Record
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 
 # `ranking:FILE`: the user's rankings by people, one query a line.
@@ -49,7 +49,7 @@ class _Query(AnnotationRow):
 def read_rankings(path: Path) -> RankingSet:
     """Read rankings by people."""
     rows = [check_row(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
-    rankings = (Ranking(row.id, row.query, row.edited, tuple(row.candidates), tuple(row.people)) for row in rows)
+    rankings = (Record(row.id, tuple(row.candidates), (row.query, row.edited), tuple(row.people)) for row in rows)
     return RankingSet(path.stem, tuple(rankings))
 
 

@@ -29,17 +29,13 @@ from tellapart.data.rows import read_object, read_toml
 from tellapart.data.rows import read_rows as read_table
 from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
 from tellapart.data.task_records import (
-    BinaryQuestion,
     BinaryQuestionSet,
-    Preference,
     PreferenceSet,
-    Question,
     QuestionSet,
-    RatedImage,
     RatingSet,
+    Record,
     RecordSet,
     RetrievalSet,
-    Statement,
     StatementSet,
     linked_images,
     read_choice,
@@ -67,6 +63,11 @@ class _RowTable(_Table):
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
     cluster: Template | None = None
     tags: dict[str, Template] = Field(default_factory=dict)
+
+    def record(self, row: _Filler, images: tuple[str, ...], text: str, gold: object, **others: Any) -> Record:
+        """Return the record of a row, with its id, cluster and tags."""
+        cluster, tags = row.text(self.cluster), row.tags(self.tags)
+        return Record(row.text(self.id), images, (row.text(text),), gold, cluster=cluster, tags=tags, **others)
 
 
 class ItemTable(_RowTable):
@@ -117,7 +118,7 @@ class QuestionTable(_RowTable):
     options: Templates | None = None
     group: Template | None = None
 
-    def make(self, row: _Filler) -> BinaryQuestion:
+    def make(self, row: _Filler) -> Record:
         """Return the question of a row."""
         answer, place = row.text(self.answer), f"{row.place}: field {self.answer!r}"
         if self.options is not None:
@@ -130,16 +131,8 @@ class QuestionTable(_RowTable):
             answer = read_gold(answer)
         except ValueError as error:
             raise DataError(f"{place}: {error}") from error
-        return BinaryQuestion(
-            id=row.text(self.id),
-            images=row.images(self.images),
-            question=row.text(self.question),
-            answer=answer,
-            group=row.text(self.group),
-            cluster=row.text(self.cluster),
-            question_id=row.text(self.question_id),
-            tags=row.tags(self.tags),
-        )
+        facts = {"question_id": row.text(self.question_id)}
+        return self.record(row, row.images(self.images), self.question, answer, group=row.text(self.group), facts=facts)
 
 
 class OpenTable(_RowTable):
@@ -151,18 +144,10 @@ class OpenTable(_RowTable):
     biased: Template | None = None
     group: Template | None = None
 
-    def make(self, row: _Filler) -> Question:
+    def make(self, row: _Filler) -> Record:
         """Return the question of a row."""
-        return Question(
-            row.text(self.id),
-            row.text(self.question),
-            row.images([self.image])[0],
-            (row.text(self.answer),),
-            biased=row.text(self.biased),
-            group=row.text(self.group),
-            cluster=row.text(self.cluster),
-            tags=row.tags(self.tags),
-        )
+        images, gold, facts = row.images([self.image]), (row.text(self.answer),), {"biased": row.text(self.biased)}
+        return self.record(row, images, self.question, gold, group=row.text(self.group), facts=facts)
 
 
 class PreferenceTable(_RowTable):
@@ -173,15 +158,13 @@ class PreferenceTable(_RowTable):
     ranking: Template
     group: Template | None = None
 
-    def make(self, row: _Filler) -> Preference:
+    def make(self, row: _Filler) -> Record:
         """Return the choice of a row."""
         try:
             choice = read_choice(row.text(self.ranking))
         except ValueError as error:
             raise DataError(f"{row.place}: field {self.ranking!r}: {error}") from error
-        group, cluster = row.text(self.group), row.text(self.cluster)
-        images = row.images(self.images)
-        return Preference(row.text(self.id), row.text(self.text), images, choice, group, cluster, row.tags(self.tags))
+        return self.record(row, row.images(self.images), self.text, choice, group=row.text(self.group))
 
 
 class StatementTable(_Table):
@@ -194,7 +177,7 @@ class StatementTable(_Table):
     group: Template | None = None
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
 
-    def make(self, row: _Filler) -> Statement:
+    def make(self, row: _Filler) -> Record:
         """Return the statement of a row."""
         label = row.text(self.label)
         try:
@@ -202,8 +185,8 @@ class StatementTable(_Table):
         except (ValueError, KeyError) as error:
             message = f"{row.place}: field {self.label!r}: expected true or false; got {quote(label)}"
             raise DataError(message) from error
-        left, right = row.images(self.images)
-        return Statement(row.text(self.id), row.text(self.sentence), left, right, is_true, row.text(self.group))
+        images, texts = row.images(self.images), (row.text(self.sentence),)
+        return Record(row.text(self.id), images, texts, is_true, row.text(self.group))
 
 
 class RatingTable(_RowTable):
@@ -213,7 +196,7 @@ class RatingTable(_RowTable):
     text: Template
     ratings: Templates
 
-    def make(self, row: _Filler) -> RatedImage:
+    def make(self, row: _Filler) -> Record:
         """Return the rated image of a row."""
         texts = row.all(self.ratings)
         try:
@@ -221,8 +204,7 @@ class RatingTable(_RowTable):
         except ValueError as error:
             place = f"{row.place}: field {self.ratings!r}"
             raise DataError(f"{place}: expected numbers; got {quote(list(texts))}") from error
-        (image,), cluster = row.images([self.image]), row.text(self.cluster)
-        return RatedImage(row.text(self.id), image, row.text(self.text), ratings, cluster, row.tags(self.tags))
+        return self.record(row, row.images([self.image]), self.text, ratings)
 
 
 class GalleryTable(_Table):
@@ -521,7 +503,7 @@ def _load_records(declared: SetFile, place: Locations) -> PairSet | RecordSet | 
         expect_count(root, len(records), declared.items)
     if declared.question:
         corrected = declared.corrected
-        asked = (replace(asked, answer=corrected.get(asked.id, asked.answer)) for asked in records)
+        asked = (replace(asked, gold=corrected.get(asked.id, asked.gold)) for asked in records)
         return BinaryQuestionSet(declared.name, tuple(asked), declared.reader)
     for kind, record_set in _RECORD_SETS.items():
         if getattr(declared, kind):

@@ -26,9 +26,9 @@ _IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
 
 
 def _read_labels(path: Path, records: StatementSet) -> list[bool]:
-    rows = records.statements
+    rows = records.rows
     try:
-        return read_for(path, rows, label, "statement", lambda row, value: value == row.label)
+        return read_for(path, rows, label, "statement", lambda row, value: value == row.gold)
     except ScoreError as error:
         if _IDENTIFIERS.search(str(error)) is None or "-" in rows[0].id:
             raise
@@ -40,19 +40,17 @@ def _read_labels(path: Path, records: StatementSet) -> list[bool]:
 
 def measure_statements(records: StatementSet, predictions: Sequence[bool | str | None]) -> tuple[Units, ...]:
     """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with."""
-    rows = records.statements
+    rows = records.rows
     # An answer that is neither counts as the wrong label.
     labels = [
-        predicted if isinstance(predicted, bool) else not row.label
+        predicted if isinstance(predicted, bool) else not row.gold
         for row, predicted in zip(rows, predictions, strict=True)
     ]
-    right = label_accuracy(labels, [row.label for row in rows])
+    right = label_accuracy(labels, records.gold)
     statements = Units(
         "statement",
         tuple(
-            unit_of(
-                row, cluster=row.sentence, images=(row.left, row.right), output=predicted, gold=str(row.label).lower()
-            )
+            unit_of(row, cluster=row.texts[0], output=predicted, gold=str(row.gold).lower())
             for row, predicted in zip(rows, predictions, strict=True)
         ),
         (value_of("accuracy", right),),
@@ -64,9 +62,7 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | str |
     ):
         if groups:
             first = [rows[group[0]] for group in groups]
-            units = tuple(
-                Unit(id=row.group or row.sentence, cluster=row.sentence, texts=(row.sentence,)) for row in first
-            )
+            units = tuple(Unit(id=row.group or row.texts[0], cluster=row.texts[0], texts=row.texts) for row in first)
             guessed = float(np.mean([0.5 ** len(group) for group in groups]))
             measured.append(Units(noun, units, (value_of(metric, group_accuracy(right, groups), chance=guessed),)))
     return tuple(measured)
@@ -75,26 +71,26 @@ def measure_statements(records: StatementSet, predictions: Sequence[bool | str |
 def _ask_statements(model: Answerer, records: StatementSet, session: Session) -> list[bool | str]:
     """Ask whether every statement is true of its two images; the answer itself if it is neither true nor false."""
     prompt = model.task_prompt("nlvr2")
-    images = [(row.left, row.right) for row in records.statements]
-    answers = ask(model, images, [prompt.fill(sentence=row.sentence) for row in records.statements], session)
+    prompts = [prompt.fill(sentence=row.texts[0]) for row in records.rows]
+    answers = ask(model, [row.images for row in records.rows], prompts, session)
     verdicts = map(parse_verdict, answers)
     return [answer if verdict is None else verdict for answer, verdict in zip(answers, verdicts, strict=True)]
 
 
 def _judge_statements(model: TwoImageClassifier, records: StatementSet, session: Session) -> list[bool]:
     """Judge every statement by a classifier of two images: true if P(true) is above one half."""
-    sentences = [row.sentence for row in records.statements]
+    sentences = [row.texts[0] for row in records.rows]
 
     def judge(part: slice, pictures: list[list[Pixels]]) -> list[bool]:
         left, right = ([pair[side] for pair in pictures] for side in (0, 1))
         return [bool(probability > 0.5) for probability in model.judge(left, right, sentences[part])]
 
-    return compute_batches([(row.left, row.right) for row in records.statements], session, judge, "judgements")
+    return compute_batches([row.images for row in records.rows], session, judge, "judgements")
 
 
 NLVR2: Task[StatementSet, Any] = Task(
     **facts_of("nlvr2"),
-    template=to_fill(lambda row: {"sentence": row.sentence, "left": row.left, "right": row.right}),
+    template=to_fill(lambda row: {"sentence": row.texts[0], **dict(zip(("left", "right"), row.images, strict=True))}),
     read=_read_labels,
     measure=measure_statements,
     notes=lambda _records, predictions: describe_unread(
@@ -106,8 +102,8 @@ NLVR2: Task[StatementSet, Any] = Task(
     runners=((TwoImageClassifier, _judge_statements), (Answerer, _ask_statements)),
     hiding=Hiding(
         records=StatementSet,
-        bare=lambda row: replace(row, label=False, group=""),
-        clusters=lambda rows: [row.sentence for row in rows],
+        bare=lambda row: replace(row, gold=False, group=""),
+        clusters=lambda rows: [row.texts[0] for row in rows],
         **hiding_of("nlvr2"),
         nothing=lambda size: [None] * size,
     ),
