@@ -621,9 +621,7 @@ FALSE_INPUTS |= {
         *("x.pt", "best", "state_dict", "ema_state_dict"),
     ),
     "checkpoint with weights twice, by no name: training": _weights(
-        ["model", "model_ema"],
-        lambda path: read_checkpoint(path).expect_one(str(path)),
-        *("#model", "#model_ema"),
+        ["model", "model_ema"], lambda path: read_checkpoint(path).expect_one(str(path)), *("#model", "#model_ema")
     ),
     "single file of weights beside other shards: models": Attack(
         _write_two_models, ("model.safetensors", "model.safetensors.index.json")

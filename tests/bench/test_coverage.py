@@ -140,10 +140,7 @@ def test_agreement_with_people_is_simulated_with_the_printed_interval(bench: Any
         ("mean of groups' shares", {"groups": "2 of 1", "share": "0.7", "correlation": 0.0}),
         ("mean of groups' means", {"groups": "1 and 300", "values": "soft accuracy, right or wrong"}),
         ("mean of groups' means", {"groups": "2 of 1", "values": "soft accuracy, right or wrong"}),
-        (
-            "paired difference of shares",
-            {"clusters": 24, "sizes": "1", "only": (0.97, 0.0), "correlation": 0.0},
-        ),
+        ("paired difference of shares", {"clusters": 24, "sizes": "1", "only": (0.97, 0.0), "correlation": 0.0}),
         ("share in clusters, without draws", {"clusters": 2, "sizes": "4", "share": 0.66, "correlation": 0.95}),
         ("Cohen's kappa", {"units": 20, "shares": (0.9, 0.1), "kappa": 0.6}),
         ("share of a hidden benchmark", {"clusters": 50, "sizes": "Pareto", "share": 0.1, "correlation": 0.6}),

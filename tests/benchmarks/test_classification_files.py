@@ -62,7 +62,7 @@ def test_the_bytes_of_cifar_are_pictures_and_their_classes(
     assert [records.classes[each.gold] for each in records.rows] == classes
     read = one.read_image()
     for each, expected in zip(records.rows, pictures, strict=True):
-        assert np.array_equal(decode(read(each.image), each.image), expected)
+        assert np.array_equal(decode(read(each.images[0]), each.images[0]), expected)
 
 
 def test_cifar_as_folders_of_classes_is_read_too(tmp_path: Path) -> None:
@@ -238,8 +238,11 @@ def test_the_embedded_classes_are_what_the_captions_count() -> None:
     clusters = {image: item.cluster for item in DEMO.records().items for image in item.images}
     for each in records.rows:
         kind = records.classes[each.gold].split()[-1]
-        assert re.search(rf"\b{kind[:4]}", captions[each.image]), (kind, captions[each.image])  # its plural, too
-        assert each.cluster == clusters[each.image]
+        assert re.search(rf"\b{kind[:4]}", captions[each.images[0]]), (
+            kind,
+            captions[each.images[0]],
+        )  # its plural, too
+        assert each.cluster == clusters[each.images[0]]
     assert isinstance(records, ClassificationSet)
     assert decode(bench("demo-objects").read_image()(records.rows[0].images[0]), "first").shape == (160, 160, 3)
 

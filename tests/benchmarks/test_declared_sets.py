@@ -146,7 +146,7 @@ def test_a_made_file_in_the_form_of_the_real_one_is_read(name: str, tmp_path: Pa
     if one.task == "ratings":
         first = records.rows[0]
         assert (len(records.rows), first.images[0], first.cluster) == (n, shown, "00000") and n == one.items
-        assert (first.ratings, first.tags) == ((1, 3, 4), {"generator": "DALLE_3"})
+        assert (first.gold, first.tags) == ((1, 3, 4), {"generator": "DALLE_3"})
         return
     of_items = one.task in ("pairs", "ordered-texts")
     rows = records.items if of_items else records.rows
@@ -299,7 +299,7 @@ def test_tempcompass_films_are_one_cluster_with_their_other_orders(tmp_path: Pat
         ("0/order/1", "yes", "0"),
         ("0_reverse/action/0", "no", "0"),
     ]
-    assert asked[0].question == "Does 0 fall?\nPlease answer yes or no:"
+    assert asked[0].texts[0] == "Does 0 fall?\nPlease answer yes or no:"
     (tmp_path / "questions" / "yes_no.json").unlink()
     (tmp_path / "questions").rmdir()
     made("tempcompass-captions", tmp_path)
@@ -532,7 +532,7 @@ def test_the_bias_of_an_answer_from_memory_is_counted(tmp_path: Path) -> None:
     one = shipped("vlms-are-biased", tmp_path)
     records = one.records()
     asked = records.rows[0]
-    assert (asked.image, asked.answers, asked.biased, asked.cluster) == ("0/image", ("5",), "4", "0.png")
+    assert (asked.images, asked.gold, asked.facts, asked.cluster) == (("0/image",), ("5",), {"biased": "4"}, "0.png")
     assert asked.tags == {"topic": "Animals"} and one.read_image(records)("0/image").startswith(b"\x89PNG")
     # Digits of a sentence are not joined: "5 of 4" is neither.
     found = measured(records, ["{4}", "It has four legs.", "{5}", "5 of 4"])
@@ -581,7 +581,7 @@ def test_editreward_bench_asks_which_edit_people_prefer(tmp_path: Path) -> None:
     one = shipped("editreward-bench", tmp_path)
     records = one.records()
     first = records.rows[0]
-    assert (first.images, first.text, first.group) == (("0/candidate_1", "0/candidate_2"), "make it red", "3pair/x")
+    assert (first.images, first.texts, first.group) == (("0/candidate_1", "0/candidate_2"), ("make it red",), "3pair/x")
     assert records.people.tolist() == [1, -1, -1, 0]
     found = {
         value.name: (len(units.units), float(value.strict.mean()))
@@ -656,12 +656,10 @@ def records_of(one: SetFile, groups: list[Any], place: Locations) -> Records | s
             return str(error)
     if one.gallery:
         return [{"images": [*loaded.images], "captions": [*loaded.captions], "pairs": [*map(list, loaded.pairs)]}]
-    rows = loaded.rows if one.question else loaded.items
-    own = ("question_id", "question", "answer", "group") if one.question else ("texts", "true")
-    fields = ("id", "images", *own, "cluster", "tags")
-    # A set without ids of questions has none in its first records.
-    fields = tuple(field for field in fields if field != "question_id" or any(row.question_id for row in rows))
-    return json.loads(json.dumps([{field: getattr(row, field) for field in fields} for row in rows]))
+    if one.question:
+        return json.loads(json.dumps(loaded.content()["questions"]))
+    fields = ("id", "images", "texts", "true", "cluster", "tags")
+    return json.loads(json.dumps([{field: getattr(row, field) for field in fields} for row in loaded.items]))
 
 
 @pytest.fixture(params=NAMES)

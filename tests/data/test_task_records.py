@@ -129,8 +129,7 @@ MADE: dict[str, Callable[[Sequence[str]], Any]] = {
     "statements": lambda ids: StatementSet("s", tuple(Record(i, ("l", "r"), ("A",), True) for i in ids)),
     "questions": lambda ids: QuestionSet("s", tuple(question(i, "?", "a", "yes") for i in ids)),
     "boxes": lambda ids: BoxSet(
-        "s",
-        tuple(Record(i, ("a",), ("man",), (0.0, 0.0, 1.0, 1.0), facts={"size": (9, 9)}) for i in ids),
+        "s", tuple(Record(i, ("a",), ("man",), (0.0, 0.0, 1.0, 1.0), facts={"size": (9, 9)}) for i in ids)
     ),
     "captions": lambda ids: CaptionSet("s", tuple(Record(i, ("a",), (), ("x",)) for i in ids)),
     "moments": lambda ids: MomentSet("s", tuple(moment(i, 1.0) for i in ids)),

@@ -28,9 +28,8 @@ from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
 from tellapart.tasks.authors import AUTHORS, add_authors_numbers, rank_accuracy
 from tellapart.tasks.pairs import PAIRS, measure_pairs
-from tellapart.tasks.statements import measure_statements
 from tellapart.tasks.task import Session
-from tellapart.tasks.words import measure_yes_no
+from tellapart.tasks.words import measure_statements, measure_yes_no
 
 # The numbers of benchmarks' authors: as their own code counts, on scores with ties, and beside ours.
 

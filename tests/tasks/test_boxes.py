@@ -26,8 +26,8 @@ from tellapart.models.generative.prompts import GROUNDING_SENTENCE
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.boxes import GROUNDING, measure_boxes
 from tellapart.tasks.registry import TASKS
-from tellapart.tasks.statements import measure_statements
 from tellapart.tasks.task import Session
+from tellapart.tasks.words import measure_statements
 
 # Visual grounding as a task: two rules, files of boxes, RefCOCO+ as it is shipped, and models that name boxes.
 

@@ -198,8 +198,7 @@ def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(
 ) -> None:
     made = benchmark("yes-no", ASKED)
     path = write(
-        tmp_path / f"said{suffix}",
-        [{"id": k, model: "Yes there is.", gold: q.gold} for k, q in enumerate(ASKED.rows)],
+        tmp_path / f"said{suffix}", [{"id": k, model: "Yes there is.", gold: q.gold} for k, q in enumerate(ASKED.rows)]
     )
     with raises(ScoreError, path, repr(model), repr(gold), "columns={'prediction': 'NAME'}"):
         score(made, path)
@@ -311,8 +310,7 @@ SPOKEN: dict[str, tuple[Any, tuple[str, str]]] = {
     ),
     "grounding": (
         BoxSet(
-            "b",
-            tuple(Record(k, (f"{k}.png",), ("cup",), (1.0, 1.0, 4.0, 4.0), facts={"size": (9, 9)}) for k in "01"),
+            "b", tuple(Record(k, (f"{k}.png",), ("cup",), (1.0, 1.0, 4.0, 4.0), facts={"size": (9, 9)}) for k in "01")
         ),
         ("[1, 1, 5, 5]", "[2, 2, 5, 5]"),
     ),

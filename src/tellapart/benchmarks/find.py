@@ -263,12 +263,7 @@ def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark
 
 
 def load_pairs(name: str, place: Locations | None = None) -> PairSet:
-    """Load the minimal pairs of that name; files that no folder has are fetched from the hub.
-
-    Raises:
-        UnknownNameError: no such name.
-        DataError: as `find_benchmark`; the benchmark is another task; its files are missing or damaged.
-    """
+    """Load the minimal pairs of that name; files that no folder has are fetched from the hub."""
     benchmark = find_benchmark(name, place)
     if benchmark.shape is None:
         raise DataError(f"{name} is a task ({benchmark.task}), and no set of minimal pairs")

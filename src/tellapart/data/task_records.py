@@ -70,6 +70,13 @@ def _group_rows(keys: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, rows.values()))
 
 
+def _as_tuples(value: Any) -> Any:
+    """Return the lists that JSON has in place of tuples as tuples, at any level."""
+    if isinstance(value, Mapping):
+        return {key: _as_tuples(entry) for key, entry in value.items()}
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """What a task asks, and what is right.
@@ -91,11 +98,11 @@ class Record:
     id: str
     images: tuple[str, ...]
     texts: tuple[str, ...]
-    gold: Annotated[Any, BeforeValidator(lambda gold: tuple(gold) if isinstance(gold, list) else gold)] = ""
+    gold: Annotated[Any, BeforeValidator(_as_tuples)] = ""
     group: str = ""
     cluster: str = ""
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
-    facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    facts: Annotated[Mapping[str, Any], BeforeValidator(_as_tuples)] = field(default_factory=dict, hash=False)
 
     def look_up(self, path: str) -> Any:
         """Return what a path names: `texts.0`, `facts.size`; a fact that the record lacks is empty."""
@@ -474,7 +481,7 @@ class MomentSet(RecordSet):
         """Return the length of a video in seconds, as far as its moments show: the latest `next_time`."""
         if video not in self._all_moments.videos:
             raise DataError(f"{self.name} has no moment in a video {video!r}")
-        return max(moment.facts["next_time"] for moment in self._all_moments.videos[video])
+        return float(max(moment.facts["next_time"] for moment in self._all_moments.videos[video]))
 
 
 def _change(moment: Record) -> tuple[object, ...]:

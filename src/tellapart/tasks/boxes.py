@@ -146,6 +146,6 @@ GROUNDING = Task(
         bare=lambda row: replace(row, gold=(0.0, 0.0, 1.0, 1.0), facts={**row.facts, "candidates": ()}),
         **hiding_of("grounding"),
         nothing=lambda size: [(0.0, 0.0, 0.0, 0.0)] * size,
-        size=lambda row: tuple(row.facts["size"]),
+        size=lambda row: row.facts["size"],
     ),
 )

@@ -59,6 +59,10 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
     return (Units("item", units, tuple(value_of(metric.name, values[metric.name]) for metric in PAIRING.metrics)),)
 
 
+def _ask_pairings(model: Chooser, records: PairSet, session: Session) -> BothOrders:
+    return ask_both_orders(model, records, batch_size=session.batch, progress=session.progress)
+
+
 def _pairing_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
     words = [*answers.in_order, *answers.swapped]
     unread = [answer for answer in words if parse_pairing(answer) is None]
@@ -73,14 +77,7 @@ PAIRING = Task(
     read=_read_answers,
     measure=_measure_answers,
     notes=_pairing_notes,
-    runners=(
-        (
-            Chooser,
-            lambda model, records, session: ask_both_orders(
-                model, records, batch_size=session.batch, progress=session.progress
-            ),
-        ),
-    ),
+    runners=((Chooser, _ask_pairings),),
     images=lambda records: (image for item in records.items for image in item.images),
 )
 
@@ -161,14 +158,10 @@ _NOT = re.compile(r"\b(?:not|neither|nor)\b|n't\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The choices of each item: 1 the true caption, -1 the false one, 0 neither.
+    """The choices of each item in both orders: 1 the true caption, -1 the false one, 0 neither.
 
-    Attributes:
-        true_first: asked with the true caption first.
-        true_second: asked with it second.
-        left_out: ids that a published file answers and the benchmark no longer holds.
-        words: the two answers as they were given, if they are known.
-        prompt: name, version and text, if a model was asked here.
+    `left_out` are ids that a published file answers and the benchmark no longer holds; `words` the two answers as they
+    were given, if they are known; `prompt` has name, version and text if a model was asked here.
     """
 
     true_first: tuple[int, ...]

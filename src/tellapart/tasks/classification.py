@@ -28,12 +28,9 @@ from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, unit_of,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classified:
-    """The places of the true classes in the rankings.
+    """The places of the true classes in the rankings; if classes are named and not `scored`, only the first is known.
 
-    Attributes:
-        placed: the place of each picture, in the set's order.
-        scored: every class has a score; otherwise one class was named, and only the first place is known.
-        unread: predictions that name no class, and count as wrong.
+    `unread` are predictions that name no class, and count as wrong.
     """
 
     placed: LabelRanks

@@ -46,13 +46,7 @@ _OF, _AT = ("", "_unmerged"), ("", *(f"@{limit:.1f}" for limit in TOLERANCES))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameScores:
-    """The similarity of each frame of a moment's video to its two captions.
-
-    Attributes:
-        times: of the frames, in seconds: `(frame,)`.
-        before: similarity to the caption of the state before: `(frame,)`.
-        after: similarity to the caption of the state after: `(frame,)`.
-    """
+    """The similarity of each frame to the captions of the state before and after a moment, and its time in seconds."""
 
     times: NDArray[np.float64]
     before: NDArray[np.float64]

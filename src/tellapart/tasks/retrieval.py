@@ -45,11 +45,9 @@ def _fill_template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GalleryScores:
-    """The scores of every image with every caption, or embeddings whose cosines they are.
+    """Embeddings of images and captions, `(image, dimension)` and `(caption, dimension)`, whose cosines are scores.
 
-    Attributes:
-        images: embeddings `(image, dimension)`; the scores, `(image, caption)`, without captions.
-        captions: embeddings `(caption, dimension)`.
+    Without captions, `images` are the scores, `(image, caption)`.
     """
 
     images: NDArray[Any]

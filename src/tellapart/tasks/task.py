@@ -154,16 +154,10 @@ class Units:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """The setting of a model's run: the images, the store, the batch size, and a callback for the progress.
+    """The setting of a model's run: the images by reference, the store, the batch size, and the frames of a video.
 
-    Attributes:
-        pictures: takes an image's reference to its file's bytes.
-        store: of embeddings.
-        batch_size: images or texts given to the model at once; one that suits the model if None; changes no number.
-        progress: called with the number of those done.
-        frames: of each video in an image's place.
-        hashes: image reference -> hash of its pixels; shared by all models of a run, so that no image is decoded twice.
-        scores: that `score_items` got of the model, for the notes of the record.
+    All models of a run share `hashes`, image reference -> hash of its pixels, so that no image is decoded twice;
+    `scores` are those that `score_items` got of the model, for the notes of the record.
     """
 
     pictures: Callable[[str], bytes]

@@ -1,31 +1,28 @@
-"""Tasks that are answered in words: captions of images, and questions about them."""
+"""Tasks that are answered in words: captions of images, questions about them, and statements to judge."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.task_records import (
-    BinaryQuestionSet,
-    CaptionSet,
-    QuestionSet,
-    Record,
-    linked_images,
-)
+from tellapart.data.task_records import BinaryQuestionSet, CaptionSet, QuestionSet, Record, StatementSet, linked_images
+from tellapart.errors import ScoreError
 from tellapart.metrics.answers import (
     clean_punctuation,
     clean_words,
     exact_match,
     group_accuracy,
     is_stated,
+    label_accuracy,
     read_stated,
     soft_accuracy,
 )
@@ -41,11 +38,12 @@ from tellapart.metrics.yes_no import (
     read_strictly,
     yes_table,
 )
+from tellapart.models.generative.answers_grammar import parse_verdict
 from tellapart.models.generative.readings import Answerer
-from tellapart.models.protocols import AnswerChooser, Pixels
+from tellapart.models.protocols import AnswerChooser, Pixels, TwoImageClassifier
 from tellapart.stats.interval import Reduce
 from tellapart.tasks.declared import facts_of, hiding_of
-from tellapart.tasks.predictions import text
+from tellapart.tasks.predictions import label, read_for, text
 from tellapart.tasks.running import ask, compute_batches, count_empty, describe_unread, read_answers
 from tellapart.tasks.task import (
     Hiding,
@@ -57,6 +55,7 @@ from tellapart.tasks.task import (
     image_of,
     join_units,
     to_fill,
+    unit_of,
     units_of,
     value_of,
 )
@@ -152,15 +151,8 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
         return (questions,)
     linked = linked_images([(rows[a].images[0], rows[b].images[0]) for a, b in pairs])
     units = tuple(
-        Unit(
-            id=f"{rows[a].id}+{rows[b].id}",
-            cluster=linked[rows[a].images[0]],
-            images=rows[a].images + rows[b].images,
-            texts=rows[a].texts,
-            output=[predictions[a], predictions[b]],
-            gold=f"{gold[a]}, {gold[b]}",
-        )
-        for a, b in pairs
+        replace(join_units(questions.units, pair), cluster=linked[rows[pair[0]].images[0]], texts=rows[pair[0]].texts)
+        for pair in pairs
     )
     return questions, Units("pair of questions", units, (value_of("pair_accuracy", group_accuracy(right, pairs)),))
 
@@ -273,7 +265,7 @@ _GROUPED = (("question of a group", "question", "q_acc"), ("image of a group", "
 
 def _read_options(path: Path, records: BinaryQuestionSet) -> list[str]:
     def is_gold(row: Record, answer: str) -> bool:
-        return read_strictly(answer, OPTIONS[row.gold]) == row.gold
+        return bool(read_strictly(answer, OPTIONS[row.gold]) == row.gold)
 
     def read_said(value: object) -> str:  # a label of JSON (true, 1.0) is its letters
         return str(value) if isinstance(value, bool | float) else text(value)
@@ -365,4 +357,95 @@ YES_NO = Task(
         nothing=lambda size: [""] * size,
     ),
     images=all_images,
+)
+
+
+# NLVR2: is a sentence true of two images? Accuracy, and consistency over the rows of one sentence of a set.
+
+#: NLVR2's ids among those that no statement has.
+_IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
+
+
+def _read_labels(path: Path, records: StatementSet) -> list[bool]:
+    rows = records.rows
+    try:
+        return read_for(path, rows, label, "statement", lambda row, value: value == row.gold)
+    except ScoreError as error:
+        if _IDENTIFIERS.search(str(error)) is None or "-" in rows[0].id:
+            raise
+        raise ScoreError(
+            f"{error}; identifiers are those of the authors' own test1.json and dev.json: get them from "
+            "https://github.com/lil-lab/nlvr/tree/master/nlvr2/data and name their folder with data="
+        ) from error
+
+
+def measure_statements(records: StatementSet, predictions: Sequence[bool | str | None]) -> tuple[Units, ...]:
+    """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with."""
+    rows = records.rows
+    # An answer that is neither counts as the wrong label.
+    labels = [
+        predicted if isinstance(predicted, bool) else not row.gold
+        for row, predicted in zip(rows, predictions, strict=True)
+    ]
+    right = label_accuracy(labels, records.gold)
+    statements = Units(
+        "statement",
+        tuple(
+            unit_of(row, cluster=row.texts[0], output=predicted, gold=str(row.gold).lower())
+            for row, predicted in zip(rows, predictions, strict=True)
+        ),
+        (value_of("accuracy", right),),
+    )
+    measured = [statements]
+    for noun, metric, groups in (
+        ("sentence", "consistency", records.sentence_groups()),
+        ("sentence of both labels", "consistency_both_labels", records.sentence_groups(both_labels=True)),
+    ):
+        if groups:
+            first = [rows[group[0]] for group in groups]
+            units = tuple(Unit(id=row.group or row.texts[0], cluster=row.texts[0], texts=row.texts) for row in first)
+            guessed = float(np.mean([0.5 ** len(group) for group in groups]))
+            measured.append(Units(noun, units, (value_of(metric, group_accuracy(right, groups), chance=guessed),)))
+    return tuple(measured)
+
+
+def _ask_statements(model: Answerer, records: StatementSet, session: Session) -> list[bool | str]:
+    """Ask whether every statement is true of its two images; the answer itself if it is neither true nor false."""
+    prompt = model.task_prompt("nlvr2")
+    prompts = [prompt.fill(sentence=row.texts[0]) for row in records.rows]
+    answers = ask(model, [row.images for row in records.rows], prompts, session)
+    verdicts = map(parse_verdict, answers)
+    return [answer if verdict is None else verdict for answer, verdict in zip(answers, verdicts, strict=True)]
+
+
+def _judge_statements(model: TwoImageClassifier, records: StatementSet, session: Session) -> list[bool]:
+    """Judge every statement by a classifier of two images: true if P(true) is above one half."""
+    sentences = [row.texts[0] for row in records.rows]
+
+    def judge(part: slice, pictures: list[list[Pixels]]) -> list[bool]:
+        left, right = ([pair[side] for pair in pictures] for side in (0, 1))
+        return [bool(probability > 0.5) for probability in model.judge(left, right, sentences[part])]
+
+    return compute_batches([row.images for row in records.rows], session, judge, "judgements")
+
+
+NLVR2: Task[StatementSet, Any] = Task(
+    **facts_of("nlvr2"),
+    template=to_fill(lambda row: {"sentence": row.texts[0], **dict(zip(("left", "right"), row.images, strict=True))}),
+    read=_read_labels,
+    measure=measure_statements,
+    notes=lambda _records, predictions: describe_unread(
+        [answer or "" for answer in predictions if not isinstance(answer, bool)],
+        len(predictions),
+        "are neither true nor false, and count as wrong",
+        "true or false",
+    ),
+    runners=((TwoImageClassifier, _judge_statements), (Answerer, _ask_statements)),
+    hiding=Hiding(
+        records=StatementSet,
+        bare=lambda row: replace(row, gold=False, group=""),
+        clusters=lambda rows: [row.texts[0] for row in rows],
+        **hiding_of("nlvr2"),
+        nothing=lambda size: [None] * size,
+    ),
 )
