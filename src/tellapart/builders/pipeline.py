@@ -306,15 +306,15 @@ def decide(
                 report(noun, done, len(sources))
         waiting = failed
     journal.commit()
-    outcomes = {source.id: journal.outcome(source.id) for source in sources}
-    errors = [f"{name}: {outcome.error:.200}" for name, outcome in outcomes.items() if isinstance(outcome, Failed)]
+    by_id = {source.id: journal.outcome(source.id) for source in sources}
+    errors = [f"{name}: {outcome.error:.200}" for name, outcome in by_id.items() if isinstance(outcome, Failed)]
     if len(errors) > allowed:
         first = "; ".join(errors[:3])
         raise RunError(
-            f"{len(errors)} of {len(outcomes)} candidates failed ({first}); the others are kept in {journal.path}: run "
+            f"{len(errors)} of {len(by_id)} candidates failed ({first}); the others are kept in {journal.path}: run "
             "the same command again to retry the failed ones alone, or allow them with the recipe's max_failed"
         )
-    return outcomes, resumed
+    return by_id, resumed
 
 
 def _select_items(opened: _OpenedRecipe, outcomes: dict[str, Outcome], report: Progress) -> list[Item]:
