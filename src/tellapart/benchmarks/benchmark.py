@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal
 from typing_extensions import TypeVar
 
 from tellapart.benchmarks.hub import Hub
-from tellapart.benchmarks.locations import FolderImages, Locations, find_files, first_file
+from tellapart.benchmarks.locations import FolderImages, Locations, find_files
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError
@@ -199,8 +199,3 @@ def own_benchmark(name: str, path: Path, records: Any, **facts: Any) -> Benchmar
     """Return the user's records, which were read from a file or a folder, as a benchmark."""
     facts |= {"items": len(records), "source": str(path), "own": path.resolve()}
     return Benchmark(name=name, load=lambda _place: records, **facts)
-
-
-def one_file(name: str, file: str, read: Callable[[Path], Any], **facts: Any) -> Benchmark[Any]:
-    """Return a benchmark whose records are in one file: found by its pattern, read by `read`."""
-    return Benchmark(name=name, files=(file,), load=lambda place: read(first_file(place, name, file)), **facts)

@@ -142,10 +142,6 @@ class CifarFile:
         """The number of each picture's class, uint8 `(picture,)`."""
         return self._record_bytes[:, self._labels - 1]
 
-    def reference(self, number: int) -> str:
-        """Name a picture, counted from 0."""
-        return f"{self._path.name}#{number}"
-
     def __call__(self, reference: str) -> bytes:
         """Return a picture as a PNG file."""
         from PIL import Image
@@ -169,7 +165,7 @@ def read_cifar(
         raise DataError(
             f"{path}: record {int(labels.argmax())} is of class {labels.max()}; there are {len(classes)}, from 0"
         )
-    names = [file.reference(number) for number in range(len(labels))]
+    names = [f"{path.name}#{number}" for number in range(len(labels))]
     return ClassificationSet(
         name,
         tuple(Record(image, (image,), (), label) for image, label in zip(names, labels.tolist(), strict=True)),

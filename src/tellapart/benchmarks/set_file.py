@@ -302,20 +302,19 @@ class SetFile(_Table):
     @property
     def task(self) -> str:
         """The name of the task that its records are of."""
-        named = {"nlvr2": self.statement, "ratings": self.rating, "preference": self.preference, "open": self.open}
-        if found := [name for name, tables in named.items() if tables]:
-            return found[0]
-        of_items = "ordered-texts" if self.ordered else "pairs"
-        return "retrieval" if self.gallery else "yes-no" if self.question else of_items
+        of_items = "retrieval" if self.gallery else "ordered-texts" if self.ordered else "pairs"
+        return next((task for kind, (_, task) in _RECORD_SETS.items() if getattr(self, kind)), of_items)
 
 
-#: The kinds of tables that make records of rows.
-_KINDS = ("item", "question", "open", "statement", "rating", "preference")
-
-
-#: Of them, those whose records are a set's alone.
-_RECORD_SETS: Mapping[str, Callable[[str, tuple[Any, ...]], RecordSet]] = MappingProxyType(
-    {"statement": StatementSet, "rating": RatingSet, "open": QuestionSet, "preference": PreferenceSet}
+#: The kinds of tables that make records of rows, other than items -> the set of the records, and its task.
+_RECORD_SETS: Mapping[str, tuple[Callable[..., RecordSet], str]] = MappingProxyType(
+    {
+        "question": (BinaryQuestionSet, "yes-no"),
+        "open": (QuestionSet, "open"),
+        "statement": (StatementSet, "nlvr2"),
+        "rating": (RatingSet, "ratings"),
+        "preference": (PreferenceSet, "preference"),
+    }
 )
 
 
@@ -336,9 +335,9 @@ def read_set_file(path: Path, variant: str = "") -> SetFile:
     """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name."""
     content, place = read_set_table(path, variant), f"{path}: {variant}" if variant else str(path)
     declared = validate_table(SetFile, content, place)
-    kinds = [getattr(declared, kind) for kind in (*_KINDS, "gallery")]
-    if sum(map(bool, kinds)) != 1:
-        tables = " or ".join(f"[[{kind}]]" for kind in _KINDS)
+    kinds = ("item", *_RECORD_SETS)
+    if sum(bool(getattr(declared, kind)) for kind in (*kinds, "gallery")) != 1:
+        tables = " or ".join(f"[[{kind}]]" for kind in kinds)
         raise DataError(f"{place}: declare {tables} tables or a [gallery], one kind of them")
     return declared
 
@@ -474,7 +473,7 @@ def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
 
 
 def _list_tables(declared: SetFile) -> list[Any]:
-    return [table for kind in _KINDS for table in getattr(declared, kind)]
+    return [table for kind in ("item", *_RECORD_SETS) for table in getattr(declared, kind)]
 
 
 def _as_list(value: str | list[str]) -> list[str]:
@@ -501,13 +500,11 @@ def _load_records(declared: SetFile, place: Locations) -> PairSet | RecordSet | 
         raise DataError(f"{declared.name}: no rows in {', '.join(declared.files)} below {root}")
     if declared.items is not None:
         expect_count(root, len(records), declared.items)
-    if declared.question:
-        corrected = declared.corrected
-        asked = (replace(asked, gold=corrected.get(asked.id, asked.gold)) for asked in records)
-        return BinaryQuestionSet(declared.name, tuple(asked), declared.reader)
-    for kind, record_set in _RECORD_SETS.items():
+    for kind, (record_set, _) in _RECORD_SETS.items():
         if getattr(declared, kind):
-            return record_set(declared.name, tuple(records))
+            rows = (replace(row, gold=declared.corrected.get(row.id, row.gold)) for row in records)
+            reader = {"reader": declared.reader} if kind == "question" else {}
+            return record_set(declared.name, tuple(rows), **reader)
     if any(table.cluster == LINKED for table in declared.item):
         links = linked_images([(item.images[0], image) for item in records for image in item.images])
         records = [item.model_copy(update={"cluster": links[item.images[0]]}) for item in records]

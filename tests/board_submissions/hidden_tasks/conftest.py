@@ -25,10 +25,16 @@ from tellapart.board.submissions.service import Submissions
 
 INSTALLED = '''"""Benchmarks of forced choice and of questions with two answers that a group has written for itself."""
 import json
-from tellapart.benchmarks.benchmark import one_file
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.locations import first_file
 from tellapart.data.task_records import BinaryQuestionSet, ChoiceSet, Record
 
 FACTS = {"title": "Tiny", "items": 48, "source": "us", "licence": "CC0", "citation": "none", "images": "ours"}
+
+def one_file(name, file, read, **facts):
+    return Benchmark(name=name, files=(file,), load=lambda place: read(first_file(place, name, file)), **facts)
+
+
 TINY = one_file(
     "tiny-choice", "choices.json",
     lambda path: ChoiceSet("tiny", tuple(
