@@ -201,11 +201,15 @@ def build(
         # Absolute: another machine's processes have another working folder.
         home, sources = opened.home.absolute(), sources_of(opened.builder)
         plan = WorkerPlan(opened.recipe.model_dump_json(), home, opened.fingerprint, sources, insecure)
-        work, tries = (
+        outcomes, resumed = decide(
+            journal,
+            candidates,
+            executor or ProcessExecutor(workers),
             partial(attempt, plan=plan),
-            {"retries": opened.recipe.retries, "allowed": opened.recipe.max_failed},
+            report,
+            retries=opened.recipe.retries,
+            allowed=opened.recipe.max_failed,
         )
-        outcomes, resumed = decide(journal, candidates, executor or ProcessExecutor(workers), work, report, **tries)
         items = _select_items(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():
