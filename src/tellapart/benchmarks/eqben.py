@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, find_files
 from tellapart.benchmarks.minimal_pairs import PUBLISHED
-from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_json
+from tellapart.data.rows import expect_count, make_item, read_json, read_list, row_of, string
 from tellapart.errors import DataError, MetricError, quote
 from tellapart.metrics.per_item import mean
 

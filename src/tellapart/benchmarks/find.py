@@ -21,11 +21,10 @@ from tellapart.benchmarks.probes import PREFIXES, probe_benchmark
 from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
-from tellapart.data.annotations import AnnotationRow, check_row
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_jsonl
+from tellapart.data.rows import AnnotationRow, check_row, read_jsonl
 from tellapart.data.strict_json import plain_suffix
 from tellapart.data.task_records import ChoiceSet, RankingSet, Record
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote

@@ -16,11 +16,20 @@ import numpy as np
 from tellapart.benchmarks.benchmark import ALL, Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, find_files, first_file
 from tellapart.benchmarks.parquet import ParquetTable
-from tellapart.data.annotations import expect_count, make_item, read_list, read_mapping, row_of, string
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
-from tellapart.data.rows import read_csv, read_jsonl, read_toml
+from tellapart.data.rows import (
+    expect_count,
+    make_item,
+    read_csv,
+    read_jsonl,
+    read_list,
+    read_mapping,
+    read_toml,
+    row_of,
+    string,
+)
 from tellapart.data.task_records import ChoiceSet
 from tellapart.errors import DataError, quote
 from tellapart.metrics.per_item import mean

@@ -13,18 +13,20 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.benchmarks.minimal_pairs import load_counterfactuals
-from tellapart.data.annotations import (
+from tellapart.data.fields import field_fault, one_text, split_list
+from tellapart.data.plain_pickle import read_plain_pickle
+from tellapart.data.rows import (
     AnnotationRow,
     check_row,
     expect_count,
     karpathy_images,
+    read_csv,
+    read_json,
+    read_jsonl,
     read_list,
     read_mapping,
     string,
 )
-from tellapart.data.fields import field_fault, one_text, split_list
-from tellapart.data.plain_pickle import read_plain_pickle
-from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.task_records import (
     BoxSet,
     CaptionSet,

@@ -21,11 +21,10 @@ from tellapart.benchmarks.benchmark import Benchmark, Media
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
-from tellapart.data.annotations import expect_count, make_item
 from tellapart.data.fields import Kinds, check_several, check_template, field_fault, fill, fill_all, read_box, read_list
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_object, read_toml
+from tellapart.data.rows import expect_count, make_item, read_object, read_toml
 from tellapart.data.rows import read_rows as read_table
 from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
 from tellapart.data.task_records import (

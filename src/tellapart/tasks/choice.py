@@ -13,11 +13,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.answer_text import plain_answer
 from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
+from tellapart.data.rows import AnnotationRow, check_row, read_mapping
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError, quote
