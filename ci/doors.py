@@ -24,9 +24,8 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.builders.recipe_file import open_tables, read_recipe_file
 from tellapart.catalog import load
-from tellapart.data.annotations import read_list
 from tellapart.data.images import pixel_hash
-from tellapart.data.rows import read_csv, read_jsonl
+from tellapart.data.rows import read_csv, read_jsonl, read_list
 from tellapart.data.scores import Scores
 from tellapart.evaluation.run import run_record
 from tellapart.evaluation.verified import read_result

@@ -30,7 +30,7 @@ import tellapart as ta
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.images import decode
 from tellapart.data.prediction_field import watch_field
-from tellapart.data.task_records import ClassificationSet, ClassifiedImage, Statement, StatementSet
+from tellapart.data.task_records import ClassificationSet, Record, StatementSet
 from tellapart.data.video import sample_frames
 from tellapart.errors import require
 from tellapart.evaluation.distributed import Rank
@@ -101,11 +101,11 @@ FALSE_QUESTIONS: dict[str, Attack] = {
 }
 
 
-_STATED = StatementSet("asked", tuple(Statement(str(k), f"A dog {k}.", "a.png", "b.png", k == 0) for k in range(2)))
+_STATED = StatementSet("asked", tuple(Record(str(k), ("a.png", "b.png"), (f"A dog {k}.",), k == 0) for k in range(2)))
 
 #: Two classes that differ in nothing but their case.
 _LETTERS = ClassificationSet(
-    "letters", ("A", "a"), ("the letter {}",), tuple(ClassifiedImage(str(k), f"{k}.png", k) for k in range(2))
+    "letters", tuple(Record(str(k), (f"{k}.png",), (), k) for k in range(2)), ("A", "a"), ("the letter {}",)
 )
 
 
@@ -621,9 +621,7 @@ FALSE_INPUTS |= {
         *("x.pt", "best", "state_dict", "ema_state_dict"),
     ),
     "checkpoint with weights twice, by no name: training": _weights(
-        ["model", "model_ema"],
-        lambda path: read_checkpoint(path).expect_one(str(path)),
-        *("#model", "#model_ema"),
+        ["model", "model_ema"], lambda path: read_checkpoint(path).expect_one(str(path)), *("#model", "#model_ema")
     ),
     "single file of weights beside other shards: models": Attack(
         _write_two_models, ("model.safetensors", "model.safetensors.index.json")

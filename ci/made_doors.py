@@ -23,7 +23,7 @@ from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
-from tellapart.data.task_records import Statement, StatementSet
+from tellapart.data.task_records import Record, StatementSet
 from tellapart.models.find import find_model
 from tellapart.models.memory.external import read_scores, write_scores
 from tellapart.models.options import ModelOptions
@@ -155,7 +155,7 @@ def _submissions(state: Path, pairs: HiddenPairs) -> dict[str, Door]:
     state.mkdir(exist_ok=True)
     ids, shown = [item.id for item in pairs.items], PairSet("hidden", pairs.bare(), Path())
     scores = Scores(tuple(ids), np.arange(12).reshape(3, 2, 2) * 5 % 12 / 8, "similarity")
-    stated = tuple(Statement(str(k), f"Both show a dog {k}.", "a.png", "b.png", k < 2) for k in range(4))
+    stated = tuple(Record(str(k), ("a.png", "b.png"), (f"Both show a dog {k}.",), k < 2) for k in range(4))
     labels = hide_records(TASKS["nlvr2"], StatementSet("nlvr2", stated), b"k" * 32, 0.5, ".png")
     metrics = ("text_score", "image_score", "group_score")
 

@@ -23,36 +23,48 @@ _RECORDS: dict[str, Any] = {
     "yes-no": sets.BinaryQuestionSet(
         "pope",
         tuple(
-            sets.BinaryQuestion(str(k), (image,), "Is there a cat?", gold)
+            sets.Record(str(k), (image,), ("Is there a cat?",), gold)
             for k, (image, gold) in enumerate(zip(_IMAGES, ("yes", "no", "yes", "no"), strict=True))
         ),
     ),
     "nlvr2": sets.StatementSet(
-        "nlvr2", tuple(sets.Statement(str(k), f"Both show a dog {k % 2}.", "a.png", "b.png", k < 2) for k in range(4))
+        "nlvr2", tuple(sets.Record(str(k), ("a.png", "b.png"), (f"Both show a dog {k % 2}.",), k < 2) for k in range(4))
     ),
     "vqa": sets.QuestionSet(
-        "vqa", tuple(sets.Question(str(k), f"How many {k}?", _IMAGES[k], ("two",)) for k in range(4))
+        "vqa", tuple(sets.Record(str(k), (_IMAGES[k],), (f"How many {k}?",), ("two",)) for k in range(4))
     ),
     "vqa2": sets.QuestionSet(
-        "vqa2", tuple(sets.Question(str(k), f"How many {k}?", _IMAGES[k], ("two",) * 4 + ("3",) * 6) for k in range(4))
+        "vqa2",
+        tuple(sets.Record(str(k), (_IMAGES[k],), (f"How many {k}?",), ("two",) * 4 + ("3",) * 6) for k in range(4)),
     ),
     "captions": sets.CaptionSet(
         "captions",
-        ("0", "1", "2", "3"),
-        _IMAGES,
-        tuple((f"a {word} sits", "it") for word in ("cat", "dog", "cow", "owl")),
+        tuple(
+            sets.Record(str(k), (_IMAGES[k],), (), (f"a {word} sits", "it"))
+            for k, word in enumerate(("cat", "dog", "cow", "owl"))
+        ),
     ),
     "grounding": sets.BoxSet(
-        "refs", tuple(sets.Box(str(k), f"man {k}", _IMAGES[k], (10.0 * k, 5.0, 20.0, 20.0), (99, 99)) for k in range(4))
+        "refs",
+        tuple(
+            sets.Record(
+                str(k),
+                (_IMAGES[k],),
+                (f"man {k}",),
+                (10.0 * k, 5.0, 20.0, 20.0),
+                facts={"size": (99, 99), "candidates": ()},
+            )
+            for k in range(4)
+        ),
     ),
     "classification": sets.ClassificationSet(
         "pets",
+        tuple(sets.Record(str(k), (_IMAGES[k],), (), k % 3) for k in range(4)),
         ("cat", "dog", "owl"),
         ("a photo of a {}.",),
-        tuple(sets.ClassifiedImage(str(k), _IMAGES[k], k % 3) for k in range(4)),
     ),
     "choice": sets.ChoiceSet(
-        "cups", tuple(sets.Choice(str(k), _IMAGES[k], f"a red cup {k}", f"a blue cup {k}") for k in range(2))
+        "cups", tuple(sets.Record(str(k), (_IMAGES[k],), (f"a red cup {k}", f"a blue cup {k}")) for k in range(2))
     ),
     "pairing": PairSet(
         "cups",
@@ -64,20 +76,24 @@ _RECORDS: dict[str, Any] = {
     "ranking": sets.RankingSet(
         "houses",
         tuple(
-            sets.Ranking(str(k), "the house on the right", "the house on the left", _IMAGES[:3], (1, 2, 3))
+            sets.Record(str(k), _IMAGES[:3], ("the house on the right", "the house on the left"), (1, 2, 3))
             for k in range(2)
         ),
     ),
     "moments": sets.MomentSet(
         "falls",
         tuple(
-            sets.Moment(f"v_{k}", "v", 0.3 * (k + 1), "a man", f"stands {k}", "sits", "Change", 1.2) for k in range(2)
+            sets.make_moment(f"v_{k}", "v", 0.3 * (k + 1), ("a man", f"stands {k}", "sits"), "Change", 1.2)
+            for k in range(2)
         ),
     ),
     "labels": sets.LabelSet(
         "plates",
+        tuple(
+            sets.Record(str(k), (), (f"plate {k}",), (k == 0, True, False), facts={"counted": (0, 1, 2)})
+            for k in range(2)
+        ),
         _IMAGES[:3],
-        tuple(sets.ImageLabel(str(k), f"plate {k}", (0, 1, 2), (k == 0, True, False)) for k in range(2)),
     ),
     "retrieval": sets.RetrievalSet.of("gallery", _IMAGES[:3], [["a cat", "one cat"], ["a dog"], ["an owl"]]),
 }

@@ -73,22 +73,22 @@ def most_frequent(values: Iterable[str]) -> str:
 
 def more_frequent_label(records: sets.StatementSet) -> Said:
     """Say the label that more statements have."""
-    label = most_frequent(str(row.label) for row in records.statements)
-    return [label == "True"] * len(records.statements), f"`{label}`"
+    label = most_frequent(map(str, records.gold))
+    return [label == "True"] * len(records), f"`{label}`"
 
 
 def most_frequent_answer(records: sets.QuestionSet) -> Said:
     """Say the answer that most questions have."""
-    answer = most_frequent(given.strip() for row in records.questions for given in row.answers)
-    return [answer] * len(records.questions), f"`{answer}`"
+    answer = most_frequent(given.strip() for row in records.rows for given in row.gold)
+    return [answer] * len(records), f"`{answer}`"
 
 
 def answer_by_first_words(records: sets.QuestionSet) -> Said:
     """Say the most frequent answer of the questions that begin with the same two words."""
-    begins = [" ".join(row.question.lower().split()[:2]) for row in records.questions]
+    begins = [" ".join(row.texts[0].lower().split()[:2]) for row in records.rows]
     given: dict[str, list[str]] = defaultdict(list)
-    for begin, row in zip(begins, records.questions, strict=True):
-        given[begin] += [answer.strip() for answer in row.answers]
+    for begin, row in zip(begins, records.rows, strict=True):
+        given[begin] += [answer.strip() for answer in row.gold]
     answer = {begin: most_frequent(answers) for begin, answers in given.items()}
     alone = sum(count == 1 for count in Counter(begins).values())
     return [answer[begin] for begin in begins], f"{len(answer):,} beginnings, {alone:,} of them of a single question"
@@ -96,19 +96,19 @@ def answer_by_first_words(records: sets.QuestionSet) -> Said:
 
 def whole_image(records: sets.BoxSet) -> Said:
     """Take the whole image for the box."""
-    return [(0.0, 0.0, float(row.size[0]), float(row.size[1])) for row in records.boxes], "the whole image"
+    return [(0.0, 0.0, *map(float, row.facts["size"])) for row in records.rows], "the whole image"
 
 
 def centre_box(records: sets.BoxSet) -> Said:
     """Take the box in the middle, of half the image's width and height."""
-    sizes = [row.size for row in records.boxes]
+    sizes = [row.facts["size"] for row in records.rows]
     return [(w / 4, h / 4, w / 2, h / 2) for w, h in sizes], "the middle, half as wide and high as the image"
 
 
 def most_frequent_caption(records: sets.CaptionSet) -> Said:
     """Say the reference that stands there most often of all images."""
-    caption = most_frequent(reference for own in records.references for reference in own)
-    return [caption] * len(records.ids), f"“{caption}”"
+    caption = most_frequent(reference for own in records.gold for reference in own)
+    return [caption] * len(records), f"“{caption}”"
 
 
 def nearest_caption(records: sets.CaptionSet) -> Said:
@@ -117,15 +117,15 @@ def nearest_caption(records: sets.CaptionSet) -> Said:
     Near is the mean cosine of the counts of words, each weighed by the logarithm of the images over those whose
     references hold it, as CIDEr weighs them. (Not so weighed, a caption with many an "a" is the nearest.)
     """
-    words = {caption: tokenize(caption).split() for own in records.references for caption in own}
-    images_with = Counter(word for own in records.references for word in {w for caption in own for w in words[caption]})
+    words = {caption: tokenize(caption).split() for own in records.gold for caption in own}
+    images_with = Counter(word for own in records.gold for word in {w for caption in own for w in words[caption]})
     vectors: dict[str, dict[str, float]] = {}
     for caption, held in words.items():
-        weight = {word: n * math.log(len(records.ids) / images_with[word]) for word, n in Counter(held).items()}
+        weight = {word: n * math.log(len(records) / images_with[word]) for word, n in Counter(held).items()}
         length = math.sqrt(sum(one * one for one in weight.values())) or 1.0
         vectors[caption] = {word: one / length for word, one in weight.items()}
     middle: dict[str, float] = defaultdict(float)
-    for own in records.references:
+    for own in records.gold:
         for caption in own:
             for word, one in vectors[caption].items():
                 middle[word] += one
@@ -134,7 +134,7 @@ def nearest_caption(records: sets.CaptionSet) -> Said:
         return -sum(one * middle[word] for word, one in vectors[caption].items()), caption
 
     caption = min(vectors, key=distance)
-    return [caption] * len(records.ids), f"“{caption}”"
+    return [caption] * len(records), f"“{caption}”"
 
 
 def same_score(records: sets.RetrievalSet) -> Said:
@@ -182,19 +182,19 @@ def ranked_twice(says: Callable[[sets.RetrievalSet], Said]) -> Callable[[sets.Re
 def middle_of_video(records: sets.MomentSet) -> Said:
     """Take the middle of the video, as far as its moments tell how long it is: the only candidate of two far frames."""
     none = np.zeros(2)
-    videos = [records.duration(moment.video) for moment in records.moments]
+    videos = [records.duration(moment.cluster) for moment in records.rows]
     return [FrameScores(np.array([0.0, duration]), none, none) for duration in videos], "the middle of the video"
 
 
 def first_place(records: sets.ChoiceSet) -> Said:
     """Choose the first place in both orders."""
-    n = len(records.choices)
+    n = len(records)
     return Chosen((1,) * n, (-1,) * n), "`1`"
 
 
 def shorter_caption(records: sets.ChoiceSet) -> Said:
     """Choose the shorter caption, as `blind` does; of equally long ones the first place."""
-    scores = Blind().score_texts([text for choice in records.choices for text in (choice.true, choice.false)])
+    scores = Blind().score_texts([text for choice in records.rows for text in choice.texts])
     signs = np.sign(scores.reshape(-1, 2) @ (1, -1)).astype(int).tolist()
     return Chosen(tuple(sign or 1 for sign in signs), tuple(sign or -1 for sign in signs)), "the shorter caption"
 
@@ -207,34 +207,34 @@ def shorter_texts(records: PairSet) -> Said:
 
 def same_score_for_images(records: sets.RatingSet) -> Said:
     """Give every image one score."""
-    ids = [one.id for one in records.rated]
+    ids = [one.id for one in records.rows]
     return Scored(Scores(ids, np.zeros((len(ids), 1, 1)), "similarity")), "one score for all"
 
 
 def shorter_prompts(records: sets.RatingSet) -> Said:
     """Score each image by its text, as `blind` does."""
-    values = Blind().score_texts([one.text for one in records.rated])
-    ids = [one.id for one in records.rated]
+    values = Blind().score_texts([one.texts[0] for one in records.rows])
+    ids = [one.id for one in records.rows]
     return Scored(Scores(ids, values.reshape(-1, 1, 1), "similarity")), "the shorter the text, the higher"
 
 
 def same_score_for_classes(records: sets.ClassificationSet) -> Said:
     """Score every class the same."""
-    labels = [picture.label for picture in records.pictures]
+    labels = records.gold
     scores = np.zeros((len(labels), len(records.classes)), np.float32)
     return Classified(rank_labels(scores, labels)), "one score for all"
 
 
 def largest_class(records: sets.ClassificationSet) -> Said:
     """Name the class that most pictures are of."""
-    labels = [picture.label for picture in records.pictures]
+    labels = records.gold
     name = most_frequent(records.classes[label] for label in labels)
     return named_classes([records.classes.index(name)] * len(labels), labels), f"`{name}`"
 
 
 def first_option(records: sets.BinaryQuestionSet) -> Said:
     """Say the first of the two options to every question."""
-    return [OPTIONS[row.answer][0] for row in records.questions], "`yes`, `a` or `first`"
+    return [OPTIONS[gold][0] for gold in records.gold], "`yes`, `a` or `first`"
 
 
 NOTHING, ANSWERS, CAPTIONS = "nothing", "how the answers are distributed", "which captions are true"

@@ -20,7 +20,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.task_records import Box, BoxSet, CaptionSet, Question, QuestionSet, RetrievalSet
+from tellapart.data.task_records import BoxSet, CaptionSet, QuestionSet, Record, RetrievalSet
 from tellapart.metrics.retrieval import Ranks, scores_both_ways
 from tellapart.models.reference import BagOfWords
 
@@ -168,7 +168,10 @@ def test_counted_ranks_are_those_of_the_matrix_of_scores(baselines: ModuleType, 
 
 def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say(baselines: ModuleType) -> None:
     gold = (0.0, 0.0, 100.0, 50.0), (25.0, 25.0, 50.0, 50.0), (0.0, 0.0, 10.0, 10.0)
-    records = BoxSet("b", tuple(Box(str(k), "it", f"{k}.png", box, (100, 100)) for k, box in enumerate(gold)))
+    records = BoxSet(
+        "b",
+        tuple(Record(str(k), (f"{k}.png",), ("it",), box, facts={"size": (100, 100)}) for k, box in enumerate(gold)),
+    )
     whole, centre = (baselines.measured("grounding", one, records)["metrics"] for one in baselines.SYSTEMS["grounding"])
     # The centre is 50 by 50 in the middle: 25 of the first box's 50 rows, the second itself, nothing of the third.
     assert whole["box_accuracy"]["value"] == pytest.approx(1 / 3)
@@ -179,7 +182,7 @@ def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say(ba
 
 def test_answers_of_several_people_are_all_counted(baselines: ModuleType) -> None:
     asked = [("Is it red?", ["no"] * 10), ("Is it big?", ["yes"] * 4 + ["no"] * 6), ("What now?", ["tea"] * 10)]
-    rows = tuple(Question(str(k), question, "a.png", tuple(said)) for k, (question, said) in enumerate(asked))
+    rows = tuple(Record(str(k), ("a.png",), (question,), tuple(said)) for k, (question, said) in enumerate(asked))
     one, two = baselines.SYSTEMS["vqa2"]
     assert one.says(QuestionSet("v", rows))[0] == ["no", "no", "no"]
     assert two.says(QuestionSet("v", rows))[0] == ["no", "no", "tea"]
@@ -194,7 +197,9 @@ def test_of_equally_frequent_values_the_first_in_the_alphabet_is_taken(baselines
 
 def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is_counted(baselines: ModuleType) -> None:
     references = (("a a a a", "red cup"), ("a red cup", "a a a a"), ("a dog runs",), ("a boat",))
-    records = CaptionSet("c", tuple("1234"), tuple("abcd"), references)
+    records = CaptionSet(
+        "c", tuple(Record(i, (image,), (), texts) for i, image, texts in zip("1234", "abcd", references, strict=True))
+    )
     assert baselines.nearest_caption(records)[0] == ["a red cup"] * 4  # "a" is of every image, and weighs nothing
     assert baselines.most_frequent_caption(records)[0] == ["a a a a"] * 4
 

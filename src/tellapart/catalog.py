@@ -210,7 +210,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
 TASKS = _list_targets(
     "tellapart.tasks",
     """
-    pairs retrieval:distinct-retrieval,retrieval choice:choice,pairing ratings:ranking statements:nlvr2
+    pairs retrieval:distinct-retrieval,retrieval choice:choice,pairing ratings:ranking words:nlvr2
     words:vqa,vqa2,yes-no pairs:true-texts,ordered-texts boxes:grounding words:captions moments classification
     retrieval:labels ratings:ratings,preference words:open
     """,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tellapart.data.scores import Scores
-from tellapart.data.task_records import RatedImage, RatingSet
+from tellapart.data.task_records import RatingSet, Record
 from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
 from tellapart.stats.intervals import interval_for
@@ -119,7 +119,7 @@ def test_differences_are_simulated_with_the_printed_interval(bench: Any, only: t
 def test_agreement_with_people_is_simulated_with_the_printed_interval(bench: Any, metric: str) -> None:
     found = bench.agreement_with_people(np.random.default_rng(3), 1, metric=metric, prompts=15, noise=1.0)
     scores, ratings = bench.draw_ratings(np.random.default_rng(3), 15, 1.0, labels=False)
-    rated = [RatedImage(f"{k}", f"{k}.png", f"{k // 4}", (rating,)) for k, rating in enumerate(ratings)]
+    rated = [Record(f"{k}", (f"{k}.png",), (f"{k // 4}",), (rating,)) for k, rating in enumerate(ratings)]
     given = Scored(Scores([one.id for one in rated], scores.astype("f4")[:, None, None], "similarity"))
     real = tabulate_units(measure_ratings(RatingSet("simulated", tuple(rated)), given)).metrics[metric]
     assert (float(found.low[0]), float(found.high[0])) == pytest.approx((real.low, real.high))
@@ -140,10 +140,7 @@ def test_agreement_with_people_is_simulated_with_the_printed_interval(bench: Any
         ("mean of groups' shares", {"groups": "2 of 1", "share": "0.7", "correlation": 0.0}),
         ("mean of groups' means", {"groups": "1 and 300", "values": "soft accuracy, right or wrong"}),
         ("mean of groups' means", {"groups": "2 of 1", "values": "soft accuracy, right or wrong"}),
-        (
-            "paired difference of shares",
-            {"clusters": 24, "sizes": "1", "only": (0.97, 0.0), "correlation": 0.0},
-        ),
+        ("paired difference of shares", {"clusters": 24, "sizes": "1", "only": (0.97, 0.0), "correlation": 0.0}),
         ("share in clusters, without draws", {"clusters": 2, "sizes": "4", "share": 0.66, "correlation": 0.95}),
         ("Cohen's kappa", {"units": 20, "shares": (0.9, 0.1), "kappa": 0.6}),
         ("share of a hidden benchmark", {"clusters": 50, "sizes": "Pareto", "share": 0.1, "correlation": 0.6}),

@@ -132,7 +132,7 @@ def declared(text: str) -> Load:
         records = find_benchmark(str(path.parent / "own.toml")).records()
         if text is GALLERY:
             return _captioned(records)
-        rows = records.questions if "[[question]]" in text else records.items
+        rows = records.rows if "[[question]]" in text else records.items
         return Counter(tuple(sorted((key, str(value)) for key, value in fields(one).items())) for one in rows)
 
     return load
@@ -155,11 +155,11 @@ def _captioned(found: RetrievalSet) -> Content:
 
 def captions(path: Path) -> Content:
     found = published_tasks.read_captions(path)
-    return Counter(zip(found.ids, found.images, found.references, strict=True))
+    return Counter(found.rows)
 
 
 def vqa2(path: Path) -> Content:
-    return Counter(published_tasks.read_vqa2(path.with_name("q.json"), path.with_name("a.json")).questions)
+    return Counter(published_tasks.read_vqa2(path.with_name("q.json"), path.with_name("a.json")).rows)
 
 
 def answers(path: Path) -> Content:
@@ -312,7 +312,7 @@ FORMATS = {
     "aro-flickr-order": Format("flickr30k_order.json", ORDERED, pairs("aro-flickr-order", ids=False)),
     "gpt-4v": Format("gpt4v-add_att.json", {**ANSWERED, "accuracy": 1.0}, answers, counted=False,
                      optional=("accuracy",)),
-    "gebplus": Format("val.json", MOMENTS, lambda path: Counter(read_moments(path).moments), rows=2, counted=False),
+    "gebplus": Format("val.json", MOMENTS, lambda path: Counter(read_moments(path).rows), rows=2, counted=False),
     "vlue, retrieval": Format(
         "itr.json", [{"image": f"{k}.jpg", "caption": [f"a {k}", f"b {k}"]} for k in range(3)], retrieval, counted=False
     ),
@@ -322,16 +322,16 @@ FORMATS = {
     ),
     "vlue, statements": Format(
         "nlvr2.json", [{"sentence": f"It is {k}.", "images": [f"{k}a", f"{k}b"], "label": "False"} for k in range(3)],
-        lambda path: Counter(replace(one, id="") for one in published_tasks.read_statements(path).statements),
+        lambda path: Counter(replace(one, id="") for one in published_tasks.read_statements(path).rows),
         counted=False,
     ),
     "vlue, questions": Format(
         "vqa.json", [{"question_id": k, "question": "What?", "image": "a", "answer": "yes"} for k in range(3)],
-        lambda path: Counter(published_tasks.read_questions(path).questions), counted=False,
+        lambda path: Counter(published_tasks.read_questions(path).rows), counted=False,
     ),
     "vlue, boxes": Format(
         "boxes.json", [{**row, "height": 480, "width": 640, "dets": [[0, 0, 5, 5]]} for row in LOOKING],
-        lambda path: Counter(replace(one, id="") for one in published_tasks.read_boxes(path).boxes),
+        lambda path: Counter(replace(one, id="") for one in published_tasks.read_boxes(path).rows),
         counted=False, optional=("dets",),
     ),
     "vqa 2.0, questions": Format(

@@ -15,7 +15,7 @@ from aro_rule import original_choice
 from facts import raises
 from tellapart.benchmarks import set_file
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.data.annotations import expect_count
+from tellapart.data.rows import expect_count
 from tellapart.errors import DataError
 from tellapart.metrics.choice import choice_score
 

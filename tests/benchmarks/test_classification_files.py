@@ -59,10 +59,10 @@ def test_the_bytes_of_cifar_are_pictures_and_their_classes(
     one = bench(name, tmp_path)
     records = one.records()
     assert len(records.classes) == int(name.removeprefix("cifar"))
-    assert [records.classes[each.label] for each in records.pictures] == classes
+    assert [records.classes[each.gold] for each in records.rows] == classes
     read = one.read_image()
-    for each, expected in zip(records.pictures, pictures, strict=True):
-        assert np.array_equal(decode(read(each.image), each.image), expected)
+    for each, expected in zip(records.rows, pictures, strict=True):
+        assert np.array_equal(decode(read(each.images[0]), each.images[0]), expected)
 
 
 def test_cifar_as_folders_of_classes_is_read_too(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_cifar_as_folders_of_classes_is_read_too(tmp_path: Path) -> None:
         picture(tmp_path / "test" / name / "0001.png")
     records = bench("cifar10", tmp_path).records()
     assert list(records.classes) == names
-    assert records.pictures[3].image == "cat/0001.png"
+    assert records.rows[3].images[0] == "cat/0001.png"
     assert bench("cifar10", tmp_path).read_image()("cat/0001.png")
 
 
@@ -123,7 +123,7 @@ def pets(tmp_path: Path) -> Path:
 def test_a_folder_a_class_is_a_benchmark_with_the_folders_names(pets: Path) -> None:
     records = bench(f"classes:{pets}").records()
     assert records.classes == ("big cat", "dog")
-    assert [(each.image, each.label) for each in records.pictures] == [
+    assert [(each.images[0], each.gold) for each in records.rows] == [
         ("big_cat/0.png", 0),
         ("big_cat/more/1.JPEG", 0),
         ("dog/0.jpg", 1),
@@ -174,7 +174,7 @@ def test_food_is_the_list_of_its_test_part(tmp_path: Path) -> None:
     picture(tmp_path / "images" / "waffles" / "7.jpg")
     records = bench("food101", tmp_path).records()
     assert records.classes == ("apple pie", "waffles")
-    assert [(each.image, each.label) for each in records.pictures] == [
+    assert [(each.images[0], each.gold) for each in records.rows] == [
         ("images/waffles/7.jpg", 1),
         ("images/apple_pie/12.jpg", 0),
         ("images/waffles/9.jpg", 1),
@@ -236,12 +236,15 @@ def test_the_embedded_classes_are_what_the_captions_count() -> None:
         image: text for item in DEMO.records().items for image, text in zip(item.images, item.texts, strict=True)
     }
     clusters = {image: item.cluster for item in DEMO.records().items for image in item.images}
-    for each in records.pictures:
-        kind = records.classes[each.label].split()[-1]
-        assert re.search(rf"\b{kind[:4]}", captions[each.image]), (kind, captions[each.image])  # its plural, too
-        assert each.cluster == clusters[each.image]
+    for each in records.rows:
+        kind = records.classes[each.gold].split()[-1]
+        assert re.search(rf"\b{kind[:4]}", captions[each.images[0]]), (
+            kind,
+            captions[each.images[0]],
+        )  # its plural, too
+        assert each.cluster == clusters[each.images[0]]
     assert isinstance(records, ClassificationSet)
-    assert decode(bench("demo-objects").read_image()(records.pictures[0].image), "first").shape == (160, 160, 3)
+    assert decode(bench("demo-objects").read_image()(records.rows[0].images[0]), "first").shape == (160, 160, 3)
 
 
 @pytest.mark.parametrize(

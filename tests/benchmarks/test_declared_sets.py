@@ -30,7 +30,7 @@ from tellapart.benchmarks.set_file import SetFile, read_set_file, set_benchmark
 from tellapart.benchmarks.shipped_sets import SETS
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.scores import Scores
-from tellapart.data.task_records import Preference, PreferenceSet, read_choice
+from tellapart.data.task_records import PreferenceSet, Record, read_choice
 from tellapart.errors import DataError
 from tellapart.evaluation.evaluate import evaluate, measure, prepare
 from tellapart.metrics.pairs import image_score
@@ -95,24 +95,24 @@ def test_cola_is_clustered_by_the_images_that_items_share(published: Published, 
 
 @pytest.mark.parametrize(("name", "n", "true"), [("zeroshot", 1222, 629), ("random", 2195, None)])
 def test_vsr_asks_whether_a_sentence_is_true(published: Published, at: At, name: str, n: int, true: int | None) -> None:
-    questions = at(f"vsr-{name}", published("vsr")).records().questions
+    questions = at(f"vsr-{name}", published("vsr")).records().rows
     assert len(questions) == n
     if true is not None:
-        assert Counter(one.answer for one in questions) == {"yes": true, "no": n - true}
+        assert Counter(one.gold for one in questions) == {"yes": true, "no": n - true}
         assert len({one.cluster for one in questions}) == 715
-    assert len(at("vsr-zeroshot-dev", published("vsr")).records().questions) == 340
+    assert len(at("vsr-zeroshot-dev", published("vsr")).records().rows) == 340
 
 
 def test_naturalbenchs_quadruples_answer_each_question_differently(published: Published, at: At) -> None:
     records = at("naturalbench-test", published("naturalbench")).records()
     groups = records.groups_by("group")
-    assert (len(records.questions), len(groups)) == (3800, 950)
+    assert (len(records.rows), len(groups)) == (3800, 950)
     assert {len(group) for group in groups} == {4}
     assert len(records.groups_by("question")) == len(records.groups_by("images")) == 1900
-    kinds = Counter(one.tags["kind"] for one in records.questions)
+    kinds = Counter(one.tags["kind"] for one in records.rows)
     assert kinds == {"yes_no": 3372, "mcq": 428}
     for group in groups:
-        first, second, third, fourth = (records.questions[row].answer for row in group)
+        first, second, third, fourth = (records.rows[row].gold for row in group)
         assert first == fourth != second == third
 
 
@@ -144,12 +144,12 @@ def test_a_made_file_in_the_form_of_the_real_one_is_read(name: str, tmp_path: Pa
         assert (len(records.images), records.images[0]) == (n, shown)
         return
     if one.task == "ratings":
-        first = records.rated[0]
-        assert (len(records.rated), first.image, first.cluster) == (n, shown, "00000") and n == one.items
-        assert (first.ratings, first.tags) == ((1, 3, 4), {"generator": "DALLE_3"})
+        first = records.rows[0]
+        assert (len(records.rows), first.images[0], first.cluster) == (n, shown, "00000") and n == one.items
+        assert (first.gold, first.tags) == ((1, 3, 4), {"generator": "DALLE_3"})
         return
     of_items = one.task in ("pairs", "ordered-texts")
-    rows = records.items if of_items else records.questions
+    rows = records.items if of_items else records.rows
     assert len(rows) == (one.items or n) and (name == "hallusionbench" or not one.items or one.items == n)
     assert rows[0].images[0] == shown
     if of_items:
@@ -188,7 +188,7 @@ def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_pat
     made("hallusionbench", tmp_path)
     one = at("hallusionbench", tmp_path)
     questions = one.records()
-    assert [question.id for question in questions.questions][:3] == ["VS/map/0/1/2", "VS/map/0/1/3", "VS/map/0/2/2"]
+    assert [question.id for question in questions.rows][:3] == ["VS/map/0/1/2", "VS/map/0/1/3", "VS/map/0/2/2"]
     # Of 1,427 questions 951 have a figure; of the last figure one question is there, and it counts.
     measured = {
         value.name: (len(units.units), float(value.strict.mean()))
@@ -196,17 +196,17 @@ def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_pat
         for value in units.values
     }
     figures: dict[str, list[bool]] = {}
-    for question in questions.questions:
-        figures.setdefault(question.images[0], []).append(question.answer == "yes")
+    for question in questions.rows:
+        figures.setdefault(question.images[0], []).append(question.gold == "yes")
     right = [own for each in figures.values() for own in each]
     assert measured["a_acc"] == (951, pytest.approx(sum(right) / 951))
     assert measured["i_acc"] == (476, pytest.approx(sum(map(all, figures.values())) / 476))
     # A question's words name its figure here, and still it is one question of both figures, by its id.
     asked: dict[str, list[bool]] = {}
-    for question in questions.questions:
+    for question in questions.rows:
         *set_, _figure, id_ = question.id.split("/")
-        asked.setdefault("/".join((*set_, id_)), []).append(question.answer == "yes")
-    assert len({(question.group, question.question) for question in questions.questions}) == 951
+        asked.setdefault("/".join((*set_, id_)), []).append(question.gold == "yes")
+    assert len({(question.group, question.texts[0]) for question in questions.rows}) == 951
     assert measured["q_acc"] == (476, pytest.approx(sum(map(all, asked.values())) / 476)) and one.official == (
         "a_acc",
         "i_acc",
@@ -242,7 +242,7 @@ def test_the_model_that_mined_naturalbenchs_pairs_is_marked(
 def test_mmvps_labels_are_the_corrected_ones(tmp_path: Path, at: At) -> None:
     made("mmvp", tmp_path)
     records = at("mmvp", tmp_path).records()
-    answers = {one.id: one.answer for one in records.questions}
+    answers = {one.id: one.gold for one in records.rows}
     assert [answers[id_] for id_ in ("97", "98", "99", "100", "279", "280")] == ["a", "b", "b", "a", "b", "a"]
     assert len(records.groups_by("group")) == 150 and records.groups_by("images") == ()
 
@@ -251,16 +251,16 @@ def test_mvps_answer_is_a_place_and_its_pair_two_films(tmp_path: Path, at: At) -
     made("mvp-mini", tmp_path)
     one = at("mvp-mini", tmp_path)
     records = one.records()
-    assert [row.answer for row in records.questions[:4]] == ["a", "b", "b", "a"]
-    assert [(row.id, row.group) for row in records.questions[2:4]] == [
+    assert [row.gold for row in records.rows[:4]] == ["a", "b", "b", "a"]
+    assert [(row.id, row.group) for row in records.rows[2:4]] == [
         (f"{MVP[0]}/clip_1_0", f"{MVP[0]}/clip_1"),
         (f"{MVP[0]}/clip_1_1", f"{MVP[0]}/clip_1"),
     ]
-    assert "(A) right (B) left" in records.questions[2].question
-    assert Counter(row.tags["subset"] for row in records.questions) == dict.fromkeys(MVP, 4)
+    assert "(A) right (B) left" in records.rows[2].texts[0]
+    assert Counter(row.tags["subset"] for row in records.rows) == dict.fromkeys(MVP, 4)
     assert (len(records.groups_by("group")), one.official) == (8, ("g_acc", "a_acc"))
     # Right by our reader, which takes the first letter; its authors' takes the second that ends a word.
-    answers = [f"{row.answer.upper()}: the film with the spa" for row in records.questions]
+    answers = [f"{row.gold.upper()}: the film with the spa" for row in records.rows]
     measured = {
         value.name: float(value.strict.mean()) for part in measure_yes_no(records, answers) for value in part.values
     }
@@ -294,12 +294,12 @@ def test_half_truths_third_caption_makes_an_order(tmp_path: Path, at: At) -> Non
 
 def test_tempcompass_films_are_one_cluster_with_their_other_orders(tmp_path: Path, at: At) -> None:
     made("tempcompass", tmp_path)
-    asked = at("tempcompass", tmp_path).records().questions
-    assert [(one.id, one.answer, one.cluster) for one in asked[2:4]] == [
+    asked = at("tempcompass", tmp_path).records().rows
+    assert [(one.id, one.gold, one.cluster) for one in asked[2:4]] == [
         ("0/order/1", "yes", "0"),
         ("0_reverse/action/0", "no", "0"),
     ]
-    assert asked[0].question == "Does 0 fall?\nPlease answer yes or no:"
+    assert asked[0].texts[0] == "Does 0 fall?\nPlease answer yes or no:"
     (tmp_path / "questions" / "yes_no.json").unlink()
     (tmp_path / "questions").rmdir()
     made("tempcompass-captions", tmp_path)
@@ -315,14 +315,14 @@ def test_tempcompass_films_are_one_cluster_with_their_other_orders(tmp_path: Pat
 def test_vinogrounds_scores_are_of_pairs_and_of_all_four_questions(tmp_path: Path, at: At) -> None:
     made("vinoground-group", tmp_path)
     records = at("vinoground-group", tmp_path).records()
-    assert [(row.id, row.group, row.answer) for row in records.questions[:3]] == [
+    assert [(row.id, row.group, row.gold) for row in records.rows[:3]] == [
         ("textscore/0_pos", "0", "a"),
         ("textscore/0_neg", "0", "b"),
         ("textscore/1_pos", "1", "b"),
     ]
-    assert Counter(row.tags["asked"] for row in records.questions) == {"textscore": 1000, "videoscore": 1000}
-    wrong = [("a", "b")[row.answer == "a"] for row in records.questions]
-    answers = [row.answer for row in records.questions]
+    assert Counter(row.tags["asked"] for row in records.rows) == {"textscore": 1000, "videoscore": 1000}
+    wrong = [("a", "b")[row.gold == "a"] for row in records.rows]
+    answers = [row.gold for row in records.rows]
     answers[0], answers[1000:] = wrong[0], [*answers[1000:1500], *wrong[1500:]]
     whole = {value.name: value.strict for units in measure_yes_no(records, answers) for value in units.values}
     assert (len(whole["g_acc"]), float(whole["g_acc"].sum())) == (500, 249)
@@ -365,8 +365,8 @@ def test_vismins_four_questions_have_the_leaderboards_key(published: Published, 
     records = at("vismin-vqa", tmp_path).records()
     columns = ("Text_Q0", "Text_Q1", "Image_Q0", "Image_Q1")
     expected = [row[column].lower() for row in key for column in columns]
-    assert [one.answer for one in records.questions] == expected
-    assert Counter(one.tags["category"] for one in records.questions[::4]) == Counter(row["category"] for row in key)
+    assert [one.gold for one in records.rows] == expected
+    assert Counter(one.tags["category"] for one in records.rows[::4]) == Counter(row["category"] for row in key)
     assert len(records.groups_by("question")) == len(records.groups_by("images")) == 2084
 
 
@@ -531,8 +531,8 @@ def test_the_bias_of_an_answer_from_memory_is_counted(tmp_path: Path) -> None:
     parquet(rows, tmp_path / "main-00000-of-00001.parquet")
     one = shipped("vlms-are-biased", tmp_path)
     records = one.records()
-    asked = records.questions[0]
-    assert (asked.image, asked.answers, asked.biased, asked.cluster) == ("0/image", ("5",), "4", "0.png")
+    asked = records.rows[0]
+    assert (asked.images, asked.gold, asked.facts, asked.cluster) == (("0/image",), ("5",), {"biased": "4"}, "0.png")
     assert asked.tags == {"topic": "Animals"} and one.read_image(records)("0/image").startswith(b"\x89PNG")
     # Digits of a sentence are not joined: "5 of 4" is neither.
     found = measured(records, ["{4}", "It has four legs.", "{5}", "5 of 4"])
@@ -544,7 +544,7 @@ def test_visualflip_counts_pairs_that_are_right_and_pairs_answered_alike(tmp_pat
     sides = ({"id": f"p{k}", "original_image": f"{k}/o.png", "edited_image": f"{k}/e.png"} for k in range(3))
     write(tmp_path, "manifest.jsonl", *(pair | one for one in sides))
     records = shipped("visualflip", tmp_path).records()
-    assert [row.image for row in records.questions[:2]] == ["0/o.png", "0/e.png"]
+    assert [row.images[0] for row in records.rows[:2]] == ["0/o.png", "0/e.png"]
     found = measured(records, ["A", "(B)", "b", "B", "", ""])
     assert found == {"answer_match": (6, 0.5), "group_match": (3, 1 / 3), "same_answer": (3, 1 / 3)}
 
@@ -558,8 +558,8 @@ def geneval2(folder: Path, **changed: Any) -> None:
 def test_geneval2_asks_for_every_part_of_a_prompt(tmp_path: Path) -> None:
     geneval2(tmp_path)
     records = shipped("geneval2", tmp_path).records()
-    first, second = records.questions[:2]
-    assert (first.id, first.image, first.answers, first.tags["skill"]) == ("0/0", "0.png", ("three",), "count")
+    first, second = records.rows[:2]
+    assert (first.id, first.images[0], first.gold, first.tags["skill"]) == ("0/0", "0.png", ("three",), "count")
     assert (second.tags, second.group) == ({"skill": "attribute", "atoms": "3"}, "0")
     found = measured(records, ["3", "yes", "There are two.", "Yes."])
     assert found == {"answer_match": (4, 0.75), "group_match": (2, 0.5)}
@@ -570,7 +570,7 @@ def test_geneval2_asks_for_every_part_of_a_prompt(tmp_path: Path) -> None:
 
 def scored(records: PreferenceSet, scores: Any) -> Scored:
     values = np.asarray(scores, np.float32)[:, :, None]
-    return Scored(Scores([row.id for row in records.preferences], values, "similarity"))
+    return Scored(Scores([row.id for row in records.rows], values, "similarity"))
 
 
 def test_editreward_bench_asks_which_edit_people_prefer(tmp_path: Path) -> None:
@@ -580,8 +580,8 @@ def test_editreward_bench_asks_which_edit_people_prefer(tmp_path: Path) -> None:
     parquet(rows, tmp_path / "train-00000-of-00001.parquet")
     one = shipped("editreward-bench", tmp_path)
     records = one.records()
-    first = records.preferences[0]
-    assert (first.images, first.text, first.group) == (("0/candidate_1", "0/candidate_2"), "make it red", "3pair/x")
+    first = records.rows[0]
+    assert (first.images, first.texts, first.group) == (("0/candidate_1", "0/candidate_2"), ("make it red",), "3pair/x")
     assert records.people.tolist() == [1, -1, -1, 0]
     found = {
         value.name: (len(units.units), float(value.strict.mean()))
@@ -618,7 +618,7 @@ def test_a_ranking_is_read_by_the_order_of_its_letters() -> None:
         with raises(ValueError, "expected a ranking such as A>B, B>A or A=B"):
             read_choice(wrong)
     with raises(DataError, "people prefer no image of 1 pairs"):
-        PreferenceSet("x", (Preference("0", "a", ("0", "1"), 0),))
+        PreferenceSet("x", (Record("0", ("0", "1"), ("a",), 0),))
 
 
 def test_an_open_question_is_asked_as_it_is_written() -> None:
@@ -656,12 +656,10 @@ def records_of(one: SetFile, groups: list[Any], place: Locations) -> Records | s
             return str(error)
     if one.gallery:
         return [{"images": [*loaded.images], "captions": [*loaded.captions], "pairs": [*map(list, loaded.pairs)]}]
-    rows = loaded.questions if one.question else loaded.items
-    own = ("question_id", "question", "answer", "group") if one.question else ("texts", "true")
-    fields = ("id", "images", *own, "cluster", "tags")
-    # A set without ids of questions has none in its first records.
-    fields = tuple(field for field in fields if field != "question_id" or any(row.question_id for row in rows))
-    return json.loads(json.dumps([{field: getattr(row, field) for field in fields} for row in rows]))
+    if one.question:
+        return json.loads(json.dumps(loaded.content()["questions"]))
+    fields = ("id", "images", "texts", "true", "cluster", "tags")
+    return json.loads(json.dumps([{field: getattr(row, field) for field in fields} for row in loaded.items]))
 
 
 @pytest.fixture(params=NAMES)

@@ -28,7 +28,7 @@ from tellapart.auditing.origin import detector_outcomes
 from tellapart.benchmarks import eqben, minimal_pairs, set_file
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.data.annotations import expect_count
+from tellapart.data.rows import expect_count
 from tellapart.errors import DataError, ScoreError
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

@@ -82,8 +82,8 @@ def test_questions_and_their_images_are_read_from_the_hubs_cache(tmp_path: Path,
     mmvp = find_benchmark("mmvp")
     questions = mmvp.records()
     read = mmvp.read_image(questions)
-    assert len(questions.questions) == 300 and read is not None
-    assert read(questions.questions[1].images[0]) == draw(2)
+    assert len(questions.rows) == 300 and read is not None
+    assert read(questions.rows[1].images[0]) == draw(2)
 
 
 def test_winoground_is_read_from_the_hubs_cache_at_its_revision(

@@ -64,8 +64,8 @@ def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path: Path, options
     (tmp_path / "asked.csv").write_bytes(encoded("asked.csv", rows))
     (tmp_path / "films.toml").write_text(OWN_OPTIONS.replace('options = "{candidates}"', f"options = {options}"))
     records = find_benchmark(str(tmp_path / "films.toml")).records()
-    assert [(one.images, one.answer) for one in records.questions] == [(("a.mp4",), "b"), (("b.mp4",), "a")]
-    assert records.questions[0].question == "Which way? (A) up (B) down Answer with the letter."
+    assert [(one.images, one.gold) for one in records.rows] == [(("a.mp4",), "b"), (("b.mp4",), "a")]
+    assert records.rows[0].texts[0] == "Which way? (A) up (B) down Answer with the letter."
     assert records.groups_by("group") == ((0, 1),)
     (tmp_path / "asked.csv").write_bytes(encoded("asked.csv", [rows[0], rows[1] | {"answer": "left"}]))
     with raises(DataError, "asked.csv:3", "'{answer}'", "'left'"):
@@ -182,7 +182,7 @@ def test_statements_about_two_images_are_declared(tmp_path: Path) -> None:
     )
     benchmark = find_benchmark(str(declared), Locations(tmp_path))
     assert benchmark.task == "nlvr2"
-    assert [(one.left, one.right, one.label) for one in benchmark.records().statements] == [
+    assert [(*one.images, one.gold) for one in benchmark.records().rows] == [
         ("a.png", "b.png", True),
         ("a.png", "b.png", False),
     ]

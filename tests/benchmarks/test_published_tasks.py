@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +24,8 @@ from tellapart.benchmarks.published_tasks import (
     read_statements,
     read_vqa2,
 )
-from tellapart.data.task_records import MomentSet, RetrievalSet, StatementSet
+from tellapart.data.task_records import MomentSet, StatementSet
 from tellapart.errors import DataError, ScoreError
-from tellapart.metrics.answers import exact_match
 from tellapart.metrics.moments import (
     TOLERANCES,
     boundary_accuracy,
@@ -38,35 +34,15 @@ from tellapart.metrics.moments import (
     frame_times,
     random_accuracy,
 )
-from tellapart.metrics.retrieval import scores_both_ways, unavoidable_misses
 from tellapart.tasks.registry import TASKS
-from tellapart.tasks.statements import measure_statements
+from tellapart.tasks.words import measure_statements
 
 # VLUE's files: their published counts, and one clear error for whatever is done to them.
 
-FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "vlue"
 CAPTION = {"image": "ta/images/73-கரிக்கோல்/73-13.jpg", "caption": ["A man draws.", "A man with a pencil."]}
 STATEMENT = {"sentence": "Both show a dog.", "images": ["a.jpg", "b.jpg"], "label": "True"}
 QUESTION = {"question_id": 5, "question": "One cup?", "image": "sw/79-1.jpg", "answer": "yes"}
 BOX = {"ref_id": 3, "text": "man", "image": "a.jpg", "bbox": [1, 2.5, 9, 8], "height": 480, "width": 640}
-
-
-def shared(name: str) -> Path:
-    path = FOLDER / name
-    if not path.is_file():
-        pytest.skip("VLUE's annotation files are not beside this checkout")
-    return path
-
-
-def test_the_retrieval_file_has_its_counts() -> None:
-    gallery = read_retrieval(shared("itr_vlue_test.json"))
-    assert (len(gallery.images), len(set(gallery.images))) == (5450, 5413)
-    assert (len(gallery.captions), len(set(gallery.captions))) == (27_796, 27_609)
-    of_image = Counter(Counter(image for image, _ in gallery.pairs).values())
-    assert of_image == {5: 5249, 8: 174, 6: 15, 7: 7, 4: 5}
-    assert Counter(image[:2] for image in gallery.images).keys() == {"ta", "tr", "id", "sw", "zh"}
-    assert sum(times > 1 for times in Counter(gallery.captions).values()) == 160
-    assert sum(len(images) > 1 for images in owners_of(gallery).values()) == 144
 
 
 def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path: Path) -> None:
@@ -86,7 +62,7 @@ def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path: Path) -> N
     gallery = read_retrieval(path)
     assert gallery.images == ("val2014/000000000001.jpg", "val2014/000000000004.jpg")
     assert gallery.captions == tuple(f"text {k} of {number}." for number in (1, 4) for k in range(2))
-    assert read_captions(path).images == gallery.images
+    assert tuple(row.images[0] for row in read_captions(path).rows) == gallery.images
     del rows[1]["filepath"]  # Flickr30K's has none
     path.write_text(json.dumps({"images": rows, "dataset": "flickr30k"}))
     assert read_retrieval(path).images[0] == "000000000001.jpg"
@@ -99,63 +75,6 @@ def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path: Path) -> N
         read_retrieval(path)
 
 
-def owners_of(gallery: RetrievalSet) -> dict[str, Counter[str]]:
-    """Each distinct caption, with the pictures it belongs to and how often it does."""
-    owners: dict[str, Counter[str]] = {}
-    for caption, image in zip(gallery.captions, gallery.caption_clusters, strict=True):
-        owners.setdefault(caption, Counter())[image] += 1
-    return owners
-
-
-@pytest.mark.slow
-def test_what_the_duplicates_of_the_retrieval_file_cost_every_model() -> None:
-    gallery = read_retrieval(shared("itr_vlue_test.json"))
-    listed = Counter(gallery.images)
-    # Text to image, exactly: of the pictures a caption belongs to, those that can stand in the first place together.
-    fewest = 0
-    for pictures in owners_of(gallery).values():
-        single = [times for picture, times in pictures.items() if listed[picture] == 1]
-        fewest += sum(pictures.values()) - max(single, default=0)
-    assert fewest == 539
-    # Image to text: each of the 37 pictures listed twice has captions of both rows, and one of them comes first.
-    assert unavoidable_misses(gallery.images, gallery.captions, gallery.pairs) == (37, 539)
-    assert unavoidable_misses(gallery.images, gallery.captions, gallery.pairs, k=5) == (0, 0)
-
-
-def test_an_oracle_of_content_on_the_retrieval_file_misses_what_it_must() -> None:
-    # The first 1,500 images: score 1 where picture and caption belong together somewhere in the set.
-    gallery = read_retrieval(shared("itr_vlue_test.json"))
-    pairs = np.array([pair for pair in gallery.pairs if pair[0] < 1500])
-    captions = gallery.captions[: pairs[:, 1].max() + 1]
-    picture = np.unique(gallery.images[:1500], return_inverse=True)[1]
-    words = np.unique(captions, return_inverse=True)[1]
-    known = np.zeros((picture.max() + 1, words.max() + 1), np.float32)
-    known[picture[pairs[:, 0]], words[pairs[:, 1]]] = 1
-    found = scores_both_ways(known[picture][:, words], pairs)
-    bound = unavoidable_misses(gallery.images[:1500], captions, [(int(i), int(c)) for i, c in pairs])
-    missed = [int((ranks.recall(1) == 0).sum()) for ranks in (found.image_to_text, found.text_to_image)]
-    assert missed[1] >= bound[1] > 0
-    assert missed[0] >= bound[0]
-    assert found.text_to_image.tie_neutral_recall(1).mean() > found.text_to_image.recall(1).mean() > 0.9
-
-
-def test_the_caption_file_is_the_retrieval_file_by_row_number() -> None:
-    captions = read_captions(shared("itr_vlue_test.json"))
-    assert captions.ids == tuple(map(str, range(5450)))
-    assert sum(map(len, captions.references)) == 27_796
-
-
-@pytest.mark.slow
-def test_the_question_file_has_its_counts() -> None:
-    found = read_questions(shared("vqa_vlue_test.json"))
-    assert len(found.questions) == 11_942
-    assert len({question.question for question in found.questions}) == 4987
-    assert len({question.question.lower().strip() for question in found.questions}) == 4969
-    assert len(set(found.gold)) == 728
-    assert sum(answer in ("yes", "no") for answer in found.gold) == 4349
-    assert exact_match(found.gold, found.gold).all()
-
-
 def write(folder: Path, found: Any, name: str = "rows.json") -> Path:
     path = folder / name
     path.write_text(json.dumps(found), encoding="utf-8")
@@ -164,15 +83,18 @@ def write(folder: Path, found: Any, name: str = "rows.json") -> Path:
 
 def test_a_statement_keeps_its_left_and_its_right_image_and_reads_its_label(tmp_path: Path) -> None:
     rows = [STATEMENT, {**STATEMENT, "label": "False"}]
-    found = read_statements(write(tmp_path, rows)).statements
-    assert [(one.left, one.right, one.label) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
+    found = read_statements(write(tmp_path, rows)).rows
+    assert [(*one.images, one.gold) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
 
 
 def test_boxes_and_answers_of_people_are_read(tmp_path: Path) -> None:
-    box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).boxes[1]
-    assert (box.box, box.size, box.candidates) == ((1.0, 2.5, 9.0, 8.0), (640, 480), ((0.0, 0.0, 5.0, 5.0),))
+    box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).rows[1]
+    assert (box.gold, box.facts) == (
+        (1.0, 2.5, 9.0, 8.0),
+        {"size": (640, 480), "candidates": ((0.0, 0.0, 5.0, 5.0),)},
+    )
     people = read_questions(write(tmp_path, [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]))
-    assert people.questions[0].answers == ("yes",) * 9 + ("no",)
+    assert people.rows[0].gold == ("yes",) * 9 + ("no",)
 
 
 ASKED = {"questions": [{"question_id": 9, "image_id": 42, "question": "One cup?"}], "license": {}}
@@ -241,7 +163,7 @@ def test_the_order_of_rows_changes_no_pairs(tmp_path: Path) -> None:
     back = read_questions(write(tmp_path, rows[::-1]))
 
     def names(found: Any) -> set[frozenset[str]]:
-        return {frozenset(found.questions[row].id for row in pair) for pair in found.complementary_pairs()}
+        return {frozenset(found.rows[row].id for row in pair) for pair in found.complementary_pairs()}
 
     assert names(there) == names(back)
     assert len(names(there)) == 4
@@ -323,14 +245,12 @@ def test_the_authors_two_files_give_the_numbers_of_their_script(
 
 def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
     own = read_nlvr2(written(tmp_path, rows))
-    listed = [
-        {"sentence": row.sentence, "images": [row.left, row.right], "label": str(row.label)} for row in own.statements
-    ]
+    listed = [{"sentence": row.texts[0], "images": row.images, "label": str(row.gold)} for row in own.rows]
     (tmp_path / "nlvr_test.json").write_text(json.dumps(listed))
     found = read_nlvr2(tmp_path / "nlvr_test.json")
     assert found.sentence_groups() == own.sentence_groups()
     assert len(own.sentence_groups()) == GROUPS
-    assert len({row.sentence for row in own.statements}) == GROUPS - REPEATED
+    assert len({row.texts for row in own.rows}) == GROUPS - REPEATED
     said = [bool(k % 3) for k in range(ROWS)]
     assert [units.values[0].strict.tolist() for units in measure_statements(found, said)] == [
         units.values[0].strict.tolist() for units in measure_statements(own, said)
@@ -340,9 +260,9 @@ def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path: Path, r
 def test_a_line_is_read_with_its_images_and_its_group(tmp_path: Path) -> None:
     lines = [line("dev-12-3-1", "Two dogs.", "False"), line("dev-12-0-1", "Two dogs."), line("dev-12-0-0")]
     found = read_nlvr2(written(tmp_path, lines, "dev.json"))
-    first = found.statements[0]
-    assert (first.id, first.sentence, first.label) == ("dev-12-3-1", "Two dogs.", False)
-    assert (first.left, first.right) == ("dev/dev-12-3-img0.png", "dev/dev-12-3-img1.png")
+    first = found.rows[0]
+    assert (first.id, *first.texts, first.gold) == ("dev-12-3-1", "Two dogs.", False)
+    assert first.images == ("dev/dev-12-3-img0.png", "dev/dev-12-3-img1.png")
     assert found.sentence_groups() == ((0, 1), (2,))
 
 
@@ -423,7 +343,7 @@ def test_the_published_files_have_their_groups(name: str, file: str, groups: int
         pytest.skip(f"needs ../shared/data/nlvr2/{file}, from https://github.com/lil-lab/nlvr/tree/master/nlvr2/data")
     records: StatementSet = find_benchmark(name, Locations(NLVR2)).records()
     assert len(records.sentence_groups()) == groups
-    assert len({row.sentence for row in records.statements}) == sentences
+    assert len({row.texts for row in records.rows}) == sentences
 
 
 # GEB+'s files: their published counts, and one clear error for whatever is done to them.
@@ -463,54 +383,31 @@ def gebplus(split: str) -> MomentSet:
 @pytest.mark.parametrize(("split", "boundaries", "doubled"), [("val", 7279, 444), ("test", 7199, 466)])
 def test_the_files_have_their_counts(split: str, boundaries: int, doubled: int) -> None:
     found = gebplus(split)
-    assert (len(found.moments), len(found.videos)) == (boundaries, 2082)
-    times = [[moment.time for moment in own] for own in found.videos.values()]
+    assert (len(found.rows), len(found.videos)) == (boundaries, 2082)
+    times = [[moment.gold for moment in own] for own in found.videos.values()]
     assert sum(len(set(own)) < len(own) for own in times) == doubled
-    assert [moment.id for moment in found.moments if moment.id[:11] != moment.video] == []
-
-
-def test_both_files_together_have_the_counts_of_labels_letters_and_neighbours() -> None:
-    moments = [moment for split in ("val", "test") for moment in gebplus(split).moments]
-    assert Counter(moment.label for moment in moments) == {
-        "Change of Action": 12_275,
-        "Change of Subject": 1785,
-        "Multiple": 205,
-        "Change of Object Being Interacted": 177,
-        "Change of Color": 36,
-    }
-    assert Counter(moment.id[-1] for moment in moments) == {"A": 13_370, "B": 1043, "C": 64, "D": 1}
-    neighbours = [pair for split in ("val", "test") for own in gebplus(split).videos.values() for pair in pairwise(own)]
-    assert len(neighbours) == 10_314
-    assert sum(moment.before == moment.after for moment in moments) == 1
-
-
-def test_eqbens_word_filter_drops_more_than_half() -> None:
-    filtered = re.compile(r"\b(up|down|upwards?|downwards?|towards?)\b", re.IGNORECASE)
-    moments = [moment for split in ("val", "test") for moment in gebplus(split).moments]
-    dropped = sum(bool(filtered.search(f"{moment.before} {moment.after}")) for moment in moments)
-    assert dropped == 8063
-    assert dropped / len(moments) > 0.5
+    assert [moment.id for moment in found.rows if moment.id[:11] != moment.cluster] == []
 
 
 def test_the_chance_level_of_the_validation_file_is_that_of_moments_drawn_at_random() -> None:
     found = gebplus("val")
     rng = np.random.default_rng(0)
     exact, drawn = np.zeros(8), np.zeros(8)
-    for moment, gold in zip(found.moments, found.gold, strict=True):
-        duration = found.duration(moment.video)
+    for moment, gold in zip(found.rows, found.gold, strict=True):
+        duration = found.duration(moment.cluster)
         exact += random_accuracy(gold, duration)
         away = np.abs(rng.uniform(0, duration, (10, 1)) - np.array(gold)).min(axis=1)
         drawn += (away[:, None] < np.array(TOLERANCES)).mean(axis=0)
-    chance = (exact / len(found.moments)).round(4).tolist()
+    chance = (exact / len(found.rows)).round(4).tolist()
     assert chance == [0.0257, 0.0514, 0.1277, 0.2453, 0.3473, 0.4365, 0.5167, 0.5894]
-    np.testing.assert_allclose(drawn / len(found.moments), chance, atol=0.005)
+    np.testing.assert_allclose(drawn / len(found.rows), chance, atol=0.005)
 
 
 def test_a_perfect_model_is_held_back_only_by_the_frames() -> None:
     found = gebplus("val")
     strict, one = [], []
-    for moment, gold in list(zip(found.moments, found.gold, strict=True))[::5]:
-        candidates = boundary_times(frame_times(found.duration(moment.video)))
+    for moment, gold in list(zip(found.rows, found.gold, strict=True))[::5]:
+        candidates = boundary_times(frame_times(found.duration(moment.cluster)))
         closeness = -np.abs(candidates[:, None] - np.array(gold)).min(axis=1)
         strict.append(boundary_accuracy(candidates, closeness, gold)[0])
         one.append(boundary_f1(candidates, closeness, gold, predictions=1))
@@ -551,6 +448,6 @@ def test_the_order_of_rows_and_videos_changes_no_query(tmp_path: Path) -> None:
     there = read_moments(write_moments(tmp_path, {VIDEO: rows, "abcdefghijk": other}))
     back = read_moments(write_moments(tmp_path, {"abcdefghijk": other, VIDEO: rows[::-1]}))
     assert there.videos == back.videos
-    gold = [dict(zip([m.id for m in found.moments], found.gold, strict=True)) for found in (there, back)]
+    gold = [dict(zip([m.id for m in found.rows], found.gold, strict=True)) for found in (there, back)]
     assert gold[0] == gold[1]
     assert gold[0][f"{VIDEO}_0A"] == (1.0, 5.0)

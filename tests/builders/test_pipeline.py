@@ -433,7 +433,7 @@ def test_a_right_recipe_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert (read.seed, read.retries, read.max_failed, read.filters) == (0, 2, 0, [])
 
 
-@pytest.mark.parametrize("name", ["scenes.toml", "negatives.toml"])
+@pytest.mark.parametrize("name", ["scenes.toml", "negatives.toml", "language-negatives.toml"])
 def test_the_recipes_in_the_documents_are_right(name: str) -> None:
     assert read_recipe_file(Path(__file__).parents[2] / "docs" / "recipes" / name).builder == name.removesuffix(".toml")
 

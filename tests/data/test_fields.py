@@ -36,11 +36,11 @@ def test_a_text_in_brackets_is_a_text() -> None:
 def test_a_list_written_as_text_is_several_captions_and_answers_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([{"image": "a.png", "caption": LISTED}, {"image": "b.png", "caption": "a mug"}]))
-    assert read_captions(path).references == (TEXTS, ("a mug",))
+    assert read_captions(path).gold == [TEXTS, ("a mug",)]
     assert [*read_retrieval(path).captions] == [*TEXTS, "a mug"]
     asked = {"question_id": 1, "question": "What?", "image": "a.png", "answer": LISTED, "dataset": "vqa"}
     path.write_text(json.dumps([asked]))
-    assert read_questions(path).questions[0].answers == TEXTS
+    assert read_questions(path).rows[0].gold == TEXTS
     path.write_text(json.dumps([{"image": "a.png", "caption": "a mug"}, {"image": "b.png", "caption": WITHOUT_COMMAS}]))
     with raises(DataError, WITHOUT_COMMAS, "list", "rows.json: row 1", field="caption"):
         read_captions(path)

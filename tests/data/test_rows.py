@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,9 +17,22 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.builders.caption_files import read_caption_pairs, read_captions
-from tellapart.data.annotations import read_list, read_mapping
 from tellapart.data.folder import read_card, read_pair_set
-from tellapart.data.rows import read_csv, read_json, read_jsonl, read_object, read_rows, spreadsheet_cell
+from tellapart.data.rows import (
+    AnnotationRow,
+    check_row,
+    make_item,
+    read_csv,
+    read_json,
+    read_jsonl,
+    read_list,
+    read_mapping,
+    read_object,
+    read_rows,
+    row_of,
+    spreadsheet_cell,
+    string,
+)
 from tellapart.data.strict_json import expect_content, load_json, read_whole, unpack_gzip
 from tellapart.errors import DataError, ModelError, TellapartError
 from tellapart.models.memory.external import read_scores
@@ -246,3 +260,53 @@ def test_a_part_of_a_file_is_no_file(tmp_path: Path, length: int) -> None:
     path.write_bytes(gzip.compress(b"id,caption\na,a cat\n")[:length])
     with raises(DataError, path="rows.csv.gz"):
         list(read_csv(path))
+
+
+# Rows of annotation files: whatever is wrong is one error that names the file, and the row and field.
+
+
+class Pair(AnnotationRow):
+    image: str
+    captions: list[str]
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "facts"),
+    [
+        (read_list, b"{}", ("rows", "empty")),
+        (read_list, b"[]", ("rows", "empty")),
+        (read_list, b'{"a": 1}', ("object", "rows")),
+        (read_list, b"null", ("null", "rows")),
+        (read_list, b"3", ("3", "rows")),
+        (read_mapping, b"[1]", ("object", "rows", "key")),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, read: Any, content: bytes, facts: tuple[str, ...]) -> None:
+    path = tmp_path / "rows.json"
+    path.write_bytes(content)
+    with raises(DataError, facts):
+        read(path)
+    with raises(DataError, "Is a directory", path=tmp_path):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("read", "facts"),
+    [
+        (lambda place: check_row(Pair, {"captions": []}, place), ("'image'", "missing")),
+        (lambda place: check_row(Pair, {"image": 7, "captions": []}, place), ("'image'", "7")),
+        (lambda place: check_row(Pair, {"image": "a", "captions": ["x", None]}, place), ("'captions[1]'", "None")),
+        (lambda place: check_row(Pair, {"image": "a", "captions": "x"}, place), ("'captions'", "'x'")),
+        (lambda place: check_row(Pair, {"image": "a", "captions": [], "extra": 1}, place), ("'extra'", "1")),
+        (lambda place: check_row(Pair, [], place), ("object", "empty")),
+        (lambda place: check_row(Pair, "a", place), "object"),
+        (lambda place: row_of([1, 2], place), ("object", "{...}", "[1, 2]")),
+        (lambda place: string({}, "caption", place), ("'caption'", "missing")),
+        (lambda place: string({"caption": " "}, "caption", place), "text"),
+        (lambda place: string({"caption": 7}, "caption", place), "got 7"),
+        (lambda place: make_item(place, id="0", images=("a.png",), texts=()), "texts"),
+    ],
+)
+def test_a_row_that_is_not_as_expected_is_named_with_its_field(read: Any, facts: str | tuple[str, ...]) -> None:
+    with raises(DataError, "a.json", "3", facts):
+        read("a.json: row 3")

@@ -12,30 +12,27 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.data.task_records import (
-    Box,
     BoxSet,
     CaptionSet,
     ClassificationSet,
-    ClassifiedImage,
-    Moment,
     MomentSet,
-    Question,
     QuestionSet,
+    Record,
     RetrievalSet,
-    Statement,
     StatementSet,
     align,
     check_templates,
+    make_moment,
 )
 from tellapart.errors import DataError
 
 
-def question(id_: str, text: str, image: str, *answers: str) -> Question:
-    return Question(id_, text, image, answers)
+def question(id_: str, text: str, image: str, *answers: str) -> Record:
+    return Record(id_, (image,), (text,), answers)
 
 
-def moment(id_: str, time: float, before: str = "stands", after: str = "sits", video: str = "v") -> Moment:
-    return Moment(id_, video, time, "a man", before, after, "Change of Action", time + 1)
+def moment(id_: str, time: float, before: str = "stands", after: str = "sits", video: str = "v") -> Record:
+    return make_moment(id_, video, time, ("a man", before, after), "Change of Action", time + 1)
 
 
 @settings(deadline=None)
@@ -55,7 +52,7 @@ def test_a_caption_of_several_images_is_resampled_with_the_first() -> None:
 
 def test_sentences_are_grouped_and_those_with_both_labels_told_apart() -> None:
     rows = [("A", True), ("B", True), ("A", False), ("C", True), ("C", True)]
-    found = StatementSet("s", tuple(Statement(str(k), text, "l", "r", label) for k, (text, label) in enumerate(rows)))
+    found = StatementSet("s", tuple(Record(str(k), ("l", "r"), (text,), label) for k, (text, label) in enumerate(rows)))
     assert found.sentence_groups() == ((0, 2), (1,), (3, 4))
     assert found.sentence_groups(both_labels=True) == ((0, 2),)
 
@@ -97,7 +94,7 @@ def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_
     }
     assert found.gold == ((5.0,), (2.0, 7.0), (2.0,), (2.0, 7.0), (9.0,))
     assert found.duration("v") == 8.0
-    assert rows[0].before_caption == "a man sits"
+    assert rows[0].texts[0] == "a man sits"
     with raises(DataError, "m", "'x'"):
         found.duration("x")
 
@@ -110,11 +107,11 @@ def test_predictions_are_put_in_the_order_of_the_ids_or_refused() -> None:
         align([str(k) for k in range(12)], {})
 
 
-CATS = (ClassifiedImage("0", "0.png", 0), ClassifiedImage("1", "1.png", 1))
+CATS = (Record("0", ("0.png",), (), 0), Record("1", ("1.png",), (), 1))
 
 
 def test_every_class_is_put_into_every_template_and_braces_in_a_name_stay() -> None:
-    found = ClassificationSet("s", ("cat", "{0}"), ("a {}.", "{}!"), CATS)
+    found = ClassificationSet("s", CATS, ("cat", "{0}"), ("a {}.", "{}!"))
     assert found.prompts == (("a cat.", "a {0}."), ("cat!", "{0}!"))
 
 
@@ -123,18 +120,20 @@ def gallery(images: str, captions: str, *pairs: tuple[int, int]) -> RetrievalSet
 
 
 def classes(**changes: Any) -> ClassificationSet:
-    fields = {"classes": ("cat", "dog"), "templates": ("{}",), "pictures": CATS} | changes
+    fields = {"rows": CATS, "classes": ("cat", "dog"), "templates": ("{}",)} | changes
     return ClassificationSet("s", **fields)
 
 
 #: A set of records with these ids.
 MADE: dict[str, Callable[[Sequence[str]], Any]] = {
-    "statements": lambda ids: StatementSet("s", tuple(Statement(i, "A", "l", "r", True) for i in ids)),
+    "statements": lambda ids: StatementSet("s", tuple(Record(i, ("l", "r"), ("A",), True) for i in ids)),
     "questions": lambda ids: QuestionSet("s", tuple(question(i, "?", "a", "yes") for i in ids)),
-    "boxes": lambda ids: BoxSet("s", tuple(Box(i, "man", "a", (0.0, 0.0, 1.0, 1.0), (9, 9)) for i in ids)),
-    "captions": lambda ids: CaptionSet("s", tuple(ids), ("a",) * len(ids), (("x",),) * len(ids)),
+    "boxes": lambda ids: BoxSet(
+        "s", tuple(Record(i, ("a",), ("man",), (0.0, 0.0, 1.0, 1.0), facts={"size": (9, 9)}) for i in ids)
+    ),
+    "captions": lambda ids: CaptionSet("s", tuple(Record(i, ("a",), (), ("x",)) for i in ids)),
     "moments": lambda ids: MomentSet("s", tuple(moment(i, 1.0) for i in ids)),
-    "classes": lambda ids: classes(pictures=tuple(ClassifiedImage(i, "0.png", 0) for i in ids)),
+    "classes": lambda ids: classes(rows=tuple(Record(i, ("0.png",), (), 0) for i in ids)),
 }
 
 #: What makes no set, and the facts of its refusal.
@@ -149,9 +148,11 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: gallery("a", "xy", (0, 1)), ("s", "1", "0")),
     (lambda: RetrievalSet.of("s", ["a", "b"], [["x"]]), ("s", "2", "1")),
     (lambda: RetrievalSet.of("s", ["a", "b"], [["x"], []]), ("1", "1", "images")),
-    (lambda: BoxSet("s", (Box("7", "man", "a", (0.0, 0.0, 5.0, -1.0), (9, 9)),)), ("s", "7", "box")),
-    (lambda: CaptionSet("s", ("0", "1"), ("a", "b"), (("x",), ())), ("s", "1", "1")),
-    (lambda: CaptionSet("s", ("0", "1"), ("a",), (("x",), ("y",))), ("s", "2", "1", "2")),
+    (
+        lambda: BoxSet("s", (Record("7", ("a",), ("man",), (0.0, 0.0, 5.0, -1.0), facts={"size": (9, 9)}),)),
+        ("s", "7", "box"),
+    ),
+    (lambda: CaptionSet("s", (Record("0", ("a",), (), ("x",)), Record("1", ("b",), (), ()))), ("s", "1", "1")),
     (lambda: classes(classes=("cat",)), ("s", "1", "classes")),
     (lambda: classes(classes=("cat", " ")), ("s", "class 1", "name")),
     (lambda: classes(classes=("cat", "cat")), ("classes", "'cat'")),
@@ -159,7 +160,7 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: classes(templates=("a photo",)), ("s", "template 1", "{}", "'a photo'")),
     (lambda: classes(templates=("{}", "{} {}")), ("s", "template 2", "{}")),
     (lambda: classes(templates=("{}", "{}")), ("s", "template", "repeated")),
-    (lambda: classes(pictures=(ClassifiedImage("7", "7.png", 2),)), ("s", "7", "2", "2", "0")),
+    (lambda: classes(rows=(Record("7", ("7.png",), (), 2),)), ("s", "7", "2", "2", "0")),
     (lambda: check_templates(("{0}",), "templates.txt"), ("templates.txt", "1")),
 ]
 

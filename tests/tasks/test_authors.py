@@ -18,7 +18,7 @@ from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import Scores
-from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet, Statement, StatementSet
+from tellapart.data.task_records import BinaryQuestionSet, Record, StatementSet
 from tellapart.evaluation.evaluate import Prepared, evaluate_predictions, tabulate_units
 from tellapart.metrics.ties import break_ties
 from tellapart.models.scoring.score import Scored
@@ -28,9 +28,8 @@ from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
 from tellapart.tasks.authors import AUTHORS, add_authors_numbers, rank_accuracy
 from tellapart.tasks.pairs import PAIRS, measure_pairs
-from tellapart.tasks.statements import measure_statements
 from tellapart.tasks.task import Session
-from tellapart.tasks.words import measure_yes_no
+from tellapart.tasks.words import measure_statements, measure_yes_no
 
 # The numbers of benchmarks' authors: as their own code counts, on scores with ties, and beside ours.
 
@@ -319,7 +318,7 @@ def answers_of(n: int, seed: int = 2) -> list[str]:
 def test_timeblinds_four_accuracies_are_by_place() -> None:
     right = ("yes", "no", "no", "yes")
     rows = tuple(
-        BinaryQuestion(f"{g}/{k}", (f"{g}_{k % 2}.mp4",), f"question {k // 2} of {g}", right[k], f"{g}")
+        Record(f"{g}/{k}", (f"{g}_{k % 2}.mp4",), (f"question {k // 2} of {g}",), right[k], group=f"{g}")
         for g in range(N)
         for k in range(4)
     )
@@ -340,7 +339,7 @@ def test_timeblinds_four_accuracies_are_by_place() -> None:
 
 def test_tempcompass_counts_answers_that_begin_with_yes_or_no() -> None:
     golds = [("yes", "no")[k % 3 == 0] for k in range(N)]
-    rows = tuple(BinaryQuestion(f"{k}", (f"{k // 5}.mp4",), f"Does {k} fall?", golds[k]) for k in range(N))
+    rows = tuple(Record(f"{k}", (f"{k // 5}.mp4",), (f"Does {k} fall?",), golds[k]) for k in range(N))
     answers = [answer.lower() for answer in answers_of(N)]
     right = [answer.startswith("yes") == (gold == "yes") for answer, gold in zip(answers, golds, strict=True)]
     answers[:3] = ["The answer is yes.", "Nothing does: yes", "It does not; no"]  # theirs: neither, no, neither
@@ -357,11 +356,11 @@ def test_tempcompass_counts_answers_that_begin_with_yes_or_no() -> None:
 def test_marvls_accuracy_is_of_statements_and_its_consistency_of_sentences(name: str) -> None:
     rng = np.random.default_rng(6)
     rows = tuple(
-        Statement(f"{k}", f"sentence {k // 4}", f"{k}l.jpg", f"{k}r.jpg", bool(label))
+        Record(f"{k}", (f"{k}l.jpg", f"{k}r.jpg"), (f"sentence {k // 4}",), bool(label))
         for k, label in enumerate(rng.integers(0, 2, N))
     )
     labels = [bool(label) if rng.random() < 0.8 else None for label in rng.integers(0, 2, N)]
-    right = [label is not None and label == row.label for label, row in zip(labels, rows, strict=True)]
+    right = [label is not None and label == row.gold for label, row in zip(labels, rows, strict=True)]
     measured = tabulate_units(measure_statements(StatementSet(name, rows), labels)).metrics
     assert measured["accuracy"].value == pytest.approx(np.mean(right))
     assert measured["consistency"].value == np.mean([all(right[k : k + 4]) for k in range(0, N, 4)])

@@ -19,15 +19,15 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_refcoco
 from tellapart.data.plain_pickle import read_plain_pickle
-from tellapart.data.task_records import Box, BoxSet, Statement, StatementSet
+from tellapart.data.task_records import BoxSet, Record, StatementSet
 from tellapart.errors import DataError
 from tellapart.metrics.boxes import from_centres
 from tellapart.models.generative.prompts import GROUNDING_SENTENCE
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.boxes import GROUNDING, measure_boxes
 from tellapart.tasks.registry import TASKS
-from tellapart.tasks.statements import measure_statements
 from tellapart.tasks.task import Session
+from tellapart.tasks.words import measure_statements
 
 # Visual grounding as a task: two rules, files of boxes, RefCOCO+ as it is shipped, and models that name boxes.
 
@@ -36,7 +36,11 @@ Sides = tuple[float, float, float, float]
 
 def made(*boxes: Sides) -> BoxSet:
     return BoxSet(
-        "made", tuple(Box(str(k), f"thing {k}", f"{k % 2}.jpg", box, (100, 80)) for k, box in enumerate(boxes))
+        "made",
+        tuple(
+            Record(str(k), (f"{k % 2}.jpg",), (f"thing {k}",), box, facts={"size": (100, 80)})
+            for k, box in enumerate(boxes)
+        ),
     )
 
 
@@ -117,7 +121,7 @@ def _flipped(box: Sides) -> Sides:
 )
 def test_the_form_that_boxes_of_another_one_look_like_is_said(write: Callable[[Sides], Sides], form: str) -> None:
     records = made(*((40.0 + k, 30.0 + 2 * k, 12.0, 18.0) for k in range(8)))
-    gold = [row.box for row in records.boxes]
+    gold = records.gold
     assert GROUNDING.notes(records, gold) == ()
     notes = GROUNDING.notes(records, [write(box) for box in gold])
     (note,) = [note for note in notes if note.startswith("the numbers look like")]
@@ -127,7 +131,7 @@ def test_the_form_that_boxes_of_another_one_look_like_is_said(write: Callable[[S
 def test_boxes_that_are_merely_wrong_look_like_no_other_form() -> None:
     drawn = np.random.default_rng(0)
     records = made(*(tuple(drawn.uniform(5, 40, 4)) for _ in range(60)))
-    for boxes_ in (drawn.uniform(5, 40, (60, 4)), [np.roll(row.box, 2) for row in records.boxes]):
+    for boxes_ in (drawn.uniform(5, 40, (60, 4)), [np.roll(row.gold, 2) for row in records.rows]):
         notes = GROUNDING.notes(records, [tuple(map(float, box)) for box in boxes_])  # type: ignore[misc]
         assert not any("look like" in note for note in notes)
 
@@ -198,12 +202,24 @@ def refcoco(folder: Path, *, protocol: int = 2, **changes: Any) -> Path:
 def test_refcoco_is_read_as_its_authors_ship_it(tmp_path: Path, protocol: int) -> None:
     place = Locations(refcoco(tmp_path, protocol=protocol))
     found = {name: find_benchmark(f"refcoco+-{name}", place).records() for name in ("val", "testa", "testb", "test")}
-    assert found["val"].boxes == (
-        Box("2", "blue man", "COCO_train2014_1.jpg", (1.0, 1.5, 20.0, 30.0), (101, 80)),
-        Box("3", "tall man", "COCO_train2014_1.jpg", (1.0, 1.5, 20.0, 30.0), (101, 80)),
+    assert found["val"].rows == (
+        Record(
+            "2",
+            ("COCO_train2014_1.jpg",),
+            ("blue man",),
+            (1.0, 1.5, 20.0, 30.0),
+            facts={"size": (101, 80), "candidates": ()},
+        ),
+        Record(
+            "3",
+            ("COCO_train2014_1.jpg",),
+            ("tall man",),
+            (1.0, 1.5, 20.0, 30.0),
+            facts={"size": (101, 80), "candidates": ()},
+        ),
     )
-    assert found["test"].boxes == found["testa"].boxes + found["testb"].boxes
-    assert [box.id for box in found["testb"].boxes] == ["6", "7"]
+    assert found["test"].rows == found["testa"].rows + found["testb"].rows
+    assert [box.id for box in found["testb"].rows] == ["6", "7"]
 
 
 @pytest.mark.parametrize(
@@ -261,8 +277,14 @@ def test_a_model_that_finds_boxes_gets_the_candidates_of_each_phrase() -> None:
     stream = io.BytesIO()
     Image.new("RGB", (30, 20)).save(stream, "PNG")
     rows = (
-        Box("0", "a cup", "a.png", (1, 2, 9, 9), (30, 20), ((1, 2, 9, 8), (0, 0, 4, 4))),
-        Box("1", "a dog", "a.png", (1, 2, 9, 9), (30, 20)),
+        Record(
+            "0",
+            ("a.png",),
+            ("a cup",),
+            (1, 2, 9, 9),
+            facts={"size": (30, 20), "candidates": ((1, 2, 9, 8), (0, 0, 4, 4))},
+        ),
+        Record("1", ("a.png",), ("a dog",), (1, 2, 9, 9), facts={"size": (30, 20), "candidates": ()}),
     )
     session = Session(pictures=lambda _reference: stream.getvalue(), store=EmbeddingStore(None), batch_size=1)
     run = GROUNDING.runner(Finder())  # type: ignore[arg-type]
@@ -277,7 +299,7 @@ FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "vlue"
 
 def stated(labels: Sequence[bool], sentences: Sequence[int]) -> StatementSet:
     rows = [
-        Statement(str(k), f"Sentence {sentence}.", f"{k}a.png", f"{k}b.png", label)
+        Record(str(k), (f"{k}a.png", f"{k}b.png"), (f"Sentence {sentence}.",), label)
         for k, (label, sentence) in enumerate(zip(labels, sentences, strict=True))
     ]
     return StatementSet("made", tuple(rows))
@@ -320,15 +342,15 @@ def test_the_fingerprint_of_statements_without_sets_is_that_of_earlier_runs() ->
     assert TASKS["nlvr2"].fingerprint_for(two, session) == (
         "records-b538b8f42f75c51e4793f1e86577e542c748792c4caf1eed2fc34d31153e45ba"
     )
-    grouped = replace(two, statements=tuple(replace(row, group="0") for row in two.statements))
+    grouped = replace(two, rows=tuple(replace(row, group="0") for row in two.rows))
     assert TASKS["nlvr2"].fingerprint_for(grouped, session) != TASKS["nlvr2"].fingerprint_for(two, session)
 
 
 def test_a_hidden_statement_does_not_show_the_set_it_was_written_about() -> None:
     hiding = TASKS["nlvr2"].hiding
     assert hiding is not None
-    row = Statement("test1-0-1-0", "Two dogs.", "a.png", "b.png", True, group="test1-0--0")
-    assert hiding.bare(row) == Statement("test1-0-1-0", "Two dogs.", "a.png", "b.png", False)
+    row = Record("test1-0-1-0", ("a.png", "b.png"), ("Two dogs.",), True, group="test1-0--0")
+    assert hiding.bare(row) == Record("test1-0-1-0", ("a.png", "b.png"), ("Two dogs.",), False)
 
 
 @settings(deadline=None)

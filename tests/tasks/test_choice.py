@@ -19,7 +19,7 @@ from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.task_records import Choice, ChoiceSet
+from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError
 from tellapart.models.generative.choice import BothOrders
 from tellapart.models.generative.prompts import SUGARCREPE_CHOICE, Prompt
@@ -30,7 +30,7 @@ from tellapart.tasks.task import Session
 # Forced choice in both orders: GPT-4V's published answers, answers in words, and what they come to.
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "sugarcrepe"
-CUPS = ChoiceSet("cups", tuple(Choice(str(k), f"{k}.png", f"{k} red cups", f"{k} blue cups") for k in range(4)))
+CUPS = ChoiceSet("cups", tuple(Record(str(k), (f"{k}.png",), (f"{k} red cups", f"{k} blue cups")) for k in range(4)))
 
 
 def rows(said: list[str]) -> str:

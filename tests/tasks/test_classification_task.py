@@ -16,7 +16,7 @@ from facts import check_facts, raises
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.images import decode
-from tellapart.data.task_records import ClassificationSet, ClassifiedImage
+from tellapart.data.task_records import ClassificationSet, Record
 from tellapart.errors import ModelError
 from tellapart.metrics.classification import rank_labels
 from tellapart.metrics.tabulate import tabulate
@@ -59,7 +59,7 @@ def classify(model: Any, records: ClassificationSet, session: Session) -> Classi
 
 
 def pixels(records: ClassificationSet, session: Session) -> list[NDArray[np.uint8]]:
-    return [decode(session.pictures(each.image), each.image) for each in records.pictures]
+    return [decode(session.pictures(each.images[0]), each.images[0]) for each in records.rows]
 
 
 def values(records: ClassificationSet, found: Classified) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch: Any, open_clip: 
     ordered = np.sort(logits, axis=1)
     assert (ordered[:, 1:] - ordered[:, :-1]).min() > 1e-6  # so rounding decides nowhere
     found = classify(model, records, session)
-    expected = rank_labels(logits, [each.label for each in records.pictures])
+    expected = rank_labels(logits, records.gold)
     assert found.placed.first.tolist() == expected.first.tolist() == logits.argmax(axis=1).tolist()
     assert found.placed.ranks.rank.tolist() == expected.ranks.rank.tolist()
 
@@ -149,7 +149,7 @@ def test_a_fusion_encoder_scores_every_prompt_and_its_dual_encoder_every_class(
     else:
         vectors = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])
         total = model.similarity(model.encode_images(seen), vectors)
-    expected = rank_labels(total, [each.label for each in records.pictures])
+    expected = rank_labels(total, records.gold)
     assert run(model, records, session).placed.first.tolist() == expected.first.tolist()
 
 
@@ -162,9 +162,9 @@ def test_the_batch_the_order_and_the_store_change_nothing_and_nothing_is_encoded
     plain = type(model).encode_images
     model.encode_images = lambda images: encoded.append(len(images)) or plain(model, images)
     found = classify(model, records, session)
-    assert sum(encoded) == len(records.pictures)
+    assert sum(encoded) == len(records.rows)
     again = classify(model, records, session)
-    assert sum(encoded) == len(records.pictures)  # all from the store
+    assert sum(encoded) == len(records.rows)  # all from the store
     order = [3, 0, 13, 7]
     some = classify(
         model,
@@ -209,7 +209,7 @@ def test_every_reference_gets_what_it_must(command: Callable[..., Any]) -> None:
 def pets(labels: list[int], classes: int = 2) -> ClassificationSet:
     names = tuple(f"class {k}" for k in range(classes))
     return ClassificationSet(
-        "pets", names, ("{}",), tuple(ClassifiedImage(str(k), f"{k}.png", c) for k, c in enumerate(labels))
+        "pets", tuple(Record(str(k), (f"{k}.png",), (), c) for k, c in enumerate(labels)), names, ("{}",)
     )
 
 
@@ -225,8 +225,8 @@ def test_recall_over_classes_stands_only_beside_classes_of_unequal_size() -> Non
 
 @pytest.mark.parametrize("names", [("A", "a"), ("St.", "St"), ("'cat'", "cat", "Dog"), ("ab", "cd", "AB")])
 def test_classes_that_differ_in_case_and_marks_alone_stay_apart(names: tuple[str, ...], tmp_path: Path) -> None:
-    pictures = tuple(ClassifiedImage(str(k), f"{k}.png", k) for k in range(len(names)))
-    records = ClassificationSet("near", names, ("a {}",), pictures)
+    pictures = tuple(Record(str(k), (f"{k}.png",), (), k) for k in range(len(names)))
+    records = ClassificationSet("near", pictures, names, ("a {}",))
     path = tmp_path / "named.json"
     path.write_text(json.dumps([{"id": k, "prediction": name} for k, name in enumerate(names)]))
     named = read_classes(path, records)
@@ -235,10 +235,10 @@ def test_classes_that_differ_in_case_and_marks_alone_stay_apart(names: tuple[str
 
 def test_case_and_marks_do_not_count_of_a_class_that_stays_apart(tmp_path: Path) -> None:
     names = ("St.", "St", "Dog")
-    pictures = tuple(ClassifiedImage(str(k), f"{k}.png", k) for k in range(3))
+    pictures = tuple(Record(str(k), (f"{k}.png",), (), k) for k in range(3))
     path = tmp_path / "named.json"
     path.write_text(json.dumps([{"id": k, "prediction": said} for k, said in enumerate(("st.", "'St'", "dog."))]))
-    named = read_classes(path, ClassificationSet("near", names, ("a {}",), pictures))
+    named = read_classes(path, ClassificationSet("near", pictures, names, ("a {}",)))
     assert named.placed.first.tolist() == [-1, -1, 2] and len(named.unread) == 2
 
 

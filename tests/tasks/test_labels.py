@@ -92,7 +92,7 @@ def test_neutral_is_the_mean_over_all_orders_of_ties_and_strict_the_lowest() -> 
 
 def test_both_forms_of_the_file_are_one(folder: Path) -> None:
     records = read_image_labels(folder / FILE, NAME)
-    assert [label.id for label in records.labels] == KEPT
+    assert [label.id for label in records.rows] == KEPT
     assert records.images[3] == "3.jpg"
     (folder / FILE).write_text(json.dumps([content()["labels"], content()["data"]]))
     assert read_image_labels(folder / FILE, NAME) == records

@@ -17,7 +17,7 @@ from facts import raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_moments
-from tellapart.data.task_records import Moment, MomentSet
+from tellapart.data.task_records import MomentSet, make_moment
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare
 from tellapart.metrics.moments import PREDICTION_COUNTS, TOLERANCES, frame_times, random_accuracy
@@ -38,7 +38,7 @@ def published(split: str) -> MomentSet:
 
 def made(*times: float, video: str = "v0123456789", end: float = 4.0) -> MomentSet:
     rows = [
-        Moment(f"{video}_{k}A", video, time, f"man {k}", "stands", "sits", "Change of Action", end)
+        make_moment(f"{video}_{k}A", video, time, (f"man {k}", "stands", "sits"), "Change of Action", end)
         for k, time in enumerate(times)
     ]
     return MomentSet("made", tuple(rows))
@@ -47,8 +47,8 @@ def made(*times: float, video: str = "v0123456789", end: float = 4.0) -> MomentS
 def scores_at(records: MomentSet, moments: Sequence[float]) -> list[FrameScores]:
     """Similarities whose best boundary is the candidate nearest to each moment."""
     found = []
-    for moment, at in zip(records.moments, moments, strict=True):
-        times = frame_times(records.duration(moment.video))
+    for moment, at in zip(records.rows, moments, strict=True):
+        times = frame_times(records.duration(moment.cluster))
         place = int(np.abs(times[:-1] + 0.1 - at).argmin())
         before, after = np.zeros(len(times)), np.zeros(len(times))
         before[place], after[place + 1] = 1, 1
@@ -80,14 +80,14 @@ def test_the_best_frames_of_the_published_videos_are_right_from_half_a_second_on
     assert found["boundary_accuracy"].value == pytest.approx(
         np.mean([found[f"boundary_accuracy@{limit}"].value for limit in LIMITS])
     )
-    assert found["boundary_accuracy"].clusters == len({moment.video for moment in few.moments})
+    assert found["boundary_accuracy"].clusters == len({moment.cluster for moment in few.rows})
 
 
 def test_chance_is_the_mean_over_queries_of_a_moment_drawn_evenly() -> None:
     records = published("test")
     few = MOMENTS.select(records, range(0, 7199, 100))
     found = table(few, scores_at(few, [0.0] * 72)).metrics
-    each = np.array([random_accuracy(g, few.duration(m.video)) for m, g in zip(few.moments, few.gold, strict=True)])
+    each = np.array([random_accuracy(g, few.duration(m.cluster)) for m, g in zip(few.rows, few.gold, strict=True)])
     assert [found[f"boundary_accuracy@{limit}"].chance for limit in LIMITS] == pytest.approx(each.mean(axis=0).tolist())
     assert found["boundary_accuracy"].chance == pytest.approx(each.mean())
     assert found["boundary_f1"].chance is None
@@ -108,8 +108,11 @@ def test_a_model_that_sees_no_difference_is_never_right_and_ties_everywhere() ->
 
 
 def test_a_change_that_happens_twice_is_true_at_both_times_and_unmerged_at_its_own() -> None:
-    rows = [Moment(f"v_{k}", "v", time, "a man", "stands", "sits", "Change", 4.0) for k, time in enumerate((0.7, 2.9))]
-    records = MomentSet("twice", (*rows, Moment("v_2", "v", 1.7, "a man", "sits", "stands", "Change", 4.0)))
+    rows = [
+        make_moment(f"v_{k}", "v", time, ("a man", "stands", "sits"), "Change", 4.0)
+        for k, time in enumerate((0.7, 2.9))
+    ]
+    records = MomentSet("twice", (*rows, make_moment("v_2", "v", 1.7, ("a man", "sits", "stands"), "Change", 4.0)))
     found = scores_at(records, [2.9, 2.9, 1.7])
     metrics = table(records, found).metrics
     assert metrics["boundary_accuracy@0.5"].value == 1
@@ -136,8 +139,8 @@ def test_unmerged_numbers_of_the_published_videos_differ_in_the_queries_of_sever
     assert several.sum() == 793
     draw = np.random.default_rng(0)
     found = [
-        FrameScores(times := frame_times(records.duration(moment.video)), *draw.random((2, len(times))))
-        for moment in records.moments
+        FrameScores(times := frame_times(records.duration(moment.cluster)), *draw.random((2, len(times))))
+        for moment in records.rows
     ]
     (units,) = measure_moments(records, found)
     values = {one.name: one.strict for one in units.values}
@@ -148,8 +151,8 @@ def test_unmerged_numbers_of_the_published_videos_differ_in_the_queries_of_sever
 
 
 def test_results_are_broken_down_by_the_kind_of_change() -> None:
-    rows = made(1.1, 2.3).moments
-    other = Moment(rows[1].id, rows[1].video, 2.3, "man 1", "stands", "sits", "Change of Color", 4.0)
+    rows = made(1.1, 2.3).rows
+    other = make_moment(rows[1].id, rows[1].cluster, 2.3, ("man 1", "stands", "sits"), "Change of Color", 4.0)
     records = MomentSet("two", (rows[0], other))
     found = table(records, scores_at(records, [1.1, 0.1]))
     values = {label: one.metrics["boundary_accuracy@0.5"].value for label, one in found.by["label"].items()}
@@ -175,8 +178,8 @@ def test_accuracy_grows_with_the_tolerance_and_scaling_changes_nothing(times: li
 
 
 def test_a_limit_changes_neither_lengths_nor_true_times() -> None:
-    rows = made(1.0, 2.0).moments
-    same = Moment("v0123456789_9B", "v0123456789", 3.0, "man 0", "stands", "sits", "Change of Action", 9.0)
+    rows = made(1.0, 2.0).rows
+    same = make_moment("v0123456789_9B", "v0123456789", 3.0, ("man 0", "stands", "sits"), "Change of Action", 9.0)
     records = MomentSet("three", (*rows, same))
     one = MOMENTS.select(records, [0])
     assert (MOMENTS.size(one), one.duration("v0123456789"), one.gold) == (1, 9.0, ((1.0, 3.0),))
@@ -190,7 +193,7 @@ def test_a_limit_changes_neither_lengths_nor_true_times() -> None:
 def lines(records: MomentSet, found: Sequence[FrameScores]) -> list[dict[str, Any]]:
     return [
         {"id": moment.id, "before": one.before.tolist(), "after": one.after.tolist()}
-        for moment, one in zip(records.moments, found, strict=True)
+        for moment, one in zip(records.rows, found, strict=True)
     ]
 
 
@@ -225,13 +228,13 @@ def data(tmp_path: Path) -> Path:
 
 def test_a_line_with_times_may_be_about_any_frames(tmp_path: Path) -> None:
     records = made(1.1)
-    row = {"boundary_id": records.moments[0].id, "before": [1, 0, 0], "after": [0, 1, 0], "times": [0.5, 1.5, 3.5]}
+    row = {"boundary_id": records.rows[0].id, "before": [1, 0, 0], "after": [0, 1, 0], "times": [0.5, 1.5, 3.5]}
     (found,) = read_frame_scores(write(tmp_path / "s.jsonl", [row]), records)
     assert (found.times.tolist(), found.moment) == ([0.5, 1.5, 3.5], 1.0)
 
 
 def with_first(records: MomentSet, **changes: Any) -> list[dict[str, Any]]:
-    rows = lines(records, scores_at(records, [moment.time for moment in records.moments]))
+    rows = lines(records, scores_at(records, [moment.gold for moment in records.rows]))
     return [rows[0] | changes, *rows[1:]]
 
 
@@ -351,12 +354,10 @@ def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames: 
     from PIL import Image
 
     rows = []
-    for moment in records.moments:
-        images = [np.asarray(Image.open(frames / "frames" / f"{moment.video}/{k}.jpg")) for k in range(20)]
+    for moment in records.rows:
+        images = [np.asarray(Image.open(frames / "frames" / f"{moment.cluster}/{k}.jpg")) for k in range(20)]
         model = Hue()
-        similar = model.similarity(
-            model.encode_images(images), model.encode_texts([moment.before_caption, moment.after_caption])
-        )
+        similar = model.similarity(model.encode_images(images), model.encode_texts(moment.texts))
         before, after = similar.T.tolist()
         rows.append({"id": moment.id, "before": before, "after": after})
     (units,) = measure_moments(records, read_frame_scores(write(tmp_path / "s.jsonl", rows), records))

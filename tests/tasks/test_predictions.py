@@ -21,21 +21,15 @@ from tellapart.data.answer_text import count_thoughts
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import (
-    BinaryQuestion,
     BinaryQuestionSet,
-    Box,
     BoxSet,
     CaptionSet,
-    Choice,
     ChoiceSet,
     ClassificationSet,
-    ClassifiedImage,
-    ImageLabel,
     LabelSet,
-    Question,
     QuestionSet,
+    Record,
     RetrievalSet,
-    Statement,
     StatementSet,
 )
 from tellapart.errors import RunError, ScoreError
@@ -51,23 +45,26 @@ from tellapart.tasks.task import Session
 Command = Callable[..., Any]
 
 ASKED = BinaryQuestionSet(
-    "cups", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", "no" if k % 2 else "yes") for k in range(4))
+    "cups", tuple(Record(str(k), (f"{k}.png",), ("A cup?",), "no" if k % 2 else "yes") for k in range(4))
 )
 STATED = StatementSet(
-    "dogs", tuple(Statement(str(k), f"Dog {k}.", f"{k}a.png", f"{k}b.png", k % 2 == 0) for k in range(4))
+    "dogs", tuple(Record(str(k), (f"{k}a.png", f"{k}b.png"), (f"Dog {k}.",), k % 2 == 0) for k in range(4))
 )
-BOXES = BoxSet("men", tuple(Box(str(k), "man", f"{k}.jpg", (5.0 * k, 5.0, 9.0, 9.0), (100, 80)) for k in range(4)))
-ONE_ANSWER = QuestionSet("two", tuple(Question(str(k), f"How many {k}?", f"{k}.png", (str(k),)) for k in range(4)))
+BOXES = BoxSet(
+    "men",
+    tuple(
+        Record(str(k), (f"{k}.jpg",), ("man",), (5.0 * k, 5.0, 9.0, 9.0), facts={"size": (100, 80)}) for k in range(4)
+    ),
+)
+ONE_ANSWER = QuestionSet("two", tuple(Record(str(k), (f"{k}.png",), (f"How many {k}?",), (str(k),)) for k in range(4)))
 PEOPLE = QuestionSet(
-    "ten", tuple(Question(str(k), f"Q {k}?", f"{k}.png", (str(k),) * 7 + ("ten",) * 3) for k in range(4))
+    "ten", tuple(Record(str(k), (f"{k}.png",), (f"Q {k}?",), (str(k),) * 7 + ("ten",) * 3) for k in range(4))
 )
-CAPTIONED = CaptionSet(
-    "seen", tuple("0123"), tuple(f"{k}.png" for k in range(4)), tuple((f"a cup {k} here", "a mug") for k in range(4))
-)
+CAPTIONED = CaptionSet("seen", tuple(Record(str(k), (f"{k}.png",), (), (f"a cup {k} here", "a mug")) for k in range(4)))
 PETS = ClassificationSet(
-    "pets", ("Cat", "dog"), ("a {}",), tuple(ClassifiedImage(str(k), f"{k}.png", k % 2) for k in range(4))
+    "pets", tuple(Record(str(k), (f"{k}.png",), (), k % 2) for k in range(4)), ("Cat", "dog"), ("a {}",)
 )
-CHOICES = ChoiceSet("mugs", tuple(Choice(str(k), f"{k}.png", f"a cup {k}", f"a mug {k}") for k in range(2)))
+CHOICES = ChoiceSet("mugs", tuple(Record(str(k), (f"{k}.png",), (f"a cup {k}", f"a mug {k}")) for k in range(2)))
 
 #: Task, its records, the name of a field of gold answers, and these as their file has them.
 GOLD: list[tuple[str, Any, str, list[object]]] = [
@@ -75,10 +72,10 @@ GOLD: list[tuple[str, Any, str, list[object]]] = [
     ("yes-no", ASKED, "answer", ["Yes", "No", "Yes", "No"]),
     ("yes-no", ASKED, "label", [1, 0, 1, 0]),
     ("nlvr2", STATED, "label", ["True", "False", "True", "False"]),
-    ("grounding", BOXES, "bbox", [list(one.box) for one in BOXES.boxes]),
+    ("grounding", BOXES, "bbox", [list(one.gold) for one in BOXES.rows]),
     ("vqa", ONE_ANSWER, "answer", ["0", "1", "2", "3"]),
     ("vqa2", PEOPLE, "answer", ["0", "1", "ten", "3"]),
-    ("captions", CAPTIONED, "caption", [references[0] for references in CAPTIONED.references]),
+    ("captions", CAPTIONED, "caption", [references[0] for references in CAPTIONED.gold]),
     ("classification", PETS, "label", ["Cat", "dog", "cat", "dog"]),
     ("choice", CHOICES, "answer", ["1", "2", "1", "2"]),
 ]
@@ -154,7 +151,9 @@ def test_a_file_that_does_not_fit_is_refused(
 
 GALLERY = RetrievalSet.of("few", [f"{k}.png" for k in range(4)], [[f"{k} a", f"{k} b"] for k in range(4)])
 PLATES = LabelSet(
-    "plates", tuple("abcd"), tuple(ImageLabel(str(k), f"plate {k}", (0, 1, 2, 3), (True, False) * 2) for k in range(2))
+    "plates",
+    tuple(Record(str(k), (), (f"plate {k}",), (True, False) * 2, facts={"counted": (0, 1, 2, 3)}) for k in range(2)),
+    tuple("abcd"),
 )
 #: Task -> its records, and the names and values of its two arrays of ids.
 MATRICES: dict[str, tuple[Any, dict[str, list[str]]]] = {
@@ -199,8 +198,7 @@ def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(
 ) -> None:
     made = benchmark("yes-no", ASKED)
     path = write(
-        tmp_path / f"said{suffix}",
-        [{"id": k, model: "Yes there is.", gold: q.answer} for k, q in enumerate(ASKED.questions)],
+        tmp_path / f"said{suffix}", [{"id": k, model: "Yes there is.", gold: q.gold} for k, q in enumerate(ASKED.rows)]
     )
     with raises(ScoreError, path, repr(model), repr(gold), "columns={'prediction': 'NAME'}"):
         score(made, path)
@@ -212,7 +210,7 @@ def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(
 
 def test_a_null_prediction_is_a_missing_one(tmp_path: Path) -> None:
     made = benchmark("nlvr2", STATED)
-    rows = [{"id": k, "prediction": None, "label": row.label} for k, row in enumerate(STATED.statements)]
+    rows = [{"id": k, "prediction": None, "label": row.gold} for k, row in enumerate(STATED.rows)]
     with raises(ScoreError, "'prediction' (empty in every row)", "'label'", path="a.jsonl"):
         score(made, write(tmp_path / "a.jsonl", rows))
     with raises(ScoreError, "null", path="a.jsonl", line=1, field="prediction"):
@@ -255,7 +253,7 @@ def test_the_first_line_names_the_field_and_the_record_is_verified_from_it(comma
 
 def test_items_of_files_are_read_from_a_named_field_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records = StatementSet(
-        "many", tuple(Statement(str(k), f"Dog {k}.", f"{k}a.png", f"{k}b.png", k % 2 == 0) for k in range(12))
+        "many", tuple(Record(str(k), (f"{k}a.png", f"{k}b.png"), (f"Dog {k}.",), k % 2 == 0) for k in range(12))
     )
     made = benchmark("nlvr2", records)
     from tellapart.benchmarks.given import as_benchmark
@@ -276,7 +274,7 @@ def test_items_of_files_are_read_from_a_named_field_too(tmp_path: Path, capsys: 
 
 def test_a_board_which_knows_no_gold_answer_takes_what_its_blank_records_hold(tmp_path: Path) -> None:
     """Records are published without labels: all of them say `yes`, and so may a model."""
-    blank = BinaryQuestionSet("cups", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", "yes") for k in range(4)))
+    blank = BinaryQuestionSet("cups", tuple(Record(str(k), (f"{k}.png",), ("A cup?",), "yes") for k in range(4)))
     path = write(tmp_path / "sent.jsonl", [{"id": k, "answer": "yes"} for k in range(4)])
     assert read_sent(path, blank, "yes-no") == ["yes"] * 4
     both = write(tmp_path / "both.jsonl", [{"id": k, "answer": "yes", "label": "no"} for k in range(4)])
@@ -293,31 +291,36 @@ THOUGHT = (
 #: Task -> records, and the answers of two records.
 SPOKEN: dict[str, tuple[Any, tuple[str, str]]] = {
     "yes-no": (
-        BinaryQuestionSet("q", tuple(BinaryQuestion(k, (f"{k}.png",), "A cup?", "yes") for k in "01")),
+        BinaryQuestionSet("q", tuple(Record(k, (f"{k}.png",), ("A cup?",), "yes") for k in "01")),
         ("Yes", "yes."),
     ),
     "nlvr2": (
-        StatementSet("s", tuple(Statement(k, f"{k} cups.", f"{k}.png", f"{k}.png", True) for k in "01")),
+        StatementSet("s", tuple(Record(k, (f"{k}.png", f"{k}.png"), (f"{k} cups.",), True) for k in "01")),
         ("True", "true."),
     ),
-    "vqa": (QuestionSet("v", tuple(Question(k, "What?", f"{k}.png", ("cup",)) for k in "01")), ("cup", "a cup")),
-    "open": (QuestionSet("o", tuple(Question(k, "What?", f"{k}.png", ("cup",)) for k in "01")), ("cup", "{cup}")),
+    "vqa": (QuestionSet("v", tuple(Record(k, (f"{k}.png",), ("What?",), ("cup",)) for k in "01")), ("cup", "a cup")),
+    "open": (QuestionSet("o", tuple(Record(k, (f"{k}.png",), ("What?",), ("cup",)) for k in "01")), ("cup", "{cup}")),
     "vqa2": (
-        QuestionSet("v", tuple(Question(k, "What?", f"{k}.png", ("cup", "mug", "cup")) for k in "01")),
+        QuestionSet("v", tuple(Record(k, (f"{k}.png",), ("What?",), ("cup", "mug", "cup")) for k in "01")),
         ("cup", "mug"),
     ),
-    "captions": (CaptionSet("c", ("0", "1"), ("0.png", "1.png"), (("a cup",), ("a mug",))), ("a cup", "a mug")),
+    "captions": (
+        CaptionSet("c", (Record("0", ("0.png",), (), ("a cup",)), Record("1", ("1.png",), (), ("a mug",)))),
+        ("a cup", "a mug"),
+    ),
     "grounding": (
-        BoxSet("b", tuple(Box(k, "cup", f"{k}.png", (1.0, 1.0, 4.0, 4.0), (9, 9)) for k in "01")),
+        BoxSet(
+            "b", tuple(Record(k, (f"{k}.png",), ("cup",), (1.0, 1.0, 4.0, 4.0), facts={"size": (9, 9)}) for k in "01")
+        ),
         ("[1, 1, 5, 5]", "[2, 2, 5, 5]"),
     ),
 }
 #: Tasks that are answered in files alone, or with two answers an item.
 FILED: dict[str, tuple[Any, dict[str, str]]] = {
     **{name: (records, dict(zip("01", answers, strict=True))) for name, (records, answers) in SPOKEN.items()},
-    "choice": (ChoiceSet("c", (Choice("0", "0.png", "a cup", "a mug"),)), {"0/1": "1", "0/2": "a cup"}),
+    "choice": (ChoiceSet("c", (Record("0", ("0.png",), ("a cup", "a mug")),)), {"0/1": "1", "0/2": "a cup"}),
     "classification": (
-        ClassificationSet("c", ("cat", "dog"), ("a {}",), (ClassifiedImage("0", "0.png", 0),)),
+        ClassificationSet("c", (Record("0", ("0.png",), (), 0),), ("cat", "dog"), ("a {}",)),
         {"0": "cat"},
     ),
     "pairing": (

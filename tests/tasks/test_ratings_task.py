@@ -15,7 +15,7 @@ from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark, read_rankings
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.scores import Scores
-from tellapart.data.task_records import RatedImage, RatingSet
+from tellapart.data.task_records import RatingSet, Record
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import tabulate_units
 from tellapart.models.scoring.score import Scored
@@ -57,7 +57,7 @@ def records(n: int, seed: int = 0, *, labels: bool = False) -> tuple[RatingSet, 
     better = prompts + rng.normal(size=n)
     ratings = (better > 0) if labels else np.clip(np.round(better * 2), -2, 2) + 3
     rated = (
-        RatedImage(f"{k}", f"{k}.png", f"text {k // 4}", (float(ratings[k]),), tags={"generator": f"g{k % 4}"})
+        Record(f"{k}", (f"{k}.png",), (f"text {k // 4}",), (float(ratings[k]),), tags={"generator": f"g{k % 4}"})
         for k in range(n)
     )
     scores = (better + rng.normal(size=n)).astype("f4").reshape(n, 1, 1)
@@ -123,7 +123,7 @@ def test_a_part_is_measured_among_itself() -> None:
     rated, scored = records(80)
     table = tabulate_units(measure_ratings(rated, scored))
     for k in range(4):
-        alone = RatingSet("alone", rated.rated[k::4])
+        alone = RatingSet("alone", rated.rows[k::4])
         own = tabulate_units(measure_ratings(alone, scored)).metrics
         part = table.by["generator"][f"g{k}"].metrics
         assert {name: value.value for name, value in part.items()} == {name: one.value for name, one in own.items()}
@@ -134,10 +134,7 @@ def test_a_part_is_measured_among_itself() -> None:
 
 def test_a_part_that_people_rate_alike_has_no_number() -> None:
     rated, scored = records(40)
-    flat = tuple(
-        RatedImage(one.id, one.image, one.text, (3.0,) if one.tags["generator"] == "g1" else one.ratings, "", one.tags)
-        for one in rated.rated
-    )
+    flat = tuple(replace(one, gold=(3.0,) if one.tags["generator"] == "g1" else one.gold) for one in rated.rows)
     table = tabulate_units(measure_ratings(RatingSet("made", flat), scored))
     assert not table.by["generator"]["g1"].metrics
     assert table.by["generator"]["g0"].metrics and "pearson_r" not in table.macro["generator"].metrics
@@ -152,7 +149,7 @@ def test_intervals_are_as_wide_as_the_draws_of_prompts_spread(labels: bool) -> N
     found: dict[str, list[float]] = {}
     for times in draws:
         chosen = np.repeat(rows, np.repeat(times, 4).astype(int))
-        drawn = tuple(replace(rated.rated[row], id=str(k)) for k, row in enumerate(chosen))
+        drawn = tuple(replace(rated.rows[row], id=str(k)) for k, row in enumerate(chosen))
         values = Scored(Scores([one.id for one in drawn], scored.scores.values[chosen], "similarity"))
         (units,) = measure_ratings(RatingSet("drawn", drawn), values)
         for one in units.values:
@@ -167,8 +164,14 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path: Path
     rated, scored = records(120)
     (tmp_path / "set.toml").write_text(SET)
     rows = (
-        {"id": one.id, "image": one.image, "text": one.text, "ratings": [int(one.rating)], "by": one.tags["generator"]}
-        for one in rated.rated
+        {
+            "id": one.id,
+            "image": one.images[0],
+            "text": one.texts[0],
+            "ratings": [*map(int, one.gold)],
+            "by": one.tags["generator"],
+        }
+        for one in rated.rows
     )
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     noise = np.random.default_rng(1).normal(size=120).astype("f4")
@@ -202,7 +205,7 @@ def test_runs_are_compared_on_all_images_and_not_by_part(command, tmp_path: Path
 )
 def test_a_set_that_agrees_with_nobody_is_refused(rows: list, facts: tuple[str, ...]) -> None:
     with raises(DataError, "made", *facts):
-        RatingSet("made", tuple(RatedImage(id_, "a.png", "a cup", ratings) for id_, ratings in rows))
+        RatingSet("made", tuple(Record(id_, ("a.png",), ("a cup",), ratings) for id_, ratings in rows))
 
 
 def test_ratings_are_numbers(tmp_path: Path) -> None:

@@ -29,15 +29,7 @@ from tellapart.benchmarks.published_tasks import (
 )
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.task_records import (
-    BinaryQuestion,
-    BinaryQuestionSet,
-    CaptionSet,
-    Question,
-    QuestionSet,
-    linked_images,
-    read_gold,
-)
+from tellapart.data.task_records import BinaryQuestionSet, CaptionSet, QuestionSet, Record, linked_images, read_gold
 from tellapart.errors import DataError, MetricError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare, tabulate_units
 from tellapart.evaluation.verified import read_result
@@ -70,8 +62,8 @@ WORDS = st.lists(
 
 
 def made(references: Sequence[Sequence[str]]) -> CaptionSet:
-    ids = tuple(map(str, range(len(references))))
-    return CaptionSet("made", ids, tuple(f"{k}.jpg" for k in ids), tuple(map(tuple, references)))
+    rows = (Record(str(k), (f"{k}.jpg",), (), tuple(texts)) for k, texts in enumerate(references))
+    return CaptionSet("made", tuple(rows))
 
 
 def table(records: CaptionSet, predictions: Sequence[str]) -> dict[str, Any]:
@@ -92,7 +84,7 @@ def test_the_task_gives_the_corpuss_numbers(rows: list[tuple[str, list[str]]]) -
     said, references = [one for one, _ in rows], [given_ for _, given_ in rows]
     records = made(references)
     corpus = caption_scores(
-        dict(zip(records.ids, said, strict=True)), dict(zip(records.ids, references, strict=True))
+        *(dict(zip(map(str, range(len(said))), texts, strict=True)) for texts in (said, references))
     ).corpus()
     found = table(records, said)
     assert list(found) == list(corpus) == METRICS
@@ -112,7 +104,9 @@ def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew() -> None:
     assert found.high is not None
     assert found.low < found.value < found.high
     # The same by hand: BLEU of 2,000 draws of the images.
-    scores = caption_scores(dict(zip(records.ids, said, strict=True)), dict(zip(records.ids, references, strict=True)))
+    scores = caption_scores(
+        *(dict(zip(map(str, range(len(said))), texts, strict=True)) for texts in (said, references))
+    )
     from tellapart.metrics.captions import bleu
 
     drawn = [bleu(scores.bleu_statistics[rng.integers(0, 60, 60)].sum(axis=0))[3] for _ in range(2000)]
@@ -120,18 +114,24 @@ def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew() -> None:
 
 
 def test_equal_images_are_resampled_together() -> None:
-    records = CaptionSet("c", ("0", "1", "2"), ("a.jpg", "a.jpg", "b.jpg"), (("a dog",), ("a cat",), ("two men",)))
+    records = CaptionSet(
+        "c",
+        tuple(
+            Record(str(k), (image,), (), (text,))
+            for k, (image, text) in enumerate([("a.jpg", "a dog"), ("a.jpg", "a cat"), ("b.jpg", "two men")])
+        ),
+    )
     assert table(records, ["a dog", "a cat", "men"])["cider"].clusters == 2
 
 
 def test_vlues_captions_are_measured_against_their_own() -> None:
     records = read_captions(published("vlue", "itr_vlue_test.json"))
     few = CAPTIONS.select(records, range(0, 5450, 50))
-    found = table(few, [own[0] for own in few.references])
+    found = table(few, [own[0] for own in few.gold])
     assert (found["bleu_4"].value, found["rouge_l"].value) == (pytest.approx(1.0), 1.0)
     assert 2 < found["cider"].value < 10
     # A caption of the next image is worth next to nothing.
-    shifted = table(few, [own[0] for own in few.references[1:] + few.references[:1]])
+    shifted = table(few, [own[0] for own in few.gold[1:] + few.gold[:1]])
     assert shifted["bleu_4"].value < 0.1
     assert shifted["cider"].value < 0.2
 
@@ -163,8 +163,8 @@ def test_karpathys_images_are_known_by_cocos_numbers_in_either_file(tmp_path: Pa
     rows = [{"image_id": 42, "id": 3, "caption": "a man"}, {"image_id": 42, "id": 4, "caption": "one man"}]
     (tmp_path / "coco_karpathy_test_gt.json").write_text(json.dumps({"annotations": rows, "images": [{"id": 42}]}))
     gold = find_benchmark("coco-captions", Locations(tmp_path)).records()
-    assert (listed.ids, listed.images, listed.references) == (gold.ids, gold.images, gold.references)
-    assert (gold.ids, gold.images, gold.references) == (("42",), (name,), (("a man", "one man"),))
+    assert listed.rows == gold.rows
+    assert gold.rows == (Record("42", (name,), (), ("a man", "one man")),)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_a_single_image_is_refused_for_cider_would_be_nothing(command: Callable[..., Any], data: Path) -> None:
     records = CAPTIONS.select(read_captions(data / "caption_vlue_test.json"), [2])
-    assert (records.ids, records.references) == (("2",), (("The mat is red.",),))
+    assert [(row.id, row.gold) for row in records.rows] == [("2", ("The mat is red.",))]
     with raises(MetricError, "CIDEr", "0", "image"):
         measure_captions(records, ["the mat is red"])
 
@@ -255,7 +255,7 @@ ROWS = [
 
 def asked(rows: Sequence[tuple[str, str, str]]) -> QuestionSet:
     """Questions of (question, image, answer)."""
-    return QuestionSet("made", tuple(Question(str(k), q, i, (a,)) for k, (q, i, a) in enumerate(rows)))
+    return QuestionSet("made", tuple(Record(str(k), (i,), (q,), (a,)) for k, (q, i, a) in enumerate(rows)))
 
 
 def by_metric(found: Sequence[Units]) -> dict[str, list[float]]:
@@ -296,9 +296,9 @@ def draw() -> Callable[[int], bytes]:
 def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins() -> None:
     records = vlue_questions()
     usual: dict[str, Counter[str]] = {}
-    for question, answer in zip(records.questions, records.gold, strict=True):
-        usual.setdefault(question.question.lower().strip(), Counter())[answer] += 1
-    blind = [usual[question.question.lower().strip()].most_common(1)[0][0] for question in records.questions]
+    for question, answer in zip(records.rows, records.gold, strict=True):
+        usual.setdefault(question.texts[0].lower().strip(), Counter())[answer] += 1
+    blind = [usual[question.texts[0].lower().strip()].most_common(1)[0][0] for question in records.rows]
     questions, pairs = measure_one_answer(records, blind)
     assert (len(questions.units), len(pairs.units)) == (11_942, 3_966)
     assert questions.values[0].strict.mean() > 0.49
@@ -341,7 +341,7 @@ def test_a_pair_is_right_only_where_both_answers_are() -> None:
 
 def test_people_are_measured_as_the_official_script_and_as_xvlm_do() -> None:
     people = (("yes",) * 10, ("2",) * 3 + ("3",) * 7, ("red",) * 9 + ("a red",))
-    rows = tuple(Question(str(k), "?", "a", given) for k, given in enumerate(people))
+    rows = tuple(Record(str(k), ("a",), ("?",), given) for k, given in enumerate(people))
     said = ["Yes.", "two", "red"]
     found = by_metric(measure_people(QuestionSet("v", rows), said))
     assert found["soft_accuracy"] == soft_accuracy(said, people).tolist() == [0.0, 0.9, 1.0]
@@ -399,7 +399,7 @@ def test_vqa2_is_read_from_its_two_files_or_from_xvlms_one(tmp_path: Path, joine
         (tmp_path / "v2_OpenEnded_mscoco_val2014_questions.json").write_text(json.dumps(asked))
         (tmp_path / "v2_mscoco_val2014_annotations.json").write_text(json.dumps(given_))
     records = find_benchmark("vqa2", Locations(tmp_path)).records()
-    assert records.questions == (Question("9", "One cup?", "val2014/COCO_val2014_000000000042.jpg", ("yes",) * 10),)
+    assert records.rows == (Record("9", ("val2014/COCO_val2014_000000000042.jpg",), ("One cup?",), ("yes",) * 10),)
     assert by_metric(measure_people(records, ["yes"])) == {"soft_accuracy": [1.0], "soft_accuracy_xvlm": [1.0]}
 
 
@@ -443,7 +443,7 @@ def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_pat
 
 
 def test_several_answers_are_not_measured_as_one() -> None:
-    records = QuestionSet("v", (Question("0", "?", "a", ("x", "y")),))
+    records = QuestionSet("v", (Record("0", ("a",), ("?",), ("x", "y")),))
     with raises(DataError, "0", "2", "soft_accuracy"):
         measure_one_answer(records, ["x"])
 
@@ -468,7 +468,7 @@ GROUPS = 40
 
 def quadruples() -> BinaryQuestionSet:
     rows = [
-        BinaryQuestion(f"{k}/q{q}i{i}", (f"{k}{i}.png",), f"q{q} of {k}?", "yes" if q == i else "no", str(k))
+        Record(f"{k}/q{q}i{i}", (f"{k}{i}.png",), (f"q{q} of {k}?",), "yes" if q == i else "no", group=str(k))
         for k in range(GROUPS)
         for q in (0, 1)
         for i in (0, 1)
@@ -489,7 +489,7 @@ def test_ungrouped_yes_or_no_has_popes_five_numbers() -> None:
     drawn = random.Random(1)
     gold = [drawn.choice(("yes", "no")) for _ in range(60)]
     records = BinaryQuestionSet(
-        "made", tuple(BinaryQuestion(str(k), (f"{k // 6}.png",), "Is there a cup?", one) for k, one in enumerate(gold))
+        "made", tuple(Record(str(k), (f"{k // 6}.png",), ("Is there a cup?",), one) for k, one in enumerate(gold))
     )
     answers = [drawn.choice(("Yes.", "No, there is none.", "A cup", "It is not")) for _ in gold]
     units = measure_yes_no(records, answers)
@@ -511,7 +511,7 @@ def test_ungrouped_yes_or_no_has_popes_five_numbers() -> None:
 
 def test_an_answer_of_neither_is_a_yes_by_popes_rule_and_the_note_says_by_which_it_counted() -> None:
     records = BinaryQuestionSet(
-        "made", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", ("yes", "no")[k % 2]) for k in range(40))
+        "made", tuple(Record(str(k), (f"{k}.png",), ("A cup?",), ("yes", "no")[k % 2]) for k in range(40))
     )
     answers = ["maybe", "**No**"] * 20
     found = tabulate_units(measure_yes_no(records, answers)).metrics
@@ -533,7 +533,7 @@ def test_labels_answer_questions_of_yes_and_no_whatever_their_form(suffix: str, 
         forms += [True, 1.0, 1, False, 0.0, 0]
         gold += ["yes"] * 3 + ["no"] * 3
     records = BinaryQuestionSet(
-        "made", tuple(BinaryQuestion(str(k), (f"{k}.png",), "A cup?", one) for k, one in enumerate(gold))
+        "made", tuple(Record(str(k), (f"{k}.png",), ("A cup?",), one) for k, one in enumerate(gold))
     )
     path = tmp_path / f"said{suffix}"
     if suffix == ".json":
@@ -563,7 +563,7 @@ def test_the_four_accuracies_are_those_of_a_count_by_hand() -> None:
     assert [found[name][1] for name in counts] == [0.5, 0.25, 0.25, 0.0625]
     assert sum(found["unreadable"][0]) == answers.count("maybe")
     assert sum(found["a_acc_strict"][0]) == sum(
-        answer == "no" and row.answer == "no" for answer, row in zip(answers, quadruples().questions, strict=True)
+        answer == "no" and row.gold == "no" for answer, row in zip(answers, quadruples().rows, strict=True)
     )
     assert YES_NO.notes(quadruples(), answers) == (
         f"{answers.count('maybe')} of 160 answers name neither option, and count as wrong, such as 'maybe'; "
@@ -578,9 +578,9 @@ def test_a_model_that_does_not_look_gets_half_the_answers_and_no_group() -> None
 
 
 def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accuracy_alone() -> None:
-    rows = tuple(BinaryQuestion(str(k), (f"{k}.png",), f"{k // 2}?", "ab"[k % 2], str(k // 2)) for k in range(4))
+    rows = tuple(Record(str(k), (f"{k}.png",), (f"{k // 2}?",), "ab"[k % 2], group=str(k // 2)) for k in range(4))
     found = values(BinaryQuestionSet("mmvp", tuple(
-        BinaryQuestion(one.id, one.images, f"{one.question} {one.id}", one.answer, one.group) for one in rows
+        Record(one.id, one.images, (f"{one.texts[0]} {one.id}",), one.gold, group=one.group) for one in rows
     )), ["a", "b", "a", "a"])  # fmt: skip
     assert found["g_acc"] == ([1, 0], 0.25) and {"q_acc", "i_acc"}.isdisjoint(found)
 
@@ -590,7 +590,7 @@ def test_a_gold_answer_is_one_of_two(bad: str) -> None:
     with raises(ValueError, "yes", "no", "true", "false", "1", "0", "A", "B", "first", "second"):
         read_gold(bad)
     with raises(DataError, "0", "question", "answer"):
-        BinaryQuestionSet("s", (BinaryQuestion("0", ("a.png",), "?", bad),))
+        BinaryQuestionSet("s", (Record("0", ("a.png",), ("?",), bad),))
 
 
 def test_texts_alone_are_compared_from_both_sides_and_from_one() -> None:

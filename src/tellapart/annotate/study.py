@@ -42,11 +42,10 @@ from tellapart.annotate.surveys import (
     usable,
 )
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
-from tellapart.data.annotations import check_row
 from tellapart.data.arguments import PathGiven, as_path, as_paths, expect_used
 from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_csv, read_json, read_jsonl, read_object, spreadsheet_cell
+from tellapart.data.rows import check_row, read_csv, read_json, read_jsonl, read_object, spreadsheet_cell
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, first_repeated, plain_suffix, read_whole
 from tellapart.data.video import as_picture

@@ -19,10 +19,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field as Checked
 
-from tellapart.data.annotations import AnnotationRow
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet, describe
-from tellapart.data.rows import read_toml
+from tellapart.data.rows import AnnotationRow, read_toml
 from tellapart.data.video import as_picture
 from tellapart.errors import DataError, UnknownNameError, nearest, quote
 from tellapart.metrics.answers import clean_punctuation, clean_words

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal
 from typing_extensions import TypeVar
 
 from tellapart.benchmarks.hub import Hub
-from tellapart.benchmarks.locations import FolderImages, Locations, find_files, first_file
+from tellapart.benchmarks.locations import FolderImages, Locations, find_files
 from tellapart.data.pairset import Outline, PairSet
 from tellapart.data.scores import join_names
 from tellapart.errors import DataError
@@ -125,12 +125,7 @@ class Benchmark(Generic[Records]):
         return tuple(name for name in self.files if folder is None or not find_files(folder, name))
 
     def expect(self) -> None:
-        """Check, without reading them, that the files are available: in the user's folders or on the hub.
-
-        Raises:
-            DataError: neither has them, or the hub gates them and the token is missing.
-            MissingDependencyError: the hub's package is needed and not installed.
-        """
+        """Check, without reading them, that the files are available: in the user's folders or on the hub."""
         if not self.missing():
             return
         try:
@@ -163,20 +158,12 @@ class Benchmark(Generic[Records]):
         return None if folder is None else replace(self.place, data=folder)
 
     def records_here(self) -> Records | None:
-        """Load the records if the user's folders or the hub's cache have them, without using the network; else None.
-
-        Raises:
-            DataError: the files are there, and malformed.
-        """
+        """Load the records if the user's folders or the hub's cache have them, without using the network; else None."""
         place = self.here()
         return None if place is None else self.load(place)
 
     def outline(self) -> Outline:
-        """Return ids, clusters and tags of pairs: from the files if they are here, else as far as they are known.
-
-        Raises:
-            DataError: nothing is known without the files, and they are missing or malformed.
-        """
+        """Return ids, clusters and tags of pairs: from the files if they are here, else as far as they are known."""
         if isinstance(pairs := self.records_here(), PairSet):
             return pairs.outline
         if self.known is None:
@@ -188,11 +175,7 @@ class Benchmark(Generic[Records]):
         return self.place.pictures(self.name, *self.usual)
 
     def read_image(self, records: Any = None) -> Callable[[str], bytes] | None:
-        """Return the function from an image's reference to its file's bytes; None if the files are not here.
-
-        Args:
-            records: the benchmark's, if they are loaded already.
-        """
+        """Return the function from an image's reference to its file's bytes; None if the files are not here."""
         if self.pictures is not None:
             return self.pictures(self.here() or self.place)
         if self.shape is None:
@@ -216,8 +199,3 @@ def own_benchmark(name: str, path: Path, records: Any, **facts: Any) -> Benchmar
     """Return the user's records, which were read from a file or a folder, as a benchmark."""
     facts |= {"items": len(records), "source": str(path), "own": path.resolve()}
     return Benchmark(name=name, load=lambda _place: records, **facts)
-
-
-def one_file(name: str, file: str, read: Callable[[Path], Any], **facts: Any) -> Benchmark[Any]:
-    """Return a benchmark whose records are in one file: found by its pattern, read by `read`."""
-    return Benchmark(name=name, files=(file,), load=lambda place: read(first_file(place, name, file)), **facts)

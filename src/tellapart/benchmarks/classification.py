@@ -21,7 +21,7 @@ from tellapart.benchmarks.locations import FolderImages, Locations, first_file
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import decode_text, read_whole
-from tellapart.data.task_records import ClassificationSet, ClassifiedImage, check_templates
+from tellapart.data.task_records import ClassificationSet, Record, check_templates
 from tellapart.errors import DataError, quote
 
 # Folders of classes: a folder for each class and its images below it, as torchvision's `ImageFolder` reads them.
@@ -52,9 +52,9 @@ def read_class_folders(root: Path, name: str, names: Mapping[str, str], template
         raise DataError(f"{root}: no image ({', '.join(sorted(IMAGE_SUFFIXES))}) in {join_names(empty)}")
     return ClassificationSet(
         name,
+        tuple(Record(image, (image,), (), label) for label, inside in enumerate(images.values()) for image in inside),
         _class_names(root, [*images], names),
         own_templates(root, templates),
-        tuple(ClassifiedImage(image, image, label) for label, inside in enumerate(images.values()) for image in inside),
     )
 
 
@@ -142,10 +142,6 @@ class CifarFile:
         """The number of each picture's class, uint8 `(picture,)`."""
         return self._record_bytes[:, self._labels - 1]
 
-    def reference(self, number: int) -> str:
-        """Name a picture, counted from 0."""
-        return f"{self._path.name}#{number}"
-
     def __call__(self, reference: str) -> bytes:
         """Return a picture as a PNG file."""
         from PIL import Image
@@ -169,12 +165,12 @@ def read_cifar(
         raise DataError(
             f"{path}: record {int(labels.argmax())} is of class {labels.max()}; there are {len(classes)}, from 0"
         )
-    names = [file.reference(number) for number in range(len(labels))]
+    names = [f"{path.name}#{number}" for number in range(len(labels))]
     return ClassificationSet(
         name,
+        tuple(Record(image, (image,), (), label) for image, label in zip(names, labels.tolist(), strict=True)),
         _class_names(path.parent, classes),
         own_templates(path.parent, templates),
-        tuple(ClassifiedImage(image, image, label) for image, label in zip(names, labels.tolist(), strict=True)),
     )
 
 
@@ -228,9 +224,9 @@ def load_food101(place: Locations, benchmark: Benchmark, *, templates: list[str]
     folders = sorted({line.split("/")[0] for line in lines})
     return ClassificationSet(
         benchmark.name,
+        tuple(Record(line, (f"images/{line}.jpg",), (), folders.index(line.split("/")[0])) for line in lines),
         _class_names(folder, folders),
         own_templates(folder, templates),
-        tuple(ClassifiedImage(line, f"images/{line}.jpg", folders.index(line.split("/")[0])) for line in lines),
     )
 
 
@@ -271,13 +267,13 @@ def load_demo_objects(_place: Locations, benchmark: Benchmark, *, templates: lis
     classes = sorted(set(kinds.values()))
     return ClassificationSet(
         benchmark.name,
-        tuple(classes),
-        tuple(templates),
         tuple(
-            ClassifiedImage(image, image, classes.index(kinds[item.id]), item.cluster)
+            Record(image, (image,), (), classes.index(kinds[item.id]), cluster=item.cluster)
             for item in items
             for image in item.images
         ),
+        tuple(classes),
+        tuple(templates),
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from numpy.typing import NDArray
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, find_files
 from tellapart.benchmarks.minimal_pairs import PUBLISHED
-from tellapart.data.annotations import expect_count, make_item, read_list, row_of, string
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_json
+from tellapart.data.rows import expect_count, make_item, read_json, read_list, row_of, string
 from tellapart.errors import DataError, MetricError, quote
 from tellapart.metrics.per_item import mean
 
@@ -74,7 +72,7 @@ def load_pairs(place: Locations, _benchmark: Benchmark) -> PairSet:
     if files := find_files(folder, _FLAT):
         items, rows = _read_flat(files[0])
     elif files := [path for name in SUBSETS for path in find_files(folder, f"{name}.json")]:
-        items = [item for path in files for item in _read_subset(path)]
+        items = [item for path in files for item in _read_subset(path, path.stem)]
     else:
         files = find_files(folder, "*.json")
         if len(files) > 1:
@@ -82,7 +80,7 @@ def load_pairs(place: Locations, _benchmark: Benchmark) -> PairSet:
             raise DataError(
                 f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one of them"
             )
-        items = _read_mixed(files[0])
+        items = _read_subset(files[0])
     return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=open_pictures(place), rows=rows)
 
 
@@ -145,17 +143,27 @@ def _make_quadruple(where: str, count: int, dataset: str, corners: _Corners) -> 
     (image0, beside0, image1, beside1), (caption0, caption1, below0, below1) = images, captions
     if (image0, image1, caption0, caption1) != (beside0, beside1, below0, below1):
         raise DataError(f"{where}: its four rows are not two images by two captions")
-    return _make_eqben_item(where, dataset, str(count), (image0, image1), (caption0, caption1), None)
+    return _make_eqben_item(where, dataset, count, (image0, image1), (caption0, caption1))
 
 
-def _read_subset(path: Path) -> list[Item]:
-    """Read one subset's file."""
-    dataset = path.stem
+def _read_subset(path: Path, dataset: str = "") -> list[Item]:
+    """Read one dataset's file; without a dataset, a list of rows from any, whose paths name theirs."""
     items = []
-    for number, (keys, value) in enumerate(_rows_below(read_json(path), ())):
+    content = _rows_below(read_json(path), ()) if dataset else (((), row) for row in read_list(path))
+    for number, (keys, value) in enumerate(content):
         place = f"{path}: row {number}" + (f" ({'/'.join(keys)})" if keys else "")
-        items.append(_winoground_row(row_of(value, place), place, dataset, str(number), keys[0] if keys else None))
-    expect_count(path, len(items), SUBSETS[dataset][1])
+        row = row_of(value, place)
+        of = dataset or string(row, "image0", place).partition("/")[0]
+        if of not in SUBSETS:
+            raise field_fault(place, "image0", f"expected a path below {', '.join(SUBSETS)};", row["image0"])
+        captions = []
+        for field in ("caption0", "caption1"):
+            text = row.get(field)
+            captions.append(string({field: text[0]} if isinstance(text, list) and text else row, field, place))
+        images = (string(row, "image0", place), string(row, "image1", place))
+        items.append(_make_eqben_item(place, of, number, images, (captions[0], captions[1]), *keys[:1]))
+    if dataset:
+        expect_count(path, len(items), SUBSETS[dataset][1])
     return items
 
 
@@ -170,39 +178,11 @@ def _rows_below(value: object, keys: tuple[str, ...]) -> Iterator[tuple[tuple[st
         yield keys, value
 
 
-def _read_mixed(path: Path) -> list[Item]:
-    """Read one list of rows from any subsets."""
-    items = []
-    for number, value in enumerate(read_list(path)):
-        place = f"{path}: row {number}"
-        row = row_of(value, place)
-        dataset = string(row, "image0", place).partition("/")[0]
-        if dataset not in SUBSETS:
-            raise field_fault(place, "image0", f"expected a path below {', '.join(SUBSETS)};", row["image0"])
-        items.append(_winoground_row(row, place, dataset, str(number), None))
-    return items
-
-
-def _winoground_row(row: Mapping[str, Any], place: str, dataset: str, number: str, video: str | None) -> Item:
-    captions = []
-    for field in ("caption0", "caption1"):
-        value = row.get(field)
-        captions.append(string({field: value[0]} if isinstance(value, list) and value else row, field, place))
-    images = (string(row, "image0", place), string(row, "image1", place))
-    return _make_eqben_item(place, dataset, number, images, (captions[0], captions[1]), video)
-
-
 def _make_eqben_item(
-    place: str, dataset: str, number: str, images: tuple[str, str], captions: tuple[str, str], video: str | None
+    place: str, dataset: str, number: int, images: tuple[str, str], captions: tuple[str, str], video: str = ""
 ) -> Item:
-    video_folder = _own_folder(images[0].rpartition("/")[0]) if dataset in _VIDEOS else None
-    cluster = f"{dataset}/{video}" if video else video_folder or f"{dataset}/{number}"
+    folder = images[0].rpartition("/")[0]  # of a video's frames, dataset/video/frame.png, or the dataset's
+    own = folder if dataset in _VIDEOS and "/" in folder else f"{dataset}/{number}"
+    cluster = f"{dataset}/{video}" if video else own
     tags = {"subset": SUBSETS[dataset][0]}
     return make_item(place, id=f"{dataset}/{number}", images=images, texts=captions, tags=tags, cluster=cluster)
-
-
-@lru_cache
-def _own_folder(folder: str) -> str | None:
-    """Return the folder of a video's frames, dataset/video/frame.png; None if they lie in the dataset's."""
-    path = PurePosixPath(folder)
-    return str(path) if len(path.parts) > 1 else None

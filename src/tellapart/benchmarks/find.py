@@ -21,13 +21,12 @@ from tellapart.benchmarks.probes import PREFIXES, probe_benchmark
 from tellapart.benchmarks.set_file import read_set_file, set_benchmark
 from tellapart.catalog import has
 from tellapart.catalog import load as load_from_catalog
-from tellapart.data.annotations import AnnotationRow, check_row
 from tellapart.data.folder import LISTINGS, read_pair_set
 from tellapart.data.images import IMAGE_SUFFIXES
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_jsonl
+from tellapart.data.rows import AnnotationRow, check_row, read_jsonl
 from tellapart.data.strict_json import plain_suffix
-from tellapart.data.task_records import ChoiceSet, Ranking, RankingSet
+from tellapart.data.task_records import ChoiceSet, RankingSet, Record
 from tellapart.errors import DataError, TellapartError, UnknownNameError, quote
 
 # `ranking:FILE`: the user's rankings by people, one query a line.
@@ -49,7 +48,7 @@ class _Query(AnnotationRow):
 def read_rankings(path: Path) -> RankingSet:
     """Read rankings by people."""
     rows = [check_row(_Query, row, f"{path}:{line}") for line, row in read_jsonl(path)]
-    rankings = (Ranking(row.id, row.query, row.edited, tuple(row.candidates), tuple(row.people)) for row in rows)
+    rankings = (Record(row.id, tuple(row.candidates), (row.query, row.edited), tuple(row.people)) for row in rows)
     return RankingSet(path.stem, tuple(rankings))
 
 
@@ -263,12 +262,7 @@ def tell_apart(benchmarks: Sequence[Benchmark], fingerprint: Callable[[Benchmark
 
 
 def load_pairs(name: str, place: Locations | None = None) -> PairSet:
-    """Load the minimal pairs of that name; files that no folder has are fetched from the hub.
-
-    Raises:
-        UnknownNameError: no such name.
-        DataError: as `find_benchmark`; the benchmark is another task; its files are missing or damaged.
-    """
+    """Load the minimal pairs of that name; files that no folder has are fetched from the hub."""
     benchmark = find_benchmark(name, place)
     if benchmark.shape is None:
         raise DataError(f"{name} is a task ({benchmark.task}), and no set of minimal pairs")

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,20 @@ import numpy as np
 from tellapart.benchmarks.benchmark import ALL, Benchmark
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, find_files, first_file
 from tellapart.benchmarks.parquet import ParquetTable
-from tellapart.data.annotations import expect_count, make_item, read_list, read_mapping, row_of, string
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet
-from tellapart.data.rows import read_csv, read_jsonl, read_toml
+from tellapart.data.rows import (
+    expect_count,
+    make_item,
+    read_csv,
+    read_jsonl,
+    read_list,
+    read_mapping,
+    read_toml,
+    row_of,
+    string,
+)
 from tellapart.data.task_records import ChoiceSet
 from tellapart.errors import DataError, quote
 from tellapart.metrics.per_item import mean
@@ -139,33 +149,31 @@ _TABLE = "BiVLC_*.csv"
 
 
 def load_bivlc(place: Locations, _benchmark: Benchmark) -> PairSet:
-    """Load the items from the hub's files, or from a table of captions."""
+    """Load the items from the hub's files, or from a table of captions, which has no images."""
     folder = place.folder("bivlc") or Path()
-    files = find_files(folder, _PARQUET)
-    items, read = _with_images(files) if files else _read_captions(files := find_files(folder, _TABLE))
+    read: Callable[[str], bytes]
+    rows: Iterable[tuple[str, Mapping[str, Any]]]
+    if files := find_files(folder, _PARQUET):
+        read = table = ParquetTable(files, images=("image", "negative_image"))
+        rows, names = table.rows(), "{}/image {}/negative_image"
+    else:
+        files = find_files(folder, _TABLE)
+        read, names = partial(_refuse_image, files[0]), "{}_0.png {}_1.png"
+        rows = ((f"{files[0]}:{line}", row) for line, row in read_csv(files[0]))
+    items = []
+    for number, (where, row) in enumerate(rows):
+        first, second = names.format(number, number).split()
+        shown = (
+            string(row, "caption", where) if first.endswith(".png") else hashlib.sha256(read(first)).hexdigest()[:16]
+        )
+        items.append(_make_bivlc_item(row, where, number, (first, second), shown))
     expect_count(files[0], len(items), sum(count for *_, count in BLOCKS))
     _expect_order(items, files[0])
     return PairSet("bivlc", tuple(items), folder, read=read)
 
 
-def _with_images(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]:
-    table = ParquetTable(files, images=("image", "negative_image"))
-    items = []
-    for number, (place, row) in enumerate(table.rows()):
-        images = (f"{number}/image", f"{number}/negative_image")
-        items.append(_make_bivlc_item(row, place, number, images, hashlib.sha256(table(images[0])).hexdigest()[:16]))
-    return items, table
-
-
-def _read_captions(files: list[Path]) -> tuple[list[Item], Callable[[str], bytes]]:
-    def refuse(reference: str) -> bytes:
-        raise DataError(f"no image {reference!r}: {files[0]} is a table of captions; the images are in {_PARQUET}")
-
-    items = []
-    for number, (line, row) in enumerate(read_csv(files[0])):
-        place, images = f"{files[0]}:{line}", (f"{number}_0.png", f"{number}_1.png")
-        items.append(_make_bivlc_item(row, place, number, images, string(row, "caption", place)))
-    return items, refuse
+def _refuse_image(path: Path, reference: str) -> bytes:
+    raise DataError(f"no image {reference!r}: {path} is a table of captions; the images are in {_PARQUET}")
 
 
 def _make_bivlc_item(row: Mapping[str, Any], place: str, number: int, images: tuple[str, str], cluster: str) -> Item:

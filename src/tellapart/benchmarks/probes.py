@@ -48,11 +48,7 @@ def blank(pairs: PairSet) -> PairSet:
 
 
 def foreign(pairs: PairSet) -> PairSet:
-    """Return a set whose items have the pictures of another cluster's item, those of half of the set away.
-
-    Raises:
-        DataError: all items are one cluster.
-    """
+    """Return a set whose items have the pictures of another cluster's item, those of half of the set away."""
     items, count = pairs.items, len(pairs.items)
     if len({item.cluster for item in items}) < 2:
         raise DataError(f"foreign:{pairs.name}: all items are of one cluster, so none has pictures of another")
@@ -114,11 +110,7 @@ PREFIXES = tuple(f"{probe}:" for probe in PROBES)
 
 
 def with_probes(benchmarks: Sequence[Any], probes: Sequence[str]) -> tuple[Any, ...]:
-    """Return benchmarks, given by name or as objects, each followed by its probes.
-
-    Raises:
-        UnknownNameError: there is no such probe.
-    """
+    """Return benchmarks, given by name or as objects, each followed by its probes."""
     for probe in probes:
         if probe not in PROBES:
             raise UnknownNameError(f"probe={probe!r}{nearest(probe, PROBES)}; probes are {', '.join(PROBES)}")

@@ -13,31 +13,30 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, first_file
 from tellapart.benchmarks.minimal_pairs import load_counterfactuals
-from tellapart.data.annotations import (
+from tellapart.data.fields import field_fault, one_text, split_list
+from tellapart.data.plain_pickle import read_plain_pickle
+from tellapart.data.rows import (
     AnnotationRow,
     check_row,
     expect_count,
     karpathy_images,
+    read_csv,
+    read_json,
+    read_jsonl,
     read_list,
     read_mapping,
     string,
 )
-from tellapart.data.fields import field_fault, one_text, split_list
-from tellapart.data.plain_pickle import read_plain_pickle
-from tellapart.data.rows import read_csv, read_json, read_jsonl
 from tellapart.data.task_records import (
-    Box,
     BoxSet,
     CaptionSet,
-    ImageLabel,
     LabelSet,
-    Moment,
     MomentSet,
-    Question,
     QuestionSet,
+    Record,
     RetrievalSet,
-    Statement,
     StatementSet,
+    make_moment,
 )
 from tellapart.errors import DataError, quote
 
@@ -136,7 +135,8 @@ def read_captions(path: Path) -> CaptionSet:
     """Read `caption_vlue_test.json`, which is `itr_vlue_test.json` with `image_id`, the row's number; or that file."""
     rows = _check_captions(path)
     ids = _check_distinct(path, "image_id", [row.image_id or str(number) for number, row in enumerate(rows)])
-    return CaptionSet(path.stem, ids, tuple(row.image for row in rows), tuple(tuple(row.caption) for row in rows))
+    captions = (Record(id_, (row.image,), (), tuple(row.caption)) for id_, row in zip(ids, rows, strict=True))
+    return CaptionSet(path.stem, tuple(captions))
 
 
 def read_statements(path: Path) -> StatementSet:
@@ -145,7 +145,7 @@ def read_statements(path: Path) -> StatementSet:
     The labels are strings, of which Python holds both to be true; here they become bools.
     """
     rows = enumerate(_check_rows(path, _Statement))
-    statements = (Statement(str(k), row.sentence, row.images[0], row.images[1], row.label == "True") for k, row in rows)
+    statements = (Record(str(k), tuple(row.images), (row.sentence,), row.label == "True") for k, row in rows)
     return StatementSet(path.stem, tuple(statements))
 
 
@@ -153,7 +153,7 @@ def read_questions(path: Path) -> QuestionSet:
     """Read `vqa_vlue_test.json`, one gold answer a question; or X-VLM's form of VQA 2.0, with a list of answers."""
     rows = _check_rows(path, _Question)
     _check_distinct(path, "question_id", [row.question_id for row in rows])
-    questions = (Question(row.question_id, row.question, row.image, tuple(row.answer)) for row in rows)
+    questions = (Record(row.question_id, (row.image,), (row.question,), tuple(row.answer)) for row in rows)
     return QuestionSet(path.stem, tuple(questions))
 
 
@@ -166,7 +166,7 @@ def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> Que
     answers = {row.question_id: row for row in answer_rows}
     if unpaired := sorted(set(ids) ^ answers.keys()):
         raise DataError(f"{annotations} and {questions} differ: question_id {unpaired[0]} is in one of them only")
-    joined: list[Question] = []
+    joined: list[Record] = []
     for row in question_rows:
         own, id_ = answers[row.question_id], row.question_id
         if own.image_id != row.image_id:
@@ -174,7 +174,7 @@ def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> Que
                 f"{annotations}: question_id {id_}: field 'image_id': {own.image_id}, asked of {row.image_id}"
             )
         image = f"{split}/COCO_{split}_{row.image_id:012d}.jpg"
-        joined.append(Question(id_, row.question, image, tuple(answer.answer for answer in own.answers)))
+        joined.append(Record(id_, (image,), (row.question,), tuple(answer.answer for answer in own.answers)))
     return QuestionSet(questions.stem, tuple(joined))
 
 
@@ -183,13 +183,13 @@ def read_boxes(path: Path) -> BoxSet:
 
     VLUE does not ship this file; the form is that of its reading code and of X-VLM's RefCOCO+ files.
     """
-    boxes: list[Box] = []
+    boxes: list[Record] = []
     for number, row in enumerate(_check_rows(path, _Box)):
         if min(row.bbox[2:]) <= 0:
             raise DataError(f"{path}: row {number}: field 'bbox': {row.bbox} has no area (x, y, width, height)")
-        size = (row.width, row.height)
         # One object is referred to by several phrases, so `ref_id` alone is not an id.
-        boxes.append(Box(str(number), row.text, row.image, _make_box(row.bbox), size, tuple(map(_make_box, row.dets))))
+        facts = {"size": (row.width, row.height), "candidates": tuple(map(_make_box, row.dets))}
+        boxes.append(Record(str(number), (row.image,), (row.text,), _make_box(row.bbox), facts=facts))
     return BoxSet(path.stem, tuple(boxes))
 
 
@@ -281,13 +281,14 @@ class _Caption(_Loose):
 def read_karpathy_captions(path: Path) -> CaptionSet:
     """Read `coco_karpathy_test.json`: rows of an `image` that ends in its COCO number, and a list, `caption`."""
     captions = read_captions(path)
-    ids = []
-    for row, image in enumerate(captions.images):
-        number = _NUMBER.search(image)
+    rows = []
+    for place, row in enumerate(captions.rows):
+        number = _NUMBER.search(row.images[0])
         if number is None:
-            raise DataError(f"{path}: row {row}: field 'image': {image!r} does not end in the image's COCO number")
-        ids.append(number[1])
-    return replace(captions, ids=tuple(ids))
+            fault = f"{row.images[0]!r} does not end in the image's COCO number"
+            raise DataError(f"{path}: row {place}: field 'image': {fault}")
+        rows.append(replace(row, id=number[1]))
+    return CaptionSet(captions.name, tuple(rows))
 
 
 def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
@@ -295,12 +296,11 @@ def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
     captions: dict[int, list[str]] = {}
     for row in rows_under(path, read_mapping(path), "annotations", _Caption):
         captions.setdefault(row.image_id, []).append(row.caption)
-    return CaptionSet(
-        path.stem,
-        tuple(map(str, captions)),
-        tuple(f"{split}/COCO_{split}_{image:012d}.jpg" for image in captions),
-        tuple(map(tuple, captions.values())),
+    rows = (
+        Record(str(image), (f"{split}/COCO_{split}_{image:012d}.jpg",), (), tuple(texts))
+        for image, texts in captions.items()
     )
+    return CaptionSet(path.stem, tuple(rows))
 
 
 def read_published_captions(path: Path) -> CaptionSet:
@@ -328,15 +328,15 @@ def read_nlvr2(path: Path, items: int | None = None) -> StatementSet:
     """
     if not _is_lines(path):
         listed = read_statements(path)
-        return replace(listed, statements=tuple(map(_in_its_set, listed.statements)))
+        return replace(listed, rows=tuple(map(_in_its_set, listed.rows)))
     statements = []
     for line, content in read_jsonl(path):
         row = check_row(_Example, content, f"{path}:{line}")
         split, set_, pair, sentence = row.identifier.split("-")
         # The folder is the one that the images are handed out in; the group is as `metrics.py` writes it.
-        left, right = (f"{split}/{split}-{set_}-{pair}-img{side}.png" for side in (0, 1))
+        images = tuple(f"{split}/{split}-{set_}-{pair}-img{side}.png" for side in (0, 1))
         group, is_true = f"{split}-{set_}--{sentence}", row.label == "True"
-        statements.append(Statement(row.identifier, row.sentence, left, right, is_true, group))
+        statements.append(Record(row.identifier, images, (row.sentence,), is_true, group))
     if items is not None:
         expect_count(path, len(statements), items, what="statements")
     return StatementSet(path.stem, tuple(statements))
@@ -351,10 +351,10 @@ def _is_lines(path: Path) -> bool:
         return False
 
 
-def _in_its_set(row: Statement) -> Statement:
+def _in_its_set(row: Record) -> Record:
     """Put a statement into the group of its set's sentence, if the images' names contain the set."""
-    sets = {match[1] for image in (row.left, row.right) if (match := _IMAGE.fullmatch(image))}
-    return replace(row, group=f"{sets.pop()}: {row.sentence}") if len(sets) == 1 else row
+    sets = {match[1] for image in row.images if (match := _IMAGE.fullmatch(image))}
+    return replace(row, group=f"{sets.pop()}: {row.texts[0]}") if len(sets) == 1 else row
 
 
 class _Sentence(_Loose):
@@ -389,7 +389,7 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
     content = read_mapping(instances)
     images = {row.id: row for row in rows_under(instances, content, "images", _Image)}
     boxes = {row.id: row for row in rows_under(instances, content, "annotations", _Instance)}
-    boxes_of_phrases: list[Box] = []
+    boxes_of_phrases: list[Record] = []
     for number, row in enumerate(rows):
         place = f"{refs}: row {number}"
         ref = check_row(_Ref, row, place)
@@ -399,10 +399,9 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         image = None if box is None else images.get(box.image_id)
         if box is None or image is None:
             raise field_fault(place, "ann_id", f"{instances} has no box {ref.ann_id}, or not its image")
-        x, y, width, height = map(float, box.bbox)
-        size = (image.width, image.height)
+        facts = {"size": (image.width, image.height), "candidates": ()}
         boxes_of_phrases += [
-            Box(str(sentence.sent_id), sentence.sent, image.file_name, (x, y, width, height), size)
+            Record(str(sentence.sent_id), (image.file_name,), (sentence.sent,), _make_box(box.bbox), facts=facts)
             for sentence in ref.sentences
         ]
     try:
@@ -437,8 +436,8 @@ def read_image_labels(path: Path, of: str) -> LabelSet:
         counted = tuple(place for place, (_, hard) in enumerate(marks) if hard[column])
         true = tuple(bool(marks[place][0][column]) for place in counted)
         if any(true):
-            labels.append(ImageLabel(str(column), text, counted, true))
-    return LabelSet(of, images, tuple(labels))
+            labels.append(Record(str(column), (), (text,), true, facts={"counted": counted}))
+    return LabelSet(of, tuple(labels), images)
 
 
 def _read_marks(row: Any, size: int, path: Path, number: int) -> tuple[str, tuple[list[int], list[int]]]:
@@ -482,7 +481,7 @@ def read_moments(path: Path) -> MomentSet:
 
     Source: GEB+ (Wang et al. 2022), `datasets/annotations`, filtered version.
     """
-    moments: dict[str, Moment] = {}
+    moments: dict[str, Record] = {}
     for video, rows in read_mapping(path).items():
         if not isinstance(rows, list) or not rows:
             raise DataError(f"{path}: video {video!r}: expected a list of boundaries")
@@ -494,7 +493,7 @@ def read_moments(path: Path) -> MomentSet:
     return MomentSet(path.stem, tuple(moments.values()))
 
 
-def _make_moment(video: str, content: object, place: str) -> Moment:
+def _make_moment(video: str, content: object, place: str) -> Record:
     row = check_row(_Boundary, content, place)
     if not row.boundary_id.startswith(f"{video}_"):
         raise field_fault(place, "boundary_id", f"{row.boundary_id!r} is not of this video")
@@ -505,5 +504,5 @@ def _make_moment(video: str, content: object, place: str) -> Moment:
     parts = f"Subject: {row.subject} //Status_Before: {row.status_before} //Status_After: {row.status_after}"
     if row.caption != parts:
         raise field_fault(place, "caption", f"{quote(row.caption)} is not made of subject, before and after")
-    texts = (row.subject, row.status_before, row.status_after)
-    return Moment(row.boundary_id, video, float(row.timestamp), *texts, row.label, float(row.next_timestamp))
+    states = (row.subject, row.status_before, row.status_after)
+    return make_moment(row.boundary_id, video, float(row.timestamp), states, row.label, float(row.next_timestamp))

@@ -21,25 +21,20 @@ from tellapart.benchmarks.benchmark import Benchmark, Media
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
-from tellapart.data.annotations import expect_count, make_item
 from tellapart.data.fields import Kinds, check_several, check_template, field_fault, fill, fill_all, read_box, read_list
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_object, read_toml
+from tellapart.data.rows import expect_count, make_item, read_object, read_toml
 from tellapart.data.rows import read_rows as read_table
 from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
 from tellapart.data.task_records import (
-    BinaryQuestion,
     BinaryQuestionSet,
-    Preference,
     PreferenceSet,
-    Question,
     QuestionSet,
-    RatedImage,
     RatingSet,
+    Record,
     RecordSet,
     RetrievalSet,
-    Statement,
     StatementSet,
     linked_images,
     read_choice,
@@ -67,6 +62,11 @@ class _RowTable(_Table):
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
     cluster: Template | None = None
     tags: dict[str, Template] = Field(default_factory=dict)
+
+    def record(self, row: _Filler, images: tuple[str, ...], text: str, gold: object, **others: Any) -> Record:
+        """Return the record of a row, with its id, cluster and tags."""
+        cluster, tags = row.text(self.cluster), row.tags(self.tags)
+        return Record(row.text(self.id), images, (row.text(text),), gold, cluster=cluster, tags=tags, **others)
 
 
 class ItemTable(_RowTable):
@@ -117,7 +117,7 @@ class QuestionTable(_RowTable):
     options: Templates | None = None
     group: Template | None = None
 
-    def make(self, row: _Filler) -> BinaryQuestion:
+    def make(self, row: _Filler) -> Record:
         """Return the question of a row."""
         answer, place = row.text(self.answer), f"{row.place}: field {self.answer!r}"
         if self.options is not None:
@@ -130,16 +130,8 @@ class QuestionTable(_RowTable):
             answer = read_gold(answer)
         except ValueError as error:
             raise DataError(f"{place}: {error}") from error
-        return BinaryQuestion(
-            id=row.text(self.id),
-            images=row.images(self.images),
-            question=row.text(self.question),
-            answer=answer,
-            group=row.text(self.group),
-            cluster=row.text(self.cluster),
-            question_id=row.text(self.question_id),
-            tags=row.tags(self.tags),
-        )
+        facts = {"question_id": row.text(self.question_id)}
+        return self.record(row, row.images(self.images), self.question, answer, group=row.text(self.group), facts=facts)
 
 
 class OpenTable(_RowTable):
@@ -151,18 +143,10 @@ class OpenTable(_RowTable):
     biased: Template | None = None
     group: Template | None = None
 
-    def make(self, row: _Filler) -> Question:
+    def make(self, row: _Filler) -> Record:
         """Return the question of a row."""
-        return Question(
-            row.text(self.id),
-            row.text(self.question),
-            row.images([self.image])[0],
-            (row.text(self.answer),),
-            biased=row.text(self.biased),
-            group=row.text(self.group),
-            cluster=row.text(self.cluster),
-            tags=row.tags(self.tags),
-        )
+        images, gold, facts = row.images([self.image]), (row.text(self.answer),), {"biased": row.text(self.biased)}
+        return self.record(row, images, self.question, gold, group=row.text(self.group), facts=facts)
 
 
 class PreferenceTable(_RowTable):
@@ -173,15 +157,13 @@ class PreferenceTable(_RowTable):
     ranking: Template
     group: Template | None = None
 
-    def make(self, row: _Filler) -> Preference:
+    def make(self, row: _Filler) -> Record:
         """Return the choice of a row."""
         try:
             choice = read_choice(row.text(self.ranking))
         except ValueError as error:
             raise DataError(f"{row.place}: field {self.ranking!r}: {error}") from error
-        group, cluster = row.text(self.group), row.text(self.cluster)
-        images = row.images(self.images)
-        return Preference(row.text(self.id), row.text(self.text), images, choice, group, cluster, row.tags(self.tags))
+        return self.record(row, row.images(self.images), self.text, choice, group=row.text(self.group))
 
 
 class StatementTable(_Table):
@@ -194,7 +176,7 @@ class StatementTable(_Table):
     group: Template | None = None
     where: dict[Template, str | list[str]] = Field(default_factory=dict)
 
-    def make(self, row: _Filler) -> Statement:
+    def make(self, row: _Filler) -> Record:
         """Return the statement of a row."""
         label = row.text(self.label)
         try:
@@ -202,8 +184,8 @@ class StatementTable(_Table):
         except (ValueError, KeyError) as error:
             message = f"{row.place}: field {self.label!r}: expected true or false; got {quote(label)}"
             raise DataError(message) from error
-        left, right = row.images(self.images)
-        return Statement(row.text(self.id), row.text(self.sentence), left, right, is_true, row.text(self.group))
+        images, texts = row.images(self.images), (row.text(self.sentence),)
+        return Record(row.text(self.id), images, texts, is_true, row.text(self.group))
 
 
 class RatingTable(_RowTable):
@@ -213,7 +195,7 @@ class RatingTable(_RowTable):
     text: Template
     ratings: Templates
 
-    def make(self, row: _Filler) -> RatedImage:
+    def make(self, row: _Filler) -> Record:
         """Return the rated image of a row."""
         texts = row.all(self.ratings)
         try:
@@ -221,8 +203,7 @@ class RatingTable(_RowTable):
         except ValueError as error:
             place = f"{row.place}: field {self.ratings!r}"
             raise DataError(f"{place}: expected numbers; got {quote(list(texts))}") from error
-        (image,), cluster = row.images([self.image]), row.text(self.cluster)
-        return RatedImage(row.text(self.id), image, row.text(self.text), ratings, cluster, row.tags(self.tags))
+        return self.record(row, row.images([self.image]), self.text, ratings)
 
 
 class GalleryTable(_Table):
@@ -320,20 +301,19 @@ class SetFile(_Table):
     @property
     def task(self) -> str:
         """The name of the task that its records are of."""
-        named = {"nlvr2": self.statement, "ratings": self.rating, "preference": self.preference, "open": self.open}
-        if found := [name for name, tables in named.items() if tables]:
-            return found[0]
-        of_items = "ordered-texts" if self.ordered else "pairs"
-        return "retrieval" if self.gallery else "yes-no" if self.question else of_items
+        of_items = "retrieval" if self.gallery else "ordered-texts" if self.ordered else "pairs"
+        return next((task for kind, (_, task) in _RECORD_SETS.items() if getattr(self, kind)), of_items)
 
 
-#: The kinds of tables that make records of rows.
-_KINDS = ("item", "question", "open", "statement", "rating", "preference")
-
-
-#: Of them, those whose records are a set's alone.
-_RECORD_SETS: Mapping[str, Callable[[str, tuple[Any, ...]], RecordSet]] = MappingProxyType(
-    {"statement": StatementSet, "rating": RatingSet, "open": QuestionSet, "preference": PreferenceSet}
+#: The kinds of tables that make records of rows, other than items -> the set of the records, and its task.
+_RECORD_SETS: Mapping[str, tuple[Callable[..., RecordSet], str]] = MappingProxyType(
+    {
+        "question": (BinaryQuestionSet, "yes-no"),
+        "open": (QuestionSet, "open"),
+        "statement": (StatementSet, "nlvr2"),
+        "rating": (RatingSet, "ratings"),
+        "preference": (PreferenceSet, "preference"),
+    }
 )
 
 
@@ -354,9 +334,9 @@ def read_set_file(path: Path, variant: str = "") -> SetFile:
     """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name."""
     content, place = read_set_table(path, variant), f"{path}: {variant}" if variant else str(path)
     declared = validate_table(SetFile, content, place)
-    kinds = [getattr(declared, kind) for kind in (*_KINDS, "gallery")]
-    if sum(map(bool, kinds)) != 1:
-        tables = " or ".join(f"[[{kind}]]" for kind in _KINDS)
+    kinds = ("item", *_RECORD_SETS)
+    if sum(bool(getattr(declared, kind)) for kind in (*kinds, "gallery")) != 1:
+        tables = " or ".join(f"[[{kind}]]" for kind in kinds)
         raise DataError(f"{place}: declare {tables} tables or a [gallery], one kind of them")
     return declared
 
@@ -492,7 +472,7 @@ def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
 
 
 def _list_tables(declared: SetFile) -> list[Any]:
-    return [table for kind in _KINDS for table in getattr(declared, kind)]
+    return [table for kind in ("item", *_RECORD_SETS) for table in getattr(declared, kind)]
 
 
 def _as_list(value: str | list[str]) -> list[str]:
@@ -519,13 +499,11 @@ def _load_records(declared: SetFile, place: Locations) -> PairSet | RecordSet | 
         raise DataError(f"{declared.name}: no rows in {', '.join(declared.files)} below {root}")
     if declared.items is not None:
         expect_count(root, len(records), declared.items)
-    if declared.question:
-        corrected = declared.corrected
-        asked = (replace(asked, answer=corrected.get(asked.id, asked.answer)) for asked in records)
-        return BinaryQuestionSet(declared.name, tuple(asked), declared.reader)
-    for kind, record_set in _RECORD_SETS.items():
+    for kind, (record_set, _) in _RECORD_SETS.items():
         if getattr(declared, kind):
-            return record_set(declared.name, tuple(records))
+            rows = (replace(row, gold=declared.corrected.get(row.id, row.gold)) for row in records)
+            reader = {"reader": declared.reader} if kind == "question" else {}
+            return record_set(declared.name, tuple(rows), **reader)
     if any(table.cluster == LINKED for table in declared.item):
         links = linked_images([(item.images[0], image) for item in records for image in item.images])
         records = [item.model_copy(update={"cluster": links[item.images[0]]}) for item in records]

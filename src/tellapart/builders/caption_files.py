@@ -10,12 +10,11 @@ from posixpath import normpath
 from typing import Any, TypeVar
 
 from tellapart.builders.builder import Made
-from tellapart.data.annotations import karpathy_images
 from tellapart.data.columns import refuse_near
 from tellapart.data.fields import one_text
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
-from tellapart.data.rows import read_csv, read_json, read_jsonl
+from tellapart.data.rows import karpathy_images, read_csv, read_json, read_jsonl
 from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
 from tellapart.errors import DataError, nearest, quote
 

@@ -53,7 +53,7 @@ class Journal:
     """The outcomes of one recipe's candidates, on disk."""
 
     def __init__(self, path: Path, fingerprint: str, facts: Mapping[str, Any] | None = None) -> None:
-        self._path = path
+        self.path = path
         self._file = _open_database(path)
         try:
             # The lock is taken once and held: two processes would do the work twice. FULL: a commit is on the disk.
@@ -122,7 +122,7 @@ class Journal:
 
     def _record_image(self, name: str, reference: str, data: bytes) -> None:
         digest = hashlib.sha256(data).hexdigest()
-        with _explain_errors(self._path):
+        with _explain_errors(self.path):
             row = self._file.execute("SELECT sha256 FROM image WHERE reference = ?", (reference,)).fetchone()
         if row is None:
             self._write_rows("INSERT INTO image VALUES (?, ?, ?)", reference, digest, data)
@@ -130,12 +130,12 @@ class Journal:
             raise DataError(f"item {name!r}: another item has another image under {reference!r}; give them two names")
 
     def _write_rows(self, statement: str, *values: str | bytes) -> None:
-        with _explain_errors(self._path):
+        with _explain_errors(self.path):
             self._file.execute(statement, values)
 
     def drop_damaged(self) -> list[str]:
         """Delete outcomes that differ from their digests, or whose images do, with a warning; return the ids."""
-        with _explain_errors(self._path):
+        with _explain_errors(self.path):
             finished = set()
             changed = []
             for row, reference, digest, data in self._file.execute("SELECT rowid, reference, sha256, data FROM image"):
@@ -155,21 +155,21 @@ class Journal:
                 self._file.execute("COMMIT")
         if damaged:
             count, first = len(damaged), plain(str(damaged[0]))
-            _log.warning("%s is damaged: %d outcomes, first %s's, are made again", plain(str(self._path)), count, first)
+            _log.warning("%s is damaged: %d outcomes, first %s's, are made again", plain(str(self.path)), count, first)
         return [str(name) for name in damaged]
 
     def decided_ids(self) -> set[str]:
         """Return the ids of candidates that became items or were rejected; a failed one will be tried again."""
-        with _explain_errors(self._path):
+        with _explain_errors(self.path):
             return {name for (name,) in self._file.execute("SELECT id FROM outcome WHERE kind != 'failed'")}
 
     def outcome(self, name: str) -> Any:
         """Return a candidate's outcome, or a caption's row; an item comes without its images' bytes."""
-        with _explain_errors(self._path):
+        with _explain_errors(self.path):
             row = self._file.execute("SELECT kind, told, sha256 FROM outcome WHERE id = ?", (name,)).fetchone()
         if row is None or _digest_outcome(name, *row[:2]) != row[2]:
             raise _damage_error(
-                self._path, f"no outcome of {name!r:.80}" if row is None else f"the outcome of {name!r:.80}"
+                self.path, f"no outcome of {name!r:.80}" if row is None else f"the outcome of {name!r:.80}"
             )
         kind, fields = row[0], json.loads(row[1])
         if kind == "made":
@@ -178,12 +178,12 @@ class Journal:
 
     def images(self, references: set[str]) -> JournalImages:
         """Return some of the images, each read from the file when it is asked for."""
-        return JournalImages(self._path, self._file, references)
+        return JournalImages(self.path, self._file, references)
 
     def remove(self) -> None:
         """Close the journal and delete its file."""
         self.close()
-        self._path.unlink()
+        self.path.unlink()
 
 
 def count_decided(path: Path) -> int:

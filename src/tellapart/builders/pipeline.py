@@ -197,16 +197,19 @@ def build(
         return _existing_set(out, opened, len(candidates))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} holds something already; build a pair set in a new folder")
-    path = journal_of(out)
-    with Journal(path, opened.fingerprint, opened.facts) as journal:
-        journal.drop_damaged()
+    with Journal(journal_of(out), opened.fingerprint, opened.facts) as journal:
         # Absolute: another machine's processes have another working folder.
         home, sources = opened.home.absolute(), sources_of(opened.builder)
         plan = WorkerPlan(opened.recipe.model_dump_json(), home, opened.fingerprint, sources, insecure)
-        work, retries = partial(attempt, plan=plan), opened.recipe.retries
-        resumed = decide(journal, candidates, executor or ProcessExecutor(workers), work, report, retries=retries)
-        outcomes = {candidate.id: journal.outcome(candidate.id) for candidate in candidates}
-        refuse_failures(outcomes, opened.recipe.max_failed, path)
+        outcomes, resumed = decide(
+            journal,
+            candidates,
+            executor or ProcessExecutor(workers),
+            partial(attempt, plan=plan),
+            report,
+            retries=opened.recipe.retries,
+            allowed=opened.recipe.max_failed,
+        )
         items = _select_items(opened, outcomes, report)
         funnel = Funnel()
         for outcome in outcomes.values():
@@ -278,11 +281,14 @@ def decide(
     noun: str = "candidates",
     block: int = 1,
     retries: int = 0,
-) -> int:
-    """Decide the sources that a journal has not, in blocks, and record the outcomes; return how many it had.
+    allowed: int = 0,
+) -> tuple[dict[str, Any], int]:
+    """Decide the sources that a journal has not, in blocks; return all outcomes by id, and how many it had.
 
-    `task` takes a block to an outcome for each of its sources. What fails, or whose worker dies, is tried again.
+    `task` takes a block to an outcome for each of its sources. What fails, or whose worker dies, is tried again; more
+    failures than are allowed are an error.
     """
+    journal.drop_damaged()
     decided = journal.decided_ids()
     waiting = [source for source in sources if source.id not in decided]
     resumed = done = len(sources) - len(waiting)
@@ -304,18 +310,15 @@ def decide(
                 report(noun, done, len(sources))
         waiting = failed
     journal.commit()
-    return resumed
-
-
-def refuse_failures(outcomes: Mapping[str, Any], allowed: int, journal: Path) -> None:
-    """Refuse a build of which more candidates failed than its recipe allows."""
-    failed = [(name, outcome.error) for name, outcome in outcomes.items() if isinstance(outcome, Failed)]
-    if len(failed) > allowed:
-        first = "; ".join(f"{name}: {error:.200}" for name, error in failed[:3])
+    by_id = {source.id: journal.outcome(source.id) for source in sources}
+    errors = [f"{name}: {outcome.error:.200}" for name, outcome in by_id.items() if isinstance(outcome, Failed)]
+    if len(errors) > allowed:
+        first = "; ".join(errors[:3])
         raise RunError(
-            f"{len(failed)} of {len(outcomes)} candidates failed ({first}); the others are kept in {journal}: run the "
-            "same command again to retry the failed ones alone, or allow them with the recipe's max_failed"
+            f"{len(errors)} of {len(by_id)} candidates failed ({first}); the others are kept in {journal.path}: run "
+            "the same command again to retry the failed ones alone, or allow them with the recipe's max_failed"
         )
+    return by_id, resumed
 
 
 def _select_items(opened: _OpenedRecipe, outcomes: dict[str, Outcome], report: Progress) -> list[Item]:

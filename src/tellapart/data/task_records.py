@@ -9,12 +9,13 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import join_names
@@ -69,15 +70,58 @@ def _group_rows(keys: Sequence[str]) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, rows.values()))
 
 
+def _as_tuples(value: Any) -> Any:
+    """Return the lists that JSON has in place of tuples as tuples, at any level."""
+    if isinstance(value, Mapping):
+        return {key: _as_tuples(entry) for key, entry in value.items()}
+    return tuple(map(_as_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a task asks, and what is right.
+
+    Attributes:
+        id: distinct in its set.
+        images: references of the images shown, in their order.
+        texts: the question, the sentence or the captions.
+        gold: as the set of the records says.
+        group: records of one group are right if all of them are.
+        cluster: the unit of resampling; as the task says if it is empty.
+        tags: by which results are broken down.
+        facts: fields that the records of one task alone have, such as the size of a box's image.
+
+    >>> Record("a", ("cup.png",), ("One cup?",), ("yes",)).gold
+    ('yes',)
+    """
+
+    id: str
+    images: tuple[str, ...]
+    texts: tuple[str, ...]
+    gold: Annotated[Any, BeforeValidator(_as_tuples)] = ""
+    group: str = ""
+    cluster: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+    facts: Annotated[Mapping[str, Any], BeforeValidator(_as_tuples)] = field(default_factory=dict, hash=False)
+
+    def look_up(self, path: str) -> Any:
+        """Return what a path names: `texts.0`, `facts.size`; a fact that the record lacks is empty."""
+        name, _, key = path.partition(".")
+        value = getattr(self, name)
+        return value.get(key, "") if name in ("tags", "facts") and key else value[int(key)] if key else value
+
+
 @dataclass(frozen=True)
 class RecordSet:
-    """A named set of records with distinct ids, in the field that `ROWS` names."""
+    """A named set of records with distinct ids."""
 
-    ROWS: ClassVar[str]
-    #: Fields of a record that fingerprints leave out where they are empty, since not all records had them.
-    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    #: The key of the records in the set's content, and the fields of one there, as `key=path`. Of a field with `?` the
+    #: content has what is not empty, since not all records had it.
+    KEY: ClassVar[str]
+    FIELDS: ClassVar[str]
 
     name: str
+    rows: tuple[Record, ...]
 
     def __post_init__(self) -> None:
         check_ids(self.name, [row.id for row in self.rows])
@@ -86,15 +130,13 @@ class RecordSet:
         return len(self.rows)
 
     @property
-    def rows(self) -> tuple[Any, ...]:
-        """The records."""
-        rows: tuple[Any, ...] = getattr(self, self.ROWS)
-        return rows
+    def gold(self) -> Sequence[Any]:
+        """What is right, of each record."""
+        return [row.gold for row in self.rows]
 
     def select(self, places: Sequence[int]) -> Self:
         """Return the set of some records, by position."""
-        fields: dict[str, Any] = {self.ROWS: tuple(self.rows[place] for place in places)}
-        return replace(self, **fields)
+        return replace(self, rows=tuple(self.rows[place] for place in places))
 
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Return the rows of each `group` of two records or more."""
@@ -103,18 +145,24 @@ class RecordSet:
 
     def content(self) -> dict[str, Any]:
         """Return the set as JSON holds it, for fingerprints."""
-        content = asdict(self)
-        for row in content[self.ROWS]:
-            for key in self.OPTIONAL:
-                if not row[key]:
-                    del row[key]
+        others = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rows"}
+        return others | {self.KEY: [self.row_content(row) for row in self.rows]}
+
+    def row_content(self, row: Record) -> dict[str, Any]:
+        """Return a record as JSON holds it."""
+        content = {}
+        for declared in self.FIELDS.split():
+            key, _, path = declared.partition("=")
+            value = row.look_up((path or key).rstrip("?"))
+            if value or not declared.endswith("?"):
+                content[key.rstrip("?")] = value
         return content
 
-    def refuse(self, noun: str, fault: str, rows: Iterable[Any], field: str) -> None:
+    def refuse(self, noun: str, fault: str, rows: Iterable[Record], field: str) -> None:
         """Refuse the set if there are such rows, with the value of the first one's field."""
         if found := list(rows):
             more = f"; and {len(found) - 1} more: {join_names([row.id for row in found[1:]])}" if found[1:] else ""
-            got = quote(getattr(found[0], field))
+            got = quote(self.row_content(found[0])[field])
             raise DataError(f"{self.name}: {noun} {found[0].id}: {fault}; got {got}{more}", field=field)
 
 
@@ -188,78 +236,47 @@ class RetrievalSet:
         return tuple(self.images[first[caption]] for caption in range(len(self.captions)))
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A sentence about two images, and whether it is true of them (NLVR2).
+class StatementSet(RecordSet):
+    """Sentences about two images, and whether each is true of them (NLVR2).
 
     Consistency is over the rows of one group: one sentence about one set of images; by the sentence if it is empty.
     """
 
-    id: str
-    sentence: str
-    left: str
-    right: str
-    label: bool
-    group: str = ""
-
-
-@dataclass(frozen=True)
-class StatementSet(RecordSet):
-    """Statements to judge true or false."""
-
-    ROWS = "statements"
-    OPTIONAL = ("group",)
-
-    statements: tuple[Statement, ...]
+    KEY = "statements"
+    FIELDS = "id sentence=texts.0 left=images.0 right=images.1 label=gold group?"
 
     def sentence_groups(self, *, both_labels: bool = False) -> tuple[tuple[int, ...], ...]:
         """Return the rows of each sentence of a set, in file order: the groups of NLVR2's consistency.
 
         Without sets they are the rows of each distinct sentence.
         """
-        groups = _group_rows([statement.group or statement.sentence for statement in self.statements])
-        labels = ({self.statements[row].label for row in group} for group in groups)
+        groups = _group_rows([row.group or row.texts[0] for row in self.rows])
+        labels = ({self.rows[row].gold for row in group} for group in groups)
         return tuple(group for group, both in zip(groups, labels, strict=True) if not both_labels or len(both) == 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question about an image, with one gold answer or the answers of several people.
-
-    `biased` is a wrong answer of a model that does not look; records of one group are right if all of them are.
-    """
-
-    id: str
-    question: str
-    image: str
-    answers: tuple[str, ...]
-    biased: str = ""
-    group: str = ""
-    cluster: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
 class QuestionSet(RecordSet):
-    """Questions to answer in words."""
+    """Questions to answer in words: gold is a tuple of one answer, or of several people's.
 
-    ROWS = "questions"
-    OPTIONAL = ("biased", "group", "cluster", "tags")
+    The fact `biased` is a wrong answer of a model that does not look.
+    """
 
-    questions: tuple[Question, ...]
+    KEY = "questions"
+    FIELDS = "id question=texts.0 image=images.0 answers=gold biased=facts.biased? group? cluster? tags?"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.refuse("question", "has no answer", (row for row in self.questions if not row.answers), "answers")
+        self.refuse("question", "has no answer", (row for row in self.rows if not row.gold), "answers")
 
     @cached_property
     def gold(self) -> tuple[str, ...]:
         """The one gold answer of each question."""
-        for row in self.questions:
-            if len(row.answers) != 1:
-                fault = f"has {len(row.answers)} answers and not one gold answer; use soft_accuracy on them"
+        for row in self.rows:
+            if len(row.gold) != 1:
+                fault = f"has {len(row.gold)} answers and not one gold answer; use soft_accuracy on them"
                 self.refuse("question", fault, [row], "answers")
-        return tuple(question.answers[0] for question in self.questions)
+        return tuple(row.gold[0] for row in self.rows)
 
     def complementary_pairs(self) -> tuple[tuple[int, int], ...]:
         """Return the rows of each question that is asked of exactly two images and answered differently on each.
@@ -269,124 +286,77 @@ class QuestionSet(RecordSet):
 
         Source: VLUE section 3.2 (workers wrote questions whose answers differ between two images).
         """
-        rows = self.questions
-        groups = _group_rows([question.question.lower().strip() for question in rows])
+        rows = self.rows
+        groups = _group_rows([row.texts[0].lower().strip() for row in rows])
         twice = [(group[0], group[1]) for group in groups if len(group) == 2]
-        return tuple((a, b) for a, b in twice if rows[a].image != rows[b].image and rows[a].answers != rows[b].answers)
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A phrase and the box it refers to: x, y, width, height in pixels; and candidate boxes, if any."""
-
-    id: str
-    text: str
-    image: str
-    box: tuple[float, float, float, float]
-    size: tuple[int, int]
-    candidates: tuple[tuple[float, float, float, float], ...] = ()
+        return tuple((a, b) for a, b in twice if rows[a].images != rows[b].images and rows[a].gold != rows[b].gold)
 
 
 @dataclass(frozen=True)
 class BoxSet(RecordSet):
-    """Phrases to find in images."""
+    """Phrases and the boxes they refer to: x, y, width, height in pixels.
 
-    ROWS = "boxes"
+    Facts are `size`, the image's width and height, and `candidates`, boxes to choose from, or none.
+    """
 
-    boxes: tuple[Box, ...]
+    KEY = "boxes"
+    FIELDS = "id text=texts.0 image=images.0 box=gold size=facts.size candidates=facts.candidates"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flat = (box for box in self.boxes if min(box.box[2:]) <= 0)
+        flat = (row for row in self.rows if min(row.gold[2:]) <= 0)
         self.refuse("box", "has no area; it is x, y, width, height", flat, "box")
 
 
 @dataclass(frozen=True)
-class CaptionSet:
-    """Images to caption, with their ids, and the captions that people wrote, one or more an image."""
-
-    name: str
-    ids: tuple[str, ...]
-    images: tuple[str, ...]
-    references: tuple[tuple[str, ...], ...]
+class CaptionSet(RecordSet):
+    """Images to caption, and the captions that people wrote, one or more an image."""
 
     def __post_init__(self) -> None:
-        check_ids(self.name, self.ids)
-        if not len(self.ids) == len(self.images) == len(self.references):
-            counts = f"{len(self.ids)} ids, {len(self.images)} images and references for {len(self.references)}"
-            raise DataError(f"{self.name} has {counts}")
-        if bare := [id_ for id_, texts in zip(self.ids, self.references, strict=True) if not texts]:
+        super().__post_init__()
+        if bare := [row.id for row in self.rows if not row.gold]:
             raise DataError(f"{self.name}: {len(bare)} images have no reference caption: {join_names(bare)}")
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def select(self, places: Sequence[int]) -> CaptionSet:
-        """Return the set of some images, by position."""
-        columns = (tuple(column[place] for place in places) for column in (self.ids, self.images, self.references))
-        return CaptionSet(self.name, *columns)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An image and two captions, of which one is true."""
-
-    id: str
-    image: str
-    true: str
-    false: str
-    tags: Mapping[str, str] = field(default_factory=dict)
-    cluster: str = ""
+    def content(self) -> dict[str, Any]:
+        """Return the set as JSON holds it."""
+        ids, images = zip(*((row.id, row.images[0]) for row in self.rows), strict=True)
+        return {"name": self.name, "ids": ids, "images": images, "references": self.gold}
 
 
 @dataclass(frozen=True)
 class ChoiceSet(RecordSet):
-    """Choices, each to be asked twice: the true caption first, and second."""
+    """Images with two captions, the true one first; asked twice, the true caption first, and second."""
 
-    ROWS = "choices"
-    OPTIONAL = ("cluster",)
-
-    choices: tuple[Choice, ...]
+    KEY = "choices"
+    FIELDS = "id image=images.0 true=texts.0 false=texts.1 tags cluster?"
 
     @classmethod
     def of_pairs(cls, pairs: PairSet) -> ChoiceSet:
         """Return the choices of 1x2 pairs; the image stands for a cluster that is the item's id alone."""
-        choices = []
+        rows = []
         for item in pairs.items:
-            (image,), (true, false) = item.images, item.truth_first().texts
-            cluster = "" if item.cluster in (item.id, image) else item.cluster
-            choices.append(Choice(item.id, image, true, false, item.tags, cluster))
-        return cls(pairs.name, tuple(choices))
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """A query, its candidates in people's order, and the query's minimal edit if there is one.
-
-    `people` is the place of each candidate, 1 for the closest; means over people and ties are allowed.
-    """
-
-    id: str
-    query: str
-    edited: str
-    candidates: tuple[str, ...]
-    people: tuple[float, ...]
+            cluster = "" if item.cluster in (item.id, item.images[0]) else item.cluster
+            texts = item.truth_first().texts
+            rows.append(Record(item.id, item.images, texts, cluster=cluster, tags=item.tags))
+        return cls(pairs.name, tuple(rows))
 
 
 @dataclass(frozen=True)
 class RankingSet(RecordSet):
-    """Rankings by people."""
+    """Rankings by people: the texts are a query and its minimal edit (empty if there is none), the images candidates.
 
-    ROWS = "rankings"
+    Gold is the place of each candidate, 1 for the closest; means over people and ties are allowed.
+    """
 
-    rankings: tuple[Ranking, ...]
+    KEY = "rankings"
+    FIELDS = "id query=texts.0 edited=texts.1 candidates=images people=gold"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for ranking in self.rankings:
-            if not len(ranking.candidates) == len(ranking.people) >= 2 or not all(map(math.isfinite, ranking.people)):
-                fault = f"has {len(ranking.candidates)} candidates; give two or more, and a finite place for each"
-                self.refuse("ranking", fault, [ranking], "people")
+        for row in self.rows:
+            if not len(row.images) == len(row.gold) >= 2 or not all(map(math.isfinite, row.gold)):
+                fault = f"has {len(row.images)} candidates; give two or more, and a finite place for each"
+                self.refuse("ranking", fault, [row], "people")
 
 
 _GOLD = {
@@ -405,47 +375,31 @@ def read_gold(value: str) -> str:
     return gold
 
 
-@dataclass(frozen=True, slots=True)
-class BinaryQuestion:
-    """A question about an image or two, as it is asked, and which of two answers is right.
-
-    Questions of one group with one `question_id` are one question in different words. Records of one group are a
-    minimal pair or a quadruple, which is right if all of them are. An empty cluster is the group or the first image.
-    """
-
-    id: str
-    images: tuple[str, ...]
-    question: str
-    answer: str
-    group: str = ""
-    cluster: str = ""
-    question_id: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.cluster:
-            object.__setattr__(self, "cluster", self.group or self.images[0])
-
-
 @dataclass(frozen=True)
 class BinaryQuestionSet(RecordSet):
-    """Questions with two possible answers; `reader` is how its authors read an answer (`metrics.yes_no.READERS`)."""
+    """Questions about an image or two, as they are asked, and which of two answers is right.
 
-    ROWS = "questions"
-    OPTIONAL = ("question_id",)
+    Questions of one group with one fact `question_id` are one question in different words. Records of one group are a
+    minimal pair or a quadruple, which is right if all of them are. An empty cluster is the group or the first image.
+    `reader` is how the authors read an answer (`metrics.yes_no.READERS`).
+    """
 
-    questions: tuple[BinaryQuestion, ...]
+    KEY = "questions"
+    FIELDS = "id images question=texts.0 answer=gold group cluster question_id=facts.question_id? tags"
+
     reader: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rows = (row if row.cluster else replace(row, cluster=row.group or row.images[0]) for row in self.rows)
+        object.__setattr__(self, "rows", tuple(rows))
+        unknown = (row for row in self.rows if row.gold not in _GOLD.values())
+        answers = ", ".join(dict.fromkeys(_GOLD.values()))
+        self.refuse("question", f"its answer must be one of {answers}", unknown, "answer")
 
     def content(self) -> dict[str, Any]:
         """Return the set as JSON holds it, without its reader: answers are read by it, and it is no question's."""
         return {key: value for key, value in super().content().items() if key != "reader"}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        unknown = (row for row in self.questions if row.answer not in _GOLD.values())
-        answers = ", ".join(dict.fromkeys(_GOLD.values()))
-        self.refuse("question", f"its answer must be one of {answers}", unknown, "answer")
 
     def groups_by(self, what: str) -> tuple[tuple[int, ...], ...]:
         """Return the rows of each group, or of the same `images` or `question` (by its id, or words) of a group.
@@ -455,97 +409,83 @@ class BinaryQuestionSet(RecordSet):
         several rows, those of one row count, too, as HallusionBench counts them.
         """
         rows: dict[tuple[str, object, int], list[int]] = {}
-        for row, question in enumerate(self.questions):
-            if question.group:
+        for row, record in enumerate(self.rows):
+            if record.group:
                 per_group = what == "group"
-                asked = (question.question_id or question.question) if what == "question" else question.images
-                key = (question.group, "", 0) if per_group else (question.group, asked, len(question.images))
+                words = record.facts.get("question_id") or record.texts[0]
+                asked = words if what == "question" else record.images
+                key = (record.group, "", 0) if per_group else (record.group, asked, len(record.images))
                 rows.setdefault(key, []).append(row)
         several = {images for (_, _, images), members in rows.items() if len(members) > 1}
         return tuple(tuple(members) for (_, _, images), members in rows.items() if images in several)
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A moment in a video at which something changes, with the state before and after it; times in seconds."""
+def make_moment(
+    id_: str, video: str, time: float, states: tuple[str, str, str], label: str, next_time: float
+) -> Record:
+    """Return the record of a moment in a video at which a state changes; times in seconds.
 
-    id: str
-    video: str
-    time: float
-    subject: str
-    before: str
-    after: str
-    label: str
-    next_time: float
-
-    @property
-    def before_caption(self) -> str:
-        """The caption of the frames before the moment: subject and state, as in EqBen's Fig. 16."""
-        return f"{self.subject} {self.before}"
-
-    @property
-    def after_caption(self) -> str:
-        """The caption of the frames after the moment."""
-        return f"{self.subject} {self.after}"
+    `states` are the subject and its state before and after. Texts are the captions of the frames before and after the
+    moment: subject and state, as in EqBen's Fig. 16.
+    """
+    subject, before, after = states
+    facts = {"subject": subject, "before": before, "after": after, "next_time": next_time}
+    captions = (f"{subject} {before}", f"{subject} {after}")
+    return Record(id_, (), captions, time, cluster=video, tags={"label": label}, facts=facts)
 
 
 @dataclass(frozen=True)
 class MomentSet(RecordSet):
-    """Moments to find in videos; each is a query, and the moments of a video are resampled together.
+    """Moments to find in videos (`make_moment`); each is a query, and those of a video are resampled together.
 
     Several people marked the same videos, so two moments may have the same time, and one change several times (`gold`).
     Lengths of videos and other times of a change come from `whole`, the set that these are some moments of.
     """
 
-    ROWS = "moments"
+    KEY = "moments"
+    FIELDS = """id video=cluster time=gold subject=facts.subject before=facts.before after=facts.after label=tags.label
+        next_time=facts.next_time"""
 
-    moments: tuple[Moment, ...]
     whole: MomentSet | None = None
 
     def select(self, places: Sequence[int]) -> MomentSet:
         """Return the set of some moments, by position."""
-        return MomentSet(self.name, tuple(self.moments[place] for place in places), self)
+        return MomentSet(self.name, tuple(self.rows[place] for place in places), self)
 
     def content(self) -> dict[str, Any]:
         """Return the set as JSON holds it."""
-        content = {"name": self.name, "moments": [asdict(moment) for moment in self.moments]}
-        return content if self.whole is None else content | {"whole": self.whole.content()}
+        content = super().content() | ({"whole": self.whole.content()} if self.whole else {})
+        return {key: value for key, value in content.items() if value is not None}
 
     @property
     def _all_moments(self) -> MomentSet:
         return self if self.whole is None else self.whole._all_moments
 
     @cached_property
-    def videos(self) -> Mapping[str, tuple[Moment, ...]]:
+    def videos(self) -> Mapping[str, tuple[Record, ...]]:
         """The moments of each video, in order of time; those at the same time in order of id."""
-        videos: dict[str, list[Moment]] = defaultdict(list)
-        for moment in sorted(self.moments, key=lambda moment: (moment.time, moment.id)):
-            videos[moment.video].append(moment)
+        videos: dict[str, list[Record]] = defaultdict(list)
+        for moment in sorted(self.rows, key=lambda moment: (moment.gold, moment.id)):
+            videos[moment.cluster].append(moment)
         return {video: tuple(videos[video]) for video in sorted(videos)}
 
     @cached_property
     def gold(self) -> tuple[tuple[float, ...], ...]:
         """All times that are right for each query: those of the same change in the same video, rising."""
-        times: dict[tuple[str, str, str, str], set[float]] = defaultdict(set)
-        for m in self._all_moments.moments:
-            times[m.video, m.subject, m.before, m.after].add(m.time)
-        return tuple(tuple(sorted(times[m.video, m.subject, m.before, m.after])) for m in self.moments)
+        times: dict[tuple[object, ...], set[float]] = defaultdict(set)
+        for moment in self._all_moments.rows:
+            times[_change(moment)].add(moment.gold)
+        return tuple(tuple(sorted(times[_change(moment)])) for moment in self.rows)
 
     def duration(self, video: str) -> float:
         """Return the length of a video in seconds, as far as its moments show: the latest `next_time`."""
         if video not in self._all_moments.videos:
             raise DataError(f"{self.name} has no moment in a video {video!r}")
-        return max(moment.next_time for moment in self._all_moments.videos[video])
+        return float(max(moment.facts["next_time"] for moment in self._all_moments.videos[video]))
 
 
-@dataclass(frozen=True, slots=True)
-class ClassifiedImage:
-    """An image and the index of its class, from 0; images with the same `cluster`, if any, are resampled together."""
-
-    id: str
-    image: str
-    label: int
-    cluster: str = ""
+def _change(moment: Record) -> tuple[object, ...]:
+    return (moment.cluster, *(moment.facts[name] for name in ("subject", "before", "after")))
 
 
 def check_templates(templates: tuple[str, ...], place: str) -> tuple[str, ...]:
@@ -562,13 +502,13 @@ def check_templates(templates: tuple[str, ...], place: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ClassificationSet(RecordSet):
-    """Images of known classes, not one of each; templates hold `{}` for a class's name, and several are averaged."""
+    """Images and their classes: gold is a class's place; templates hold `{}` for its name, and several are averaged."""
 
-    ROWS = "pictures"
+    KEY = "pictures"
+    FIELDS = "id image=images.0 label=gold cluster"
 
     classes: tuple[str, ...]
     templates: tuple[str, ...]
-    pictures: tuple[ClassifiedImage, ...]
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
@@ -579,7 +519,7 @@ class ClassificationSet(RecordSet):
             raise DataError(f"{self.name}: two classes are called {twice!r}; give them two names in classes.txt")
         check_templates(self.templates, self.name)
         super().__post_init__()
-        beyond = (picture for picture in self.pictures if not 0 <= picture.label < len(self.classes))
+        beyond = (row for row in self.rows if not 0 <= row.gold < len(self.classes))
         self.refuse("picture", f"is of none of the {len(self.classes)} classes, counted from 0", beyond, "label")
 
     @property
@@ -588,52 +528,34 @@ class ClassificationSet(RecordSet):
         return tuple(tuple(template.replace("{}", name) for name in self.classes) for template in self.templates)
 
 
-@dataclass(frozen=True, slots=True)
-class RatedImage:
-    """An image, the text that it is to show, and people's ratings of how well it does; higher is better.
-
-    A rating is one a person; or a single label, 1 if it shows the text and 0 if not. Texts are resampled if the cluster
-    is empty.
-    """
-
-    id: str
-    image: str
-    text: str
-    ratings: tuple[float, ...]
-    cluster: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def rating(self) -> float:
-        """The mean of the ratings."""
-        return math.fsum(self.ratings) / len(self.ratings)
-
-
 @dataclass(frozen=True)
 class RatingSet(RecordSet):
-    """Images with their texts, and people's ratings of each."""
+    """Images with the text that each is to show, and people's ratings of how well it does; higher is better.
 
-    ROWS = "rated"
+    Gold is a rating a person; or a single label, 1 if it shows the text and 0 if not. Texts are resampled if the
+    cluster is empty.
+    """
 
-    rated: tuple[RatedImage, ...]
+    KEY = "rated"
+    FIELDS = "id image=images.0 text=texts.0 ratings=gold cluster tags"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        bad = (row for row in self.rated if not row.ratings or not all(map(math.isfinite, row.ratings)))
+        bad = (row for row in self.rows if not row.gold or not all(map(math.isfinite, row.gold)))
         self.refuse("image", "has no rating, or one that is not finite", bad, "ratings")
         if len(np.unique(self.people)) < 2:
-            rated = f"all {len(self.rated)} images are rated {self.people[0]:g}"
+            rated = f"all {len(self.rows)} images are rated {self.people[0]:g}"
             raise DataError(f"{self.name}: {rated}; agreement with people needs two that are rated differently")
 
     @cached_property
     def people(self) -> NDArray[np.float64]:
         """The mean rating of each image, float64 `(image,)`."""
-        return np.array([rating.rating for rating in self.rated])
+        return np.array([math.fsum(row.gold) / len(row.gold) for row in self.rows])
 
     @property
     def labels(self) -> bool:
         """Whether the ratings are labels: 0 and 1, one an image."""
-        return all(len(rating.ratings) == 1 for rating in self.rated) and bool(np.isin(self.people, (0, 1)).all())
+        return all(len(row.gold) == 1 for row in self.rows) and bool(np.isin(self.people, (0, 1)).all())
 
 
 def read_choice(ranking: str) -> int:
@@ -651,67 +573,42 @@ def read_choice(ranking: str) -> int:
     return {">": ahead, "<": -ahead, "=": 0}[found[2]]
 
 
-@dataclass(frozen=True, slots=True)
-class Preference:
-    """Two images of one text, and which people prefer: 1 the first, -1 the second, 0 if they find them equal.
+@dataclass(frozen=True)
+class PreferenceSet(RecordSet):
+    """Choices of people between two images of one text: gold is 1 for the first, -1 for the second, 0 if equal.
 
     Records of one group rank the images of one text, and are right if all of them are.
     """
 
-    id: str
-    text: str
-    images: tuple[str, ...]
-    choice: int
-    group: str = ""
-    cluster: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class PreferenceSet(RecordSet):
-    """Choices of people between two images of one text."""
-
-    ROWS = "preferences"
-
-    preferences: tuple[Preference, ...]
+    KEY = "preferences"
+    FIELDS = "id text=texts.0 images choice=gold group cluster tags"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not any(preference.choice for preference in self.preferences):
-            raise DataError(f"{self.name}: people prefer no image of {len(self.preferences)} pairs; give one choice")
+        if not any(row.gold for row in self.rows):
+            raise DataError(f"{self.name}: people prefer no image of {len(self.rows)} pairs; give one choice")
 
     @cached_property
     def people(self) -> NDArray[np.float64]:
         """The choice of each record, 1, 0 or -1: float64 `(pair,)`."""
-        return np.array([preference.choice for preference in self.preferences], np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class ImageLabel:
-    """A label, the positions of the set's images that it is judged on, and for each of them whether it is true."""
-
-    id: str
-    text: str
-    counted: tuple[int, ...]
-    true: tuple[bool, ...]
+        return np.array([row.gold for row in self.rows], np.float64)
 
 
 @dataclass(frozen=True)
 class LabelSet(RecordSet):
-    """Images, numbered from 0, and their labels."""
+    """Labels of images that are numbered from 0: gold is whether a label is true of each image that it is judged on.
 
-    ROWS = "labels"
+    The fact `counted` holds the numbers of these images.
+    """
+
+    KEY = "labels"
+    FIELDS = "id text=texts.0 counted=facts.counted true=gold"
 
     images: tuple[str, ...]
-    labels: tuple[ImageLabel, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        unmarked = (row for row in self.labels if len(row.counted) != len(row.true) or not any(row.true))
+        unmarked = (row for row in self.rows if len(row.facts["counted"]) != len(row.gold) or not any(row.gold))
         self.refuse("label", "needs a mark for each image, one or more of them true", unmarked, "true")
-        beyond = (row for row in self.labels if not all(0 <= place < len(self.images) for place in row.counted))
+        beyond = (row for row in self.rows if not all(0 <= place < len(self.images) for place in row.facts["counted"]))
         self.refuse("label", f"names an image beyond the {len(self.images)}, counted from 0", beyond, "counted")
-
-    def images_of(self, label: ImageLabel) -> tuple[str, ...]:
-        """Return the references of the images that a label is judged on."""
-        return tuple(self.images[place] for place in label.counted)

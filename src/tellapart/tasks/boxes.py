@@ -28,23 +28,26 @@ class BoxAnswerer(Answerer, Protocol):
 
 def _find_by_head(model: BoxFinder, records: BoxSet, session: Session) -> list[Sides]:
     """Find the box of every phrase by a head of the model, among the record's candidates if it needs some."""
-    rows = records.boxes
+    rows = records.rows
 
     def find(part: slice, pictures: list[list[Pixels]]) -> list[Sides]:
-        phrases, candidates = [row.text for row in rows[part]], [row.candidates for row in rows[part]]
+        phrases, candidates = (
+            [row.texts[0] for row in rows[part]],
+            [row.facts.get("candidates", ()) for row in rows[part]],
+        )
         return model.find_boxes([picture for (picture,) in pictures], phrases, candidates)
 
-    return compute_batches([(row.image,) for row in rows], session, find, "boxes")
+    return compute_batches([row.images for row in rows], session, find, "boxes")
 
 
 def _find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[Sides]:
     """Ask a model for the box of every phrase; an answer that names none becomes a box without area, which is wrong."""
     prompt = model.task_prompt("grounding")
-    prompts = [prompt.fill(text=row.text) for row in records.boxes]
-    answers = ask(model, [(row.image,) for row in records.boxes], prompts, session, longest=128)
+    prompts = [prompt.fill(text=row.texts[0]) for row in records.rows]
+    answers = ask(model, [row.images for row in records.rows], prompts, session, longest=128)
     boxes: list[Sides] = []
-    for row, answer in zip(records.boxes, answers, strict=True):
-        corners = model.read_box(answer, session.pixels(row.image))
+    for row, answer in zip(records.rows, answers, strict=True):
+        corners = model.read_box(answer, session.pixels(row.images[0]))
         x1, y1, x2, y2 = corners or (0.0, 0.0, 0.0, 0.0)
         boxes.append((x1, y1, x2 - x1, y2 - y1))
     return boxes
@@ -52,9 +55,9 @@ def _find_boxes(model: BoxAnswerer, records: BoxSet, session: Session) -> list[S
 
 def measure_boxes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[Units, ...]:
     """Measure boxes by both rules; phrases of one image are resampled together."""
-    gold = [row.box for row in records.boxes]
+    gold = records.gold
     gold_words = [", ".join(f"{side:g}" for side in box_) for box_ in gold]
-    units = units_of(records.boxes, [*map(list, predictions)], gold_words)
+    units = units_of(records.rows, [*map(list, predictions)], gold_words)
     values = (
         value_of("box_accuracy", box_accuracy(predictions, gold)),
         value_of("box_accuracy_plain", box_accuracy(predictions, gold, rule="plain")),
@@ -88,13 +91,13 @@ def _scale(box_: Sides, size: tuple[int, int], whole: float) -> Sides:
 
 def _guess_form(records: BoxSet, predictions: Sequence[Sides]) -> str:
     """Return a sentence on the form in which the numbers fit the gold boxes far better; empty if there is none."""
-    gold = [row.box for row in records.boxes]
+    gold = records.gold
 
     def count_right(boxes: Sequence[Sides]) -> int:
         return int(box_accuracy(boxes, gold).sum())
 
     right = {
-        form: count_right([read(box_, row.size) for row, box_ in zip(records.boxes, predictions, strict=True)])
+        form: count_right([read(box_, row.facts["size"]) for row, box_ in zip(records.rows, predictions, strict=True)])
         for form, read in _FORMS.items()
     }
     best, as_read = max(right, key=right.__getitem__), count_right(predictions)
@@ -110,9 +113,10 @@ def _guess_form(records: BoxSet, predictions: Sequence[Sides]) -> str:
 def _write_notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ...]:
     form = _guess_form(records, predictions)
     flat = sum(min(box_[2:]) <= 0 for box_ in predictions)
+    sizes = [row.facts["size"] for row in records.rows]
     outside = sum(
-        box_[0] >= row.size[0] or box_[1] >= row.size[1] or box_[0] + box_[2] <= 0 or box_[1] + box_[3] <= 0
-        for row, box_ in zip(records.boxes, predictions, strict=True)
+        box_[0] >= size[0] or box_[1] >= size[1] or box_[0] + box_[2] <= 0 or box_[1] + box_[3] <= 0
+        for size, box_ in zip(sizes, predictions, strict=True)
         if min(box_[2:]) > 0
     )
     small = not form and 0 < max((abs(side) for box_ in predictions for side in box_), default=0.0) <= 1
@@ -126,16 +130,22 @@ def _write_notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ..
 
 GROUNDING = Task(
     **facts_of("grounding"),
-    template=to_fill(lambda row: {"phrase": row.text, "image": row.image, "width": row.size[0], "height": row.size[1]}),
-    read=lambda path, records: read_for(path, records.boxes, box, "phrase", lambda row, sides: sides == row.box),
+    template=to_fill(
+        lambda row: {
+            "phrase": row.texts[0],
+            "image": row.images[0],
+            **dict(zip(("width", "height"), row.facts["size"], strict=True)),
+        }
+    ),
+    read=lambda path, records: read_for(path, records.rows, box, "phrase", lambda row, sides: sides == row.gold),
     measure=measure_boxes,
     notes=_write_notes,
     runners=((BoxFinder, _find_by_head), (BoxAnswerer, _find_boxes)),
     hiding=Hiding(
         records=BoxSet,
-        bare=lambda row: replace(row, box=(0.0, 0.0, 1.0, 1.0), candidates=()),
+        bare=lambda row: replace(row, gold=(0.0, 0.0, 1.0, 1.0), facts={**row.facts, "candidates": ()}),
         **hiding_of("grounding"),
         nothing=lambda size: [(0.0, 0.0, 0.0, 0.0)] * size,
-        size=lambda row: row.size,
+        size=lambda row: row.facts["size"],
     ),
 )

@@ -13,13 +13,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
 from tellapart.data.answer_text import plain_answer
 from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
+from tellapart.data.rows import AnnotationRow, check_row, read_mapping
 from tellapart.data.scores import join_names
-from tellapart.data.task_records import Choice, ChoiceSet
+from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError, quote
 from tellapart.metrics.order_bias import order_bias
 from tellapart.models.generative.answers_grammar import parse_pairing
@@ -27,8 +27,8 @@ from tellapart.models.generative.choice import BothOrders, Chooser, ask_both_ord
 from tellapart.models.generative.readings import Answerer
 from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
-from tellapart.tasks.running import ask, describe_unread, read_answers
-from tellapart.tasks.task import Hiding, Session, Task, Units, unit_of, value_of
+from tellapart.tasks.running import ask, describe_unread, expect_filled
+from tellapart.tasks.task import Hiding, Session, Task, Units, all_images, unit_of, value_of
 
 _LEANS = ("the order of the list", "the other order than the list's")
 
@@ -44,7 +44,8 @@ def _pairing_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
 def _read_answers(path: Path, records: PairSet) -> BothOrders:
     ids = [f"{item.id}/{order}" for item in records.items for order in (1, 2)]
     golds = ("1;2", "2;1")  # in the item's order, and swapped
-    answers = read_answers(path, ids, "question", lambda number, answer: answer == golds[number % 2])
+    read = read_predictions(path, ids, text, "question", lambda number, answer: answer == golds[number % 2])
+    answers = expect_filled(path, read)
     return BothOrders(tuple(item.id for item in records.items), tuple(answers[0::2]), tuple(answers[1::2]))
 
 
@@ -56,6 +57,10 @@ def _measure_answers(records: PairSet, answers: BothOrders) -> tuple[Units, ...]
         for item, first, second in zip(records.items, answers.in_order, answers.swapped, strict=True)
     )
     return (Units("item", units, tuple(value_of(metric.name, values[metric.name]) for metric in PAIRING.metrics)),)
+
+
+def _ask_pairings(model: Chooser, records: PairSet, session: Session) -> BothOrders:
+    return ask_both_orders(model, records, batch_size=session.batch, progress=session.progress)
 
 
 def _pairing_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
@@ -72,14 +77,7 @@ PAIRING = Task(
     read=_read_answers,
     measure=_measure_answers,
     notes=_pairing_notes,
-    runners=(
-        (
-            Chooser,
-            lambda model, records, session: ask_both_orders(
-                model, records, batch_size=session.batch, progress=session.progress
-            ),
-        ),
-    ),
+    runners=((Chooser, _ask_pairings),),
     images=lambda records: (image for item in records.items for image in item.images),
 )
 
@@ -160,14 +158,10 @@ _NOT = re.compile(r"\b(?:not|neither|nor)\b|n't\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The choices of each item: 1 the true caption, -1 the false one, 0 neither.
+    """The choices of each item in both orders: 1 the true caption, -1 the false one, 0 neither.
 
-    Attributes:
-        true_first: asked with the true caption first.
-        true_second: asked with it second.
-        left_out: ids that a published file answers and the benchmark no longer holds.
-        words: the two answers as they were given, if they are known.
-        prompt: name, version and text, if a model was asked here.
+    `left_out` are ids that a published file answers and the benchmark no longer holds; `words` the two answers as they
+    were given, if they are known; `prompt` has name, version and text if a model was asked here.
     """
 
     true_first: tuple[int, ...]
@@ -215,16 +209,16 @@ def _place_of(letter: str) -> int:
 
 
 def _fill_template(records: ChoiceSet) -> Iterator[Mapping[str, Any]]:
-    for choice in records.choices:
-        for order, (first, second) in enumerate(((choice.true, choice.false), (choice.false, choice.true)), start=1):
-            yield {"id": f"{choice.id}/{order}", "prediction": None, "image": choice.image, "1": first, "2": second}
+    for choice in records.rows:
+        for order, (first, second) in enumerate((choice.texts, choice.texts[::-1]), start=1):
+            yield {"id": f"{choice.id}/{order}", "prediction": None, "image": choice.images[0], "1": first, "2": second}
 
 
 def read_choices(path: Path, records: ChoiceSet) -> Chosen:
     """Read answers in both orders: a file of predictions, or a folder with `positive-first/` and `negative-first/`."""
     if path.is_dir():
         return _read_published(path, records)
-    ids = [f"{choice.id}/{order}" for choice in records.choices for order in (1, 2)]
+    ids = [f"{choice.id}/{order}" for choice in records.rows for order in (1, 2)]
     # Of each item the first row has the true caption first, and the second one has it second.
     answers = read_predictions(path, ids, text, "answer", lambda number, answer: answer == str(number % 2 + 1))
     return _read_words(records, answers)
@@ -234,10 +228,10 @@ def _read_words(records: ChoiceSet, answers: Sequence[str], prompt: str = "") ->
     """Read two answers an item: with the true caption first, and with it second."""
     by_place = (0, 1, -1)  # neither, the first caption, the second
     words = tuple(zip(answers[0::2], answers[1::2], strict=True))
-    rows = list(zip(records.choices, words, strict=True))
+    rows = list(zip(records.rows, words, strict=True))
     return Chosen(
-        tuple(by_place[parse_choice(answer, row.true, row.false)] for row, (answer, _) in rows),
-        tuple(-by_place[parse_choice(answer, row.false, row.true)] for row, (_, answer) in rows),
+        tuple(by_place[parse_choice(answer, *row.texts)] for row, (answer, _) in rows),
+        tuple(-by_place[parse_choice(answer, *row.texts[::-1])] for row, (_, answer) in rows),
         words=words,
         prompt=prompt,
     )
@@ -245,8 +239,8 @@ def _read_words(records: ChoiceSet, answers: Sequence[str], prompt: str = "") ->
 
 def _ask_model(model: Answerer, records: ChoiceSet, session: Session) -> Chosen:
     prompt = model.task_prompt("choice")
-    orders = [order for row in records.choices for order in ((row.true, row.false), (row.false, row.true))]
-    images = [(row.image,) for row in records.choices for _ in range(2)]
+    orders = [order for row in records.rows for order in (row.texts, row.texts[::-1])]
+    images = [row.images for row in records.rows for _ in range(2)]
     prompts = [prompt.fill(first=first, second=second) for first, second in orders]
     return _read_words(records, ask(model, images, prompts, session), f"{prompt.label}: {prompt.text}")
 
@@ -263,9 +257,9 @@ def _read_published(folder: Path, records: ChoiceSet) -> Chosen:
         raise DataError(
             f"{folder} holds no {_ORDERS[0]}/*.json; name SugarCrepe's gpt-4v-results, or a file of predictions"
         )
-    known = {choice.id for choice in records.choices}
+    known = {choice.id for choice in records.rows}
     left_out = tuple(sorted(answers.keys() - known))
-    ids = [choice.id for choice in records.choices]
+    ids = [choice.id for choice in records.rows]
     choices = align_file(folder, ids, {id_: answers[id_] for id_ in answers.keys() & known})
     return Chosen(tuple(one for one, _ in choices), tuple(other for _, other in choices), left_out)
 
@@ -275,17 +269,16 @@ def measure_choices(records: ChoiceSet, chosen: Chosen) -> tuple[Units, ...]:
     bias = order_bias(np.array(chosen.true_first), np.array(chosen.true_second))
     mean = (bias.true_first + bias.true_second) / 2
     values = (bias.both, mean, bias.difference, bias.true_first, bias.true_second, bias.chose_first)
-    words = chosen.words or [("", "")] * len(records.choices)
-    rows = zip(records.choices, chosen.both, words, strict=True)
+    words = chosen.words or [("", "")] * len(records.rows)
+    rows = zip(records.rows, chosen.both, words, strict=True)
     units = tuple(
         unit_of(
             choice,
-            texts=(choice.true, choice.false),
             output=[
                 {1: "true", -1: "false"}.get(place, f"neither: {said}" if said else "neither")
                 for place, said in zip(both, words, strict=True)
             ],
-            gold=choice.true,
+            gold=choice.texts[0],
         )
         for choice, both, words in rows
     )
@@ -306,17 +299,15 @@ def _write_notes(_records: ChoiceSet, chosen: Chosen) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _bare_choice(row: Choice) -> Choice:
+def _bare_choice(row: Record) -> Record:
     """Give the two captions an order that depends only on published values: the new id, and the captions themselves."""
-    first, second = sorted(
-        (row.true, row.false), key=lambda text: hashlib.sha256(f"{row.id}\n{text}".encode()).digest()
-    )
-    return replace(row, true=first, false=second, tags={})
+    texts = sorted(row.texts, key=lambda text: hashlib.sha256(f"{row.id}\n{text}".encode()).digest())
+    return replace(row, texts=tuple(texts), tags={})
 
 
-def _restore_order(chosen: Chosen, bare: Sequence[Choice], rows: Sequence[Choice]) -> Chosen:
+def _restore_order(chosen: Chosen, bare: Sequence[Record], rows: Sequence[Record]) -> Chosen:
     """Swap back the orders and answers of records whose first published caption is the false one."""
-    same = [published.true == row.true for published, row in zip(bare, rows, strict=True)]
+    same = [published.texts == row.texts for published, row in zip(bare, rows, strict=True)]
     both = list(zip(same, chosen.true_first, chosen.true_second, strict=True))
     return replace(
         chosen,
@@ -332,11 +323,11 @@ CHOICE = Task(
     measure=measure_choices,
     notes=_write_notes,
     runners=((Answerer, _ask_model),),
-    images=lambda records: (row.image for row in records.choices),
+    images=all_images,
     hiding=Hiding(
         records=ChoiceSet,
         bare=_bare_choice,
-        clusters=lambda rows: [row.cluster or row.image for row in rows],
+        clusters=lambda rows: [row.cluster or row.images[0] for row in rows],
         **hiding_of("choice"),
         nothing=lambda size: Chosen((0,) * size, (0,) * size),
         restore=_restore_order,

@@ -28,12 +28,9 @@ from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, unit_of,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classified:
-    """The places of the true classes in the rankings.
+    """The places of the true classes in the rankings; if classes are named and not `scored`, only the first is known.
 
-    Attributes:
-        placed: the place of each picture, in the set's order.
-        scored: every class has a score; otherwise one class was named, and only the first place is known.
-        unread: predictions that name no class, and count as wrong.
+    `unread` are predictions that name no class, and count as wrong.
     """
 
     placed: LabelRanks
@@ -46,13 +43,13 @@ def _classify_vectors(model: DualEncoder, records: ClassificationSet, session: S
     if not getattr(model, "ranks_by_cosine", False):
         return _classify_pairs(model, records, session)
     prompts = [prompt for row in records.prompts for prompt in row]
-    images, vectors = encode(model, records.name, [picture.image for picture in records.pictures], prompts, session)
+    images, vectors = encode(model, records.name, [row.images[0] for row in records.rows], prompts, session)
     size = len(records.classes)
     classes = class_vectors([vectors[start : start + size] for start in range(0, len(prompts), size)])
     # Of an image of several vectors (BLIP-2) the model chooses the one that counts.
     alike = images.shape[1] == classes.shape[1]
     table = cosines(images, classes) if alike else similarity_table(model, images, classes)
-    return Classified(rank_labels(table, [picture.label for picture in records.pictures]))
+    return Classified(rank_labels(table, records.gold))
 
 
 def class_vectors(prompts: Sequence[Vectors]) -> Vectors:
@@ -67,15 +64,15 @@ def class_vectors(prompts: Sequence[Vectors]) -> Vectors:
 
 def _classify_pairs(model: Model, records: ClassificationSet, session: Session) -> Classified:
     """Score every picture with every prompt; a class's score is the mean over its prompts."""
-    labels = np.array([picture.label for picture in records.pictures])
+    labels = np.array(records.gold)
     rows = np.arange(len(labels))
     total = np.zeros((len(labels), len(records.classes)))
     for prompts in records.prompts:
         items = []
-        for picture in records.pictures:  # its true class swaps places with class 0, the choice of models with the key
+        for row in records.rows:  # its true class swaps places with class 0, the choice of models with the key
             texts = list(prompts)
-            texts[0], texts[picture.label] = texts[picture.label], texts[0]
-            items.append(Item(id=picture.id, images=(picture.image,), texts=tuple(texts)))
+            texts[0], texts[row.gold] = texts[row.gold], texts[0]
+            items.append(Item(id=row.id, images=row.images, texts=tuple(texts)))
         values = score_items(model, records.name, items, session)[:, 0].copy()
         values[rows, labels], values[:, 0] = values[:, 0].copy(), values[rows, labels].copy()
         total += values
@@ -84,8 +81,7 @@ def _classify_pairs(model: Model, records: ClassificationSet, session: Session) 
 
 def read_classes(path: Path, records: ClassificationSet) -> Classified:
     """Read scores of every class (`.npz`), or the name of one class for each picture (`.jsonl`, `.csv`, `.json`)."""
-    labels = [picture.label for picture in records.pictures]
-    ids = [picture.id for picture in records.pictures]
+    labels, ids = records.gold, [row.id for row in records.rows]
     if path.suffix != ".npz":
         number_of = number_names(records.classes)
         answers = read_predictions(path, ids, text, "image", lambda row, answer: number_of(answer) == labels[row])
@@ -122,7 +118,7 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
     )
     tagged = tuple(_make_units(records, classified))
     measured = [Units("image", tagged, per_picture)]
-    labels = np.array([picture.label for picture in records.pictures])
+    labels = np.array(records.gold)
     if len(set(np.bincount(labels)[np.unique(labels)].tolist())) > 1:
         untagged = tuple(replace(unit, tags={}) for unit in tagged)
         measured.append(Units("image of its class", untagged, (_mean_recall(labels, classified, records.classes),)))
@@ -140,22 +136,22 @@ def _mean_recall(labels: NDArray[np.int64], classified: Classified, classes: Seq
 
 
 def _make_units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]:
-    for picture, first in zip(records.pictures, classified.placed.first.tolist(), strict=True):
-        label = records.classes[picture.label]
+    for row, first in zip(records.rows, classified.placed.first.tolist(), strict=True):
+        label = records.classes[row.gold]
         yield unit_of(
-            picture, tags={"class": label}, output=records.classes[first] if first >= 0 else "(none alone)", gold=label
+            row, tags={"class": label}, output=records.classes[first] if first >= 0 else "(none alone)", gold=label
         )
 
 
 def _fill_template(records: ClassificationSet) -> Iterator[Mapping[str, Any]]:
     for name in records.classes:
         yield {"unit": "class", "id": name}  # a reader of predictions passes over rows of another unit
-    for picture in records.pictures:
-        yield {"unit": "image", "id": picture.id, "prediction": None, "image": picture.image}
+    for row in records.rows:
+        yield {"unit": "image", "id": row.id, "prediction": None, "image": row.images[0]}
 
 
 def _write_notes(records: ClassificationSet, classified: Classified) -> tuple[str, ...]:
-    counts = np.bincount([picture.label for picture in records.pictures], minlength=len(records.classes))
+    counts = np.bincount(records.gold, minlength=len(records.classes))
     notes = [f"prompts averaged for each class: {'; '.join(records.templates)}"] if classified.scored else []
     if counts.max() * len(counts) > counts.sum():
         share = counts.max() / counts.sum()
@@ -163,7 +159,7 @@ def _write_notes(records: ClassificationSet, classified: Classified) -> tuple[st
             f"always naming {records.classes[int(counts.argmax())]!r} would be right for {share:.1%} of the images"
         )
     expected = f"a class, {join_names(records.classes, limit=3)}"
-    notes += describe_unread(classified.unread, len(records.pictures), "name no class, and count as wrong", expected)
+    notes += describe_unread(classified.unread, len(records), "name no class, and count as wrong", expected)
     return tuple(notes)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
-from tellapart.data.task_records import Moment, MomentSet
+from tellapart.data.task_records import MomentSet, Record
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.moments import (
     TOLERANCES,
@@ -46,13 +46,7 @@ _OF, _AT = ("", "_unmerged"), ("", *(f"@{limit:.1f}" for limit in TOLERANCES))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameScores:
-    """The similarity of each frame of a moment's video to its two captions.
-
-    Attributes:
-        times: of the frames, in seconds: `(frame,)`.
-        before: similarity to the caption of the state before: `(frame,)`.
-        after: similarity to the caption of the state after: `(frame,)`.
-    """
+    """The similarity of each frame to the captions of the state before and after a moment, and its time in seconds."""
 
     times: NDArray[np.float64]
     before: NDArray[np.float64]
@@ -68,13 +62,13 @@ def read_frame_scores(path: Path, records: MomentSet) -> list[FrameScores]:
     """Read the similarities of every moment's frames, in the order of the moments."""
     state_field("before", "after")
 
-    def read(moment: Moment, row: Mapping[str, Any], place: str) -> FrameScores:
+    def read(moment: Record, row: Mapping[str, Any], place: str) -> FrameScores:
         try:
-            return _frame_scores(row, len(frame_times(records.duration(moment.video), _RATE)))
+            return _frame_scores(row, len(frame_times(records.duration(moment.cluster), _RATE)))
         except ValueError as error:
             raise ScoreError(f"{place}: moment {moment.id}: {error}") from error
 
-    return read_by_id(path, records.moments, read, "similarities of frames", ("id", "boundary_id"))
+    return read_by_id(path, records.rows, read, "similarities of frames", ("id", "boundary_id"))
 
 
 def _frame_scores(row: Mapping[str, Any], frames: int) -> FrameScores:
@@ -95,9 +89,9 @@ def _frame_scores(row: Mapping[str, Any], frames: int) -> FrameScores:
 
 def _score_frames(model: Model, records: MomentSet, session: Session) -> list[FrameScores]:
     """Score every frame of every moment's video with both captions; each distinct frame, caption or pair once."""
-    of_video: dict[str, list[Moment]] = {}
-    for moment in records.moments:
-        of_video.setdefault(moment.video, []).append(moment)
+    of_video: dict[str, list[Record]] = {}
+    for moment in records.rows:
+        of_video.setdefault(moment.cluster, []).append(moment)
     frames = {video: _name_frames(records, video, session) for video in of_video}
     quiet, done = replace(session, progress=None, hashes={}), 0  # progress is counted in moments
     by_moment: dict[str, FrameScores] = {}
@@ -105,21 +99,21 @@ def _score_frames(model: Model, records: MomentSet, session: Session) -> list[Fr
     for start in range(0, len(videos), _VIDEOS):
         moments = [moment for video in videos[start : start + _VIDEOS] for moment in of_video[video]]
         items = [
-            Item(id=f"{moment.id}/{k}", images=(frame,), texts=(moment.before_caption, moment.after_caption))
+            Item(id=f"{moment.id}/{k}", images=(frame,), texts=moment.texts)
             for moment in moments
-            for k, frame in enumerate(frames[moment.video])
+            for k, frame in enumerate(frames[moment.cluster])
         ]
         scores = score_items(model, records.name, items, quiet)[:, 0]
         row = 0
         for moment in moments:
-            count = len(frames[moment.video])
+            count = len(frames[moment.cluster])
             before, after = scores[row : row + count].T.astype(np.float64)
             by_moment[moment.id] = FrameScores(np.arange(count) / _RATE, before, after)
             row += count
         done += len(moments)
         if session.progress:
-            session.progress("moments", done, len(records.moments))
-    return [by_moment[moment.id] for moment in records.moments]
+            session.progress("moments", done, len(records.rows))
+    return [by_moment[moment.id] for moment in records.rows]
 
 
 def _name_frames(records: MomentSet, video: str, session: Session) -> list[str]:
@@ -135,15 +129,15 @@ def _name_frames(records: MomentSet, video: str, session: Session) -> list[str]:
 
 
 def _fill_template(records: MomentSet) -> Iterator[Mapping[str, Any]]:
-    for moment in records.moments:
-        duration = records.duration(moment.video)
+    for moment in records.rows:
+        duration = records.duration(moment.cluster)
         yield {
             "id": moment.id,
             "before": None,
             "after": None,
-            "video": moment.video,
-            "before_caption": moment.before_caption,
-            "after_caption": moment.after_caption,
+            "video": moment.cluster,
+            "before_caption": moment.texts[0],
+            "after_caption": moment.texts[1],
             "duration": duration,
             "frames": len(frame_times(duration)),
         }
@@ -159,15 +153,15 @@ def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> t
     units = tuple(
         Unit(
             id=moment.id,
-            cluster=moment.video,
-            tags={"label": moment.label},
-            texts=(moment.before_caption, moment.after_caption),
+            cluster=moment.cluster,
+            tags=moment.tags,
+            texts=moment.texts,
             output=round(prediction.moment, 6),
             gold=", ".join(f"{time:g} s" for time in gold),
         )
-        for moment, gold, prediction in zip(records.moments, records.gold, predictions, strict=True)
+        for moment, gold, prediction in zip(records.rows, records.gold, predictions, strict=True)
     )
-    of_query = [(moment.time,) for moment in records.moments]
+    of_query = [(moment.gold,) for moment in records.rows]
     merged, unmerged = (_measure_against(records, predictions, gold) for gold in (records.gold, of_query))
     facts = [*merged[0], *unmerged[0], *merged[1], *unmerged[1]]
     names = (f"boundary_{what}{of}{at}" for what in ("accuracy", "f1") for of in _OF for at in _AT)
@@ -179,12 +173,12 @@ def _measure_against(
     records: MomentSet, predictions: Sequence[FrameScores], gold: Sequence[Sequence[float]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the values of accuracy and of F1 against these gold moments: the mean over tolerances, then each."""
-    strict, neutral, f1, chance = (np.zeros((len(records.moments), len(TOLERANCES))) for _ in range(4))
-    for row, (moment, true, prediction) in enumerate(zip(records.moments, gold, predictions, strict=True)):
+    strict, neutral, f1, chance = (np.zeros((len(records.rows), len(TOLERANCES))) for _ in range(4))
+    for row, (moment, true, prediction) in enumerate(zip(records.rows, gold, predictions, strict=True)):
         times, scores = boundary_times(prediction.times), boundary_scores(prediction.before, prediction.after)
         strict[row], neutral[row] = boundary_accuracy(times, scores, true)
         f1[row] = boundary_f1(times, scores, true)
-        chance[row] = random_accuracy(true, records.duration(moment.video))
+        chance[row] = random_accuracy(true, records.duration(moment.cluster))
     of_tolerance = [float(mean(column)) for column in chance.T]
     accuracy = [{"strict": strict.mean(axis=1), "neutral": neutral.mean(axis=1), "chance": float(mean(of_tolerance))}]
     accuracy += [
@@ -198,7 +192,7 @@ def _write_notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tup
     if not several:
         return ()
     return (
-        f"{several:,} of {len(records.moments):,} queries have several true moments: the same change, in the same "
+        f"{several:,} of {len(records.rows):,} queries have several true moments: the same change, in the same "
         "words, at several times of a video. Any of them counts here. GEB+'s own gold file is not published, and "
         "nothing that is shows that it merges them: boundary_accuracy_unmerged and boundary_f1_unmerged count a "
         "query's own moment alone",

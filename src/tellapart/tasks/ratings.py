@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.prediction_field import state_field
-from tellapart.data.task_records import PreferenceSet, Ranking, RankingSet, RatingSet
+from tellapart.data.task_records import PreferenceSet, RankingSet, RatingSet, Record
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.answers import group_accuracy
 from tellapart.metrics.per_item import PerItem
@@ -43,21 +43,22 @@ class CandidateScores:
 
 
 def _fill_template(records: RankingSet) -> Iterator[Mapping[str, Any]]:
-    for ranking in records.rankings:
-        row = {"id": ranking.id, "scores": None, "query": ranking.query, "candidates": list(ranking.candidates)}
-        yield {**row, "edited": None, "edited_query": ranking.edited} if ranking.edited else row
+    for ranking in records.rows:
+        query, edited = ranking.texts
+        row = {"id": ranking.id, "scores": None, "query": query, "candidates": list(ranking.images)}
+        yield {**row, "edited": None, "edited_query": edited} if edited else row
 
 
 def read_candidate_scores(path: Path, records: RankingSet) -> list[CandidateScores]:
     """Read a score for each candidate of each query, in the order of the set."""
-    state_field("scores", *(["edited"] if any(ranking.edited for ranking in records.rankings) else []))
+    state_field("scores", *(["edited"] if any(ranking.texts[1] for ranking in records.rows) else []))
 
-    def read(ranking: Ranking, row: Mapping[str, Any], place: str) -> CandidateScores:
-        size = len(ranking.candidates)
-        edited = _read_numbers(row, "edited", size, place) if ranking.edited else ()
+    def read(ranking: Record, row: Mapping[str, Any], place: str) -> CandidateScores:
+        size = len(ranking.images)
+        edited = _read_numbers(row, "edited", size, place) if ranking.texts[1] else ()
         return CandidateScores(_read_numbers(row, "scores", size, place), edited)
 
-    return read_by_id(path, records.rankings, read, "scores of candidates")
+    return read_by_id(path, records.rows, read, "scores of candidates")
 
 
 def _read_numbers(row: Mapping[str, Any], key: str, size: int, place: str) -> tuple[float, ...]:
@@ -72,40 +73,39 @@ def _score_candidates(model: Model, records: RankingSet, session: Session) -> li
     """Score every candidate with its query, and with the query's edit if there is one."""
     columns_of: dict[str, NDArray[np.float32]] = {}
     for edited in (True, False):  # pair sets hold items of one shape
-        rankings = [ranking for ranking in records.rankings if bool(ranking.edited) == edited]
+        rankings = [ranking for ranking in records.rows if bool(ranking.texts[1]) == edited]
         items = [
-            Item(id=f"{row}/{candidate}", images=(image,), texts=(ranking.query, *([ranking.edited] if edited else [])))
+            Item(id=f"{row}/{candidate}", images=(image,), texts=tuple(filter(None, ranking.texts)))
             for row, ranking in enumerate(rankings)
-            for candidate, image in enumerate(ranking.candidates)
+            for candidate, image in enumerate(ranking.images)
         ]
         if not items:
             continue
         columns = iter(score_items(model, records.name, items, session)[:, 0])
-        columns_of |= {ranking.id: np.stack([next(columns) for _ in ranking.candidates]) for ranking in rankings}
+        columns_of |= {ranking.id: np.stack([next(columns) for _ in ranking.images]) for ranking in rankings}
     return [
         CandidateScores(
             tuple(map(float, columns_of[ranking.id][:, 0])),
-            tuple(map(float, columns_of[ranking.id][:, 1])) if ranking.edited else (),
+            tuple(map(float, columns_of[ranking.id][:, 1])) if ranking.texts[1] else (),
         )
-        for ranking in records.rankings
+        for ranking in records.rows
     ]
 
 
 def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[Units, ...]:
     """Measure rankings: agreement with people for every query, movement for those with an edit."""
     agreed = [
-        agreement_with_people(scored.scores, ranking.people)
-        for ranking, scored in zip(records.rankings, scores, strict=True)
+        agreement_with_people(scored.scores, ranking.gold) for ranking, scored in zip(records.rows, scores, strict=True)
     ]
     queries = Units(
         "query",
-        tuple(_make_unit(row, list(scored.scores)) for row, scored in zip(records.rankings, scores, strict=True)),
+        tuple(_make_unit(row, list(scored.scores)) for row, scored in zip(records.rows, scores, strict=True)),
         (
             value_of("kendall", np.array([agreement.kendall or 0.0 for agreement in agreed])),
             value_of("spearman", np.array([agreement.spearman or 0.0 for agreement in agreed])),
         ),
     )
-    edits = [(ranking, scored) for ranking, scored in zip(records.rankings, scores, strict=True) if ranking.edited]
+    edits = [(ranking, scored) for ranking, scored in zip(records.rows, scores, strict=True) if ranking.texts[1]]
     if not edits:
         return (queries,)
     moved = [movement(one.scores, one.edited) for _, one in edits]
@@ -123,23 +123,15 @@ def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> 
     )
 
 
-def _make_unit(ranking: Ranking, scores: list[float]) -> Unit:
-    return Unit(
-        id=ranking.id,
-        cluster=ranking.id,
-        images=ranking.candidates,
-        texts=(ranking.query, *([ranking.edited] if ranking.edited else [])),
-        output=scores,
-        gold="people: " + ", ".join(f"{rank:g}" for rank in ranking.people),
-    )
+def _make_unit(ranking: Record, scores: list[float]) -> Unit:
+    gold = "people: " + ", ".join(f"{rank:g}" for rank in ranking.gold)
+    return unit_of(ranking, cluster=ranking.id, texts=tuple(filter(None, ranking.texts)), output=scores, gold=gold)
 
 
 def _ranking_notes(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[str, ...]:
     flat = sum(len(np.unique(np.array(score.scores, np.float32))) == 1 for score in scores)
     return (
-        (f"{flat:,} of {len(records.rankings):,} queries: all candidates tie, which agrees with no order",)
-        if flat
-        else ()
+        (f"{flat:,} of {len(records.rows):,} queries: all candidates tie, which agrees with no order",) if flat else ()
     )
 
 
@@ -160,7 +152,7 @@ _GENERATOR = "generator"
 
 
 def _align_scores(records: RatingSet, predictions: Scored) -> NDArray[np.float32]:
-    return predictions.scores.select([rating.id for rating in records.rated]).values[:, 0, 0]
+    return predictions.scores.select([rating.id for rating in records.rows]).values[:, 0, 0]
 
 
 def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...]:
@@ -170,8 +162,8 @@ def measure_ratings(records: RatingSet, predictions: Scored) -> tuple[Units, ...
     """
     scores = _align_scores(records, predictions)
     units = tuple(
-        unit_of(row, cluster=row.cluster or row.text, output=float(score), gold=f"people: {row.rating:g}")
-        for row, score in zip(records.rated, scores, strict=True)
+        unit_of(row, cluster=row.cluster or row.texts[0], output=float(score), gold=f"people: {rating:g}")
+        for row, rating, score in zip(records.rows, records.people, scores, strict=True)
     )
     metrics = ("roc_auc",) if records.labels else ("pairwise_accuracy", *_FUNCTIONS)
     values = (_measure_among(metric, scores, records.people) for metric in metrics)
@@ -201,7 +193,7 @@ def _write_notes(records: RatingSet, predictions: Scored) -> tuple[str, ...]:
     if not records.labels:
         epsilon = pairwise_accuracy(scores, records.people).epsilon
         notes.append(f"pairwise_accuracy: scores that differ by {epsilon:.4g} or less are tied, fitted to these images")
-    generators = np.array([rating.tags.get(_GENERATOR, "") for rating in records.rated])
+    generators = np.array([rating.tags.get(_GENERATOR, "") for rating in records.rows])
     if "" not in generators and 1 < len(np.unique(generators)) <= 20:
         for side, values in (("people", records.people), ("the model", scores)):
             by_mean = ((float(values[generators == name].mean()), str(name)) for name in np.unique(generators))
@@ -215,8 +207,8 @@ RATINGS = Task(
     **of_texts(1),
     templates={
         ".jsonl": lambda records: (
-            {"label": f"{row.id}_c0_i0", "score": None, "image": row.image, "caption": row.text}
-            for row in records.rated
+            {"label": f"{row.id}_c0_i0", "score": None, "image": row.images[0], "caption": row.texts[0]}
+            for row in records.rows
         )
     },
     measure=measure_ratings,
@@ -225,20 +217,20 @@ RATINGS = Task(
 
 
 def _differences(records: PreferenceSet, predictions: Scored) -> NDArray[np.float64]:
-    scores = predictions.scores.select([row.id for row in records.preferences]).values[:, :, 0].astype(np.float64)
+    scores = predictions.scores.select([row.id for row in records.rows]).values[:, :, 0].astype(np.float64)
     return scores[:, 0] - scores[:, 1]
 
 
 def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Units, ...]:
     """Measure pairs, pairs of which people prefer one, and groups of pairs of one text."""
-    rows, people = records.preferences, records.people
+    rows, people = records.rows, records.people
     above = _differences(records, predictions)
     units = tuple(
         unit_of(
             row,
-            cluster=row.cluster or row.group or row.text,
+            cluster=row.cluster or row.group or row.texts[0],
             output=float(difference),
-            gold={1: "the first image", -1: "the second image", 0: "equal"}[row.choice],
+            gold={1: "the first image", -1: "the second image", 0: "equal"}[row.gold],
         )
         for row, difference in zip(rows, above, strict=True)
     )

@@ -45,11 +45,9 @@ def _fill_template(records: RetrievalSet) -> Iterator[Mapping[str, Any]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GalleryScores:
-    """The scores of every image with every caption, or embeddings whose cosines they are.
+    """Embeddings of images and captions, `(image, dimension)` and `(caption, dimension)`, whose cosines are scores.
 
-    Attributes:
-        images: embeddings `(image, dimension)`; the scores, `(image, caption)`, without captions.
-        captions: embeddings `(caption, dimension)`.
+    Without captions, `images` are the scores, `(image, caption)`.
     """
 
     images: NDArray[Any]
@@ -270,8 +268,8 @@ LabelScores = Sequence[NDArray[np.float32]]
 
 
 def _list_labels(records: LabelSet) -> Iterator[Mapping[str, Any]]:
-    for label in records.labels:
-        yield {"unit": "label", "id": label.id, "text": label.text, "counted": [str(place) for place in label.counted]}
+    for label in records.rows:
+        yield {"unit": "label", "id": label.id, "text": label.texts[0], "counted": [*map(str, label.facts["counted"])]}
     for place, image in enumerate(records.images):
         yield {"unit": "image", "id": str(place), "image": image}
 
@@ -280,12 +278,12 @@ def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]
     """Read scores of images with labels, and keep those that count."""
     ids = {
         "image_ids": [str(place) for place in range(len(records.images))],
-        "label_ids": [label.id for label in records.labels],
+        "label_ids": [label.id for label in records.rows],
     }
     with np.errstate(over="ignore"):
         table = read_table(path, ids).astype(np.float32)
-    kept = [table[list(label.counted), column] for column, label in enumerate(records.labels)]
-    if bad := [label.id for label, row in zip(records.labels, kept, strict=True) if not np.isfinite(row).all()]:
+    kept = [table[list(label.facts["counted"]), column] for column, label in enumerate(records.rows)]
+    if bad := [label.id for label, row in zip(records.rows, kept, strict=True) if not np.isfinite(row).all()]:
         raise ScoreError(f"{path}: scores must be finite; NaN or infinite for {len(bad)} labels: {join_names(bad)}")
     return kept
 
@@ -293,12 +291,12 @@ def read_label_scores(path: Path, records: LabelSet) -> list[NDArray[np.float32]
 def _score_labels(model: Model, records: LabelSet, session: Session) -> list[NDArray[np.float32]]:
     """Score every label with the images that count for it."""
     items = [
-        Item(id=f"{label.id}/{place}", images=(records.images[place],), texts=(label.text,))
-        for label in records.labels
-        for place in label.counted
+        Item(id=f"{label.id}/{place}", images=(records.images[place],), texts=label.texts)
+        for label in records.rows
+        for place in label.facts["counted"]
     ]
     flat = score_items(model, records.name, items, session)[:, 0, 0]
-    stops = np.cumsum([len(label.counted) for label in records.labels])
+    stops = np.cumsum([len(label.gold) for label in records.rows])
     return list(np.split(flat, stops[:-1]))
 
 
@@ -308,21 +306,21 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
     Chance is the mean over labels of the value expected of an order at random.
     """
     precisions = [
-        average_precision(label_scores, label.true) for label, label_scores in zip(records.labels, scores, strict=True)
+        average_precision(label_scores, label.gold) for label, label_scores in zip(records.rows, scores, strict=True)
     ]
     strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*precisions, strict=True))
-    at_random = [average_precision(np.zeros(len(label.true)), label.true).neutral for label in records.labels]
+    at_random = [average_precision(np.zeros(len(label.gold)), label.gold).neutral for label in records.rows]
     value = value_of("label_ap", strict, neutral=neutral, official=official, chance=float(np.mean(at_random)))
     units = (
         Unit(
             id=label.id,
             cluster=label.id,
-            images=records.images_of(label),
-            texts=(label.text,),
+            images=tuple(records.images[place] for place in label.facts["counted"]),
+            texts=label.texts,
             output=[float(score) for score in label_scores],
-            gold="true of " + ", ".join(str(k) for k, true in enumerate(label.true) if true),
+            gold="true of " + ", ".join(str(k) for k, true in enumerate(label.gold) if true),
         )
-        for label, label_scores in zip(records.labels, scores, strict=True)
+        for label, label_scores in zip(records.rows, scores, strict=True)
     )
     return (Units("label", tuple(units), (value,)),)
 

@@ -14,7 +14,7 @@ from tellapart.data.answer_text import strip_thought
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind
-from tellapart.data.task_records import RecordSet
+from tellapart.data.task_records import Record, RecordSet
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Shape
 from tellapart.models.generative.readings import Answerer
@@ -22,8 +22,8 @@ from tellapart.models.memory.external import created_ties, read_raw_scores, roun
 from tellapart.models.protocols import DualEncoder, Model, Pixels, Vectors
 from tellapart.models.scoring.score import Scored, embeddings, score
 from tellapart.models.store.batches import compute_named
-from tellapart.tasks.predictions import read_predictions, text
-from tellapart.tasks.task import OF_SCORES, Session, images_of, scored_by
+from tellapart.tasks.predictions import read_for, text
+from tellapart.tasks.task import OF_SCORES, Session, all_images, scored_by
 
 # Answers read from a file, or asked of a model, once for each record of a task, batch by batch.
 
@@ -69,10 +69,18 @@ def ask(
 
 
 def read_answers(
-    path: Path, ids: Sequence[str], noun: str, is_gold: Callable[[int, str], bool], read: Callable[[object], str] = text
+    path: Path,
+    records: RecordSet,
+    noun: str,
+    is_gold: Callable[[Record, str], bool],
+    read: Callable[[object], str] = text,
 ) -> list[str]:
-    """Read one text for each id, as `read_predictions` does; a file without any text was not filled in."""
-    answers = read_predictions(path, ids, read, noun, is_gold)
+    """Read one text for each record, as `read_for` does; a file without any text was not filled in."""
+    return expect_filled(path, read_for(path, records.rows, read, noun, is_gold))
+
+
+def expect_filled(path: Path, answers: list[str]) -> list[str]:
+    """Return answers that a file was filled in with."""
     if not any(answer.strip() for answer in answers):
         raise ScoreError(
             f"{path}: every prediction is empty, or ends inside its thought; fill in the template, or let the model "
@@ -132,7 +140,7 @@ def of_texts(images: int) -> dict[str, Any]:
     """Return the fields of a task of scores whose records are so many images with one text."""
 
     def score_records(model: Model, records: RecordSet, session: Session) -> Scored:
-        items = tuple(Item(id=row.id, images=images_of(row), texts=(row.text,)) for row in records.rows)
+        items = tuple(Item(id=row.id, images=row.images, texts=row.texts) for row in records.rows)
         return score_pairs(model, PairSet(records.name, items, Path(), read=session.pictures), session)
 
     def read(path: Path, records: RecordSet, kind: ScoreKind | None = None) -> Scored:
@@ -140,13 +148,13 @@ def of_texts(images: int) -> dict[str, Any]:
 
     return OF_SCORES | {
         "template": lambda records: (
-            {"id": row.id, "image": k, "text": 0, "score": None, "image_path": image, "caption": row.text}
+            {"id": row.id, "image": k, "text": 0, "score": None, "image_path": image, "caption": row.texts[0]}
             for row in records.rows
-            for k, image in enumerate(images_of(row))
+            for k, image in enumerate(row.images)
         ),
         "read": read,
         "runners": scored_by(score_records),
-        "images": lambda records: (image for row in records.rows for image in images_of(row)),
+        "images": all_images,
     }
 
 

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from tellapart.benchmarks.benchmark import Benchmark, Records
+from tellapart.data.item import Item
 from tellapart.data.progress import Progress
 from tellapart.data.scores import ScoreKind, Scores
-from tellapart.data.task_records import RecordSet
+from tellapart.data.task_records import Record, RecordSet
 from tellapart.data.video import DEFAULT_FRAMES, decode_slot, is_video
 from tellapart.metrics.metric import Metric, Shape
 from tellapart.metrics.per_item import PerItem
@@ -29,9 +30,14 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.tasks.declared import DECLARED
 
 
-def image_of(rows: Sequence[Any]) -> list[str]:
+def image_of(rows: Sequence[Record]) -> list[str]:
     """Return the image of each record: the cluster of tasks whose records share nothing else."""
-    return [row.image for row in rows]
+    return [row.images[0] for row in rows]
+
+
+def all_images(records: RecordSet) -> Iterator[str]:
+    """Yield the references of the images of all records."""
+    return (image for row in records.rows for image in row.images)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +52,6 @@ class Hiding:
 
     Attributes:
         records: the set's type, a `RecordSet`.
-        images: the fields of a record that are references of images: of one each, or a tuple of several.
         sources: the fields that name the source of a record, such as its cluster; they get secret names.
         bare: takes a record to its visible part: its gold fields are blank.
         clusters: takes bare records to the group with which each must share a split; no unit of the task joins two of
@@ -59,20 +64,14 @@ class Hiding:
     """
 
     records: type[RecordSet]
-    images: tuple[str, ...]
     sources: tuple[str, ...] = ()
-    bare: Callable[[Any], Any]
-    clusters: Callable[[Sequence[Any]], Sequence[str]] = image_of
+    bare: Callable[[Record], Record]
+    clusters: Callable[[Sequence[Record]], Sequence[str]] = image_of
     metrics: tuple[str, ...]
     send: str
     nothing: Callable[[int], Any]
     restore: Callable[[Any, Sequence[Any], Sequence[Any]], Any] = lambda predictions, _bare, _rows: predictions
-    size: Callable[[Any], tuple[int, int]] | None = None
-
-    @property
-    def rows(self) -> str:
-        """The set's field that holds the records."""
-        return self.records.ROWS
+    size: Callable[[Record], tuple[int, int]] | None = None
 
 
 #: The type of a task's predictions, one for each record.
@@ -119,25 +118,13 @@ class Unit:
     true: tuple[int, ...] = ()
 
 
-def images_of(row: Any) -> tuple[str, ...]:
-    """Return the references of a record's images."""
-    images: tuple[str, ...] = row.images if hasattr(row, "images") else (row.image,)
-    return images
+def unit_of(row: Record | Item, **facts: Any) -> Unit:
+    """Return the unit of a record; its cluster is the record's, or else its first image."""
+    shared: dict[str, Any] = {"tags": row.tags, "images": row.images, "texts": row.texts}
+    return Unit(id=row.id, **({"cluster": row.cluster or row.images[0]} | shared | facts))
 
 
-def unit_of(row: Any, **facts: Any) -> Unit:
-    """Return the unit of a record: its id, tags, images and question or text.
-
-    The cluster is the record's, or else its first image.
-    """
-    shared: dict[str, Any] = {"tags": getattr(row, "tags", {})}
-    shared["images"] = facts["images"] if "images" in facts else images_of(row)
-    shared["cluster"] = getattr(row, "cluster", "") or next(iter(shared["images"]), "")
-    shared["texts"] = tuple(getattr(row, name) for name in ("question", "text", "sentence") if hasattr(row, name))
-    return Unit(id=row.id, **(shared | facts))
-
-
-def units_of(rows: Sequence[Any], outputs: Sequence[Any], gold: Sequence[str]) -> tuple[Unit, ...]:
+def units_of(rows: Sequence[Record], outputs: Sequence[Any], gold: Sequence[str]) -> tuple[Unit, ...]:
     """Return the unit of each record, with the model's output and the right answer."""
     together = zip(rows, outputs, gold, strict=True)
     return tuple(unit_of(row, output=output, gold=answer) for row, output, answer in together)
@@ -167,16 +154,10 @@ class Units:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """The setting of a model's run: the images, the store, the batch size, and a callback for the progress.
+    """The setting of a model's run: the images by reference, the store, the batch size, and the frames of a video.
 
-    Attributes:
-        pictures: takes an image's reference to its file's bytes.
-        store: of embeddings.
-        batch_size: images or texts given to the model at once; one that suits the model if None; changes no number.
-        progress: called with the number of those done.
-        frames: of each video in an image's place.
-        hashes: image reference -> hash of its pixels; shared by all models of a run, so that no image is decoded twice.
-        scores: that `score_items` got of the model, for the notes of the record.
+    All models of a run share `hashes`, image reference -> hash of its pixels, so that no image is decoded twice;
+    `scores` are those that `score_items` got of the model, for the notes of the record.
     """
 
     pictures: Callable[[str], bytes]
@@ -206,7 +187,7 @@ def scored_by(run: Runner) -> tuple[tuple[type, Runner], ...]:
     return tuple((kind, run) for kind in (DualEncoder, PairScorer, Generator, TextScorer))
 
 
-def to_fill(fields: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any], Iterator[Mapping[str, Any]]]:
+def to_fill(fields: Callable[[Record], Mapping[str, Any]]) -> Callable[[Any], Iterator[Mapping[str, Any]]]:
     """Return the template of a set of records: of each its id, the place of the prediction, and these fields."""
     return lambda records: ({"id": row.id, "prediction": None, **fields(row)} for row in records.rows)
 
@@ -325,8 +306,7 @@ class Task(Generic[Records, Predictions]):
         if self.images is not None:
             references = self.images(records)
         elif self.hiding is not None:
-            rows = getattr(records, self.hiding.rows)
-            references = (getattr(row, name) for row in rows for name in self.hiding.images)
+            references = all_images(records)  # type: ignore[arg-type]
         else:
             rows = self.template(records)
             references = (image for row in rows for image in (row.get("images") or [row.get("image")]) if image)

@@ -1,32 +1,28 @@
-"""Tasks that are answered in words: captions of images, and questions about them."""
+"""Tasks that are answered in words: captions of images, questions about them, and statements to judge."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.task_records import (
-    BinaryQuestion,
-    BinaryQuestionSet,
-    CaptionSet,
-    Question,
-    QuestionSet,
-    linked_images,
-)
+from tellapart.data.task_records import BinaryQuestionSet, CaptionSet, QuestionSet, Record, StatementSet, linked_images
+from tellapart.errors import ScoreError
 from tellapart.metrics.answers import (
     clean_punctuation,
     clean_words,
     exact_match,
     group_accuracy,
     is_stated,
+    label_accuracy,
     read_stated,
     soft_accuracy,
 )
@@ -42,11 +38,12 @@ from tellapart.metrics.yes_no import (
     read_strictly,
     yes_table,
 )
+from tellapart.models.generative.answers_grammar import parse_verdict
 from tellapart.models.generative.readings import Answerer
-from tellapart.models.protocols import AnswerChooser, Pixels
+from tellapart.models.protocols import AnswerChooser, Pixels, TwoImageClassifier
 from tellapart.stats.interval import Reduce
 from tellapart.tasks.declared import facts_of, hiding_of
-from tellapart.tasks.predictions import text
+from tellapart.tasks.predictions import label, read_for, text
 from tellapart.tasks.running import ask, compute_batches, count_empty, describe_unread, read_answers
 from tellapart.tasks.task import (
     Hiding,
@@ -54,10 +51,11 @@ from tellapart.tasks.task import (
     Task,
     Unit,
     Units,
+    all_images,
     image_of,
-    images_of,
     join_units,
     to_fill,
+    unit_of,
     units_of,
     value_of,
 )
@@ -65,17 +63,14 @@ from tellapart.tasks.task import (
 
 def _write_captions(model: Answerer, records: CaptionSet, session: Session) -> list[str]:
     prompt = model.task_prompt("caption").fill()
-    return ask(model, [(image,) for image in records.images], [prompt] * len(records.images), session, longest=64)
+    return ask(model, [row.images for row in records.rows], [prompt] * len(records), session, longest=64)
 
 
 def measure_captions(records: CaptionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
     """Measure captions; equal images are resampled together."""
-    references = dict(zip(records.ids, records.references, strict=True))
-    scores = caption_scores(dict(zip(records.ids, predictions, strict=True)), references)
-    units = tuple(
-        Unit(id=id_, cluster=image, images=(image,), output=caption, gold="; ".join(own))
-        for id_, image, caption, own in zip(records.ids, records.images, predictions, records.references, strict=True)
-    )
+    references = {row.id: row.gold for row in records.rows}
+    scores = caption_scores(dict(zip(references, predictions, strict=True)), references)
+    units = units_of(records.rows, predictions, ["; ".join(captions) for captions in records.gold])
     values = (
         *(value_of(f"bleu_{n + 1}", scores.bleu_statistics, reduce=_bleu_of(n, len(units))) for n in range(4)),
         value_of("rouge_l", scores.rouge_l),
@@ -103,12 +98,8 @@ def _note_captions(_records: CaptionSet, predictions: Sequence[str]) -> tuple[st
 CAPTIONS = Task(
     **facts_of("captions"),
     # No key `caption`: a template that is not filled in must not be read as one that is.
-    template=lambda records: (
-        {"id": id_, "prediction": None, "image": image} for id_, image in zip(records.ids, records.images, strict=True)
-    ),
-    read=lambda path, records: read_answers(
-        path, records.ids, "image", lambda number, caption: caption in records.references[number]
-    ),
+    template=to_fill(lambda row: {"image": row.images[0]}),
+    read=lambda path, records: read_answers(path, records, "image", lambda row, caption: caption in row.gold),
     measure=measure_captions,
     notes=_note_captions,
     runners=((Answerer, _write_captions),),
@@ -116,9 +107,8 @@ CAPTIONS = Task(
 
 
 def _read_file(path: Path, records: QuestionSet) -> list[str]:
-    golds = [{answer.strip() for answer in row.answers} for row in records.questions]
     return read_answers(
-        path, [row.id for row in records.questions], "question", lambda number, answer: answer.strip() in golds[number]
+        path, records, "question", lambda row, answer: answer.strip() in {gold.strip() for gold in row.gold}
     )
 
 
@@ -131,20 +121,19 @@ def _ask_questions(
     longest: int = 32,
 ) -> list[str]:
     """Ask every question by a prompt of this name, or as it is written."""
-    rows = records.questions
-    asked = [row.question for row in rows]
+    asked = [row.texts[0] for row in records.rows]
     if prompt:
         asked = [model.task_prompt(prompt).fill(question=question) for question in asked]
-    return ask(model, [images_of(row) for row in rows], asked, session, longest=longest)
+    return ask(model, [row.images for row in records.rows], asked, session, longest=longest)
 
 
 def _choose_answers(model: AnswerChooser, records: QuestionSet, session: Session) -> list[str]:
-    questions = [row.question for row in records.questions]
+    questions = [row.texts[0] for row in records.rows]
 
     def choose(part: slice, pictures: list[list[Pixels]]) -> list[str]:
         return model.choose_answers([picture for (picture,) in pictures], questions[part])
 
-    return compute_batches([(row.image,) for row in records.questions], session, choose)
+    return compute_batches([row.images for row in records.rows], session, choose)
 
 
 def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
@@ -152,7 +141,7 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
 
     Questions are resampled with their image, pairs with all pairs that share an image with them, also by way of others.
     """
-    rows, gold = records.questions, records.gold
+    rows, gold = records.rows, records.gold
     right = exact_match(predictions, gold)
     cleaned = exact_match([_clean_answer(answer) for answer in predictions], [_clean_answer(answer) for answer in gold])
     per_question = (value_of("exact_match", right), value_of("exact_match_cleaned", cleaned))
@@ -160,25 +149,18 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     pairs = records.complementary_pairs()
     if not pairs:
         return (questions,)
-    linked = linked_images([(rows[a].image, rows[b].image) for a, b in pairs])
+    linked = linked_images([(rows[a].images[0], rows[b].images[0]) for a, b in pairs])
     units = tuple(
-        Unit(
-            id=f"{rows[a].id}+{rows[b].id}",
-            cluster=linked[rows[a].image],
-            images=(rows[a].image, rows[b].image),
-            texts=(rows[a].question,),
-            output=[predictions[a], predictions[b]],
-            gold=f"{gold[a]}, {gold[b]}",
-        )
-        for a, b in pairs
+        replace(join_units(questions.units, pair), cluster=linked[rows[pair[0]].images[0]], texts=rows[pair[0]].texts)
+        for pair in pairs
     )
     return questions, Units("pair of questions", units, (value_of("pair_accuracy", group_accuracy(right, pairs)),))
 
 
 def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Units, ...]:
     """Measure answers against several people's."""
-    people = [row.answers for row in records.questions]
-    units = units_of(records.questions, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
+    people = [row.gold for row in records.rows]
+    units = units_of(records.rows, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
     soft = value_of("soft_accuracy", soft_accuracy(predictions, people))
     return (
         Units("question", units, (soft, value_of("soft_accuracy_xvlm", soft_accuracy(predictions, people, "xvlm")))),
@@ -189,36 +171,36 @@ def _clean_answer(answer: str) -> str:
     return clean_words(clean_punctuation(answer))
 
 
-def _linked_images(rows: Sequence[Question]) -> list[str]:
+def _linked_images(rows: Sequence[Record]) -> list[str]:
     """Link the images of a question that is asked of two, whether their answers differ (a pair of VLUE's) or not.
 
     If only pairs were kept together, the split would show which they are.
     """
-    by_question: dict[str, list[Question]] = defaultdict(list)
+    by_question: dict[str, list[Record]] = defaultdict(list)
     for row in rows:
-        by_question[row.question.lower().strip()].append(row)
+        by_question[row.texts[0].lower().strip()].append(row)
     linked = linked_images(
-        [(answers[0].image, answers[1].image) for answers in by_question.values() if len(answers) == 2]
+        [(answers[0].images[0], answers[1].images[0]) for answers in by_question.values() if len(answers) == 2]
     )
-    return [linked.get(row.image, row.image) for row in rows]
+    return [linked.get(row.images[0], row.images[0]) for row in rows]
 
 
 def _declare_task(
     name: str,
     measure: Callable[[QuestionSet, list[str]], tuple[Units, ...]],
-    clusters: Callable[[Sequence[Question]], list[str]],
+    clusters: Callable[[Sequence[Record]], list[str]],
 ) -> Task[QuestionSet, list[str]]:
     """Declare a task of questions; a board publishes the metrics of single ones."""
     return Task(
         **facts_of(name),
-        template=to_fill(lambda row: {"question": row.question, "image": row.image}),
+        template=to_fill(lambda row: {"question": row.texts[0], "image": row.images[0]}),
         read=_read_file,
         measure=measure,
         notes=lambda _records, answers: count_empty(answers, "answers"),
         runners=((AnswerChooser, _choose_answers), (Answerer, partial(_ask_questions, prompt="vqa"))),
         hiding=Hiding(
             records=QuestionSet,
-            bare=lambda row: replace(row, answers=("",)),
+            bare=lambda row: replace(row, gold=("",)),
             clusters=clusters,
             **hiding_of(name),
             nothing=lambda size: [""] * size,
@@ -236,13 +218,13 @@ _LONGEST = 1024
 
 def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
     """Measure answers in words: each, those with a known bias, and groups."""
-    rows = records.questions
+    rows = records.rows
     read = [read_stated(answer) for answer in answers]
     right = np.array([*map(is_stated, answers, records.gold)], np.float64)
     units = units_of(rows, answers, records.gold)
     measured = [Units("question", units, (value_of("answer_match", right),))]
-    if biased := [row for row, question in enumerate(rows) if question.biased]:
-        fell = np.array([is_stated(answers[row], rows[row].biased) for row in biased], np.float64)
+    if biased := [row for row, question in enumerate(rows) if question.facts.get("biased")]:
+        fell = np.array([is_stated(answers[row], rows[row].facts["biased"]) for row in biased], np.float64)
         measured.append(
             Units("question with a bias", tuple(units[row] for row in biased), (value_of("bias_rate", fell),))
         )
@@ -262,19 +244,19 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
 
 
 def _is_turned(records: QuestionSet, group: Sequence[int]) -> bool:
-    rows = [records.questions[row] for row in group]
-    different = {len({row.image for row in rows}), len({read_stated(row.answers[0]) for row in rows})}
-    return len({row.question for row in rows}) == 1 and different == {len(rows)}
+    rows = [records.rows[row] for row in group]
+    different = {len({row.images for row in rows}), len({read_stated(row.gold[0]) for row in rows})}
+    return len({row.texts for row in rows}) == 1 and different == {len(rows)}
 
 
 OPEN = Task(
     **facts_of("open"),
-    template=to_fill(lambda row: {"question": row.question, "image": row.image}),
+    template=to_fill(lambda row: {"question": row.texts[0], "image": row.images[0]}),
     read=_read_file,
     measure=measure_open,
     notes=lambda _records, answers: count_empty(answers, "answers"),
     runners=((Answerer, partial(_ask_questions, longest=_LONGEST)),),
-    images=lambda records: image_of(records.questions),
+    images=all_images,
 )
 
 
@@ -282,26 +264,23 @@ _GROUPED = (("question of a group", "question", "q_acc"), ("image of a group", "
 
 
 def _read_options(path: Path, records: BinaryQuestionSet) -> list[str]:
-    rows = records.questions
-
-    def is_gold(number: int, answer: str) -> bool:
-        return read_strictly(answer, OPTIONS[rows[number].answer]) == rows[number].answer
+    def is_gold(row: Record, answer: str) -> bool:
+        return bool(read_strictly(answer, OPTIONS[row.gold]) == row.gold)
 
     def read_said(value: object) -> str:  # a label of JSON (true, 1.0) is its letters
         return str(value) if isinstance(value, bool | float) else text(value)
 
-    return read_answers(path, [row.id for row in rows], "question", is_gold, read_said)
+    return read_answers(path, records, "question", is_gold, read_said)
 
 
 def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
     """Measure answers, questions, images and groups; a group without several images or questions has no such units."""
-    rows = records.questions
-    read = [read_answer(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
-    strictly = [read_strictly(answer, OPTIONS[row.answer]) for answer, row in zip(answers, rows, strict=True)]
-    gold = [row.answer for row in rows]
+    gold = records.gold
+    read = [read_answer(answer, OPTIONS[right]) for answer, right in zip(answers, gold, strict=True)]
+    strictly = [read_strictly(answer, OPTIONS[right]) for answer, right in zip(answers, gold, strict=True)]
     right, right_strictly = _is_equal(read, gold), _is_equal(strictly, gold)
     unreadable = np.array([one is None for one in read], np.float64)
-    units = units_of(rows, answers, gold)
+    units = units_of(records.rows, answers, gold)
     values = [("a_acc", right), ("a_acc_strict", right_strictly), ("unreadable", unreadable)]
     grouped = [("g_acc", right), ("g_acc_strict", right_strictly)]
     if records.reader:
@@ -320,7 +299,7 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
 
 
 def _has_pope(records: BinaryQuestionSet) -> bool:
-    return all(row.answer in ("yes", "no") and not row.group for row in records.questions)
+    return all(row.gold in ("yes", "no") and not row.group for row in records.rows)
 
 
 def _as_pope(answers: Sequence[str], gold: Sequence[str], official: str = "") -> tuple[PerItem, ...]:
@@ -345,15 +324,15 @@ def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.flo
 
 
 def _note_unread(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[str, ...]:
-    rows = zip(answers, records.questions, strict=True)
-    unread = [answer for answer, row in rows if read_answer(answer, OPTIONS[row.answer]) is None]
+    rows = zip(answers, records.gold, strict=True)
+    unread = [answer for answer, gold in rows if read_answer(answer, OPTIONS[gold]) is None]
     yes = sum(read_no(answer) == "yes" for answer in unread)
     by_pope = f" in `a_acc`; in `pope_*` {yes:,} of them count as yes, by POPE's rule" if _has_pope(records) else ""
-    expected = ", ".join(dict.fromkeys(option for row in records.questions for option in OPTIONS[row.answer]))
+    expected = ", ".join(dict.fromkeys(option for gold in records.gold for option in OPTIONS[gold]))
     return describe_unread(unread, len(answers), f"name neither option, and count as wrong{by_pope}", expected)
 
 
-def _join_clusters(rows: Sequence[BinaryQuestion]) -> list[str]:
+def _join_clusters(rows: Sequence[Record]) -> list[str]:
     """Join the clusters of questions that a group asks together."""
     joined = linked_images([(row.cluster, f"group {row.group}") for row in rows if row.group])
     return [joined.get(row.cluster, row.cluster) for row in rows]
@@ -362,7 +341,7 @@ def _join_clusters(rows: Sequence[BinaryQuestion]) -> list[str]:
 YES_NO = Task(
     **facts_of("yes-no"),
     template=to_fill(
-        lambda row: {**dict(zip(("image", "second_image"), row.images, strict=False)), "question": row.question}
+        lambda row: {**dict(zip(("image", "second_image"), row.images, strict=False)), "question": row.texts[0]}
     ),
     read=_read_options,
     measure=measure_yes_no,
@@ -372,10 +351,101 @@ YES_NO = Task(
     hiding=Hiding(
         records=BinaryQuestionSet,
         # The answer is the first of the two, whichever is right.
-        bare=lambda row: replace(row, answer=OPTIONS[row.answer][0], tags={}),
+        bare=lambda row: replace(row, gold=OPTIONS[row.gold][0], tags={}),
         clusters=_join_clusters,
         **hiding_of("yes-no"),
         nothing=lambda size: [""] * size,
     ),
-    images=lambda records: (image for row in records.questions for image in row.images),
+    images=all_images,
+)
+
+
+# NLVR2: is a sentence true of two images? Accuracy, and consistency over the rows of one sentence of a set.
+
+#: NLVR2's ids among those that no statement has.
+_IDENTIFIERS = re.compile(r"unknown ids: \w+-\d+-\d+-\d+")
+
+
+def _read_labels(path: Path, records: StatementSet) -> list[bool]:
+    rows = records.rows
+    try:
+        return read_for(path, rows, label, "statement", lambda row, value: value == row.gold)
+    except ScoreError as error:
+        if _IDENTIFIERS.search(str(error)) is None or "-" in rows[0].id:
+            raise
+        raise ScoreError(
+            f"{error}; identifiers are those of the authors' own test1.json and dev.json: get them from "
+            "https://github.com/lil-lab/nlvr/tree/master/nlvr2/data and name their folder with data="
+        ) from error
+
+
+def measure_statements(records: StatementSet, predictions: Sequence[bool | str | None]) -> tuple[Units, ...]:
+    """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with."""
+    rows = records.rows
+    # An answer that is neither counts as the wrong label.
+    labels = [
+        predicted if isinstance(predicted, bool) else not row.gold
+        for row, predicted in zip(rows, predictions, strict=True)
+    ]
+    right = label_accuracy(labels, records.gold)
+    statements = Units(
+        "statement",
+        tuple(
+            unit_of(row, cluster=row.texts[0], output=predicted, gold=str(row.gold).lower())
+            for row, predicted in zip(rows, predictions, strict=True)
+        ),
+        (value_of("accuracy", right),),
+    )
+    measured = [statements]
+    for noun, metric, groups in (
+        ("sentence", "consistency", records.sentence_groups()),
+        ("sentence of both labels", "consistency_both_labels", records.sentence_groups(both_labels=True)),
+    ):
+        if groups:
+            first = [rows[group[0]] for group in groups]
+            units = tuple(Unit(id=row.group or row.texts[0], cluster=row.texts[0], texts=row.texts) for row in first)
+            guessed = float(np.mean([0.5 ** len(group) for group in groups]))
+            measured.append(Units(noun, units, (value_of(metric, group_accuracy(right, groups), chance=guessed),)))
+    return tuple(measured)
+
+
+def _ask_statements(model: Answerer, records: StatementSet, session: Session) -> list[bool | str]:
+    """Ask whether every statement is true of its two images; the answer itself if it is neither true nor false."""
+    prompt = model.task_prompt("nlvr2")
+    prompts = [prompt.fill(sentence=row.texts[0]) for row in records.rows]
+    answers = ask(model, [row.images for row in records.rows], prompts, session)
+    verdicts = map(parse_verdict, answers)
+    return [answer if verdict is None else verdict for answer, verdict in zip(answers, verdicts, strict=True)]
+
+
+def _judge_statements(model: TwoImageClassifier, records: StatementSet, session: Session) -> list[bool]:
+    """Judge every statement by a classifier of two images: true if P(true) is above one half."""
+    sentences = [row.texts[0] for row in records.rows]
+
+    def judge(part: slice, pictures: list[list[Pixels]]) -> list[bool]:
+        left, right = ([pair[side] for pair in pictures] for side in (0, 1))
+        return [bool(probability > 0.5) for probability in model.judge(left, right, sentences[part])]
+
+    return compute_batches([row.images for row in records.rows], session, judge, "judgements")
+
+
+NLVR2: Task[StatementSet, Any] = Task(
+    **facts_of("nlvr2"),
+    template=to_fill(lambda row: {"sentence": row.texts[0], **dict(zip(("left", "right"), row.images, strict=True))}),
+    read=_read_labels,
+    measure=measure_statements,
+    notes=lambda _records, predictions: describe_unread(
+        [answer or "" for answer in predictions if not isinstance(answer, bool)],
+        len(predictions),
+        "are neither true nor false, and count as wrong",
+        "true or false",
+    ),
+    runners=((TwoImageClassifier, _judge_statements), (Answerer, _ask_statements)),
+    hiding=Hiding(
+        records=StatementSet,
+        bare=lambda row: replace(row, gold=False, group=""),
+        clusters=lambda rows: [row.texts[0] for row in rows],
+        **hiding_of("nlvr2"),
+        nothing=lambda size: [None] * size,
+    ),
 )

@@ -22,25 +22,31 @@ from tellapart.board.settings import BoardSettings
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import HiddenRecords, read_truth
 from tellapart.board.submissions.service import Submissions
-from tellapart.tasks.registry import HIDEABLE
 
 INSTALLED = '''"""Benchmarks of forced choice and of questions with two answers that a group has written for itself."""
 import json
-from tellapart.benchmarks.benchmark import one_file
-from tellapart.data.task_records import BinaryQuestion, BinaryQuestionSet
-from tellapart.data.task_records import Choice, ChoiceSet
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.locations import first_file
+from tellapart.data.task_records import BinaryQuestionSet, ChoiceSet, Record
 
 FACTS = {"title": "Tiny", "items": 48, "source": "us", "licence": "CC0", "citation": "none", "images": "ours"}
+
+def one_file(name, file, read, **facts):
+    return Benchmark(name=name, files=(file,), load=lambda place: read(first_file(place, name, file)), **facts)
+
+
 TINY = one_file(
     "tiny-choice", "choices.json",
-    lambda path: ChoiceSet("tiny", tuple(Choice(*row, {"kind": row[0]}) for row in json.loads(path.read_text()))),
+    lambda path: ChoiceSet("tiny", tuple(
+        Record(id_, (image,), tuple(texts), tags={"kind": id_}) for id_, image, *texts in json.loads(path.read_text())
+    )),
     task="choice", **FACTS,
 )
 ASKED = one_file(
     "tiny-yes-no", "asked.json",
     lambda path: BinaryQuestionSet("tiny", tuple(
-        BinaryQuestion(id_, tuple(images), *rest, tags={"kind": f"tagged {rest[1]}"})
-        for id_, images, *rest in json.loads(path.read_text())
+        Record(id_, tuple(images), (question,), *rest, tags={"kind": f"tagged {rest[0]}"})
+        for id_, images, question, *rest in json.loads(path.read_text())
     )),
     task="yes-no", **FACTS,
 )
@@ -109,7 +115,7 @@ class Hosted:
         looks = {
             name: min(own, key=lambda path: float(np.abs(own[path] - pixels).mean())) for name, pixels in shown.items()
         }
-        records = getattr(self.records, HIDEABLE[self.case.task].rows)
+        records = self.records.rows
         found = []
         for row in rows:
             seen = {key: looks[value] for key, value in row.items() if value in looks}

@@ -18,7 +18,7 @@ from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.forms import read_published
 from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.prepared import HiddenRecords, hide_records, new_id, prepare, read_truth, suffix_for
-from tellapart.data.task_records import Choice, ChoiceSet
+from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError
 from tellapart.tasks.registry import HIDEABLE, TASKS
 
@@ -63,7 +63,7 @@ def test_the_task_file_holds_no_label_no_name_and_no_metadata(hosted: Callable[.
     assert not any(set(image.info) - {"jfif", "jfif_version", "jfif_unit", "jfif_density"} for image in opened)
     assert {image.format for image in opened} == {"JPEG" if case.suffix == ".jpg" else "PNG"}
     # Neither the rows' order nor the splits go with the file's own order.
-    records = [record.id for record in getattr(board.records, HIDEABLE[task].rows)]
+    records = [record.id for record in board.records.rows]
     order = [records.index(record.id) for _, record in unique(board.known())]
     assert abs(np.corrcoef(order, range(N))[0, 1]) < 0.5
 
@@ -89,11 +89,11 @@ def test_what_is_published_and_damaged_is_not_read_with(tmp_path: Path) -> None:
 
 
 def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn() -> None:
-    choices = ChoiceSet("c", tuple(Choice(str(k), "a.png", f"true {k}", f"false {k}") for k in range(400)))
+    choices = ChoiceSet("c", tuple(Record(str(k), ("a.png",), (f"true {k}", f"false {k}")) for k in range(400)))
     hidden = hide_records(TASKS["choice"], choices, b"key", 0.5, ".png")
     first = [row["1"].startswith("true") for row in hidden.template_rows() if row["id"].endswith("/1")]
     assert 150 < sum(first) < 250  # 200 +- 5 standard deviations
-    turned = ChoiceSet("c", tuple(replace(one, true=one.false, false=one.true) for one in choices.choices))
+    turned = ChoiceSet("c", tuple(replace(one, texts=one.texts[::-1]) for one in choices.rows))
     other = hide_records(TASKS["choice"], turned, b"key", 0.5, ".png")
     assert list(other.template_rows()) == list(hidden.template_rows())
 
@@ -103,10 +103,10 @@ def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task: str, 
     place = made(task, tmp_path / "data")
     records = find_benchmark(CASES[task].benchmark, place).records()  # type: ignore[union-attr]
     how = HIDEABLE[task]
-    rows = getattr(records, how.rows)
+    rows = records.rows
     # 20 copies, so that a correlation would show; the labels in the file's order are sorted on purpose.
     many = tuple(replace(row, id=f"{copy}-{k}") for copy in range(20) for k, row in enumerate(sorted(rows, key=repr)))
-    hidden = hide_records(TASKS[task], replace(records, **{how.rows: many}), b"key", 0.5, ".png")
+    hidden = hide_records(TASKS[task], replace(records, rows=many), b"key", 0.5, ".png")
     places = {new_id(b"key", row.id): k for k, row in enumerate(many)}
     order = [places[row.id] for row in hidden.rows]
     assert abs(np.corrcoef(order, range(len(order)))[0, 1]) < 0.16  # 5 standard deviations of 960 rows
@@ -124,7 +124,7 @@ def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_n
     side = {row.id: public for row, public in zip(hidden.rows, hidden.public, strict=True)}
     asked: dict[str, list[bool]] = {}
     for row in hidden.rows:
-        asked.setdefault(row.question, []).append(side[row.id])
+        asked.setdefault(row.texts, []).append(side[row.id])
     assert all(len(own) == 2 and len(set(own)) == 1 for own in asked.values())
 
 

@@ -36,7 +36,7 @@ def test_a_file_gets_on_each_split_what_tellapart_score_gives_its_units(
         said = case.right(record, row) if rng.random() < 0.6 else case.wrong(record, row)
         published[row["id"]] = said
         # `tellapart score` reads a choice with the true caption first, then second.
-        order = "" if task != "choice" else "/1" if row["1"] == record.true else "/2"
+        order = "" if task != "choice" else "/1" if row["1"] == record.texts[0] else "/2"
         own[record.id + order] = said
     (tmp_path / "own.jsonl").write_bytes(lines(own))
     run_scores({case.benchmark: tmp_path / "own.jsonl"}, tmp_path / "run", place=board.place)
@@ -121,7 +121,7 @@ def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted: Call
     board = hosted("nlvr2", title="Statements of ours", metrics=("consistency", "accuracy"))
     known = board.known()
     for model, share in (("better", 5), ("worse", 2)):
-        said = {row["id"]: r.label if k % (share + 1) else not r.label for k, (row, r) in enumerate(known)}
+        said = {row["id"]: r.gold if k % (share + 1) else not r.gold for k, (row, r) in enumerate(known)}
         board.send(said, model=model)
     (standing, _) = board.service.standings("mine")
     best = as_result(standing, board.service.prepared["mine"])

@@ -37,14 +37,12 @@ from tellapart.builders.negatives.language_negatives import (
 from tellapart.builders.negatives.lexicon import uniform, words
 from tellapart.builders.negatives.negatives import KINDS, rewrites
 from tellapart.builders.pipeline import Funnel, build
-from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError, RunError
 from tellapart.models.api import connection
 from tellapart.models.api.connection import HOST, KEY
 from tellapart.models.torch.backend import import_torch
 
-RECIPES = Path(__file__).parents[3] / "docs/recipes"
 ROWS = [
     ("a.png", "A man riding a horse"),
     ("a.png", "a man is on a horse in front of a house."),
@@ -166,13 +164,6 @@ def test_a_build_that_was_killed_asks_for_the_rest_and_ends_in_the_same_bytes(se
     assert again.resumed >= 5
     assert len(server.asked) - asked == 28 - again.resumed
     assert contents(home / "cut") == contents(home / "whole")
-
-
-@pytest.mark.parametrize("name", ["negatives", "language-negatives"])
-def test_the_recipe_of_the_manual_can_be_read(name: str) -> None:
-    recipe = read_recipe_file(RECIPES / f"{name}.toml")
-    assert recipe.builder == name
-    assert json.loads(recipe.model_dump_json())["options"]["captions"] == "captions.csv"
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from PIL import Image
 from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.task_records import Choice, ChoiceSet
+from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import ModelError
 from tellapart.models.generative import chat as generative_chat
 from tellapart.models.generative.choice import Chooser, pad_to_square, side_by_side
@@ -359,7 +359,7 @@ def test_which_caption_fits_is_asked_in_both_orders_by_the_authors_prompt(
     choices, want = [], []
     for k, image in enumerate(IMAGES[:2]):
         Image.fromarray(image).save(tmp_path / f"{k}.png")
-        choices.append(Choice(str(k), f"{k}.png", "a red cup", "a blue box"))
+        choices.append(Record(str(k), (f"{k}.png",), ("a red cup", "a blue box")))
         for first, second in (("a red cup", "a blue box"), ("a blue box", "a red cup")):
             question = f"Which caption best describes the image?\n(1) {first}\n (2) {second}\nOutput (1) or (2)."
             inputs = processor(images=Image.fromarray(image), text=asked(processor, question), return_tensors="pt")

@@ -236,12 +236,12 @@ class HiddenRecords:
     @property
     def rows(self) -> Sequence[Any]:
         """The records one by one."""
-        rows: Sequence[Any] = getattr(self.records, self.how.rows)
+        rows: Sequence[Any] = self.records.rows
         return rows
 
     def bare(self) -> Any:
         """Return the records with their gold fields blank."""
-        return replace(self.records, **{self.how.rows: tuple(map(self.how.bare, self.rows))})
+        return replace(self.records, rows=tuple(map(self.how.bare, self.rows)))
 
     def template_rows(self) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of the task file, to be filled in: made of bare records, so that no label can be in them."""
@@ -249,12 +249,12 @@ class HiddenRecords:
 
     def restore(self, sent: object) -> Any:
         """Return predictions of the records, given those of the published rows in their order."""
-        return self.how.restore(sent, getattr(self.bare(), self.how.rows), self.rows)
+        return self.how.restore(sent, self.bare().rows, self.rows)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Return width and height of the images that boxes were drawn in, by published name; empty without boxes."""
         size = self.how.size
-        return {} if size is None else {row.image: size(row) for row in self.rows}
+        return {} if size is None else {row.images[0]: size(row) for row in self.rows}
 
     def to_json(self) -> dict[str, Any]:
         """Return what `from_json` reads."""
@@ -282,7 +282,7 @@ class HiddenRecords:
 def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:
     """Shuffle records, and split their clusters into public and private ones, as `hide` does with pairs."""
     how = HIDEABLE[task.name]
-    rows = sorted(getattr(records, how.rows), key=lambda row: keyed_hash(key, "order", row.id))
+    rows = sorted(records.rows, key=lambda row: keyed_hash(key, "order", row.id))
     clusters = how.clusters([how.bare(row) for row in rows])
     public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
     names = {reference: _image_name(key, reference, suffix) for reference in task.images_of(records)}
@@ -290,18 +290,14 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
         replace(
             row,
             id=new_id(key, row.id),
-            **{
-                field: names[value] if isinstance(value, str) else tuple(names[element] for element in value)
-                for field in how.images
-                for value in [getattr(row, field)]
-            },
+            images=tuple(names[image] for image in row.images),
             **{field: getattr(row, field) and new_id(key, getattr(row, field)) for field in how.sources},
         )
         for row in rows
     )
     return HiddenRecords(
         task=task.name,
-        records=replace(records, **{how.rows: renamed}),
+        records=replace(records, rows=renamed),
         public=tuple(row.id in public for row in rows),
         sources={name: reference for reference, name in names.items()},
     )

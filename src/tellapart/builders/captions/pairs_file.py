@@ -23,7 +23,7 @@ from tellapart.builders.captions.counterfactuals import counterfactuals
 from tellapart.builders.captions.stages import CaptionOptions, Stages, open_stages
 from tellapart.builders.executor import ProcessExecutor
 from tellapart.builders.journal import Journal, journal_of
-from tellapart.builders.pipeline import decide, refuse_failures
+from tellapart.builders.pipeline import decide
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.atomic import atomic_file
 from tellapart.data.progress import Progress
@@ -67,11 +67,8 @@ def write_caption_pairs(
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     task = partial(_decide_captions, options=options, home=recipe.parent, key=key)
     with Journal(journal_of(out), key, facts) as journal:
-        journal.drop_damaged()
         executor, report = ProcessExecutor(workers), progress or (lambda *_: None)
-        resumed = decide(journal, captions, executor, task, report, noun="captions", block=block)
-        outcomes = {caption.id: journal.outcome(caption.id) for caption in captions}
-        refuse_failures(outcomes, 0, journal_of(out))
+        outcomes, resumed = decide(journal, captions, executor, task, report, noun="captions", block=block)
         written = _write_pairs(out, [*outcomes.values()], resumed)
         journal.remove()
     return written

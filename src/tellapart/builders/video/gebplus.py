@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue
 from tellapart.benchmarks.published_tasks import read_moments
 from tellapart.builders.builder import about_set
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs
-from tellapart.data.task_records import Moment
+from tellapart.data.task_records import Record
 
 #: The paper names five words, "e.g."; these are the five with their other spellings.
 DIRECTIONS = ("up", "down", "upward", "upwards", "downward", "downwards", "toward", "towards")
@@ -65,19 +65,23 @@ class GebPlus(VideoPairs):
         """The pairs by id: the id of a boundary, or the two ids, of one video after the other."""
         pairs: dict[str, FramePair] = {}
         for video, moments in read_moments(self.annotations).videos.items():
-            times = [0.0, *sorted({moment.time for moment in moments}), max(moment.next_time for moment in moments)]
+            times = [
+                0.0,
+                *sorted({moment.gold for moment in moments}),
+                max(moment.facts["next_time"] for moment in moments),
+            ]
             at = [self._list_annotations(moments, time) for time in times[1:-1]]
             for boundary in range(len(at) - (self._options.reading == "skip")):
                 pairs.update(self._pairs_at(video, at, times, boundary))
         return pairs
 
-    def _list_annotations(self, moments: Sequence[Moment], time: float) -> list[Moment]:
+    def _list_annotations(self, moments: Sequence[Record], time: float) -> list[Record]:
         """Return a boundary's annotations, by annotator; an id ends in the annotator's letter."""
-        same = sorted((moment for moment in moments if moment.time == time), key=lambda m: (m.id[-1], m.id))
+        same = sorted((moment for moment in moments if moment.gold == time), key=lambda m: (m.id[-1], m.id))
         return same if self._options.annotators == "all" else same[:1]
 
     def _pairs_at(
-        self, video: str, at: Sequence[Sequence[Moment]], times: Sequence[float], boundary: int
+        self, video: str, at: Sequence[Sequence[Record]], times: Sequence[float], boundary: int
     ) -> Iterator[tuple[str, FramePair]]:
         """Yield the pairs that begin at a boundary; the segment of the same number lies before it."""
         skip = self._options.reading == "skip"
@@ -86,11 +90,11 @@ class GebPlus(VideoPairs):
         before, after = times[boundary : boundary + 2], times[last + 1 : last + 3]
         for first, second in both:
             stills = (
-                Still(first.before_caption, self._frame_time(before, before=True)),
-                Still(second.after_caption, self._frame_time(after, before=False)),
+                Still(first.texts[0], self._frame_time(before, before=True)),
+                Still(second.texts[1], self._frame_time(after, before=False)),
             )
             name = f"{first.id}-{second.id[len(video) + 1 :]}" if skip else first.id
-            tags = {"label": first.label if first.label == second.label else "Multiple"}
+            tags = first.tags if first.tags == second.tags else {"label": "Multiple"}
             provenance: dict[str, JsonValue] = {
                 "boundaries": [first.id, second.id] if skip else [first.id],
                 "reading": self._options.reading,

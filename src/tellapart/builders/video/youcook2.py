@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FaceOptions, FootageOptions, FramePair, Still, VideoPairs, face_detector
-from tellapart.data.annotations import AnnotationRow, check_row, read_mapping
+from tellapart.data.rows import AnnotationRow, check_row, read_mapping
 from tellapart.errors import DataError
 
 Subset = Literal["training", "validation", "testing"]

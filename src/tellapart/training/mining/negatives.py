@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from tellapart.benchmarks.plugins import exit_is_error, open_model
 from tellapart.builders.negatives.lexicon import words
-from tellapart.data.annotations import make_item
 from tellapart.data.arguments import PathGiven, as_path, expect_used
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
+from tellapart.data.rows import make_item
 from tellapart.errors import DataError, quote
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
