@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from boards import open_board
 from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
-from tellapart.board.rendering import as_latex, environment, make_legend, score
+from tellapart.board.rendering import _environment, as_latex, make_legend, score
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import Cell
 from tellapart.evaluation.compare import compare
@@ -411,7 +411,7 @@ def test_scores_of_an_item_are_written_so_that_different_ones_differ(client) -> 
             assert all(abs(float(s["text"]) - s["score"]) <= 0.0005 for s in squares)
 
 
-around, decimals, shorten = (environment().globals[name] for name in ("around", "decimals", "shorten"))
+around, decimals, shorten = (_environment().globals[name] for name in ("around", "decimals", "shorten"))
 
 
 @given(st.integers(1, 3000), st.data())

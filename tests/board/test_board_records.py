@@ -13,7 +13,7 @@ from boards import open_board
 from facts import check_facts, raises
 from tellapart.board.records import Benchmark, Board, Entry, Item, ItemList, Model, Tables, rank
 from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.views.leaderboard import read_scores
+from tellapart.board.views.leaderboard import read_cells
 from tellapart.errors import DataError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import read_imported
@@ -133,8 +133,8 @@ def test_an_imported_run_is_not_called_on_trust(write_run, tmp_path: Path) -> No
     import_results([file], tmp_path / "theirs", command="")
     tables = open_board(tmp_path)[1].tables
     assert {entry.model: entry.mark for entry in tables.entries.values()} == {"a": "on trust", "m": "imported"}
-    scores = read_scores(tables, list(tables.benchmarks.values()), "", ["text_score"])
-    assert sorted(one.cell.mark for one in scores) == ["imported", "on trust"]
+    cells = read_cells(tables, list(tables.benchmarks.values()), "metric", ["text_score"])
+    assert sorted(row["text_score"].mark for row in cells.values()) == ["imported", "on trust"]
 
 
 @pytest.mark.parametrize("clusters", [None, 12])

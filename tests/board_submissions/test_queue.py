@@ -18,7 +18,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from facts import check_facts
-from tellapart.board.submissions import accounts, queue
+from tellapart.board.submissions import queue
 
 MakeBoard = Callable[..., Any]
 
@@ -269,7 +269,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
             yield rows
 
     monkeypatch.setattr(type(made.service.database), "_open_connection", small)
-    monkeypatch.setattr(accounts, "REFUSED_A_DAY", 100)
+    monkeypatch.setattr(queue, "REFUSED_A_DAY", 100)
     answers = [made.send(b"x%09d" % k, model="m" * 100) for k in range(40)]
     full = [answer for answer in answers if answer.status_code == 507]
     assert full
@@ -281,7 +281,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
 
 def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     made = board(4)
-    monkeypatch.setattr(accounts, "REFUSED_A_DAY", 3)
+    monkeypatch.setattr(queue, "REFUSED_A_DAY", 3)
     for k in range(2):
         made.queue._record_end(made.send(b"%d" % k).json()["id"], "refused", "no")
     made.send(b"waits")

@@ -36,11 +36,6 @@ from tellapart.board.views.items import picture
 from tellapart.board.views.leaderboard import View
 from tellapart.errors import UnknownNameError, plain, quote
 
-# Connections with deadlines: a request that never ends, a body that stops or an answer that is not read ends them.
-#
-# uvicorn closes only connections that are idle after an answer. A few thousand half requests, which cost their sender
-# nothing, would take every descriptor of the process. See decision 15 for the measurements.
-
 #: Names of this machine, for itself.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -131,7 +126,11 @@ SECONDS = {"request": 15.0, "body": 30.0, "reading": 60.0}
 
 
 class Connection(H11Protocol):
-    """uvicorn's HTTP/1.1 protocol with a deadline for everything that a client owes, for `uvicorn.Config(http=...)`."""
+    """uvicorn's HTTP/1.1 protocol with a deadline for everything that a client owes, for `uvicorn.Config(http=...)`.
+
+    uvicorn closes only connections that are idle after an answer: a few thousand half requests, which cost their sender
+    nothing, would take every descriptor of the process (decision 15).
+    """
 
     _owed, _since = "", 0.0
     _timer: asyncio.TimerHandle | None = None
@@ -199,10 +198,6 @@ class Connection(H11Protocol):
         if owed and not self.transport.is_closing():
             self._timer = self.loop.call_later(SECONDS[owed], self.transport.abort)
 
-
-# Rendered pages, kept until the records change: most readers are answered without the application.
-#
-# If many ask for a page that is not in the cache, one request renders it and the others wait for that one.
 
 #: Pages up to so many bytes are not compressed: they fit a few packets anyway.
 _SMALL = 4096
@@ -395,7 +390,7 @@ def _page_endpoint(page: Page, board: Board, cache: PageCache, *, hidden: bool) 
         def render_page() -> CachedPage:
             view = page.gather(tables, **arguments)
             if form == "html":
-                text = render(page.template, view, links, board.settings, hidden=hidden)
+                text = render(page.template, links, view=view, board=board.settings, hidden=hidden)
             elif form == "json":
                 text = view.model_dump_json(indent=1)
             elif not (table := view.table()):
@@ -457,7 +452,7 @@ def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
         if request.query_params.get("format") == "json" or not ("text/html" in accept or script):
             return JSONResponse(view.model_dump() | {"detail": text}, status)
         links = ServerLinks(request.scope["root_path"])
-        return HTMLResponse(render("message", view, links, settings, text=text), status)
+        return HTMLResponse(render("message", links, view=view, board=settings, hidden=False, text=text), status)
 
     @app.exception_handler(UnknownNameError)
     def unknown_name(request: Request, error: Exception) -> Response:

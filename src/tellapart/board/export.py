@@ -10,7 +10,6 @@ from typing import Any
 
 from tellapart.board.records import Tables
 from tellapart.board.rendering import PAGES, StaticLinks, as_csv, as_latex, asset, path_of, render
-from tellapart.board.submissions.routes import render_template
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.views.items import PAGE, QUERIES, collect_outcomes, picture
 from tellapart.board.views.ranks import MOST, choose_page
@@ -105,7 +104,7 @@ class _Crawl:
             return
         page, hidden = PAGES[name], self._hidden is not None
         view = self._choice if name == "choose" else page.gather(self._tables, **args)
-        content = render(page.template, view, links, self._tables.settings, hidden=hidden)
+        content = render(page.template, links, view=view, board=self._tables.settings, hidden=hidden)
         self._write(f"{page_path}/index.html", _BAR.sub("", content) if self._small else content)
         if name != "home_page" and not self._small:  # the first page's data has all models
             self._write(f"{page_path}/data.json", view.model_dump_json(indent=1) + "\n")
@@ -117,7 +116,7 @@ class _Crawl:
         """Write the leaderboard of a hidden benchmark, or the list of them."""
         assert self._hidden is not None  # noqa: S101  (no other page links to them)
         content = self._hidden.leaderboard(name) if name else self._hidden.listing()
-        self._write(f"{page_path}/index.html", render_template("leaderboard" if name else "hidden", content, links))
+        self._write(f"{page_path}/index.html", render("standings" if name else "hidden", links, **content))
         self._write(f"{page_path}/data.json", json.dumps(content, indent=1) + "\n")
 
     def _has_picture(self, key: PageKey, args: dict[str, Any]) -> bool:

@@ -25,7 +25,6 @@ from tellapart.board.submissions.accounts import (
     SECRET_BYTES,
     UNDER_WAY,
     RefusedError,
-    digest_of,
     find_losses,
     look_into,
     read_counters,
@@ -40,7 +39,7 @@ from tellapart.board.submissions.hidden import (
     in_points,
     read_hidden,
 )
-from tellapart.board.submissions.prepared import fill_text, read_truth
+from tellapart.board.submissions.prepared import digest_of, fill_text, read_truth
 from tellapart.board.submissions.service import Submissions, read_measured
 from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.data.atomic import atomic_folder

@@ -21,11 +21,9 @@ from tellapart.board.submissions.accounts import (
     REMEDY,
     Account,
     Accounts,
-    QueueLimits,
     RateLimit,
     RefusedError,
     UploadLimit,
-    digest_of,
     open_state,
     read_marks,
     write_marker,
@@ -39,8 +37,8 @@ from tellapart.board.submissions.hidden import (
     submissions_for_all_labels,
     submissions_for_one_label,
 )
-from tellapart.board.submissions.prepared import Prepared, Split, keyed_hash, prepare
-from tellapart.board.submissions.queue import Queue, Worker, find_prepared
+from tellapart.board.submissions.prepared import Prepared, Split, digest_of, keyed_hash, prepare
+from tellapart.board.submissions.queue import Queue, Worker
 from tellapart.errors import StoreError, first_line
 from tellapart.records.result import (
     HIDDEN,
@@ -248,11 +246,11 @@ class Submissions:
 
     def benchmark(self, name: str) -> Prepared:
         """Return a hidden benchmark."""
-        return find_prepared(self.prepared, name)
+        return self.queue.benchmark(name)
 
     def is_closed(self, name: str) -> bool:
         """Return whether a benchmark is closed: private numbers are published, and no file is taken any more."""
-        return self.queue.limits.is_closed(self.benchmark(name).benchmark)
+        return self.queue.is_closed(name)
 
     def _look_around(self) -> None:
         """Note how far the state has come, and closings by date; called every few seconds."""
@@ -262,7 +260,7 @@ class Submissions:
 
     def close(self, name: str, *, by: str) -> None:
         """Close a benchmark for good."""
-        if self.is_closed(name) or not self.queue.limits.close(name, by=by):
+        if self.is_closed(name) or not self.queue.close(name, by=by):
             raise RefusedError(409, f"{name} is closed already")
 
     def about(self, name: str, root: str = "") -> dict[str, Any]:
@@ -309,10 +307,9 @@ class Submissions:
 
     def files_left(self, account: Account) -> dict[str, dict[str, int]]:
         """Return how many more files of a user may count, `today` and `in_all`, for each benchmark that is open."""
-        now = self.queue.limits.clock()
         names = [name for name in self.prepared if account.may("submitter") and not self.is_closed(name)]
         with self.database.look() as rows:
-            left = [QueueLimits.count_left(rows, account.user, self.prepared[name].benchmark, now) for name in names]
+            left = [self.queue.count_left(rows, account.user, name, self.clock()) for name in names]
         return {name: {"today": today, "in_all": total} for name, (total, today) in zip(names, left, strict=True)}
 
     def _row_view(self, row: sqlite3.Row) -> dict[str, Any]:

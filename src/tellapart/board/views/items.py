@@ -32,10 +32,6 @@ from tellapart.report.sections import margins, true_pairs, true_texts
 from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
 from tellapart.tasks.registry import main_metric
 
-# Retrieval galleries: the entries that a model ranks first for each caption and each image.
-#
-# Source: COCO-Counterfactuals Figure 9.
-
 #: Queries on one page.
 QUERIES = 20
 
@@ -55,7 +51,7 @@ def has_gallery(entry: Entry) -> bool:
 
 
 def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page: int = 1) -> Content:
-    """Show the entries that a model ranks first for each query of a retrieval gallery."""
+    """Show the entries that a model ranks first for each query (COCO-Counterfactuals Figure 9)."""
     benchmark = tables.benchmark(slug)
     of = tables.model(model)
     if side not in SIDES:
@@ -248,11 +244,7 @@ def _worst_items(entry: Entry, benchmark: Benchmark) -> tuple[str, list[dict[str
 
 
 def output_text(output: Any) -> str:
-    """Return a task's output for people: text as it is, a retrieval's rank without its gallery, anything else as JSON.
-
-    >>> output_text("a cat"), output_text([1, 2]), output_text({"rank": 3, "first": []})
-    ('a cat', '[1, 2]', 'rank 3')
-    """
+    """Return a task's output for people: text as it is, a retrieval's rank, anything else as JSON."""
     if isinstance(output, dict) and output.keys() == {"rank", "first"}:
         return f"rank {output['rank']}"
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
