@@ -1,4 +1,4 @@
-"""The state of hidden benchmarks: its database, accounts in it (users, tokens, sessions), and limits on what they send.
+"""The state of hidden benchmarks: its database, accounts in it (users, tokens, sessions), and limits on requests.
 
 A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's
 key, and neither is of use without the other; a slow hash would add nothing for a secret that cannot be guessed.

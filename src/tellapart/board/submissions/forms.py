@@ -26,11 +26,6 @@ from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, ScoreError, TellapartError
 from tellapart.models.memory.external import read_scores
 
-# Readers of a stranger's file, in a process that has only the published part of the benchmark.
-#
-# Nothing here trusts the file. The readers are those of any user's machine, in a process with limited time and memory
-# (`worker.py`); before an archive is unpacked its table of contents is checked.
-
 _MOST_MEMBERS = 16
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy writes no other, and deflate packs 1,032 to 1 at most
 
@@ -81,11 +76,7 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
 
 
 def read_sent(path: Path, records: Any, task: str) -> Any:
-    """Read a submitted file, every item exactly once.
-
-    Returns:
-        `Scores`, `BothOrders` or a task's predictions, in the published order.
-    """
+    """Read `Scores`, `BothOrders` or a task's predictions from a submitted file, in the published order."""
     try:
         if task == "pairs":
             ids = records.outline.ids

@@ -16,6 +16,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -31,7 +32,7 @@ from typing import IO, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from tellapart.board.submissions.accounts import DAY, UNDER_WAY, Account, Database, RefusedError
+from tellapart.board.submissions.accounts import DAY, Account, Database, RefusedError
 from tellapart.board.submissions.forms import form_bytes, unpack
 from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings, round_to
 from tellapart.board.submissions.prepared import Prepared, Split
@@ -154,39 +155,13 @@ class Process:
 
 #: Uncounted files of a user in a day, over all benchmarks: each costs the server time and the user no attempt.
 REFUSED_A_DAY = 20
-_CLOSING = "SELECT at FROM closing WHERE benchmark = ?"
-_IN_COUNTED = "state IN ('validated', 'measuring', 'done', 'stopped')"
-_UNCOUNTED = f"SELECT count(*) FROM submission WHERE user = ? AND created >= ? AND NOT {_IN_COUNTED}"  # noqa: S608
-_TOTAL_AND_TODAY = f"""
-SELECT count(*), coalesce(sum(created >= ?), 0) FROM submission WHERE benchmark = ? AND user = ? AND {_IN_COUNTED}
-"""  # noqa: S608  (constants)
 _MOST_STARTS = 3  # a file that took the server down so often is not tried again
 _AGAIN = 1.0  # seconds before a write that a full disk refused is tried again
-_UNDER_WAY = f"state IN {UNDER_WAY}"
-_END = f"UPDATE submission SET state = ?, error = ?, public = ?, private = ? WHERE id = ? AND {_UNDER_WAY}"  # noqa:S608
-_NEXT = f"""
-WITH had AS (SELECT user, count(*) AS files FROM submission WHERE created >= ? AND NOT {_UNDER_WAY} GROUP BY user)
-SELECT submission.* FROM submission LEFT JOIN had USING (user) WHERE state IN ('received', 'validated')
-ORDER BY state != 'validated', coalesce(files, 0), submission.rowid LIMIT 1
-"""  # noqa: S608  (constants; a file that was begun already comes first)
-
-_INSERT = """
-INSERT INTO submission (id, user, benchmark, model, file, sha256, bytes, created, state)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'received')
-"""
-_GOOD = "SELECT 1 FROM token WHERE id = ? AND revoked IS NULL AND expires > ?"
-_OF_SIZE = "SELECT 1 FROM submission WHERE user = ? AND benchmark = ? AND bytes BETWEEN ? AND ? LIMIT 1"
-_SAME = f"""
-SELECT id, state, model FROM submission WHERE user = ? AND benchmark = ? AND sha256 = ? AND substr(file, -length(?)) = ?
-AND ({_UNDER_WAY} OR state = 'done' OR (state = 'refused' AND created >= ?)) ORDER BY rowid LIMIT 1
-"""  # noqa: S608  (constants)
-_FAILED = f"""
-SELECT id FROM submission AS one WHERE state = 'failed' AND NOT EXISTS (
-    SELECT 1 FROM submission AS other WHERE other.user = one.user AND other.benchmark = one.benchmark
-    AND other.sha256 = one.sha256 AND other.rowid > one.rowid
-    AND (other.state IN ('done', 'failed') OR other.{_UNDER_WAY})
-) ORDER BY rowid
-"""  # noqa: S608  (constants)
+#: Name -> query, of `queries.sql`; the values of a query are in the order in which it has its question marks.
+_QUERIES = {
+    re.split("[:\\n]", query, maxsplit=1)[0]: query.partition("\n")[2]
+    for query in f"\n{Path(__file__).with_name('queries.sql').read_text(encoding='utf-8')}".split("\n-- ")[1:]
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +214,7 @@ class Queue:
     def is_closed(self, name: str) -> bool:
         """Return whether a benchmark is closed, by its date or by hand, and the closing is written down."""
         benchmark = self.benchmark(name).benchmark
-        if self.database.one(_CLOSING, name) is not None:
+        if self.database.one(_QUERIES["find_closing"], name) is not None:
             return True
         if not self._is_past(benchmark):
             return False
@@ -263,7 +238,7 @@ class Queue:
     def count_left(self, rows: sqlite3.Connection, user: str, name: str, at: float) -> tuple[int, int]:
         """Return how many more files of a user may count: in all, and on the day (UTC) of a moment."""
         limits = self.prepared[name].benchmark
-        total, today = rows.execute(_TOTAL_AND_TODAY, (at - at % DAY, name, user)).fetchone()
+        total, today = rows.execute(_QUERIES["count_counted"], (at - at % DAY, name, user)).fetchone()
         left = max(0, limits.total - total)
         return left, min(left, max(0, limits.daily - today))
 
@@ -282,11 +257,11 @@ class Queue:
     def _check_limits(self, rows: sqlite3.Connection, user: str, name: str) -> None:
         """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction."""
         now = self.clock()
-        if rows.execute(_CLOSING, (name,)).fetchone() or self._is_past(self.benchmark(name).benchmark):
+        if rows.execute(_QUERIES["find_closing"], (name,)).fetchone() or self._is_past(self.benchmark(name).benchmark):
             raise RefusedError(409, f"{name} is closed; its private numbers are on the board")
         midnight = now - now % DAY
         next_day = f"the next day (UTC) begins in {(midnight + DAY - now) / 3600:.1f} hours"
-        if rows.execute(_UNCOUNTED, (user, midnight)).fetchone()[0] >= REFUSED_A_DAY:
+        if rows.execute(_QUERIES["count_uncounted"], (user, midnight)).fetchone()[0] >= REFUSED_A_DAY:
             raise RefusedError(
                 429, f"{REFUSED_A_DAY} files of {user} wait or came to nothing today, and no more are read; {next_day}"
             )
@@ -299,7 +274,9 @@ class Queue:
             try:
                 self._check_limits(rows, account.user, name)
             except RefusedError:
-                if not rows.execute(_OF_SIZE, (account.user, name, sizes.start, sizes.stop - 1)).fetchone():
+                if not rows.execute(
+                    _QUERIES["find_size"], (account.user, name, sizes.start, sizes.stop - 1)
+                ).fetchone():
                     raise
 
     def take(self, account: Account, benchmark: str, model: str, file: str, upload: Upload) -> Receipt:
@@ -312,19 +289,18 @@ class Queue:
             for directory in (folder, self.folder):  # the file's name, too, survives a power cut
                 sync_folder(directory)
             with self.database.change() as rows:
-                if not rows.execute(_GOOD, (account.token, self.clock())).fetchone():
+                if not rows.execute(_QUERIES["find_token"], (account.token, self.clock())).fetchone():
                     raise RefusedError(401, "the token was revoked or expired while the file came; nothing was counted")
-                # The same bytes and ending that were sent before; of refused ones, those of this day.
                 now, suffix = self.clock(), PurePosixPath(file).suffix
                 same_bytes = (account.user, benchmark, upload.sha256, suffix, suffix, now - now % DAY)
-                if row := rows.execute(_SAME, same_bytes).fetchone():
+                if row := rows.execute(_QUERIES["find_same"], same_bytes).fetchone():
                     same = Receipt(**row, again=True)
                     shutil.rmtree(folder, ignore_errors=True)
                     self.database.log(rows, self.clock(), account.user, "submission again", {"submission": same.id})
                     return same
                 self._check_limits(rows, account.user, benchmark)
                 values = (id_, account.user, benchmark, model, file, upload.sha256, upload.bytes, self.clock())
-                rows.execute(_INSERT, values)
+                rows.execute(_QUERIES["insert"], values)
                 about = {"submission": id_, "benchmark": benchmark, "model": model, "sha256": upload.sha256}
                 self.database.log(rows, self.clock(), account.user, "submission received", about)
         except BaseException as error:
@@ -358,7 +334,7 @@ class Queue:
         A file whose sender sent the same bytes again since then stays as it is: it would count twice.
         """
         with self.database.change() as rows:
-            failed = [str(row["id"]) for row in rows.execute(_FAILED)]
+            failed = [str(row["id"]) for row in rows.execute(_QUERIES["find_failed"])]
             present = [id_ for id_ in failed if (self.folder / id_).is_dir()]
             if other := [id_ for id_ in ids if id_ not in present]:
                 why = "is not a file that failed, was sent again since, or is no longer on the server"
@@ -381,7 +357,7 @@ class Queue:
 
     def work_one(self) -> bool:
         """Measure the next file; return False if there is none. The caller must hold the lock."""
-        row = self.database.one(_NEXT, self.clock() - DAY)
+        row = self.database.one(_QUERIES["find_next"], self.clock() - DAY)
         if row is None:
             return False
         id_ = str(row["id"])
@@ -508,7 +484,7 @@ class Queue:
         while True:
             try:
                 with self.database.change() as rows:
-                    if rows.execute(_END, (state, error, *splits, id_)).rowcount:
+                    if rows.execute(_QUERIES["end"], (state, error, *splits, id_)).rowcount:
                         self.database.log(rows, self.clock(), "server", f"submission {state}", {"submission": id_})
                 break
             except sqlite3.OperationalError:

@@ -53,8 +53,6 @@ from tellapart.records.result import (
 from tellapart.stats.intervals import independent_interval
 from tellapart.tasks.registry import METRICS, TASKS
 
-# Leaderboards: one row a model, with rounded numbers; private numbers and their effect only after closing.
-#
 # An interval of hidden numbers is that of independent items (Clopper and Pearson's of 40 or fewer, else Wilson's)
 # around the rounded number, with each cluster as one trial (fewer where their sizes differ): it is computed from
 # published numbers and sizes, and gives nothing more away. (A bootstrap interval would be another number computed from

@@ -51,7 +51,7 @@ def has_gallery(entry: Entry) -> bool:
 
 
 def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page: int = 1) -> Content:
-    """Show the entries that a model ranks first for each query (COCO-Counterfactuals Figure 9)."""
+    """Show the entries that a model ranks first for each query of a retrieval gallery."""
     benchmark = tables.benchmark(slug)
     of = tables.model(model)
     if side not in SIDES:
