@@ -195,7 +195,8 @@ def test_the_log_is_only_added_to(made: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "role", "status"), [("ann", "reader", 409), ("a b", "reader", 422), ("x", "king", 422)]
+    ("name", "role", "status"),
+    [("ann", "reader", 409), ("a b", "reader", 422), ("x", "king", 422), ("Server", "admin", 422)],
 )
 def test_users_that_cannot_be_are_refused(made: Any, name: str, role: str, status: int) -> None:
     answer = made.client.post("/admin/users", params={"name": name, "role": role}, headers=made.of("root"))
@@ -240,9 +241,7 @@ def test_a_file_that_waits_is_measured_and_counted_once(board: MakeBoard) -> Non
     made = board(8, limits={"daily": 1})
     first, second = made.send(made.npz(made.right())), made.send(made.npz(made.right(0.5)))
     made.clock.now -= 3 * DAY
-    with made.queue.lock():
-        while made.queue.work_one():
-            pass
+    made.work()
     assert (made.see(first)["state"], made.see(second)["state"]) == ("done", "surplus")
 
 

@@ -181,10 +181,7 @@ def test_a_server_killed_at_any_step_loses_nothing_and_measures_everything_once(
     board: Callable[..., Any], tmp_path: Path
 ) -> None:
     made = board(8)
-    (tmp_path / "board.toml").write_text(
-        f'[submissions]\nstate = "state"\nspare_bytes = 0\n[[hidden]]\nname = "clocks"\npairs = "{made.pairs}"\n'
-        'metrics = ["group_score"]\ntotal = 100\ndaily = 100\nlargest_share = 1e6\n'
-    )
+    made.file("total = 100\ndaily = 100\nlargest_share = 1e6\n")
     (tmp_path / "scores.npz").write_bytes(made.npz(made.right()))
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path / "board.toml"), str(tmp_path / "scores.npz")],

@@ -144,7 +144,11 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
     wrong = ScoreError(f"what was read is not in the form of {task!r} with {items} rows")
     try:
         if task == "pairs":
-            return _scores_of(_Numbers.model_validate_json(form), items, shape)
+            numbers = _Numbers.model_validate_json(form)
+            if shape is None:
+                raise wrong
+            values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
+            return Scores(_position_ids(items), values.reshape(items, *shape), numbers.kind)
         rows = _row_adapter(task).validate_json(form)
     except (ValueError, ScoreError):
         raise wrong from None
@@ -158,13 +162,6 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
 
     first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
     return Chosen(first, second) if task == "choice" else BothOrders(_position_ids(items), first, second)
-
-
-def _scores_of(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> Scores:
-    if shape is None:
-        raise ScoreError("scores have a shape")
-    values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
-    return Scores(_position_ids(items), values.reshape(items, *shape), numbers.kind)
 
 
 def _position_ids(items: int) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,15 @@ class MeasuredSubmission:
     public: Split
     private: Split | None  # None while the benchmark is open
     field: str = ""  # that it was read from; empty if not recorded
+    # rank, private_rank: of the model's best file by its public and its private number, 1 for the best; equal numbers
+    # share one; None while the benchmark is open
+    rank: int | None = None
+    private_rank: int | None = None
+
+    @property
+    def change(self) -> int | None:
+        """Places gained (or, below 0, lost) by the private split; None while the benchmark is open."""
+        return None if self.rank is None or self.private_rank is None else self.rank - self.private_rank
 
     @property
     def splits(self) -> dict[str, Split]:
@@ -80,22 +89,11 @@ class MeasuredSubmission:
 _SPLIT = TypeAdapter(Split)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A model's row."""
+def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[MeasuredSubmission]:
+    """Rank the models of a benchmark by a metric of their best public file, the earliest of several.
 
-    best: MeasuredSubmission  # the model's file with the best public number; the earliest of several
-    rank: int  # by the public number, 1 for the best; equal numbers share one
-    private_rank: int | None  # by the private number; None while the benchmark is open
-
-    @property
-    def change(self) -> int | None:
-        """Places gained (or, below 0, lost) by the private split; None while the benchmark is open."""
-        return None if self.private_rank is None else self.rank - self.private_rank
-
-
-def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Standing]:
-    """Rank the models of a benchmark by a metric of their best public file; once published, private numbers decide."""
+    Once they are published, private numbers decide.
+    """
     best: dict[tuple[str, str], MeasuredSubmission] = {}
     for sent in sorted(measured, key=lambda sent: sent.at):
         other = best.get((sent.user, sent.model))
@@ -105,8 +103,9 @@ def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Stand
     ranks = _rank_values([sent.public.values[metric] for sent in leaders])
     private = [sent.private.values[metric] for sent in leaders if sent.private]
     private_ranks = _rank_values(private) if len(private) == len(leaders) else [None] * len(leaders)
-    rows = map(Standing, leaders, ranks, private_ranks)
-    return sorted(rows, key=lambda row: (row.private_rank or row.rank, row.rank, row.best.at))
+    placed = zip(leaders, ranks, private_ranks, strict=True)
+    rows = [replace(sent, rank=rank, private_rank=own) for sent, rank, own in placed]
+    return sorted(rows, key=lambda row: (row.private_rank or row.rank, row.rank, row.at))
 
 
 def _rank_values(values: Sequence[float]) -> list[int]:
@@ -154,9 +153,9 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
     return values
 
 
-def as_result(standing: Standing, prepared: Prepared) -> Result:
+def as_result(best: MeasuredSubmission, prepared: Prepared) -> Result:
     """Return a model's row as a record without samples, which a board shows like any other."""
-    best, settings = standing.best, prepared.benchmark
+    settings = prepared.benchmark
     numbers = {name: values_of(split, prepared.shape) for name, split in best.splits.items()}
     split = "private" if best.private else "public"
     count = f"{best.splits[split].items:,} {split} of {prepared.items:,}"
@@ -319,7 +318,7 @@ class Submissions:
             "private": json.loads(private) if private else None,
         }
 
-    def standings(self, name: str) -> list[Standing]:
+    def standings(self, name: str) -> list[MeasuredSubmission]:
         """Return a benchmark's leaderboard."""
         closed, metric = self.is_closed(name), self.benchmark(name).metrics[-1]
         rows = self.database.all("SELECT * FROM submission WHERE benchmark = ? AND state = 'done'", name)
@@ -337,21 +336,19 @@ class Submissions:
             "benchmark": self.about(name, root),
             "models": [
                 {
-                    "model": standing.best.model,
-                    "user": standing.best.user,
-                    **{place: getattr(standing, place) for place in ("rank", "private_rank", "change")},
+                    **{name: getattr(row, name) for name in ("model", "user", "rank", "private_rank", "change")},
                     **{
                         split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
-                        for split, numbers in standing.best.splits.items()
+                        for split, numbers in row.splits.items()
                     },
                 }
-                for standing in self.standings(name)
+                for row in self.standings(name)
             ],
         }
 
     def results(self) -> list[Result]:
         """Return every leaderboard's rows as records without samples, without numbers that are still private."""
-        return [as_result(standing, self.prepared[name]) for name in self.prepared for standing in self.standings(name)]
+        return [as_result(row, self.prepared[name]) for name in self.prepared for row in self.standings(name)]
 
     def log(self, after: int = 0) -> list[dict[str, Any]]:
         """Return the entries of the log after an id, oldest first."""
