@@ -208,15 +208,6 @@ def test_a_model_on_few_items_has_a_dot_for_each(write_run, tmp_path: Path) -> N
     assert "<polyline" not in page
 
 
-def test_the_ranking_page_has_the_places(client) -> None:
-    found = client.get("/benchmarks/shapes/ranks?format=json").json()
-    board = client.get("/benchmarks/shapes?format=json").json()
-    for column in range(3):
-        values = {row["title"]: row["cells"][column]["value"] for row in board["rows"]}
-        for line in found["lines"]:
-            assert line["ranks"][column] == 1 + sum(v > values[line["title"]] for v in values.values())
-
-
 @pytest.mark.parametrize(
     ("path", "status", "says"),
     [
@@ -372,12 +363,8 @@ def test_a_large_page_is_packed_for_who_reads_it_so(client: TestClient) -> None:
     assert "Accept-Encoding" in plain.headers["vary"]
 
 
-def test_an_empty_board_says_how_to_fill_it() -> None:
-    text = open_board(BoardSettings())[0].get("/").text
-    assert "tellapart run --out runs/mine" in text
-
-
-def test_an_empty_board_whose_file_names_no_runs_sends_nobody_to_make_one(tmp_path: Path) -> None:
+def test_an_empty_board_says_how_to_fill_it_unless_its_file_names_no_runs(tmp_path: Path) -> None:
+    assert "tellapart run --out runs/mine" in open_board(BoardSettings())[0].get("/").text
     file = tmp_path / "board.toml"
     text, named = (open_board(BoardSettings(file=file, runs=runs))[0].get("/").text for runs in ((), (tmp_path,)))
     assert "runs/mine" not in text and "<code>runs</code>" in text and "runs/mine" in named

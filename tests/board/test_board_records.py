@@ -237,35 +237,26 @@ def test_imported_numbers_stand_beside_runs_and_have_no_tier(write_run, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("read", "text", "message"),
     [
-        ("source = 3", "'source'"),
-        ('source = "a"\n[[models]]\nname = "b"\nlatency = -1.0', "'models[0].latency'"),
-        ('source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan', "'models[0].scores.x.y'"),
-        ('source = "a"\nmodel = []', ("'models'", "missing")),
-        ("source =", "TOML"),
+        (read_imported, "source = 3", "'source'"),
+        (read_imported, 'source = "a"\n[[models]]\nname = "b"\nlatency = -1.0', "'models[0].latency'"),
+        (
+            read_imported,
+            'source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan',
+            "'models[0].scores.x.y'",
+        ),
+        (read_imported, 'source = "a"\nmodel = []', ("'models'", "missing")),
+        (read_imported, "source =", "TOML"),
+        (read_settings, "[bord]", "'bord'"),
+        (read_settings, "[board]\ntitel = 'a'", ("'titel'", "'title'")),
+        (read_settings, "[board", "TOML"),
     ],
 )
-def test_a_file_of_numbers_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
-    path = tmp_path / "records.toml"
-    path.write_text(text)
+def test_a_file_of_numbers_or_of_a_board_that_is_wrong_is_refused(tmp_path: Path, read, text, message) -> None:
+    (tmp_path / "file.toml").write_text(text)
     with raises(DataError, message):
-        read_imported(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[bord]", "'bord'"),
-        ("[board]\ntitel = 'a'", ("'titel'", "'title'")),
-        ("[board", "TOML"),
-    ],
-)
-def test_a_board_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
-    path = tmp_path / "board.toml"
-    path.write_text(text)
-    with raises(DataError, message):
-        read_settings(path)
+        read(tmp_path / "file.toml")
 
 
 def test_paths_in_a_board_file_are_relative_to_it(tmp_path: Path) -> None:

@@ -75,15 +75,6 @@ def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoa
 
 
 @pytest.mark.slow
-def test_a_file_that_waits_takes_no_place_and_one_that_is_refused_gives_it_to_the_next(board: MakeBoard) -> None:
-    made = board(4, limits={"daily": 1})
-    bad = [made.send(b"malformed %d" % k).json()["id"] for k in range(3)]
-    good = made.send(made.npz(made.right())).json()["id"]
-    made.work()
-    assert [made.state(id_) for id_ in (*bad, good)] == ["refused", "refused", "refused", "done"]
-
-
-@pytest.mark.slow
 def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_count(board: MakeBoard) -> None:
     made = board(4, limits={"daily": 2, "total": 2})
     data = made.npz(made.right(0.5))
@@ -298,7 +289,7 @@ def test_whatever_goes_wrong_with_one_file_the_next_is_measured(
 
     made.queue._measure_file = fail
     made.service.start()
-    made.service._worker.every = 0.05
+    made.queue.every = 0.05
     until(lambda: made.state(good) == "done" and made.state(bad) == "failed")
     made.service.stop()
     assert sum("it is tried again" in record.getMessage() for record in caplog.records) == 3
@@ -368,7 +359,7 @@ def test_a_running_board_shows_private_numbers_once_the_date_has_come(board: Mak
     made = board(limits={"closes": "2024-10-05T00:00:00Z"})
     made.measured(made.npz(made.right()))
     made.service.start()
-    made.service._worker.every = 0.05
+    made.queue.every = 0.05
     made.service.queue.wake.set()
     splits = lambda: {*made.service.results()[0].benchmarks["clocks"].by["split"]}  # noqa: E731
     assert splits() == {"public"}

@@ -51,16 +51,6 @@ WRONG_TYPE = {
 }
 
 
-@pytest.mark.slow
-def test_a_file_that_is_refused_is_not_counted_and_tells_nothing_of_the_server(hosted: Callable[..., Hosted]) -> None:
-    board = hosted("nlvr2", total=1, daily=1)
-    right = {row["id"]: record.label for row, record in board.known()}
-    seen = board.send({**right, "zz": True})
-    assert (seen["state"], seen["public"]) == ("refused", None)
-    assert str(board.folder) not in seen["error"]
-    assert board.send(right)["state"] == "done"
-
-
 @pytest.mark.parametrize(
     ("task", "said", "why"),
     [

@@ -127,9 +127,7 @@ class Database:
 
     def one(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a query, or None."""
-        with self._open_connection() as connection:
-            row: sqlite3.Row | None = connection.execute(query, values).fetchone()
-            return row
+        return next(iter(self.all(query, *values)), None)
 
     def counters(self) -> dict[str, int]:
         """Return the counts that only grow."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -136,8 +136,11 @@ BENCHMARK_NAME = r"^[a-z0-9][a-z0-9-]{0,62}$"
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-
-_S = TypeVar("_S", bound=_Settings)
+    def below(self, folder: Path) -> Self:
+        """Return the settings with their paths relative to a folder."""
+        return self.model_copy(
+            update={name: folder / value.expanduser() for name, value in self if isinstance(value, Path)}
+        )
 
 
 class HiddenBenchmark(_Settings):
@@ -273,15 +276,9 @@ def read_hidden(path: Path) -> HiddenSettings | None:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"{path}: two hidden benchmarks are called {repeated[0]!r}; name each once")
     return HiddenSettings(
-        submissions=_resolve_paths(settings.submissions, path.parent),
-        hidden=tuple(_resolve_paths(benchmark, path.parent) for benchmark in settings.hidden),
+        submissions=settings.submissions.below(path.parent),
+        hidden=tuple(benchmark.below(path.parent) for benchmark in settings.hidden),
     )
-
-
-def _resolve_paths(settings: _S, folder: Path) -> _S:
-    """Return settings with their paths relative to a folder."""
-    paths = {name: folder / value.expanduser() for name, value in settings if isinstance(value, Path)}
-    return settings.model_copy(update=paths)
 
 
 def check_limits(benchmark: HiddenBenchmark, items: int, shape: tuple[int, int] | None, numbers: int) -> None:

@@ -160,7 +160,8 @@ def _check_names(table: object) -> Mapping[str, str]:
 def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
     """Shuffle a pair set, and split its clusters into public and private ones."""
     items = [item.truth_first() for item in pairs.items]
-    names = {reference: _image_name(key, reference, suffix) for item in items for reference in item.images}
+    pictures_of = (reference for item in items for reference in item.images)
+    names = {reference: f"images/{new_id(key, reference, 'image')}{suffix}" for reference in pictures_of}
     public = _public_ids({item.id: item.cluster for item in items}, key, public_share)
     order = sorted(items, key=lambda item: keyed_hash(key, "order", item.id))
     images = [_shuffled_order(key, ("images", item.id), len(item.images)) for item in order]
@@ -185,14 +186,9 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
     )
 
 
-def new_id(key: bytes, id_: str) -> str:
-    """Return the published id of an item."""
-    return keyed_hash(key, "id", id_).hex()[:24]
-
-
-def _image_name(key: bytes, reference: str, suffix: str) -> str:
-    """Return the published name of an image."""
-    return f"images/{keyed_hash(key, 'image', reference).hex()[:24]}{suffix}"
+def new_id(key: bytes, id_: str, of: str = "id") -> str:
+    """Return the published id of an item, or of an image."""
+    return keyed_hash(key, of, id_).hex()[:24]
 
 
 def _shuffled_order(key: bytes, purpose: tuple[str, str], size: int) -> tuple[int, ...]:
@@ -286,7 +282,8 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
     rows = sorted(getattr(records, how.rows), key=lambda row: keyed_hash(key, "order", row.id))
     clusters = how.clusters([how.bare(row) for row in rows])
     public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
-    names = {reference: _image_name(key, reference, suffix) for reference in task.images_of(records)}
+    references = task.images_of(records)
+    names = {reference: f"images/{new_id(key, reference, 'image')}{suffix}" for reference in references}
     renamed = tuple(
         replace(
             row,

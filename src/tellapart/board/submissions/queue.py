@@ -36,7 +36,6 @@ from tellapart.board.submissions.accounts import DAY, Account, Database, Refused
 from tellapart.board.submissions.forms import form_bytes, unpack
 from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings, round_to
 from tellapart.board.submissions.prepared import Prepared, Split
-from tellapart.board.watch import TirelessThread
 from tellapart.data.atomic import sync_folder
 from tellapart.data.lock import take_lock
 from tellapart.data.scores import join_names
@@ -201,6 +200,7 @@ class Queue:
         self.folder = settings.state / "uploads"
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.wake, self.stopping = Event(), Event()
+        self.every = 5.0  # seconds between two looks for files that another server took
         self._worker: Process | None = None
         self._lacking: list[str] = []
 
@@ -462,6 +462,22 @@ class Queue:
         if worker is not None:
             worker.kill()
 
+    def take_turn(self, around: Callable[[], None]) -> float:
+        """Measure files, with a call of `around` after each, until `stop` or an error; return seconds to wait."""
+        try:
+            with self.lock() as locked:
+                while locked and not self.stopping.is_set():
+                    self.wake.clear()
+                    worked = self.work_one()
+                    around()
+                    if not worked:
+                        self.wake.wait(self.every)
+        except (OSError, sqlite3.Error, TellapartError):
+            pass  # a full disk or a locked database passes; the file is tried again
+        except BaseException:  # or the queue would stop without a word
+            logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
+        return self.every / 5
+
     def _count_of(self, id_: str, field: str) -> bool:
         """Count a file that was read; return False, and end it, if files before it have used up a limit."""
         with self.database.change() as rows:
@@ -497,32 +513,3 @@ class Queue:
 def _stored_name(file: str) -> str:
     """Return the name under which a file is stored: its ending, and nothing else of it."""
     return f"sent{PurePosixPath(file).suffix}"
-
-
-class Worker(TirelessThread):
-    """The thread that measures a queue's files while the server runs, and calls `around` between two of them."""
-
-    def __init__(self, queue: Queue, around: Callable[[], None], *, every: float = 5.0) -> None:
-        super().__init__("submissions", self._take_turn, queue.stopping)
-        self.queue, self.around, self.every = queue, around, every
-
-    def _take_turn(self) -> float:
-        """Measure files until `stop` or an error; return the seconds until it is tried again."""
-        try:
-            with self.queue.lock() as locked:
-                while locked and not self.queue.stopping.is_set():
-                    self.queue.wake.clear()
-                    worked = self.queue.work_one()
-                    self.around()
-                    if not worked:
-                        self.queue.wake.wait(self.every)
-        except (OSError, sqlite3.Error, TellapartError):
-            pass  # a full disk or a locked database passes; the file is tried again
-        except BaseException:  # or the queue would stop without a word
-            logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
-        return self.every / 5
-
-    def stop(self) -> None:
-        """End now; the current file stays in the queue."""
-        self.queue.stop()
-        self.join()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ from tellapart.board.submissions.hidden import (
     submissions_for_one_label,
 )
 from tellapart.board.submissions.prepared import Prepared, Split, digest_of, keyed_hash, prepare
-from tellapart.board.submissions.queue import Queue, Worker
+from tellapart.board.submissions.queue import Queue
+from tellapart.board.watch import TirelessThread
 from tellapart.errors import StoreError, first_line
 from tellapart.records.result import (
     HIDDEN,
@@ -204,7 +206,7 @@ class Submissions:
         self.requests = RateLimit(self.settings.requests_a_minute, time.monotonic)
         self.sign_ins = RateLimit(self.settings.sign_ins_a_minute, time.monotonic)
         self.uploads = UploadLimit()
-        self._worker: Worker | None = None
+        self._worker: TirelessThread | None = None
 
     def _mark_prepared(self) -> None:
         """Compare the prepared files with their marks in the database; mark new ones."""
@@ -231,13 +233,15 @@ class Submissions:
         with self.queue.lock() as locked:
             if locked:  # no other server takes files here
                 self.queue.sweep()
-        self._worker = Worker(self.queue, self._look_around)
+        turn = partial(self.queue.take_turn, self._look_around)
+        self._worker = TirelessThread("submissions", turn, self.queue.stopping)
         self._worker.start()
 
     def stop(self) -> None:
         """Stop measuring; files that are not done are measured after the next start."""
         if self._worker is not None:
-            self._worker.stop()
+            self.queue.stop()
+            self._worker.join()
             self._worker = None
             self.note_counters()
 

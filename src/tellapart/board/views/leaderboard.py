@@ -275,9 +275,14 @@ def _sort_key(row: LeaderboardRow, by: int) -> tuple[bool, int, int, float, str]
 
 
 def arrange_rows(
-    rows: Sequence[LeaderboardRow], columns: Sequence[Column], blocks: Sequence[Block], *, title: str, about: str
+    tables: Tables,
+    cells: Mapping[str, Sequence[Cell | None]],  # model -> one for each column
+    columns: Sequence[Column],
+    blocks: Sequence[Block],
+    **content: Any,
 ) -> Leaderboard:
     """Make a leaderboard: each block's models in their places, then people and reference models."""
+    rows = _make_rows(tables, cells)
     all_rows: list[LeaderboardRow] = []
     placed = []
     for block in blocks:
@@ -289,8 +294,6 @@ def arrange_rows(
     others = [row for row in rows if row.model.kind != "model"]
     others.sort(key=lambda row: (row.model.kind, _sort_key(row, blocks[0].sorted_by if blocks else 0)))
     return Leaderboard(
-        title=title,
-        about=about,
         columns=tuple(columns),
         blocks=tuple(placed),
         rows=tuple(all_rows),
@@ -300,6 +303,7 @@ def arrange_rows(
             for k in range(len(columns))
         ),
         tested=any(cell is not None and cell.tier is not None for row in rows for cell in row.cells),
+        **content,
     )
 
 
@@ -337,21 +341,19 @@ def read_cells(
         if benchmark not in wanted:
             continue
         named = [main_metric(tables.benchmarks[benchmark].headline)] if metrics is None else metrics
-        for value, numbers in _groups_of(entry, tag).items():
+        # Value of the tag -> the numbers over its items, and their macro averages by ""; without a tag, all.
+        groups = {value: group.metrics for value, group in entry.record.by.get(tag, {}).items()}
+        if not tag:
+            groups = {"": entry.record.metrics}
+        elif tag in entry.record.macro:
+            groups[""] = entry.record.macro[tag].metrics
+        for value, numbers in groups.items():
             for metric in named:
                 if metric in numbers:
                     cell = make_cell(tables, entry, metric, numbers[metric], over_all=not tag, mark=entry.mark)
                     key = {"benchmark": benchmark, "metric": metric, "value": value}[by]
                     table.setdefault(entry.model, {})[key] = cell
     return table
-
-
-def _groups_of(entry: Entry, tag: str) -> Mapping[str, Mapping[str, Value]]:
-    """Return a value of the tag -> the numbers over its items, and their macro averages by ""; without a tag, all."""
-    if not tag:
-        return {"": entry.record.metrics}
-    groups = {value: group.metrics for value, group in entry.record.by.get(tag, {}).items()}
-    return groups | ({"": entry.record.macro[tag].metrics} if tag in entry.record.macro else {})
 
 
 def count_pages(items: int, size: int, page: int, *noun: str) -> int:
@@ -463,14 +465,17 @@ def _of_benchmark(
     plain_link = Link(text="metrics", page="benchmark", args={"slug": benchmark.slug}, current=not tag)
     metrics = {file_name(name): name for name in metrics_of(tables, benchmark)} if tag else {}
     by = {"slug": benchmark.slug, "tag": current}
-    links = {
-        "benchmark": head,
-        "maps": choice_links("map", args, "tag", {file_name(name): name for name in tags}),
-        "choices": (plain_link, *choice_links("by", args, "tag", texts, current)),
-        "metrics": choice_links("by", by, "metric", metrics, file_name(metric)),
-    }
-    rows = _make_rows(tables, cells)
-    return arrange_rows(rows, columns, [block], title=head.title, about="").model_copy(update=links)
+    return arrange_rows(
+        tables,
+        cells,
+        columns,
+        [block],
+        title=head.title,
+        benchmark=head,
+        maps=choice_links("map", args, "tag", {file_name(name): name for name in tags}),
+        choices=(plain_link, *choice_links("by", args, "tag", texts, current)),
+        metrics=choice_links("by", by, "metric", metrics, file_name(metric)),
+    )
 
 
 def find_name(benchmark: Benchmark, kind: str, address: str, names: Iterable[str]) -> str:
@@ -534,16 +539,16 @@ def all_benchmarks(tables: Tables, page: int = 1) -> Leaderboard:
         notes = {b.slug: note for b in block if (note := describe_hidden(tables, b))}
         columns |= {key: columns[key].model_copy(update={"note": note}) for key, note in notes.items()}
         blocks.append(Block(title=block[0].name, first=start, last=len(columns), sorted_by=start))
-    rows = _make_rows(tables, {model: [cells.get(key) for key in columns] for model, cells in table.items()})
-    board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
-    pages = count_pages(len(board.rows), PAGE, page, "this board", "models")
     folders = [folder.resolve() for folder in tables.settings.runs]
     unread = []
     for path, reason in sorted(tables.unread.items()):
         folder = next((folder for folder in folders if path.is_relative_to(folder)), path.parent)
         unread.append({"title": path.relative_to(folder).as_posix(), "reason": reason})
-    more = {"folded": tuple(map(_benchmark_link, folded)), "unread": tuple(unread)}
-    return board.model_copy(update={**more, "page": page, "pages": pages})
+    cells = {model: [row.get(key) for key in columns] for model, row in table.items()}
+    more = {"folded": tuple(map(_benchmark_link, folded)), "unread": tuple(unread), "page": page}
+    about = {"title": settings.title, "about": settings.about}
+    board = arrange_rows(tables, cells, tuple(columns.values()), blocks, **about, **more)
+    return board.model_copy(update={"pages": count_pages(len(board.rows), PAGE, page, "this board", "models")})
 
 
 def _with_mean(
