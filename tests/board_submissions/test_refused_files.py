@@ -55,49 +55,19 @@ def lines(ids: list[str], score: Any = 0.5) -> list[str]:
     return [json.dumps({"label": f"{i}_c{c}_i{k}", "score": score}) for i in ids for c in (0, 1) for k in (0, 1)]
 
 
-def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, str]]:
-    """Name -> (file name, bytes, the refusal)."""
-    good = np.zeros((len(ids), 2, 2))
-
-    def npz(**arrays: Any) -> bytes:
-        stream = io.BytesIO()
-        np.savez(stream, **{"ids": np.array(ids), "scores": good, **arrays})
-        return stream.getvalue()
-
-    not_a_number = good.copy()
-    not_a_number[3, 1, 0] = np.nan
-    huge = good.copy()
-    huge[5] = 1e300
+def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, Any]]:
+    """Name -> (file name, bytes, the refusal); the tests of the readers have more."""
+    stream = io.BytesIO()
+    np.savez(stream, ids=np.array(ids[1:]), scores=np.zeros((len(ids) - 1, 2, 2)))
     all_lines = lines(ids)
     return {
-        "missing id": ("s.npz", npz(ids=np.array(ids[1:]), scores=good[1:]), f"1 of 24 scores are missing: {ids[0]}"),
-        "extra id": (
-            "s.npz",
-            npz(ids=np.array([*ids, "x"]), scores=np.zeros((25, 2, 2))),
-            ("x", repr(ids[0])),
-        ),
-        "duplicate id": ("s.npz", npz(ids=np.array([ids[1], *ids[1:]])), "twice"),
-        "nan": ("s.npz", npz(scores=not_a_number), ("float32", ids[3])),
-        "beyond float32": ("s.npz", npz(scores=huge), ("float32", ids[5])),
-        "wrong shape": ("s.npz", npz(scores=good[:, :, :1]), "(24, 2, 2)"),
-        "pickle": ("s.npz", npz(ids=np.array(ids, dtype=object)), ("plain", "ids", ".astype(str)")),
-        "unknown kind": ("s.npz", npz(kind=np.array("rank")), "kind"),
+        "missing id": ("s.npz", stream.getvalue(), f"1 of 24 scores are missing: {ids[0]}"),
         "no zip": ("s.npz", b"PK\x03\x04 and no more", ("npz", "cut off", "again")),
         "a page": ("s.npz", b"<!doctype html>\n<p>", ("npz", "<!doctype html>", "numpy.savez", ".csv")),
-        "scores in words": (
-            "s.npz",
-            npz(scores=np.full(good.shape, "0.1234567890123456")),
-            ("float32", "(24, 2, 2)"),
-        ),
-        "line missing": ("s.jsonl", "\n".join(all_lines[1:]).encode(), ("1", "96", "missing")),
         "line twice": ("s.jsonl", "\n".join([*all_lines, all_lines[0]]).encode(), "twice"),
-        "nan line": ("s.jsonl", "\n".join([*all_lines[1:], all_lines[0].replace("0.5", "NaN")]).encode(), "NaN"),
-        "nested without end": ("s.jsonl", b"[" * 100_000, ("s.jsonl:1", "JSON")),
         "digits without end": ("s.jsonl", ('{"label": "a_c0_i0", "score": ' + "9" * 5000 + "}").encode(), "s.jsonl"),
         "no text": ("s.jsonl", b"\xff\xfe\x00", ("s.jsonl:1", "UTF-8")),
         "empty lines": ("s.jsonl", b"\n" * 100_000, ("96", "96", "missing")),
-        "wrong header": ("s.csv", b"item,score\n", "id,image,text,score"),
-        "no number": ("s.csv", f"id,image,text,score\n{ids[0]},0,0,high\n".encode(), ("number", "'high'")),
         "long cell": ("s.csv", b"id,image,text,score\n" + b"a" * 200_000 + b",0,0,1\n", "CSV"),
     }
 
@@ -163,14 +133,10 @@ def npy(
 
 
 HEADS = {
-    "a shape of terabytes": npy("(1000000, 1000000)"),
-    "a shape beyond any number": npy(f"({10**30}, 2, 2)"),
-    "a shape below nothing": npy("(-1, 2, 2)", data=bytes(96)),
     "a shape below nothing twice": npy("(-24, -2, 2)", data=bytes(96 * 8)),
     "a shape that is no number": npy("('a', 2, 2)"),
     "a shape with code": npy("(__import__('os').getpid(), 2, 2)"),
     "a shape of many places": npy("(" + "1, " * 70 + ")", data=bytes(8)),
-    "nothing, a million times": npy("(1000000000000, 2, 2)", "'<U0'"),
     "objects": npy("(24, 2, 2)", "'|O'", data=b"\x80\x04." * 96),
     "fields of objects": npy("(24, 2, 2)", "[('a', '|O')]", data=bytes(96 * 8)),
     "fields": npy("(24, 2, 2)", "[('a', '<f4'), ('b', '<f4')]", data=bytes(96 * 8)),
@@ -181,9 +147,7 @@ HEADS = {
     "a kind that is none": npy("(24, 2, 2)", "'<z9'"),
     "a head of a later version": npy("(24, 2, 2)", version=b"\x09\x00", data=bytes(96 * 8)),
     "a head without end": b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 31) + b"{",
-    "a head nested without end": b"\x93NUMPY\x01\x00" + struct.pack("<H", 9000) + b"(" * 9000,
     "half a head": b"\x93NUMPY\x01",
-    "nothing": b"",
     "a pickle": b"\x80\x04K\x01.",
     "too little": npy("(24, 2, 2)", data=bytes(96 * 8 - 1)),
 }
@@ -275,16 +239,8 @@ def csv_of(ids: list[str], score: str, end: str = "\n") -> str:
 
 #: Spellings of numbers, ids and lines that some readers take for others.
 SPELT: dict[str, tuple[str, Callable[[list[str]], str], bool]] = {
-    "infinity": ("s.jsonl", lambda ids: labelled(ids, "Infinity"), False),
-    "less than any": ("s.jsonl", lambda ids: labelled(ids, "-Infinity"), False),
-    "beyond doubles": ("s.jsonl", lambda ids: labelled(ids, "1e999"), False),
     "a million digits": ("s.jsonl", lambda ids: lines(ids[:1], 0)[0].replace("0}", "1" * 1_000_000 + "}"), False),
     "digits behind a point": ("s.jsonl", lambda ids: labelled(ids, "0." + "1" * 1000), True),
-    "null": ("s.jsonl", lambda ids: labelled(ids, "null"), False),
-    "true": ("s.jsonl", lambda ids: labelled(ids, "true"), False),
-    "a list": ("s.jsonl", lambda ids: labelled(ids, "[0.5]"), False),
-    "objects in objects": ("s.jsonl", lambda _: '{"a":' * 90_000, False),
-    "a key twice": ("s.jsonl", lambda ids: labelled(ids, '1, "score": NaN'), False),
     "ids in wide digits": (
         "s.jsonl",
         lambda ids: labelled([i.replace(i[0], chr(ord(i[0]) + 0xFEE0)) for i in ids], "1"),
@@ -297,8 +253,6 @@ SPELT: dict[str, tuple[str, Callable[[list[str]], str], bool]] = {
     "lines of windows": ("s.jsonl", lambda ids: labelled(ids, "0.5").replace("\n", "\r\n"), True),
     "csv of windows": ("s.csv", lambda ids: "\ufeff" + csv_of(ids, "0.5", "\r\n"), True),
     "csv with nothing in it": ("s.csv", lambda ids: csv_of(ids, "0.5\0"), False),
-    "csv with a quote without end": ("s.csv", lambda ids: csv_of(ids, '"0.5'), False),
-    "csv with infinity": ("s.csv", lambda ids: csv_of(ids, "inf"), False),
     "csv with a formula": ("s.csv", lambda ids: csv_of(ids, "=1+1"), False),
     "csv with wide rows": ("s.csv", lambda _: "id,image,text,score" + ",x" * 1_000_000 + "\n1\n", False),
 }
