@@ -16,7 +16,6 @@ import contextlib
 import json
 import logging
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -38,6 +37,7 @@ from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettin
 from tellapart.board.submissions.prepared import Prepared, Split
 from tellapart.data.atomic import sync_folder
 from tellapart.data.lock import take_lock
+from tellapart.data.rows import read_toml
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, ScoreError, TellapartError, nearest, plain
 
@@ -156,11 +156,7 @@ class Process:
 REFUSED_A_DAY = 20
 _MOST_STARTS = 3  # a file that took the server down so often is not tried again
 _AGAIN = 1.0  # seconds before a write that a full disk refused is tried again
-#: Name -> query, of `queries.sql`; the values of a query are in the order in which it has its question marks.
-_QUERIES = {
-    re.split("[:\\n]", query, maxsplit=1)[0]: query.partition("\n")[2]
-    for query in f"\n{Path(__file__).with_name('queries.sql').read_text(encoding='utf-8')}".split("\n-- ")[1:]
-}
+_QUERIES = read_toml(Path(__file__).with_name("queries.toml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +242,9 @@ class Queue:
         """Return `all submissions (20)` or `today's submissions (3)` if a user's counted files reach it, or ''."""
         left, today = self.count_left(rows, user, name, at)
         limits = self.prepared[name].benchmark
-        return (
-            f"all submissions ({limits.total})"
-            if not left
-            else ""
-            if today
-            else f"today's submissions ({limits.daily})"
-        )
+        if not left:
+            return f"all submissions ({limits.total})"
+        return "" if today else f"today's submissions ({limits.daily})"
 
     def _check_limits(self, rows: sqlite3.Connection, user: str, name: str) -> None:
         """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction."""
@@ -266,7 +258,8 @@ class Queue:
                 429, f"{REFUSED_A_DAY} files of {user} wait or came to nothing today, and no more are read; {next_day}"
             )
         if used := self._find_used_up(rows, user, name, now):
-            raise RefusedError(429, f"{user} has used {used} to {name}{f'; {next_day}' if used[0] == 't' else ''}")
+            when = f"; {next_day}" if used.startswith("today") else ""
+            raise RefusedError(429, f"{user} has used {used} to {name}{when}")
 
     def check_allowed(self, account: Account, name: str, sizes: range) -> None:
         """Refuse a file of such a size before it comes if `take` would refuse it; it may be one that came before."""
