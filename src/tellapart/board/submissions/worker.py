@@ -40,7 +40,8 @@ _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _FILE_RIGHTS = (13, 14, 15, 15, 16)  # in Landlock's versions 1 to 5: how many bits are rights on files
 _NETWORK, _SCOPES = 4, 6  # versions from which it guards TCP (bind, connect), and other processes' signals and sockets
 
-_CALLS = tomllib.loads(Path(__file__).with_name("refused_calls.toml").read_text(encoding="utf-8"))
+with Path(__file__).with_name("refused_calls.toml").open("rb") as _table:
+    _CALLS = tomllib.load(_table)  # machine -> call -> number
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # number in a filter
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _NOT_PERMITTED, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
