@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from threading import Lock, Thread
-from time import sleep
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +33,14 @@ def open_board(
     board = Board(settings, submissions.results) if submissions else Board(settings)
     board.read_in(report)
     return TestClient(create_app(board, submissions)), board
+
+
+def until(holds: Callable[[], bool], *, seconds: float = 60, every: float = 0.01) -> None:
+    """Wait until something holds."""
+    end = monotonic() + seconds
+    while not holds():
+        assert monotonic() < end, "waited in vain"
+        sleep(every)
 
 
 def addresses_of(page: Path) -> list[str]:

@@ -13,7 +13,7 @@ from boards import open_board
 from facts import check_facts, raises
 from tellapart.board.records import Benchmark, Board, Entry, Item, ItemList, Model, Tables, rank
 from tellapart.board.settings import BoardSettings, read_settings
-from tellapart.board.views.leaderboard import read_scores
+from tellapart.board.views.leaderboard import read_cells
 from tellapart.errors import DataError
 from tellapart.evaluation.verified import read_result
 from tellapart.records.imported import read_imported
@@ -133,8 +133,8 @@ def test_an_imported_run_is_not_called_on_trust(write_run, tmp_path: Path) -> No
     import_results([file], tmp_path / "theirs", command="")
     tables = open_board(tmp_path)[1].tables
     assert {entry.model: entry.mark for entry in tables.entries.values()} == {"a": "on trust", "m": "imported"}
-    scores = read_scores(tables, list(tables.benchmarks.values()), "", ["text_score"])
-    assert sorted(one.cell.mark for one in scores) == ["imported", "on trust"]
+    cells = read_cells(tables, list(tables.benchmarks.values()), "metric", ["text_score"])
+    assert sorted(row["text_score"].mark for row in cells.values()) == ["imported", "on trust"]
 
 
 @pytest.mark.parametrize("clusters", [None, 12])
@@ -237,35 +237,26 @@ def test_imported_numbers_stand_beside_runs_and_have_no_tier(write_run, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("read", "text", "message"),
     [
-        ("source = 3", "'source'"),
-        ('source = "a"\n[[models]]\nname = "b"\nlatency = -1.0', "'models[0].latency'"),
-        ('source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan', "'models[0].scores.x.y'"),
-        ('source = "a"\nmodel = []', ("'models'", "missing")),
-        ("source =", "TOML"),
+        (read_imported, "source = 3", "'source'"),
+        (read_imported, 'source = "a"\n[[models]]\nname = "b"\nlatency = -1.0', "'models[0].latency'"),
+        (
+            read_imported,
+            'source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan',
+            "'models[0].scores.x.y'",
+        ),
+        (read_imported, 'source = "a"\nmodel = []', ("'models'", "missing")),
+        (read_imported, "source =", "TOML"),
+        (read_settings, "[bord]", "'bord'"),
+        (read_settings, "[board]\ntitel = 'a'", ("'titel'", "'title'")),
+        (read_settings, "[board", "TOML"),
     ],
 )
-def test_a_file_of_numbers_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
-    path = tmp_path / "records.toml"
-    path.write_text(text)
+def test_a_file_of_numbers_or_of_a_board_that_is_wrong_is_refused(tmp_path: Path, read, text, message) -> None:
+    (tmp_path / "file.toml").write_text(text)
     with raises(DataError, message):
-        read_imported(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[bord]", "'bord'"),
-        ("[board]\ntitel = 'a'", ("'titel'", "'title'")),
-        ("[board", "TOML"),
-    ],
-)
-def test_a_board_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
-    path = tmp_path / "board.toml"
-    path.write_text(text)
-    with raises(DataError, message):
-        read_settings(path)
+        read(tmp_path / "file.toml")
 
 
 def test_paths_in_a_board_file_are_relative_to_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import zipfile
@@ -91,11 +92,41 @@ class Board:
 
     def measured(self, data: bytes, **how: Any) -> dict[str, Any]:
         answer = self.send(data, **how)
+        self.work()
+        return self.see(answer, how.get("user", "ann"))
+
+    def work(self) -> None:
+        """Measure all files that wait."""
         with self.queue.lock() as mine:
             assert mine
             while self.queue.work_one():
                 pass
-        return self.see(answer, how.get("user", "ann"))
+
+    def state(self, id_: str) -> str:
+        return str(self.service.database.one("SELECT state FROM submission WHERE id = ?", id_)["state"])
+
+    def file(self, limits: str = "total = 5\nlargest_share = 1000.0\n", server: str = "spare_bytes = 0\n") -> Path:
+        """Write this board's file, for commands."""
+        path = self.folder / "board.toml"
+        path.write_text(
+            f'[submissions]\nstate = "state"\n{server}[[hidden]]\nname = "clocks"\npairs = "{self.pairs}"\n'
+            f'metrics = ["group_score"]\n{limits}'
+        )
+        return path
+
+    def post(self, path: str, headers: dict[str, str], receive: Any) -> tuple[int, bytes]:
+        """Send a request whose body comes as `receive` gives it; return the answer's status and its last part."""
+        said: dict[str, Any] = {}
+
+        async def send(message: dict[str, Any]) -> None:
+            said.update(message)
+
+        where, _, query = path.partition("?")
+        scope = {"type": "http", "method": "POST", "path": where, "query_string": query.encode(), "root_path": ""}
+        scope |= {"client": ("test", 1), "server": ("test", 80), "scheme": "http", "http_version": "1.1"}
+        scope["headers"] = [(key.lower().encode(), value.encode()) for key, value in headers.items()]
+        asyncio.run(self.client.app(scope, receive, send))
+        return int(said["status"]), said["body"]
 
     def right(self, share: float = 1.0) -> NDArray[np.float64]:
         """Scores of the published items of which about such a share is right; they know the truth."""

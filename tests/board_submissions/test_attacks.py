@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -132,37 +132,9 @@ def test_a_form_from_another_site_is_refused_before_it_is_read(made: Any) -> Non
     assert (answer.status_code, "another site" in answer.text) == (403, True)
 
 
-def asked(made: Any, path: str, headers: dict[str, str], pieces: AsyncIterator[bytes]) -> int:
-    """Send a request whose body comes piece by piece; return the answer's status."""
-    status = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": await anext(pieces, b""), "more_body": True}
-
-    async def send(message: dict[str, Any]) -> None:
-        status.extend([message["status"]] if message["type"] == "http.response.start" else [])
-
-    where, _, query = path.partition("?")
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": where,
-        "query_string": query.encode(),
-        "headers": [(key.lower().encode(), value.encode()) for key, value in headers.items()],
-        "client": ("test", 1),
-        "server": ("test", 80),
-        "scheme": "http",
-        "http_version": "1.1",
-        "root_path": "",
-    }
-    asyncio.run(made.client.app(scope, receive, send))
-    return int(status[0])
-
-
-async def trickle() -> AsyncIterator[bytes]:
-    while True:
-        await asyncio.sleep(0.02)
-        yield b"a"
+async def trickle() -> dict[str, Any]:
+    await asyncio.sleep(0.02)
+    return {"type": "http.request", "body": b"a", "more_body": True}
 
 
 def test_a_body_that_trickles_in_is_given_up(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,9 +142,9 @@ def test_a_body_that_trickles_in_is_given_up(made: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(routes, "_SLOWEST", 1 << 40)
     monkeypatch.setattr(routes, "_SOON", 0.2)
     where = "/hidden/clocks/submissions?model=m&file=s.npz"
-    assert asked(made, where, made.of("ann"), trickle()) == 408
+    assert made.post(where, made.of("ann"), trickle)[0] == 408
     assert list(made.queue.folder.iterdir()) == []
-    assert asked(made, "/sign-in", {}, trickle()) == 408
+    assert made.post("/sign-in", {}, trickle)[0] == 408
     assert made.send(b"x").status_code == 202  # and its place is free again
 
 

@@ -111,12 +111,7 @@ def site(board: Callable[..., Any], tmp_path: Path, request: pytest.FixtureReque
     made.clock.now = time.time()  # the server has no other
     for name in made.tokens:
         made.tokens[name] = made.service.accounts.issue(name, days=1, by="test")[1]
-    file = tmp_path / "board.toml"
-    file.write_text(
-        '[submissions]\nstate = "state"\nspare_bytes = 0\nsign_ins_a_minute = 5\nrequests_a_minute = 6000\n'
-        '[[hidden]]\nname = "clocks"\n'
-        f'pairs = "{made.pairs}"\nmetrics = ["group_score"]\ntotal = 5\nlargest_share = 1000.0\n'
-    )
+    file = made.file(server="spare_bytes = 0\nsign_ins_a_minute = 5\nrequests_a_minute = 6000\n")
     folder, direct, plain, port = tmp_path / "nginx", free_port(), free_port(), free_port()
     folder.mkdir()
     subject = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME},IP:127.0.0.1"]

@@ -144,31 +144,15 @@ def fail_file(made: Any, id_: str) -> None:
         assert made.queue.work_one()
 
 
-def board_file(made: Any, folder: Path) -> Path:
-    file = folder / "board.toml"
-    file.write_text(
-        f'[submissions]\nstate = "state"\nspare_bytes = 0\n[[hidden]]\nname = "clocks"\npairs = "{made.pairs}"\n'
-        'metrics = ["group_score"]\ntotal = 5\nlargest_share = 1000.0\n'
-    )
-    return file
-
-
-def state_of(made: Any, id_: str) -> str:
-    return str(made.service.database.one("SELECT state FROM submission WHERE id = ?", id_)["state"])
-
-
-def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(
-    board: MakeBoard, tmp_path: Path
-) -> None:
-    made, file = board(4), tmp_path / "board.toml"
+def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(board: MakeBoard) -> None:
+    made = board(4)
     id_ = made.send(made.npz(made.right())).json()["id"]
     fail_file(made, id_)
-    assert board_retry(board_file(made, tmp_path)) == (id_,)
-    assert state_of(made, id_) == "received"
-    with made.queue.lock():
-        while made.queue.work_one():
-            pass
-    assert state_of(made, id_) == "done"
+    file = made.file()
+    assert board_retry(file) == (id_,)
+    assert made.state(id_) == "received"
+    made.work()
+    assert made.state(id_) == "done"
     assert board_retry(file) == ()
     with pytest.raises(RunError, match=id_):
         board_retry(file, id_)
@@ -176,15 +160,15 @@ def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(
     assert ends == ["received", "taken up again", "failed", "tried again", "done"]
 
 
-def test_a_failed_file_that_was_sent_again_is_not_counted_twice(board: MakeBoard, tmp_path: Path) -> None:
+def test_a_failed_file_that_was_sent_again_is_not_counted_twice(board: MakeBoard) -> None:
     made = board(4)
     first = made.send(b"x").json()["id"]
     fail_file(made, first)
     second = made.send(b"x").json()["id"]
     assert second != first
-    assert board_retry(board_file(made, tmp_path)) == ()
+    assert board_retry(made.file()) == ()
     fail_file(made, second)
-    assert board_retry(tmp_path / "board.toml") == (second,)
+    assert board_retry(made.file()) == (second,)
 
 
 @pytest.mark.slow
@@ -209,10 +193,8 @@ def test_files_taken_at_one_moment_and_measured_by_servers_that_die_use_the_days
                 made.queue.work_one()
             os._exit(0)
         os.waitpid(child, 0)
-    with made.queue.lock():
-        while made.queue.work_one():
-            pass
-    states = sorted(state_of(made, id_) for id_ in ids)
+    made.work()
+    states = sorted(made.state(id_) for id_ in ids)
     assert states == ["done"] * 2 + ["surplus"] * 4
     done = [entry for entry in made.service.log() if entry["what"] == "submission done"]
     assert len(done) == 2 == len({entry["about"]["submission"] for entry in done})

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from boards import until
+
 _INSIDE = "TELLAPART_TEST_OWN_MOUNTS"
 _MOUNT = "mount -t tmpfs -o size=3m,mode=700 none"
 
@@ -65,13 +67,6 @@ def filled(folder: Path) -> Path:
             except OSError:
                 continue
     return ballast
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 def inside(board: Callable[..., Any], tmp_path: Path) -> None:

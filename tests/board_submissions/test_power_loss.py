@@ -108,13 +108,13 @@ def test_what_a_board_answered_is_there_after_a_power_cut(
 KILLED = r"""
 import asyncio, json, os, random, signal, sys, time
 from pathlib import Path
-from tellapart.board.submissions import accounts
+from tellapart.board.submissions import queue
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.accounts import Account
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.submissions.routes import write_upload
 
-accounts.REFUSED_A_DAY = 1000  # files that wait are of these
+queue.REFUSED_A_DAY = 1000  # files that wait are of these
 board = Submissions(read_hidden(Path(sys.argv[1])))
 data = Path(sys.argv[2]).read_bytes()
 account = Account("ann", "submitter", board.accounts.issue("ann", days=1, by="test")[0])
@@ -181,10 +181,7 @@ def test_a_server_killed_at_any_step_loses_nothing_and_measures_everything_once(
     board: Callable[..., Any], tmp_path: Path
 ) -> None:
     made = board(8)
-    (tmp_path / "board.toml").write_text(
-        f'[submissions]\nstate = "state"\nspare_bytes = 0\n[[hidden]]\nname = "clocks"\npairs = "{made.pairs}"\n'
-        'metrics = ["group_score"]\ntotal = 100\ndaily = 100\nlargest_share = 1e6\n'
-    )
+    made.file("total = 100\ndaily = 100\nlargest_share = 1e6\n")
     (tmp_path / "scores.npz").write_bytes(made.npz(made.right()))
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path / "board.toml"), str(tmp_path / "scores.npz")],

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from boards import until
 from facts import check_facts
-from tellapart.board.submissions import accounts, queue
+from tellapart.board.submissions import queue
 
 MakeBoard = Callable[..., Any]
 
@@ -45,24 +46,6 @@ sys.addaudithook(hook)
 """
 
 
-def state(made: Any, id_: str) -> str:
-    return str(made.service.database.one("SELECT state FROM submission WHERE id = ?", id_)["state"])
-
-
-def until(holds: Callable[[], bool], *, seconds: float = 60, every: float = 0.004) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(every)
-
-
-def work(made: Any) -> None:
-    with made.queue.lock() as mine:
-        assert mine
-        while made.queue.work_one():
-            pass
-
-
 def logged(made: Any, what: str) -> int:
     return sum(entry["what"] == what for entry in made.service.log())
 
@@ -82,22 +65,13 @@ def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoa
 
     with ThreadPoolExecutor(2) as pool:
         ids = [answer["id"] for answer in pool.map(send, range(4))]
-    work(made)
-    assert sorted(state(made, id_) for id_ in ids) == ["done"] * len(users) + ["surplus"] * (4 - len(users))
+    made.work()
+    assert sorted(made.state(id_) for id_ in ids) == ["done"] * len(users) + ["surplus"] * (4 - len(users))
     assert len([path for path in made.queue.folder.iterdir() if path.is_dir()]) == len(users)
     seen = made.client.get("/submissions", headers=made.of("ann")).json()["submissions"]
     assert {one["error"] for one in seen if one["state"] == "surplus"} == {
         "files before this one used up that day's submissions (1); it does not count"
     }
-
-
-@pytest.mark.slow
-def test_a_file_that_waits_takes_no_place_and_one_that_is_refused_gives_it_to_the_next(board: MakeBoard) -> None:
-    made = board(4, limits={"daily": 1})
-    bad = [made.send(b"malformed %d" % k).json()["id"] for k in range(3)]
-    good = made.send(made.npz(made.right())).json()["id"]
-    work(made)
-    assert [state(made, id_) for id_ in (*bad, good)] == ["refused", "refused", "refused", "done"]
 
 
 @pytest.mark.slow
@@ -141,8 +115,8 @@ def test_a_file_that_did_not_count_or_failed_is_taken_again(board: MakeBoard) ->
     made = board(4, limits={"daily": 1})
     files = [made.npz(made.right(share)) for share in (1.0, 0.5)]
     ids = [made.send(data).json()["id"] for data in files]
-    work(made)
-    assert [state(made, id_) for id_ in ids] == ["done", "surplus"]
+    made.work()
+    assert [made.state(id_) for id_ in ids] == ["done", "surplus"]
     made.clock.now += 86_400
     assert made.measured(files[1])["state"] == "done"
     made.clock.now += 86_400
@@ -157,30 +131,26 @@ def test_a_file_that_did_not_count_or_failed_is_taken_again(board: MakeBoard) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("killer", ["", BETWEEN], ids=["while it measures", "between reading and measuring"])
 def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_back(
-    board: MakeBoard, tmp_path: Any, killer: str
+    board: MakeBoard, killer: str
 ) -> None:
     made = board(60)
-    file = tmp_path / "board.toml"
-    file.write_text(
-        f'[submissions]\nstate = "state"\n[[hidden]]\nname = "clocks"\npairs = "{made.pairs}"\n'
-        'metrics = ["group_score"]\ntotal = 2\n'
-    )
+    file = made.file("total = 2\n", server="")
     first, second = (made.send(made.npz(made.right(share))).json()["id"] for share in (1.0, 0.5))
     code, quiet = f"{killer}{SERVER}", {**os.environ, "OMP_NUM_THREADS": "1"}
     server = subprocess.Popen([sys.executable, "-c", code, str(file)], env=quiet)
     try:
-        until(lambda: server.poll() is not None if killer else state(made, first) == "measuring")
+        until(lambda: server.poll() is not None if killer else made.state(first) == "measuring")
     finally:
         server.send_signal(signal.SIGKILL)
         server.wait()
-    assert (state(made, first), state(made, second)) == ("measuring", "received")
+    assert (made.state(first), made.state(second)) == ("measuring", "received")
     made.open()
     with made.queue.lock() as mine:
         assert mine
-        assert state(made, first) == "validated"
+        assert made.state(first) == "validated"
         while made.queue.work_one():
             pass
-    assert (state(made, first), state(made, second)) == ("done", "done")
+    assert (made.state(first), made.state(second)) == ("done", "done")
     assert (logged(made, "submission done"), logged(made, "submission taken up again")) == (2, 1)
     rows = made.client.get("/submissions", headers=made.of("ann")).json()["submissions"]
     assert sorted(row["public"]["values"]["group_score"] for row in rows)[-1] == 1.0
@@ -191,7 +161,7 @@ def test_what_an_orphan_says_after_the_end_changes_nothing(board: MakeBoard) -> 
     made = board()
     seen = made.measured(made.npz(made.right()))
     made.queue._record_end(seen["id"], "failed", "late", public=None)
-    assert state(made, seen["id"]) == "done"
+    assert made.state(seen["id"]) == "done"
     assert logged(made, "submission done") == 1
 
 
@@ -218,15 +188,13 @@ def test_the_running_server_measures_by_itself_and_stops_without_losing_the_file
     made = board()
     made.service.start()
     first = made.send(made.npz(made.right())).json()["id"]
-    until(lambda: state(made, first) == "done", every=0.02)
+    until(lambda: made.state(first) == "done", every=0.02)
     second = made.send(made.npz(made.right(0.5))).json()["id"]
     until(lambda: made.queue._worker is not None)
     made.service.stop()
-    assert state(made, second) in ("received", "validated", "measuring")
+    assert made.state(second) in ("received", "validated", "measuring")
     made.open()
-    with made.queue.lock():
-        while made.queue.work_one():
-            pass
+    made.work()
     row = made.service.database.one("SELECT state, starts FROM submission WHERE id = ?", second)
     assert tuple(row) == ("done", 1)
 
@@ -253,7 +221,7 @@ def test_a_file_to_a_benchmark_that_the_board_does_not_have_any_more_fails(board
     made.service.prepared.clear()
     with made.queue.lock():
         made.queue.work_one()
-    assert state(made, id_) == "failed"
+    assert made.state(id_) == "failed"
 
 
 def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +237,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
             yield rows
 
     monkeypatch.setattr(type(made.service.database), "_open_connection", small)
-    monkeypatch.setattr(accounts, "REFUSED_A_DAY", 100)
+    monkeypatch.setattr(queue, "REFUSED_A_DAY", 100)
     answers = [made.send(b"x%09d" % k, model="m" * 100) for k in range(40)]
     full = [answer for answer in answers if answer.status_code == 507]
     assert full
@@ -281,7 +249,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
 
 def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     made = board(4)
-    monkeypatch.setattr(accounts, "REFUSED_A_DAY", 3)
+    monkeypatch.setattr(queue, "REFUSED_A_DAY", 3)
     for k in range(2):
         made.queue._record_end(made.send(b"%d" % k).json()["id"], "refused", "no")
     made.send(b"waits")
@@ -321,8 +289,8 @@ def test_whatever_goes_wrong_with_one_file_the_next_is_measured(
 
     made.queue._measure_file = fail
     made.service.start()
-    made.service._worker.every = 0.05
-    until(lambda: state(made, good) == "done" and state(made, bad) == "failed")
+    made.queue.every = 0.05
+    until(lambda: made.state(good) == "done" and made.state(bad) == "failed")
     made.service.stop()
     assert sum("it is tried again" in record.getMessage() for record in caplog.records) == 3
 
@@ -343,7 +311,7 @@ def test_a_result_is_kept_until_the_disk_takes_it(board: MakeBoard, monkeypatch:
         other.execute("ROLLBACK")
         ending.result(timeout=10)
     other.close()
-    assert state(made, id_) == "failed"
+    assert made.state(id_) == "failed"
 
 
 def in_no_time(opened: Callable[..., Any]) -> Callable[..., Any]:
@@ -391,7 +359,7 @@ def test_a_running_board_shows_private_numbers_once_the_date_has_come(board: Mak
     made = board(limits={"closes": "2024-10-05T00:00:00Z"})
     made.measured(made.npz(made.right()))
     made.service.start()
-    made.service._worker.every = 0.05
+    made.queue.every = 0.05
     made.service.queue.wake.set()
     splits = lambda: {*made.service.results()[0].benchmarks["clocks"].by["split"]}  # noqa: E731
     assert splits() == {"public"}
@@ -412,7 +380,7 @@ def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(bo
         files = [made.npz(made.right(share)) for share in (1.0, 0.5, 0.25)]
         clients = (through_first, made.client)
         sent = [c.post("/hidden/clocks/submissions", content=f, **how) for c, f in zip(clients, files, strict=False)]
-        until(lambda: all(state(made, one.json()["id"]) == "done" for one in sent), every=0.05)
+        until(lambda: all(made.state(one.json()["id"]) == "done" for one in sent), every=0.05)
         for client in clients:
             assert client.post("/hidden/clocks/submissions", content=files[2], **how).status_code == 429
             assert client.post("/hidden/clocks/submissions", content=files[0], **how).json()["again"]

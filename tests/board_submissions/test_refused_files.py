@@ -55,49 +55,19 @@ def lines(ids: list[str], score: Any = 0.5) -> list[str]:
     return [json.dumps({"label": f"{i}_c{c}_i{k}", "score": score}) for i in ids for c in (0, 1) for k in (0, 1)]
 
 
-def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, str]]:
-    """Name -> (file name, bytes, the refusal)."""
-    good = np.zeros((len(ids), 2, 2))
-
-    def npz(**arrays: Any) -> bytes:
-        stream = io.BytesIO()
-        np.savez(stream, **{"ids": np.array(ids), "scores": good, **arrays})
-        return stream.getvalue()
-
-    not_a_number = good.copy()
-    not_a_number[3, 1, 0] = np.nan
-    huge = good.copy()
-    huge[5] = 1e300
+def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, Any]]:
+    """Name -> (file name, bytes, the refusal); the tests of the readers have more."""
+    stream = io.BytesIO()
+    np.savez(stream, ids=np.array(ids[1:]), scores=np.zeros((len(ids) - 1, 2, 2)))
     all_lines = lines(ids)
     return {
-        "missing id": ("s.npz", npz(ids=np.array(ids[1:]), scores=good[1:]), f"1 of 24 scores are missing: {ids[0]}"),
-        "extra id": (
-            "s.npz",
-            npz(ids=np.array([*ids, "x"]), scores=np.zeros((25, 2, 2))),
-            ("x", repr(ids[0])),
-        ),
-        "duplicate id": ("s.npz", npz(ids=np.array([ids[1], *ids[1:]])), "twice"),
-        "nan": ("s.npz", npz(scores=not_a_number), ("float32", ids[3])),
-        "beyond float32": ("s.npz", npz(scores=huge), ("float32", ids[5])),
-        "wrong shape": ("s.npz", npz(scores=good[:, :, :1]), "(24, 2, 2)"),
-        "pickle": ("s.npz", npz(ids=np.array(ids, dtype=object)), ("plain", "ids", ".astype(str)")),
-        "unknown kind": ("s.npz", npz(kind=np.array("rank")), "kind"),
+        "missing id": ("s.npz", stream.getvalue(), f"1 of 24 scores are missing: {ids[0]}"),
         "no zip": ("s.npz", b"PK\x03\x04 and no more", ("npz", "cut off", "again")),
         "a page": ("s.npz", b"<!doctype html>\n<p>", ("npz", "<!doctype html>", "numpy.savez", ".csv")),
-        "scores in words": (
-            "s.npz",
-            npz(scores=np.full(good.shape, "0.1234567890123456")),
-            ("float32", "(24, 2, 2)"),
-        ),
-        "line missing": ("s.jsonl", "\n".join(all_lines[1:]).encode(), ("1", "96", "missing")),
         "line twice": ("s.jsonl", "\n".join([*all_lines, all_lines[0]]).encode(), "twice"),
-        "nan line": ("s.jsonl", "\n".join([*all_lines[1:], all_lines[0].replace("0.5", "NaN")]).encode(), "NaN"),
-        "nested without end": ("s.jsonl", b"[" * 100_000, ("s.jsonl:1", "JSON")),
         "digits without end": ("s.jsonl", ('{"label": "a_c0_i0", "score": ' + "9" * 5000 + "}").encode(), "s.jsonl"),
         "no text": ("s.jsonl", b"\xff\xfe\x00", ("s.jsonl:1", "UTF-8")),
         "empty lines": ("s.jsonl", b"\n" * 100_000, ("96", "96", "missing")),
-        "wrong header": ("s.csv", b"item,score\n", "id,image,text,score"),
-        "no number": ("s.csv", f"id,image,text,score\n{ids[0]},0,0,high\n".encode(), ("number", "'high'")),
         "long cell": ("s.csv", b"id,image,text,score\n" + b"a" * 200_000 + b",0,0,1\n", "CSV"),
     }
 
@@ -163,14 +133,10 @@ def npy(
 
 
 HEADS = {
-    "a shape of terabytes": npy("(1000000, 1000000)"),
-    "a shape beyond any number": npy(f"({10**30}, 2, 2)"),
-    "a shape below nothing": npy("(-1, 2, 2)", data=bytes(96)),
     "a shape below nothing twice": npy("(-24, -2, 2)", data=bytes(96 * 8)),
     "a shape that is no number": npy("('a', 2, 2)"),
     "a shape with code": npy("(__import__('os').getpid(), 2, 2)"),
     "a shape of many places": npy("(" + "1, " * 70 + ")", data=bytes(8)),
-    "nothing, a million times": npy("(1000000000000, 2, 2)", "'<U0'"),
     "objects": npy("(24, 2, 2)", "'|O'", data=b"\x80\x04." * 96),
     "fields of objects": npy("(24, 2, 2)", "[('a', '|O')]", data=bytes(96 * 8)),
     "fields": npy("(24, 2, 2)", "[('a', '<f4'), ('b', '<f4')]", data=bytes(96 * 8)),
@@ -181,9 +147,7 @@ HEADS = {
     "a kind that is none": npy("(24, 2, 2)", "'<z9'"),
     "a head of a later version": npy("(24, 2, 2)", version=b"\x09\x00", data=bytes(96 * 8)),
     "a head without end": b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 31) + b"{",
-    "a head nested without end": b"\x93NUMPY\x01\x00" + struct.pack("<H", 9000) + b"(" * 9000,
     "half a head": b"\x93NUMPY\x01",
-    "nothing": b"",
     "a pickle": b"\x80\x04K\x01.",
     "too little": npy("(24, 2, 2)", data=bytes(96 * 8 - 1)),
 }
@@ -275,16 +239,8 @@ def csv_of(ids: list[str], score: str, end: str = "\n") -> str:
 
 #: Spellings of numbers, ids and lines that some readers take for others.
 SPELT: dict[str, tuple[str, Callable[[list[str]], str], bool]] = {
-    "infinity": ("s.jsonl", lambda ids: labelled(ids, "Infinity"), False),
-    "less than any": ("s.jsonl", lambda ids: labelled(ids, "-Infinity"), False),
-    "beyond doubles": ("s.jsonl", lambda ids: labelled(ids, "1e999"), False),
     "a million digits": ("s.jsonl", lambda ids: lines(ids[:1], 0)[0].replace("0}", "1" * 1_000_000 + "}"), False),
     "digits behind a point": ("s.jsonl", lambda ids: labelled(ids, "0." + "1" * 1000), True),
-    "null": ("s.jsonl", lambda ids: labelled(ids, "null"), False),
-    "true": ("s.jsonl", lambda ids: labelled(ids, "true"), False),
-    "a list": ("s.jsonl", lambda ids: labelled(ids, "[0.5]"), False),
-    "objects in objects": ("s.jsonl", lambda _: '{"a":' * 90_000, False),
-    "a key twice": ("s.jsonl", lambda ids: labelled(ids, '1, "score": NaN'), False),
     "ids in wide digits": (
         "s.jsonl",
         lambda ids: labelled([i.replace(i[0], chr(ord(i[0]) + 0xFEE0)) for i in ids], "1"),
@@ -297,8 +253,6 @@ SPELT: dict[str, tuple[str, Callable[[list[str]], str], bool]] = {
     "lines of windows": ("s.jsonl", lambda ids: labelled(ids, "0.5").replace("\n", "\r\n"), True),
     "csv of windows": ("s.csv", lambda ids: "\ufeff" + csv_of(ids, "0.5", "\r\n"), True),
     "csv with nothing in it": ("s.csv", lambda ids: csv_of(ids, "0.5\0"), False),
-    "csv with a quote without end": ("s.csv", lambda ids: csv_of(ids, '"0.5'), False),
-    "csv with infinity": ("s.csv", lambda ids: csv_of(ids, "inf"), False),
     "csv with a formula": ("s.csv", lambda ids: csv_of(ids, "=1+1"), False),
     "csv with wide rows": ("s.csv", lambda _: "id,image,text,score" + ",x" * 1_000_000 + "\n1\n", False),
 }
@@ -367,40 +321,20 @@ def test_a_form_whose_file_is_in_another_field_is_refused_with_the_field_and_the
 
 @pytest.mark.parametrize("as_form", [False, True])
 def test_a_body_without_a_length_is_cut_at_the_cap_and_deleted(board: MakeBoard, as_form: bool) -> None:
-    import asyncio
-
     made = board(settings={"upload_bytes": 200_000})
     head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="s.npz"\r\n\r\n' if as_form else b""
-    kind = b"multipart/form-data; boundary=b" if as_form else b"application/octet-stream"
-    taken, said = 0, {}
+    kind = "multipart/form-data; boundary=b" if as_form else "application/octet-stream"
+    taken = 0
 
     async def receive() -> dict[str, Any]:
         nonlocal taken
         taken += 1
-        return {
-            "type": "http.request",
-            "body": head + bytes(65_536) if taken == 1 else bytes(65_536),
-            "more_body": taken < 40,
-        }
+        piece = head + bytes(65_536) if taken == 1 else bytes(65_536)
+        return {"type": "http.request", "body": piece, "more_body": taken < 40}
 
-    async def send(message: dict[str, Any]) -> None:
-        said.update(message)
-
-    headers = [(b"authorization", made.of("ann")["Authorization"].encode()), (b"content-type", kind)]
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/hidden/clocks/submissions",
-        "query_string": b"model=m&file=s.npz",
-        "headers": headers,
-        "client": ("test", 1),
-        "server": ("test", 80),
-        "scheme": "http",
-        "http_version": "1.1",
-        "root_path": "",
-    }
-    asyncio.run(made.client.app(scope, receive, send))
-    assert b"at most" in said["body"]
+    where = "/hidden/clocks/submissions?model=m&file=s.npz"
+    _, said = made.post(where, {**made.of("ann"), "Content-Type": kind}, receive)
+    assert b"at most" in said
     assert taken <= 5  # of the 40 that would have come
     assert not list(made.queue.folder.glob("*.part"))
 
@@ -418,12 +352,6 @@ def test_a_full_disk_leaves_nothing_half_written_and_counts_nothing(made: Any) -
     assert list(made.queue.folder.iterdir()) == []
     assert made.client.get("/submissions", headers=made.of("ann")).json()["submissions"] == []
     assert made.measured(made.npz(made.right()))["state"] == "done"
-
-
-def test_too_little_room_is_said_before_a_byte_is_read(board: MakeBoard) -> None:
-    made = board(settings={"spare_bytes": 1 << 60})
-    answer = made.send(b"x")
-    assert (answer.status_code, answer.json()["detail"][:30]) == (507, "the server's disk is too full ")
 
 
 SHAPES = st.tuples(st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from boards import open_board
 from tellapart.benchmarks.demo import DEMO
-from tellapart.board.settings import BoardSettings, read_settings
+from tellapart.board.settings import read_settings
 from tellapart.board.submissions.hidden import read_hidden
 from tellapart.board.submissions.service import Submissions
 from tellapart.cli.main import app
@@ -77,16 +77,6 @@ def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board: Make
     kept += [*made.tokens.values(), "scores.npz", "truth.json", *marks(made), *numbers(made, sent)]
     assert len(kept) > 200
     assert not [text for text in kept if text.encode() in told]
-
-
-def test_head_is_answered_on_the_pages_of_hidden_benchmarks_too(board: MakeBoard) -> None:
-    made = board(4)
-    client, _ = open_board(BoardSettings(), submissions=made.service)
-    for path in ("/hidden", "/hidden/clocks", "/sign-in", "/submissions", "/hidden/clocks/task.zip"):
-        found = client.head(path, headers=made.of("rita"))
-        whole = client.get(path, headers=made.of("rita"))
-        assert (found.status_code, found.content) == (whole.status_code, b"") == (200, b"")
-        assert found.headers["content-length"] == whole.headers["content-length"]
 
 
 def test_a_site_of_a_board_that_was_never_served_makes_no_state(made_set: Any, tmp_path: Path) -> None:

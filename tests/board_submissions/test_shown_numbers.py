@@ -20,7 +20,9 @@ from boards import open_board
 from facts import raises
 from tellapart.board.settings import BoardSettings
 from tellapart.board.submissions.hidden import (
+    allowed_submissions,
     first_step,
+    in_points,
     label_bits,
     leaked_bits,
     rise_chances,
@@ -28,7 +30,7 @@ from tellapart.board.submissions.hidden import (
     submissions_for_all_labels,
     submissions_for_one_label,
 )
-from tellapart.board.submissions.prepared import Split
+from tellapart.board.submissions.prepared import Split, worth_of
 from tellapart.board.submissions.service import MeasuredSubmission, as_result, standings, values_of
 from tellapart.errors import MetricError
 from tellapart.metrics.pairs import group_score
@@ -110,6 +112,15 @@ def test_the_form_names_the_page_that_shows_the_user(shown: tuple[Any, TestClien
     (note,) = [line for line in text.splitlines() if 'id="public-name"' in line]
     assert "This page" in note and "user name" in note
     assert not [path for path in ("/", "/models/mine", "/benchmarks/clocks") if "ann" in client.get(path).text]
+
+
+def test_the_documents_numbers_of_files_and_bits() -> None:
+    assert (round(leaked_bits(20, 0.01), 1), submissions_for_all_labels(4000, (2, 2), 0.01)) == (133.2, 601)
+    assert (allowed_submissions(150, (2, 2), 0.02, 0.5), round(label_bits(100, (1, 5)), 1)) == (13, 232.2)
+    boards = ((4000, 0.01), (4000, 0.001), (150, 0.02))
+    assert [round(submissions_for_one_label(*board), 2) for board in boards] == [4.71, 2.75, 2.75]
+    assert (round_to(0.4361, 0.005), round_to(0.125, 0.01), worth_of(["a", "a", "a", "b"])) == (0.435, 0.13, 1.6)
+    assert [in_points(step) for step in (0.05, 0.01, 0.001)] == ["5 points", "1 point", "0.1 points"]
 
 
 STEPS = st.sampled_from([0.1, 0.05, 0.02, 0.01, 0.005, 0.001])

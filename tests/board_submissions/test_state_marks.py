@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -24,7 +23,7 @@ from typer.testing import CliRunner
 
 from facts import check_facts, find_missing, raises
 from tellapart.board.submissions import administer
-from tellapart.board.submissions.accounts import Account, RefusedError, find_losses
+from tellapart.board.submissions.accounts import Account, find_losses
 from tellapart.board.submissions.administer import back_up, check_backup, check_state
 from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
@@ -438,27 +437,6 @@ def test_a_database_that_another_start_makes_meanwhile_is_no_loss(
     assert not list(find_losses(tmp_path))
 
 
-def test_a_token_of_the_command_line_has_the_role_that_was_asked_for(
-    tmp_path: Path, made_set: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    made_set("clocks", n=60)
-    board = tmp_path / "board.toml"
-    board.write_text('[[hidden]]\nname = "clocks"\npairs = "clocks"\nmetrics = ["group_score"]\ntotal = 1\n')
-    words = ["board", "user", "root", "--board", str(board), "--days", "1", "--role"]
-    app([*words, "admin"], standalone_mode=False)
-    output = capsys.readouterr().out
-    assert re.search(r"shown this once: tap_\w+", output)
-    with raises(DataError, "role=", "user"):
-        app([*words, "reader"], standalone_mode=False)
-    assert "tap_" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["server", "Server"])
-def test_nobody_is_called_as_the_log_calls_the_server(board: MakeBoard, name: str) -> None:
-    with raises(RefusedError, "log", "server"):
-        board(4).service.accounts.add(name, "admin", by="root")
-
-
 @pytest.mark.slow
 def test_a_state_of_an_older_version_gets_what_files_are_read_with_and_nothing_else_anew(board: MakeBoard) -> None:
     made = board(limits={"daily": 9, "total": 9})
@@ -512,10 +490,7 @@ def closed(tmp_path: Path, board: Callable[..., Any]) -> Iterator[Path]:
         pytest.skip("root ignores modes, and setpriv is not here to take that right away")
     made = board(24)
     made.measured(made.npz(made.right()))
-    (tmp_path / "board.toml").write_text(
-        f'[submissions]\nstate = "state"\n[[hidden]]\nname = "clocks"\npairs = "{made.pairs}"\n'
-        'metrics = ["group_score"]\ntotal = 5\nlargest_share = 1000.0\n'
-    )
+    made.file(server="")
     every = [tmp_path, *tmp_path.rglob("*")]
     modes = {path: path.stat().st_mode for path in every}
     for path in every:

@@ -113,10 +113,7 @@ def _view_agreement(study: Study, field: str, view: str, labels: dict[str, dict[
 
 
 def shares(survey: Survey, study: Study, answers: Sequence[SurveyAnswer], *, seed: int = 0) -> list[LabelShare]:
-    """Return how often each label was given, the most frequent first; options count as right or wrong.
-
-    If a unit has no right answer, its options count as `an option`: COCO-Counterfactuals' Table 7.
-    """
+    """Return how often each label was given: right, wrong, or `an option` of a unit without a right answer."""
     ask, answers = survey.choice, usable(answers)
     if ask is None or not answers:
         return []
@@ -169,10 +166,7 @@ class HumanRow(Record):
 def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: int = 0) -> list[HumanRow]:
     """Return people's scores: text score (captions for images), image score (images for captions), group score of both.
 
-    Items of one image or one text are asked one way, and have a choice score, as a model's. `judge` is the run of a
-    model on the full set.
-
-    Source: BiVLC Table 2 and appendix H (two surveys, one a direction).
+    Items of one image or text have a choice score. Source: BiVLC Table 2 and appendix H (a survey a direction).
     """
     _expect_together(answered)
     samples = None if judge is None else _read_judge(judge, answered)
@@ -203,7 +197,6 @@ def human_rows(answered: AnsweredStudies, judge: Path | None = None, *, seed: in
 
 
 def _mark_right(leads: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Return for each item whether the true options of all of its units lead."""
     return {item: float(all(lead > 0 for lead in of_item)) for item, of_item in leads.items()}
 
 
@@ -296,8 +289,7 @@ def _true_leads(study: Study, answers: Sequence[SurveyAnswer]) -> dict[str, list
 def human_scores(answered: AnsweredStudies) -> Scores:
     """Return people's answers as scores of every item's image-text pairs, for `tellapart score`.
 
-    Of a match study and of choices on one side the score is the share of people (Winoground section 4.1); items asked
-    both ways get scores whose four comparisons are people's choices.
+    A score is the share of people (Winoground section 4.1); of items asked both ways its comparisons are their choices.
     """
     _expect_together(answered)
     by_survey = {study.survey: (study, answers) for study, answers in answered}
@@ -360,11 +352,8 @@ def _both_ways(text: tuple[Study, Sequence[SurveyAnswer]], image: tuple[Study, S
 
 
 def _sign_matrix(captions: NDArray[np.float64], images: NDArray[np.float64]) -> list[list[float]] | None:
-    """Return scores with the signs: s00 - s01 and s11 - s10 as in `captions`, s00 - s10 and s11 - s01 as in `images`.
-
-    Both pairs of differences have one sum, s00 + s11 - s01 - s10.
-    """
-    for total in (0.0, 2.0, -2.0):
+    """Return scores with the signs: s00 - s01 and s11 - s10 as in `captions`, s00 - s10, s11 - s01 as in `images`."""
+    for total in (0.0, 2.0, -2.0):  # of either pair of differences: s00 + s11 - s01 - s10
         ours, theirs = _split_total(captions, total), _split_total(images, total)
         if ours and theirs:
             (a, b), (c, _) = ours, theirs
@@ -381,18 +370,13 @@ def _split_total(signs: NDArray[np.float64], total: float) -> tuple[float, float
     return None
 
 
-# Error rates of annotators by tag, by the altered word pair and by groups of words; and how often a word was altered.
-#
-# An error is an answer other than the image's (or the caption's): the other one, both, or neither
-# (COCO-Counterfactuals appendix A.3). Rates are over answers, with intervals that draw clusters.
-
 #: The words by which COCO-Counterfactuals counts a caption as one about people (appendix A.3.2).
 HUMAN = ("girl", "boy", "man", "men", "woman", "guy", "kid", "person", "people", "child", "children", "couple", "group",
          "lady")  # fmt: skip
 
 
 class ErrorRate(Record):
-    """Errors among answers."""
+    """Answers other than the image's or the caption's: the other one, both, or neither."""
 
     of: str
     errors: int
@@ -417,10 +401,7 @@ def errors_by(
     *,
     seed: int = 0,
 ) -> Errors | None:
-    """Count errors; None if the survey has no right answers, or nobody answered.
-
-    Source: COCO-Counterfactuals appendix A.3.2, Table 10.
-    """
+    """Count errors (COCO-Counterfactuals appendix A.3.2); None if there are no right answers, or no answers."""
     ask = survey.choice
     rows = [] if ask is None else [(study.unit_of[answer.unit], answer.values[ask.name]) for answer in usable(answers)]
     judged = [(unit, label != unit.truth) for unit, label in rows if unit.truth]
@@ -538,20 +519,19 @@ def findings(
     seed: int = 0,
 ) -> Findings:
     """Measure agreement, errors and the human row of studies of one pair set."""
-    by_study = []
-    for study, answers in answered:
-        survey = find_survey(study.survey)
-        by_study.append(
-            StudyFindings(
-                survey=survey.name,
-                answers=len(answers),
-                skipped=sum(answer.skipped for answer in answers),
-                broken=sum(bool(answer.problems) for answer in answers),
-                labels=shares(survey, study, answers, seed=seed),
-                agreement=agreement(survey, study, answers),
-                errors=errors_by(survey, study, answers, groups, seed=seed),
-            )
+    by_study = [
+        StudyFindings(
+            survey=study.survey,
+            answers=len(answers),
+            skipped=sum(answer.skipped for answer in answers),
+            broken=sum(bool(answer.problems) for answer in answers),
+            labels=shares(survey, study, answers, seed=seed),
+            agreement=agreement(survey, study, answers),
+            errors=errors_by(survey, study, answers, groups, seed=seed),
         )
+        for study, answers in answered
+        for survey in [find_survey(study.survey)]
+    ]
     return Findings(studies=by_study, human=human_rows(answered, judge, seed=seed))
 
 

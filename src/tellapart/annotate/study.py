@@ -1,11 +1,8 @@
 """A human study of a pair set: its folder, the forms that annotators get, their replies, and the answers.
 
-- `study.json`: the key. It holds the right answers; do not give it to annotators.
-- `label_studio/config.xml` and `label_studio/tasks_NAME.json`: a project for each annotator, without captions in the
-  configuration. Options are named A, B... and the key has the option of each letter. Replies are JSON and JSON_MIN.
-- `sheets/NAME.csv`: the same as a spreadsheet, with a row a task: `study`, `task`, a column for each image (a path) and
-  text, `how_to_answer`, one for each answer, and `skip`: a row with anything in it is passed over.
-- `images/`: named by their content. `answers.jsonl`: made by `tellapart annotate import`; nothing is lost or guessed.
+`study.json` is the key with the right answers, not for annotators; options are named A, B... and it has the option of
+each letter. An annotator gets a project of Label Studio (`label_studio/`) or a spreadsheet (`sheets/`), and `images/`,
+named by their content. `answers.jsonl` has the answers that were imported.
 
 Formats: https://labelstud.io/tags, https://labelstud.io/guide/task_format; JSON_MIN as its converter writes it.
 """
@@ -28,6 +25,7 @@ from urllib.parse import quote as percent_encode
 from xml.etree import ElementTree
 
 from tellapart.annotate.surveys import (
+    LETTERS,
     AnnotatorTask,
     Ask,
     Earlier,
@@ -38,7 +36,6 @@ from tellapart.annotate.surveys import (
     check_annotators,
     deal,
     find_survey,
-    letters,
     usable,
 )
 from tellapart.benchmarks.arguments import PairsGiven, load_pairs
@@ -73,14 +70,14 @@ def task_parts(unit: SurveyUnit, order: Sequence[int]) -> list[TaskPart]:
     texts = [TaskPart(f"text_{k}", False, text) for k, text in enumerate(unit.texts)]
     options = [
         TaskPart(f"option_{letter.lower()}", unit.option_kind == "images", unit.options[index])
-        for letter, index in zip(letters(len(order)), order, strict=True)
+        for letter, index in zip(LETTERS[: len(order)], order, strict=True)
     ]
     return [*images, *texts, *options]
 
 
 def choice_names(ask: Ask, options: int = 0) -> tuple[str, ...]:
     """Return the choices of a question as they are shown: the letters of so many options, and the others."""
-    return (*letters(options if ask.options else 0), *(choice[0].upper() + choice[1:] for choice in ask.choices))
+    return (*LETTERS[: options if ask.options else 0], *(choice[0].upper() + choice[1:] for choice in ask.choices))
 
 
 def read_image_file(pairs: PairSet, part: TaskPart) -> tuple[str, bytes]:
@@ -98,8 +95,7 @@ def _draw_box(pairs: PairSet, part: TaskPart) -> bytes:
 
     image = Image.fromarray(as_picture(pairs.pixels(part.value)))
     if part.box:
-        x, y, width, height = part.box
-        pen = max(2, round(max(image.size) / 200))
+        (x, y, width, height), pen = part.box, max(2, round(max(image.size) / 200))
         ImageDraw.Draw(image).rectangle((x, y, x + width, y + height), outline=(255, 0, 0), width=pen)
     stream = io.BytesIO()
     image.save(stream, "PNG")
@@ -107,7 +103,7 @@ def _draw_box(pairs: PairSet, part: TaskPart) -> bytes:
 
 
 def sheet(survey: Survey, study: Study, annotator: str, address: Callable[[TaskPart], str]) -> str:
-    """Return an annotator's sheet."""
+    """Return an annotator's sheet: a row a task, `how_to_answer`, and `skip`, where anything passes the row over."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     unit = study.units[0]
@@ -159,7 +155,7 @@ def configuration(survey: Survey, study: Study) -> str:
     """Return the project's labeling configuration: well-formed XML."""
     unit = study.units[0]
     parts = task_parts(unit, range(len(unit.options)))
-    options = [*zip(letters(len(unit.options)), parts[len(parts) - len(unit.options) :], strict=True)]
+    options = [*zip(LETTERS[: len(unit.options)], parts[len(parts) - len(unit.options) :], strict=True)]
     pictures = unit.option_kind == "images"
     template = Path(__file__).with_name("label_studio.xml.j2").read_text(encoding="utf-8")
     text = make_environment().from_string(template).render(
@@ -189,10 +185,7 @@ def tasks_json(study: Study, annotator: str, address: Callable[[TaskPart], str])
 
 
 def read_export(rows: object, path: str, fields: Collection[str]) -> Iterator[Reply]:
-    """Yield the replies of an export in JSON or JSON_MIN; its content shows which of the two it is.
-
-    A skipped annotation is a reply that is skipped, unless the task has an answer beside it. Drafts are no replies.
-    """
+    """Yield the replies of an export in JSON or JSON_MIN: skipped ones, too, if the task has no answer beside them."""
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: expected a list of tasks, as Label Studio's JSON and JSON_MIN exports have it")
     for number, row in enumerate(rows):
@@ -220,9 +213,8 @@ def _read_full(row: Mapping[str, Any], place: str) -> Iterator[Reply]:
                 raise DataError(f"{place}: expected results with `from_name` and `value`, got {quote(part)}")
             sizes = {key: part[key] for key in ("original_width", "original_height") if key in part}
             controls.setdefault(name, []).append({**part["value"], **sizes})
-        cancelled = bool(annotation.get("was_cancelled") or annotation.get("skipped"))
-        study, task = _text_field(data, "study"), _text_field(data, "task")
-        replies.append(Reply(place, study, task, _control_values(controls, place), cancelled))
+        skipped = bool(annotation.get("was_cancelled") or annotation.get("skipped"))
+        replies.append(_make_reply(place, data, controls, skipped=skipped))
     yield from [reply for reply in replies if not reply.skipped] or replies
 
 
@@ -233,15 +225,12 @@ def _read_minimal(row: Mapping[str, Any], place: str, fields: Collection[str]) -
     if row.get("annotation_id") is None:
         return None
     controls = {name: value if isinstance(value, list) else [value] for name, value in row.items() if name in fields}
-    return Reply(place, _text_field(row, "study"), _text_field(row, "task"), _control_values(controls, place), False)
+    return _make_reply(place, row, controls, skipped=False)
 
 
-def _text_field(data: Mapping[str, Any], name: str) -> str:
-    return value if isinstance(value := data.get(name), str) else ""
-
-
-def _control_values(controls: Mapping[str, list[Any]], place: str) -> dict[str, Any]:
-    """Return each control's value as a text, or as a box; a control that was left empty is left out."""
+def _make_reply(place: str, data: Mapping[str, Any], controls: Mapping[str, list[Any]], *, skipped: bool) -> Reply:
+    """Return a reply, each control's value as a text or as a box; a control that was left empty is left out."""
+    study, task = (text if isinstance(text := data.get(name), str) else "" for name in ("study", "task"))
     values: dict[str, Any] = {}
     for name, parts in controls.items():
         flat: list[Any] = []
@@ -253,7 +242,7 @@ def _control_values(controls: Mapping[str, list[Any]], place: str) -> dict[str, 
             flat += control if isinstance(control, list) else [control]
         if flat:
             values[name] = flat if len(flat) > 1 else flat[0]
-    return values
+    return Reply(place, study, task, values, skipped)
 
 
 def _pixel_box(part: Mapping[str, Any], name: str, place: str) -> tuple[float, ...]:
@@ -281,8 +270,7 @@ class Reply:
 
 def field_names(survey: Survey, study: Study) -> tuple[str, ...]:
     """Return the names of all fields of a study's tasks."""
-    options = len(study.units[0].options)
-    return tuple(name for ask in survey.asks for name in ask.labels(options))
+    return tuple(name for ask in survey.asks for name in ask.labels(len(study.units[0].options)))
 
 
 def read_allowed(path: Path) -> frozenset[str]:
@@ -325,10 +313,10 @@ def decode_replies(
             raise DataError(f"{reply.where}: a second answer to {named}, answered in {place_of[1]}; keep one of them")
         before = imported.get(task.id, answer)
         if (before.values, before.skipped) != (answer.values, answer.skipped):
+            old, new = ("skipped" if one.skipped else quote(one.values, 80) for one in (before, answer))
             raise DataError(
-                f"{reply.where}: {named} was imported before with another answer ({_describe(before)}, now "
-                f"{_describe(answer)}); to take the new ones, remove the study's answers.jsonl and import all files "
-                "together"
+                f"{reply.where}: {named} was imported before with another answer ({old}, now {new}); to take the new "
+                "ones, remove the study's answers.jsonl and import all files together"
             )
         answers[task.id] = (answer, reply.where)
     answered = imported | {name: answer for name, (answer, _) in answers.items()}
@@ -351,10 +339,6 @@ def _place_worker(reply: Reply, unit: str, workers: dict[str, str]) -> str:
     task = reply.task if reply.task in free else free[0]
     workers[task] = reply.worker
     return task
-
-
-def _describe(answer: SurveyAnswer) -> str:
-    return "skipped" if answer.skipped else quote(answer.values, 80)
 
 
 def _explain_unknown(reply: Reply, study: Study) -> str:
@@ -387,7 +371,7 @@ def _decode_answer(survey: Survey, task: AnnotatorTask, reply: Reply, allowed: f
     identity: dict[str, Any] = {"task": task.id, "annotator": task.annotator, "unit": task.unit}
     if reply.skipped:
         return SurveyAnswer(**identity, skipped=True)
-    options = {letter: str(index) for letter, index in zip(letters(len(task.order)), task.order, strict=True)}
+    options = {letter: str(index) for letter, index in zip(LETTERS[: len(task.order)], task.order, strict=True)}
     values = _decode_values(survey, options, reply.values, f"{reply.where}: task {task.id}")
     return SurveyAnswer(**identity, values=values, problems=survey.problems(values, allowed))
 
@@ -443,28 +427,25 @@ _KEY, _ANSWERS = "study.json", "answers.jsonl"
 def write_study(
     folder: Path, survey: Survey, study: Study, pairs: PairSet, *, embed: bool = False, prefix: str = ""
 ) -> None:
-    """Write a study's folder atomically; Label Studio's tasks embed the images, or name files of `prefix`: the folder
-    below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT, of the study's name if empty.
-    """
+    """Write a study's folder atomically; Label Studio's tasks embed the images, or name files below `prefix`."""
     served = None if embed else prefix or folder.resolve().name
-    names: dict[tuple[str, tuple[float, ...]], str] = {}
-    addresses: dict[tuple[str, tuple[float, ...]], str] = {}
+    names: dict[tuple[str, tuple[float, ...]], tuple[str, str]] = {}  # and its address for Label Studio
     with atomic_folder(folder) as draft:
         for name in ("images", "label_studio", "sheets"):
             (draft / name).mkdir()
         parts = (part for unit in study.units for part in task_parts(unit, range(len(unit.options))) if part.image)
         for part in parts:
             if (key := (part.value, part.box)) not in names:
-                names[key], data = read_image_file(pairs, part)
-                (draft / "images" / names[key]).write_bytes(data)
-                addresses[key] = image_address(names[key], data, served)
+                name, data = read_image_file(pairs, part)
+                (draft / "images" / name).write_bytes(data)
+                names[key] = name, image_address(name, data, served)
         files = {_KEY: study.model_dump_json(indent=1) + "\n", "label_studio/config.xml": configuration(survey, study)}
         for annotator in study.annotators:
             files[f"label_studio/tasks_{annotator}.json"] = tasks_json(
-                study, annotator, lambda part: addresses[part.value, part.box]
+                study, annotator, lambda part: names[part.value, part.box][1]
             )
             files[f"sheets/{annotator}.csv"] = sheet(
-                survey, study, annotator, lambda part: f"../images/{names[part.value, part.box]}"
+                survey, study, annotator, lambda part: f"../images/{names[part.value, part.box][0]}"
             )
         for name, text in files.items():
             (draft / name).write_text(text, encoding="utf-8", newline="")
@@ -531,8 +512,7 @@ def _check_unit(survey: Survey, study: Study, unit: SurveyUnit) -> None:
 
 def write_answers(folder: Path, answers: Sequence[SurveyAnswer]) -> Path:
     """Write all of a study's answers atomically."""
-    path = folder / _ANSWERS
-    write_rows(path, [answer.model_dump(mode="json") for answer in answers])
+    write_rows(path := folder / _ANSWERS, [answer.model_dump(mode="json") for answer in answers])
     return path
 
 
@@ -551,9 +531,9 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> list[SurveyAnswer]:
     """Read a study's answers; with `missing_ok`, there may be none yet."""
     path = folder / _ANSWERS
-    if not path.is_file() and missing_ok:
-        return []
     if not path.is_file():
+        if missing_ok:
+            return []
         raise DataError(f"{folder}: has no {_ANSWERS}; read them in with `tellapart annotate import`")
     survey, tasks = find_survey(study.survey), {task.id: task for task in study.tasks}
     answers: dict[str, tuple[SurveyAnswer, int]] = {}
@@ -570,7 +550,7 @@ def read_answers(folder: Path, study: Study, *, missing_ok: bool = False) -> lis
 
 
 def read_earlier(folder: Path) -> Earlier:
-    """Read a study that another one starts from."""
+    """Read a study and its answers."""
     study = read_study(folder)
     return Earlier(study, tuple(read_answers(folder, study)))
 
@@ -596,21 +576,13 @@ class WrittenStudy:
 
 @dataclass(frozen=True, slots=True)
 class ImportedAnswers:
-    """Answers that were read into a study's folder.
+    """Answers that were read into a study's folder, with those that were imported before."""
 
-    Attributes:
-        to: the file.
-        answers: all of the study's, with those that were imported before.
-        broken: those that break a rule of the survey: kept, and not used.
-        skipped: how many were skipped.
-        of: how many tasks there are.
-    """
-
-    to: Path
+    to: Path  # the file
     answers: Sequence[SurveyAnswer]
-    broken: Sequence[SurveyAnswer]
+    broken: Sequence[SurveyAnswer]  # those that break a rule of the survey: kept, and not used
     skipped: int
-    of: int
+    of: int  # how many tasks there are
 
 
 def annotate_export(

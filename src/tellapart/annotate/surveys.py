@@ -27,10 +27,8 @@ from tellapart.errors import DataError, UnknownNameError, nearest, quote
 from tellapart.metrics.answers import clean_punctuation, clean_words
 from tellapart.records.result import Record
 
-
-def letters(count: int) -> tuple[str, ...]:
-    """Return the names under which options are shown."""
-    return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count])
+#: The names under which options are shown.
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Ask(Record):
@@ -46,7 +44,7 @@ class Ask(Record):
     def labels(self, options: int) -> dict[str, str]:
         """Return the names of its fields for a unit with so many options, with their labels."""
         if self.control == "text" and self.options:
-            return {f"{self.name}_{letter.lower()}": f"{self.label} {letter}" for letter in letters(options)}
+            return {f"{self.name}_{letter.lower()}": f"{self.label} {letter}" for letter in LETTERS[:options]}
         return {self.name: self.label}
 
 
@@ -181,10 +179,9 @@ def deal(
     sample: int | None = None,
     earlier: Earlier | None = None,
 ) -> Study:
-    """Make a survey of a pair set, or of a sample of so many items: its units, and each annotator's tasks.
+    """Make a survey of a pair set, or of a sample of items: units are dealt to groups of `each` annotators, or to all.
 
-    Units are shuffled once and dealt to groups of `each` annotators in turn, or to all; each annotator gets an order of
-    units, and an order of options in each. All of it depends on the seed, the names and the ids alone.
+    Orders of units and options are drawn for each annotator, and depend on the seed, the names and the ids alone.
     """
     check_annotators(annotators, each)
     if sample is not None and sample < 1:
@@ -227,19 +224,14 @@ def _named_generator(seed: int, *names: str) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest[:16], "big"))
 
 
-_WORD = re.compile(r"\w+")
-
-
 def altered_words(first: str, second: str) -> tuple[str, str] | None:
     """Return the word in which two captions differ, in lower case; None if they differ in more, or in number.
 
     Source: COCO-Counterfactuals, whose captions are made by the change of one noun (its "altered subjects").
     """
-    words = [_WORD.findall(caption.lower()) for caption in (first, second)]
-    if len(words[0]) != len(words[1]):
-        return None
-    changed = [pair for pair in zip(*words, strict=True) if pair[0] != pair[1]]
-    return (changed[0][0], changed[0][1]) if len(changed) == 1 else None
+    words, others = (re.findall(r"\w+", caption.lower()) for caption in (first, second))
+    changed = [(word, other) for word, other in zip(words, others, strict=False) if word != other]
+    return changed[0] if len(words) == len(others) and len(changed) == 1 else None
 
 
 def _expect(fits: bool, survey: Survey, pairs: PairSet, needed: str) -> None:
@@ -257,8 +249,8 @@ def _make_unit(item: Item, part: str, **shown: Any) -> SurveyUnit:
 def _caption_units(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> list[SurveyUnit]:
     """Return a unit for each image: which of the captions fits it?"""
     images, texts = pairs.shape
-    fits = texts >= 2 and images in (1, texts)
-    _expect(fits, survey, pairs, "two or more texts, and one image or one for each text")
+    needed = "two or more texts, and one image or one for each text"
+    _expect(texts >= 2 and images in (1, texts), survey, pairs, needed)
     return [
         _make_unit(item, f"image {i}", images=[image], options=list(item.texts), truth=str(i))
         for item in pairs.items
@@ -335,8 +327,8 @@ def _two_images(survey: Survey, pairs: PairSet, _earlier: Earlier | None) -> lis
     for item in pairs.items:
         origin = {"id": item.id, "item": item.id, "cluster": item.cluster, "tags": dict(item.tags)}
         # One text for two images is a draft to be put right; captions of each of them are not.
-        shown: dict[str, Any] = {"texts": [f"Draft: {text}" for text in item.texts if len(item.texts) == 1]}
-        shown |= {"images": [*item.images]}
+        drafts = [f"Draft: {text}" for text in item.texts if len(item.texts) == 1]
+        shown: dict[str, Any] = {"texts": drafts, "images": [*item.images]}
         if survey.name == "question":
             shown = {"options": [*item.images], "option_kind": "images"}
         units.append(SurveyUnit.model_validate(origin | shown))
@@ -348,15 +340,12 @@ def _statement_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict[
     return [{"sentence": of["statement"], "images": images, "label": of["label"].title()} for of, images in values]
 
 
-def _normalize_answer(answer: str) -> str:
-    """Write an answer as VQA's script compares it, and as its lists of answers are written."""
-    return clean_words(clean_punctuation(answer.strip()))
-
-
 def _question_problems(values: Mapping[str, Any], allowed: frozenset[str]) -> list[str]:
-    answers = [_normalize_answer(values[f"answer_{image}"]) for image in (0, 1)]
+    answers, accepted = (  # as VQA's script compares them, and as its lists of answers are written
+        [clean_words(clean_punctuation(answer.strip())) for answer in texts]
+        for texts in ((values["answer_0"], values["answer_1"]), allowed)
+    )
     same = [f"both answers are {answers[0]!r}"] if answers[0] == answers[1] else []
-    accepted = frozenset(map(_normalize_answer, allowed))
     others = [answer for answer in answers if allowed and answer not in accepted]
     return [*same, *(f"{answer!r} is not in the list of answers" for answer in others)]
 
@@ -377,8 +366,7 @@ def _box_problems(values: Mapping[str, Any], _allowed: frozenset[str]) -> list[s
     return ([] if name else ["the object has no name"]) + ([] if box else ["no box is drawn"])
 
 
-def _expression_units(_survey: Survey, pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit]:
-    assert earlier is not None  # noqa: S101  (`deal` checked it)
+def _expression_units(_survey: Survey, pairs: PairSet, earlier: Any) -> list[SurveyUnit]:
     units = []
     for answer in earlier.answers:
         if answer.skipped or answer.problems or answer.values["several"] == "no":
@@ -411,9 +399,8 @@ def _expression_rows(study: Study, answers: Sequence[SurveyAnswer]) -> list[dict
     return rows
 
 
-def _misjudged_units(_survey: Survey, pairs: PairSet, earlier: Earlier | None) -> list[SurveyUnit]:
+def _misjudged_units(_survey: Survey, pairs: PairSet, earlier: Any) -> list[SurveyUnit]:
     """Return a unit for each image whose caption somebody did not choose."""
-    assert earlier is not None  # noqa: S101  (`deal` checked it)
     items = {item.id for item in pairs.items}
     wrong: dict[str, list[str]] = {}
     for answer in earlier.answers:

@@ -8,7 +8,7 @@ import hashlib
 import inspect
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from http import HTTPStatus
 from inspect import Parameter
@@ -35,11 +35,6 @@ from tellapart.board.submissions.service import Submissions
 from tellapart.board.views.items import picture
 from tellapart.board.views.leaderboard import View
 from tellapart.errors import UnknownNameError, plain, quote
-
-# Connections with deadlines: a request that never ends, a body that stops or an answer that is not read ends them.
-#
-# uvicorn closes only connections that are idle after an answer. A few thousand half requests, which cost their sender
-# nothing, would take every descriptor of the process. See decision 15 for the measurements.
 
 #: Names of this machine, for itself.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -131,7 +126,11 @@ SECONDS = {"request": 15.0, "body": 30.0, "reading": 60.0}
 
 
 class Connection(H11Protocol):
-    """uvicorn's HTTP/1.1 protocol with a deadline for everything that a client owes, for `uvicorn.Config(http=...)`."""
+    """uvicorn's HTTP/1.1 protocol with a deadline for everything that a client owes, for `uvicorn.Config(http=...)`.
+
+    uvicorn closes only connections that are idle after an answer: a few thousand half requests, which cost their sender
+    nothing, would take every descriptor of the process (decision 15).
+    """
 
     _owed, _since = "", 0.0
     _timer: asyncio.TimerHandle | None = None
@@ -199,10 +198,6 @@ class Connection(H11Protocol):
         if owed and not self.transport.is_closing():
             self._timer = self.loop.call_later(SECONDS[owed], self.transport.abort)
 
-
-# Rendered pages, kept until the records change: most readers are answered without the application.
-#
-# If many ask for a page that is not in the cache, one request renders it and the others wait for that one.
 
 #: Pages up to so many bytes are not compressed: they fit a few packets anyway.
 _SMALL = 4096
@@ -385,17 +380,21 @@ def _page_endpoint(page: Page, board: Board, cache: PageCache, *, hidden: bool) 
     names = [part[1:-1] for part in page.pattern.split("/") if part.startswith("{")]
 
     def answer(request: Request, format: Format | None = None, **args: Any) -> Response:  # noqa: A002
-        slugs = [slug for name in _FORMS.get(page.name, ()) for slug in args[name]]
         links = ServerLinks(request.scope["root_path"])
-        if address := _address_of(page.name, slugs, args, links):
-            return RedirectResponse(address, HTTPStatus.SEE_OTHER)
+        chosen = [slug for name in _FORMS.get(page.name, ()) for slug in args[name]]
+        if chosen and page.name == "pareto":
+            return RedirectResponse(links.to("pareto_over", cost=args["cost"], over="+".join(chosen)), 303)
+        if len(chosen) == 2:  # of the page that chooses models
+            return RedirectResponse(links.to("compare", a=chosen[0], b=chosen[1]), 303)
+        if len(chosen) > 2:
+            return RedirectResponse(links.to("compare_many", models="+".join(chosen)), 303)
         arguments = {name: args[name] for name in names}
         form, tables = format or preferred_format(request.headers.get("accept", "")), board.tables
 
         def render_page() -> CachedPage:
             view = page.gather(tables, **arguments)
             if form == "html":
-                text = render(page.template, view, links, board.settings, hidden=hidden)
+                text = render(page.template, links, view=view, board=board.settings, hidden=hidden)
             elif form == "json":
                 text = view.model_dump_json(indent=1)
             elif not (table := view.table()):
@@ -419,16 +418,6 @@ def _page_endpoint(page: Page, board: Board, cache: PageCache, *, hidden: bool) 
     return answer
 
 
-def _address_of(page: str, chosen: Sequence[str], args: Mapping[str, Any], links: ServerLinks) -> str:
-    """Return the address of the choice in a page's form; empty if it is this page itself."""
-    joined = "+".join(chosen)
-    if page == "pareto":
-        return links.to("pareto_over", cost=args["cost"], over=joined) if chosen else ""
-    if len(chosen) == 2:  # of the page that chooses models: no other has a form
-        return links.to("compare", a=chosen[0], b=chosen[1])
-    return links.to("compare_many", models=joined) if len(chosen) > 2 else ""
-
-
 def _add_files(app: FastAPI, board: Board) -> None:
     @app.get(PATTERNS["static"], include_in_schema=False)
     async def static(name: _SLUG) -> Response:
@@ -450,33 +439,27 @@ def _add_files(app: FastAPI, board: Board) -> None:
 
 
 def _add_errors(app: FastAPI, settings: BoardSettings) -> None:
-    def respond(request: Request, status: int, title: str, text: str) -> Response:
-        view = View(title=title)
+    def respond(request: Request, error: Exception) -> Response:
+        status, headers = (
+            int(getattr(error, "status_code", HTTPStatus.NOT_FOUND)),
+            getattr(error, "headers", None) or {},
+        )
+        title, text = HTTPStatus(status).phrase, str(getattr(error, "detail", error))
+        if isinstance(error, UnknownNameError):
+            title = "Not on this board"
+        elif isinstance(error, RequestValidationError):
+            problem = error.errors()[0]
+            status, title = HTTPStatus.UNPROCESSABLE_ENTITY, "Not an address of this board"
+            text = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+        elif status == HTTPStatus.METHOD_NOT_ALLOWED:
+            text = f"this address takes {headers.get('Allow', 'no')} requests, not {request.method}"
         # A browser names HTML, and its script names itself; anything else is a program.
         accept, script = request.headers.get("accept", ""), request.headers.get("hx-request")
         if request.query_params.get("format") == "json" or not ("text/html" in accept or script):
-            return JSONResponse(view.model_dump() | {"detail": text}, status)
-        links = ServerLinks(request.scope["root_path"])
-        return HTMLResponse(render("message", view, links, settings, text=text), status)
+            return JSONResponse({"title": title, "detail": text}, status, headers)
+        links, view = ServerLinks(request.scope["root_path"]), View(title=title)
+        page = render("message", links, view=view, board=settings, hidden=False, text=text)
+        return HTMLResponse(page, status, headers)
 
-    @app.exception_handler(UnknownNameError)
-    def unknown_name(request: Request, error: Exception) -> Response:
-        return respond(request, HTTPStatus.NOT_FOUND, "Not on this board", str(error))
-
-    @app.exception_handler(StarletteHTTPException)
-    def http_error(request: Request, error: Exception) -> Response:
-        status = getattr(error, "status_code", HTTPStatus.INTERNAL_SERVER_ERROR)
-        headers = getattr(error, "headers", None) or {}
-        text = str(getattr(error, "detail", ""))
-        if status == HTTPStatus.METHOD_NOT_ALLOWED:
-            text = f"this address takes {headers.get('Allow', 'no')} requests, not {request.method}"
-        response = respond(request, status, HTTPStatus(status).phrase, text)
-        response.headers.update(headers)
-        return response
-
-    @app.exception_handler(RequestValidationError)
-    def invalid_request(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # noqa: S101  (what the handler is registered for)
-        problem = error.errors()[0]
-        text = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-        return respond(request, HTTPStatus.UNPROCESSABLE_ENTITY, "Not an address of this board", text)
+    for kind in (UnknownNameError, StarletteHTTPException, RequestValidationError):
+        app.add_exception_handler(kind, respond)

@@ -10,7 +10,6 @@ from typing import Any
 
 from tellapart.board.records import Tables
 from tellapart.board.rendering import PAGES, StaticLinks, as_csv, as_latex, asset, path_of, render
-from tellapart.board.submissions.routes import render_template
 from tellapart.board.submissions.service import Submissions
 from tellapart.board.views.items import PAGE, QUERIES, collect_outcomes, picture
 from tellapart.board.views.ranks import MOST, choose_page
@@ -51,10 +50,9 @@ class _Crawl:
         self._most, most_compared = most
         self._choice = choose_page(tables, most=most_compared)
         self._compared = {link.args[side] for row in self._choice.pairs for link in row for side in "ab"}
-        self._seen: set[PageKey] = set()
+        self._added: dict[PageKey, bool] = {}  # whether an address that was met is in the site
         self._queue: deque[PageKey] = deque()
         self._items: dict[str, set[int]] = {}
-        self._pictures: dict[PageKey, bool] = {}
 
     def run(self) -> int:
         self._add_page("home", {})
@@ -67,28 +65,33 @@ class _Crawl:
 
     def _add_page(self, page: str, args: dict[str, str | int]) -> bool:
         """Return whether a page is in the site; a new one is written later, a file at once."""
+        key = (page, tuple(sorted(args.items())))
+        if key not in self._added:
+            self._added[key] = self._has_file(page, args) if page in ("static", "picture") else self._is_in(page, args)
+            if self._added[key] and page not in ("static", "picture"):
+                self._queue.append(key)
+        return self._added[key]
+
+    def _has_file(self, page: str, args: dict[str, Any]) -> bool:
+        try:
+            content = asset(**args) if page == "static" else picture(self._tables, **args)[1]
+        except UnknownNameError:
+            return False
+        self._write(path_of(page, **args), content)
+        return True
+
+    def _is_in(self, page: str, args: dict[str, str | int]) -> bool:
         if self._small and page in _LARGE_PAGES:
             return False
-        key = (page, tuple(sorted(args.items())))
-        if page == "picture":
-            return self._has_picture(key, args)
         models = (
             str(args["models"]).split("+") if page == "compare_many" else args.values() if page == "compare" else ()
         )
-        if not self._compared.issuperset(models):
-            return False
         listed = {"items": PAGE, "gallery_page": QUERIES}
-        if (page == "item" and args["position"] not in self._item_positions(str(args["slug"]))) or (
-            page in listed and (int(args["page"]) - 1) * listed[page] >= max(1, self._most)
-        ):
-            return False
-        if key not in self._seen:
-            self._seen.add(key)
-            if page == "static":
-                self._write(path_of(page, **args), asset(str(args["name"])))
-            else:
-                self._queue.append(key)
-        return True
+        return (
+            self._compared.issuperset(models)
+            and (page != "item" or args["position"] in self._item_positions(str(args["slug"])))
+            and (page not in listed or (int(args["page"]) - 1) * listed[page] < max(1, self._most))
+        )
 
     def _item_positions(self, slug: str) -> set[int]:
         """Return the items of a benchmark that have pages: those that most models fail."""
@@ -105,7 +108,7 @@ class _Crawl:
             return
         page, hidden = PAGES[name], self._hidden is not None
         view = self._choice if name == "choose" else page.gather(self._tables, **args)
-        content = render(page.template, view, links, self._tables.settings, hidden=hidden)
+        content = render(page.template, links, view=view, board=self._tables.settings, hidden=hidden)
         self._write(f"{page_path}/index.html", _BAR.sub("", content) if self._small else content)
         if name != "home_page" and not self._small:  # the first page's data has all models
             self._write(f"{page_path}/data.json", view.model_dump_json(indent=1) + "\n")
@@ -117,19 +120,8 @@ class _Crawl:
         """Write the leaderboard of a hidden benchmark, or the list of them."""
         assert self._hidden is not None  # noqa: S101  (no other page links to them)
         content = self._hidden.leaderboard(name) if name else self._hidden.listing()
-        self._write(f"{page_path}/index.html", render_template("leaderboard" if name else "hidden", content, links))
+        self._write(f"{page_path}/index.html", render("standings" if name else "hidden", links, **content))
         self._write(f"{page_path}/data.json", json.dumps(content, indent=1) + "\n")
-
-    def _has_picture(self, key: PageKey, args: dict[str, Any]) -> bool:
-        if key not in self._pictures:
-            try:
-                _, content = picture(self._tables, **args)
-            except UnknownNameError:
-                self._pictures[key] = False
-            else:
-                self._write(path_of("picture", **args), content)
-                self._pictures[key] = True
-        return self._pictures[key]
 
     def _write(self, path: str, content: str | bytes) -> None:
         """Write a file; after a power cut, the same command makes it again."""

@@ -547,7 +547,16 @@ def _read_imported(path: Path) -> tuple[tuple[Model, Entry | None], ...]:
     imported = read_imported(path)
     entries: list[tuple[Model, Entry | None]] = []
     for each in imported.models:
-        model = _imported_model(each, imported.source)
+        model = Model(
+            slug=file_name(each.name),
+            label=each.name,
+            identity=f"{IMPORTED}{each.name}",
+            fingerprint=IMPORTED,
+            parameters=None if each.parameters is None else round(each.parameters),
+            training_images=None if each.training_images is None else round(each.training_images),
+            cost_source=imported.source,
+            **each.model_dump(include={"name", "kind", "note", "latency"}),
+        )
         tagged = (name for groups in each.by.values() for scores in groups.values() for name in scores)
         entries.append((model, None))  # its costs count, with scores or without
         for name in dict.fromkeys((*each.scores, *tagged)):
@@ -555,19 +564,6 @@ def _read_imported(path: Path) -> tuple[tuple[Model, Entry | None], ...]:
             rule, source = imported.tie_rule, imported.source
             entries.append((model, Entry(name, record, on_trust=True, tie_rule=rule, note=source)))
     return tuple(entries)
-
-
-def _imported_model(each: ImportedModel, source: str) -> Model:
-    return Model(
-        slug=file_name(each.name),
-        label=each.name,
-        identity=f"{IMPORTED}{each.name}",
-        fingerprint=IMPORTED,
-        parameters=None if each.parameters is None else round(each.parameters),
-        training_images=None if each.training_images is None else round(each.training_images),
-        cost_source=source,
-        **each.model_dump(include={"name", "kind", "note", "latency"}),
-    )
 
 
 def _imported_record(name: str, each: ImportedModel, imported: Imported) -> BenchmarkResult:

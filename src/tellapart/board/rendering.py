@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from tellapart.board.settings import BoardSettings
 from tellapart.board.views.items import gallery_page, item_page, items_page, model_page
 from tellapart.board.views.leaderboard import (
     Cell,
@@ -183,19 +183,23 @@ def make_legend(columns: Iterable[Sequence[Cell | None]], kinds: Iterable[str] =
     return Legend(frozenset(marks), tuple(rooms), said.pop() if len(said) == 1 else "")
 
 
+#: State of a submission -> its looks.
+_LOOKS = {
+    **dict.fromkeys(("received", "validated", "measuring"), "even"),
+    "done": "won",
+    **dict.fromkeys(("refused", "surplus", "failed", "stopped"), "lost"),
+}
+
 #: The numbers of a table with more columns than this are not drawn.
 MOST_DRAWN = 12
 
 _GAP, _GAP_BY = Markup('<td class="score none">–</td>'), Markup('<td class="score none by">–</td>')
 
 
-def render(
-    template: str, view: View, links: Links, settings: BoardSettings, *, hidden: bool = False, **more: object
-) -> str:
-    """Return a page."""
-    page = environment().get_template(f"{template}.html.j2")
+def render(template: str, links: Links, **content: object) -> str:
+    """Return a page of `pages/` or of `submissions/templates/`; everything in its content is escaped."""
     place = {"link": links.to, "data": links.data, "static": links.is_static, "here": template}
-    return page.render(view=view, board=settings, hidden=hidden, **place, **more)
+    return _environment().get_template(f"{template}.html.j2").render(**place, **content)
 
 
 def score(
@@ -260,12 +264,19 @@ def asset(name: str) -> bytes:
 
 
 @lru_cache
-def environment(folder: Path | None = None) -> Environment:
-    """Return the templates of another folder and of `pages/`, in this order. They escape everything."""
-    from jinja2 import ChoiceLoader, FileSystemLoader, FunctionLoader
+def _environment() -> Environment:
+    from jinja2 import FileSystemLoader
 
-    loader = FunctionLoader(lambda name: files("tellapart.board").joinpath("pages", name).read_text(encoding="utf-8"))
-    templates = make_environment(loader if folder is None else ChoiceLoader([FileSystemLoader(folder), loader]))
+    folder = Path(__file__).parent
+    templates = make_environment(FileSystemLoader([folder / "pages", folder / "submissions" / "templates"]))
+    templates.filters |= {
+        "percent": lambda value: f"{100 * value:.4g}",
+        "bound": lambda value: f"{100 * value:.1f}",
+        "moment": _format_moment,
+    }
+    # What pages of hidden benchmarks are filled with unless their content says otherwise.
+    templates.globals |= {"looks": _LOOKS, "hidden": True, "has_table": ""}
+    templates.globals |= {"account": None, "key": "", "again": False}
     templates.globals |= {
         "about_metric": lambda name: METRICS[name].title if name in METRICS else name,
         "around": _nearby_pages,
@@ -290,6 +301,13 @@ def environment(folder: Path | None = None) -> Environment:
         "verdicts_of": lambda view: judge_pair(view.a.label, view.b.label, view.tests, len(view.tests)),
     }
     return templates
+
+
+def _format_moment(at: float | str) -> str:
+    """Format seconds since 1970, or a moment in ISO 8601, for people."""
+    moment = datetime.fromisoformat(at) if isinstance(at, str) else datetime.fromtimestamp(at, UTC)
+    at_utc = moment.astimezone(UTC)
+    return f"{at_utc.day} {at_utc:%B %Y, %H:%M} UTC"
 
 
 def _legend_of(view: Leaderboard | Content) -> Legend:

@@ -1,7 +1,4 @@
-"""The settings of a board: folders of runs, files of imported numbers, and its texts; from a TOML file or options.
-
-`[submissions]` and `[[hidden]]` in the same file are those of `submissions/hidden.py`.
-"""
+"""The settings of a board: folders of runs, files of imported numbers, and its texts; from a TOML file or options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of hidden benchmarks: its database, accounts in it (users, tokens, sessions), and limits on what they send.
+"""The state of hidden benchmarks: its database, accounts in it (users, tokens, sessions), and limits on requests.
 
 A token is `tap_<id>_<secret>` with 256 random bits. The database holds an HMAC of the secret under the server's
 key, and neither is of use without the other; a slow hash would add nothing for a secret that cannot be guessed.
@@ -8,7 +8,6 @@ found to be over stays so, even if the server's clock goes back.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import ipaddress
 import json
@@ -30,7 +29,6 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt
 
-from tellapart.board.submissions.hidden import HiddenBenchmark
 from tellapart.board.submissions.prepared import keyed_hash
 from tellapart.data.atomic import atomic_file, sync_folder
 from tellapart.data.lock import use_write_ahead_log
@@ -38,24 +36,19 @@ from tellapart.data.rows import read_object
 from tellapart.data.validation import validate_table
 from tellapart.errors import StoreError, TellapartError
 
-# The state on the disk: the secret, the database, and the marks by which a loss is noticed.
-#
 # Without its secret every token is void; with an emptied or older database limits and closings are forgotten, and with
 # another truth every number changes. None of this looks like an error by itself, so files that belong together are
 # marked in both places: the database holds the secret's fingerprint and the digests of the prepared files, and
-# `marker.json` next to it the fingerprint and the database's counters, which only grow. A start finds them in
-# agreement, or stops.
+# `marker.json` next to it the fingerprint and the database's counters. A start finds them in agreement, or stops.
 #
-# Every change of the database is one transaction with `BEGIN IMMEDIATE`, so nobody else writes between its reads and
-# its writes: of two files sent at the same moment only one can be the last that a limit allows.
+# Every change of the database is one transaction with `BEGIN IMMEDIATE`: of two files sent at the same moment only one
+# can be the last that a limit allows.
 
 _SCHEMA = 3
 _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8").split("\n\n")
 
 #: States of a submission that has not ended.
 UNDER_WAY = ("received", "validated", "measuring")
-
-_REMEDY = "use the tellapart that wrote it, or another state folder"
 
 #: Counts that only grow, each as a query.
 _COUNTERS = {
@@ -94,7 +87,7 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path} cannot be used as the board's database: {error}") from error
         if version != _SCHEMA:
-            raise StoreError(f"{path} has version {version}, and this tellapart reads {_SCHEMA}; {_REMEDY}")
+            raise StoreError(f"{path} {_describe_version(version)}")
 
     @contextmanager
     def _open_connection(self) -> Iterator[sqlite3.Connection]:
@@ -134,12 +127,10 @@ class Database:
 
     def one(self, query: str, *values: object) -> sqlite3.Row | None:
         """Return the first row of a query, or None."""
-        with self._open_connection() as connection:
-            row: sqlite3.Row | None = connection.execute(query, values).fetchone()
-            return row
+        return next(iter(self.all(query, *values)), None)
 
     def counters(self) -> dict[str, int]:
-        """Return the counts that only grow: users, submissions, closings and entries of the log."""
+        """Return the counts that only grow."""
         with self.look() as connection:
             return read_counters(connection)
 
@@ -167,7 +158,7 @@ def describe_damage(connection: sqlite3.Connection) -> str:
     schema = _read_schema(connection)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if schema and version != _SCHEMA:
-        return f"it has version {version}, and this tellapart reads {_SCHEMA}; {_REMEDY}"
+        return f"it {_describe_version(version)}"
     with closing(sqlite3.connect(":memory:")) as empty:
         for statement in _TABLES:
             empty.execute(statement)
@@ -176,6 +167,11 @@ def describe_damage(connection: sqlite3.Connection) -> str:
         return f"its {changed[0]!r} is {'changed' if changed[0] in schema else 'gone'}"
     first = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if first == "ok" else " ".join(first.split())
+
+
+def _describe_version(version: int) -> str:
+    remedy = "use the tellapart that wrote it, or another state folder"
+    return f"has version {version}, and this tellapart reads {_SCHEMA}; {remedy}"
 
 
 def _read_schema(connection: sqlite3.Connection) -> dict[str, str]:
@@ -286,12 +282,6 @@ def look_into(database: Path, *, at_rest: bool = False) -> Iterator[sqlite3.Conn
         rows.close()
 
 
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _secret_fingerprint(secret: bytes) -> str:
     return keyed_hash(secret, "fingerprint").hex()[:32]
 
@@ -349,11 +339,7 @@ _MOST = 10_000  # buckets; the one unused for longest is dropped first, and is f
 
 
 def network(host: str) -> str:
-    """Return the part of an address that is one sender's: all of IPv4; of IPv6 64 bits, as everyone gets the others.
-
-    >>> network("192.0.2.7"), network("2001:db8::5:6:7:8"), network("::ffff:192.0.2.7"), network("testclient")
-    ('192.0.2.7', '2001:db8::/64', '192.0.2.7', 'testclient')
-    """
+    """Return the part of an address that is one sender's: all of IPv4; of IPv6 64 bits, as everyone gets the others."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -384,80 +370,6 @@ class RateLimit:
         if tokens < 1:
             wait = math.ceil((1 - tokens) / a_second)
             raise RefusedError(429, f"more than {self.a_minute} requests a minute; try again in {wait} s")
-
-
-#: Uncounted files of a user in a day, over all benchmarks: each costs the server time and the user no attempt.
-REFUSED_A_DAY = 20
-_CLOSING = "SELECT at FROM closing WHERE benchmark = ?"
-_IN_COUNTED = "state IN ('validated', 'measuring', 'done', 'stopped')"
-_UNCOUNTED = f"SELECT count(*) FROM submission WHERE user = ? AND created >= ? AND NOT {_IN_COUNTED}"  # noqa: S608
-_TOTAL_AND_TODAY = f"""
-SELECT count(*), coalesce(sum(created >= ?), 0) FROM submission WHERE benchmark = ? AND user = ? AND {_IN_COUNTED}
-"""  # noqa: S608  (constants)
-
-
-class QueueLimits:
-    """Limits on files that count, and the closings of benchmarks, by date or by hand.
-
-    A closing is final, since private numbers are published from then on. One by date is written to the database before
-    that: a clock that is set back, or a later date in the board file, does not open the benchmark again.
-    """
-
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        self.database, self.clock = database, clock
-
-    def check(self, rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark) -> None:
-        """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction."""
-        name, now = benchmark.name, self.clock()
-        if rows.execute(_CLOSING, (name,)).fetchone() or self._is_past(benchmark):
-            raise RefusedError(409, f"{name} is closed; its private numbers are on the board")
-        midnight = now - now % _DAY
-        next_day = f"the next day (UTC) begins in {(midnight + _DAY - now) / 3600:.1f} hours"
-        if rows.execute(_UNCOUNTED, (user, midnight)).fetchone()[0] >= REFUSED_A_DAY:
-            raise RefusedError(
-                429, f"{REFUSED_A_DAY} files of {user} wait or came to nothing today, and no more are read; {next_day}"
-            )
-        if used := self.find_used_up(rows, user, benchmark, now):
-            when = f"; {next_day}" if used.startswith("today") else ""
-            raise RefusedError(429, f"{user} has used {used} to {name}{when}")
-
-    @staticmethod
-    def find_used_up(rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark, at: float) -> str:
-        """Return `all submissions (20)` or `today's submissions (3)` if a user's counted files reach it, or ''."""
-        left, today = QueueLimits.count_left(rows, user, benchmark, at)
-        if not left:
-            return f"all submissions ({benchmark.total})"
-        return "" if today else f"today's submissions ({benchmark.daily})"
-
-    @staticmethod
-    def count_left(rows: sqlite3.Connection, user: str, benchmark: HiddenBenchmark, at: float) -> tuple[int, int]:
-        """Return how many more files of a user may count: in all, and on the day (UTC) of a moment."""
-        total, today = rows.execute(_TOTAL_AND_TODAY, (at - at % _DAY, benchmark.name, user)).fetchone()
-        left = max(0, benchmark.total - total)
-        return left, min(left, max(0, benchmark.daily - today))
-
-    def is_closed(self, benchmark: HiddenBenchmark) -> bool:
-        """Return whether a benchmark is closed, and the closing is written down."""
-        if self.database.one(_CLOSING, benchmark.name) is not None:
-            return True
-        if not self._is_past(benchmark):
-            return False
-        try:
-            self.close(benchmark.name, by="server")
-        except sqlite3.OperationalError:  # a full disk: no file is taken any more, and nothing published yet
-            return False
-        return True
-
-    def _is_past(self, benchmark: HiddenBenchmark) -> bool:
-        return benchmark.closes is not None and self.clock() >= benchmark.closes.timestamp()
-
-    def close(self, name: str, *, by: str) -> bool:
-        """Write down that a benchmark is closed from now on; return False if it was already."""
-        with self.database.change() as rows:
-            closing = rows.execute("INSERT OR IGNORE INTO closing VALUES (?, ?)", (name, self.clock()))
-            if closing.rowcount:
-                self.database.log(rows, self.clock(), by, "benchmark closed", {"benchmark": name})
-            return bool(closing.rowcount)
 
 
 class UploadLimit:
@@ -494,7 +406,8 @@ Role = Literal["reader", "submitter", "admin"]
 
 _ROLES: tuple[str, ...] = get_args(Role)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_DAY = 86_400
+#: Seconds.
+DAY = 86_400
 _SERVER = "server"  # the log's name for actions without a user
 
 
@@ -544,7 +457,7 @@ class Accounts:
         if not 0 < days <= 3660:
             raise RefusedError(422, f"a token is good for more than 0 and up to 3660 days; got {days:g}")
         id_, secret, now = secrets.token_hex(6), secrets.token_urlsafe(32), self.clock()
-        row = (id_, user, keyed_hash(self.key, "token", secret), now, now + days * _DAY)
+        row = (id_, user, keyed_hash(self.key, "token", secret), now, now + days * DAY)
         with self.database.change() as rows:
             try:
                 rows.execute("INSERT INTO token VALUES (?, ?, ?, ?, ?, NULL)", row)

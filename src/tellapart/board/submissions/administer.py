@@ -25,7 +25,6 @@ from tellapart.board.submissions.accounts import (
     SECRET_BYTES,
     UNDER_WAY,
     RefusedError,
-    digest_of,
     find_losses,
     look_into,
     read_counters,
@@ -40,7 +39,7 @@ from tellapart.board.submissions.hidden import (
     in_points,
     read_hidden,
 )
-from tellapart.board.submissions.prepared import fill_text, read_truth
+from tellapart.board.submissions.prepared import digest_of, fill_text, read_truth
 from tellapart.board.submissions.service import Submissions, read_measured
 from tellapart.data.arguments import PathGiven, as_names, as_path
 from tellapart.data.atomic import atomic_folder
@@ -74,9 +73,6 @@ def fit_limits(items: int, shape: tuple[int, int]) -> FittedLimits | None:
     """Return the finest step that leaves a user ten files or more, at most twenty; None if no step leaves one.
 
     If none leaves ten, it is 0.05 and as many files as may be; 0.1 if 0.05 leaves none.
-
-    >>> fit_limits(4000, (2, 2)), fit_limits(60, (2, 2)), fit_limits(3, (2, 2))
-    (FittedLimits(step=0.01, total=20), FittedLimits(step=0.05, total=3), None)
     """
     public = int(_LEAST * _PUBLIC * items)
     for step in _STEPS:
@@ -147,8 +143,6 @@ def board_new(folder: PathGiven, pairs: PathGiven, *, name: str | None = None, t
     return file
 
 
-# Backups of the state of hidden benchmarks, made while a board runs, and checks of a state or of a backup.
-#
 # A backup is a folder: `state`, which takes the place of a state's folder as it is, and `manifest.json` with the size
 # and SHA-256 of each of its files. The database is copied in one transaction, before the uploads: every file that a row
 # of it waits for was on the disk by then. If one of them was refused and deleted meanwhile, both are copied again.

@@ -26,11 +26,6 @@ from tellapart.data.validation import first_problem
 from tellapart.errors import DataError, ScoreError, TellapartError
 from tellapart.models.memory.external import read_scores
 
-# Readers of a stranger's file, in a process that has only the published part of the benchmark.
-#
-# Nothing here trusts the file. The readers are those of any user's machine, in a process with limited time and memory
-# (`worker.py`); before an archive is unpacked its table of contents is checked.
-
 _MOST_MEMBERS = 16
 _PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # numpy writes no other, and deflate packs 1,032 to 1 at most
 
@@ -81,11 +76,7 @@ def _check_archive(path: Path, ids: int, shape: tuple[int, int], longest_id: int
 
 
 def read_sent(path: Path, records: Any, task: str) -> Any:
-    """Read a submitted file, every item exactly once.
-
-    Returns:
-        `Scores`, `BothOrders` or a task's predictions, in the published order.
-    """
+    """Read `Scores`, `BothOrders` or a task's predictions from a submitted file, in the published order."""
     try:
         if task == "pairs":
             ids = records.outline.ids
@@ -153,7 +144,11 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
     wrong = ScoreError(f"what was read is not in the form of {task!r} with {items} rows")
     try:
         if task == "pairs":
-            return _scores_of(_Numbers.model_validate_json(form), items, shape)
+            numbers = _Numbers.model_validate_json(form)
+            if shape is None:
+                raise wrong
+            values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
+            return Scores(_position_ids(items), values.reshape(items, *shape), numbers.kind)
         rows = _row_adapter(task).validate_json(form)
     except (ValueError, ScoreError):
         raise wrong from None
@@ -167,13 +162,6 @@ def unpack(form: bytes, task: str, items: int, shape: tuple[int, int] | None) ->
 
     first, second = tuple(row[0] for row in rows), tuple(row[1] for row in rows)
     return Chosen(first, second) if task == "choice" else BothOrders(_position_ids(items), first, second)
-
-
-def _scores_of(numbers: _Numbers, items: int, shape: tuple[int, int] | None) -> Scores:
-    if shape is None:
-        raise ScoreError("scores have a shape")
-    values = np.frombuffer(base64.b64decode(numbers.scores, validate=True), "<f4")
-    return Scores(_position_ids(items), values.reshape(items, *shape), numbers.kind)
 
 
 def _position_ids(items: int) -> tuple[str, ...]:

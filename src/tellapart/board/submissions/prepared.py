@@ -1,9 +1,8 @@
 """A hidden benchmark: the task file for everyone, the truth, which stays on the server, and measuring by it.
 
-`<state>/hidden/<name>/task.zip` has the published items; `truth.json` has the labels and the key that
-undoes the shuffle. Both are written atomically and only once: a second shuffle would invalidate earlier submissions.
-`published.json` has the items of the task file again, for the process that reads files and must not see the
-truth; it is made from the truth whenever it is missing or differs.
+In `<state>/hidden/<name>/`, `task.zip` has the published items, `truth.json` the labels and the key that undoes the
+shuffle, both written once: a second shuffle would invalidate earlier submissions. `published.json` has the published
+items again, for the process that reads files and must not see the truth.
 """
 
 from __future__ import annotations
@@ -47,31 +46,27 @@ from tellapart.tasks.pairs import PAIRS
 from tellapart.tasks.registry import HIDEABLE, TASKS, headline
 from tellapart.tasks.task import Hiding, Task
 
-# Items and records without their labels: new ids, image names and orders, all from a secret key; and their measuring.
+# Every choice is a keyed hash (HMAC-SHA256) of its purpose: it can be made again from the key, and reveals nothing
+# without it. Ids and image names are such hashes, too. With as many images as texts, image `k` belongs to text `k`: the
+# images' new order is applied to the texts, too, and then the texts get another order, which is the label.
 #
-# EqBen shuffles its one long list of pairs once, keeps the permutation, and publishes captions with names that reveal
-# their position. Here every choice is a keyed hash (HMAC-SHA256) of its purpose: it can be made again from the key, and
-# reveals nothing without it. Ids and image names are such hashes, too; images are encoded again.
-#
-# Items keep everything that is measured. With as many images as texts, image `k` belongs to text `k`: the images' new
-# order is applied to the texts, too, and then the texts get another order, which is the label.
-#
-# A submission's contents meet the truth here; the file itself never comes here: another process reads it (`forms.py`).
-# Whoever sends files can time the answers. So only the means that are published are computed, and a file takes the same
-# steps whichever labels it meets: intervals come from the rounded numbers, after that (`service.py`).
+# Whoever sends files can time the answers: only the means that are published are computed, and a file takes the same
+# steps whichever labels it meets. Intervals come from the rounded numbers, after that (`service.py`).
 
 
 def keyed_hash(key: bytes, *parts: str) -> bytes:
-    """Return the HMAC-SHA256 of some texts: 32 bytes that look random without the key.
-
-    >>> keyed_hash(b"k", "a", "bc") == keyed_hash(b"k", "ab", "c")
-    False
-    """
+    """Return the HMAC-SHA256 of some texts: 32 bytes that look random without the key."""
     digest = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
         data = part.encode()
         digest.update(len(data).to_bytes(8, "big") + data)  # with lengths no two lists of texts give the same bytes
     return digest.digest()
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +91,10 @@ class HiddenPairs:
     def true(self) -> int:
         """How many texts of an item of one image are true, or images of one text; 1 otherwise."""
         return len(self.items[0].truths)
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return the sizes of images that boxes were drawn in: items have no boxes."""
+        return {}
 
     def bare(self) -> tuple[Item, ...]:
         """Return the published items: ids, images and texts; nothing of the truth, no tag, cluster or provenance."""
@@ -161,7 +160,8 @@ def _check_names(table: object) -> Mapping[str, str]:
 def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
     """Shuffle a pair set, and split its clusters into public and private ones."""
     items = [item.truth_first() for item in pairs.items]
-    names = {reference: _image_name(key, reference, suffix) for item in items for reference in item.images}
+    pictures_of = (reference for item in items for reference in item.images)
+    names = {reference: f"images/{new_id(key, reference, 'image')}{suffix}" for reference in pictures_of}
     public = _public_ids({item.id: item.cluster for item in items}, key, public_share)
     order = sorted(items, key=lambda item: keyed_hash(key, "order", item.id))
     images = [_shuffled_order(key, ("images", item.id), len(item.images)) for item in order]
@@ -186,14 +186,9 @@ def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") 
     )
 
 
-def new_id(key: bytes, id_: str) -> str:
-    """Return the published id of an item."""
-    return keyed_hash(key, "id", id_).hex()[:24]
-
-
-def _image_name(key: bytes, reference: str, suffix: str) -> str:
-    """Return the published name of an image."""
-    return f"images/{keyed_hash(key, 'image', reference).hex()[:24]}{suffix}"
+def new_id(key: bytes, id_: str, of: str = "id") -> str:
+    """Return the published id of an item, or of an image."""
+    return keyed_hash(key, of, id_).hex()[:24]
 
 
 def _shuffled_order(key: bytes, purpose: tuple[str, str], size: int) -> tuple[int, ...]:
@@ -227,6 +222,8 @@ class HiddenRecords:
     def shape(self) -> None:
         """Images and texts of an item: records have none."""
         return None
+
+    true = 1  # as `HiddenPairs` has it
 
     @property
     def how(self) -> Hiding:
@@ -285,7 +282,8 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
     rows = sorted(records.rows, key=lambda row: keyed_hash(key, "order", row.id))
     clusters = how.clusters([how.bare(row) for row in rows])
     public = _public_ids({row.id: cluster for row, cluster in zip(rows, clusters, strict=True)}, key, public_share)
-    names = {reference: _image_name(key, reference, suffix) for reference in task.images_of(records)}
+    references = task.images_of(records)
+    names = {reference: f"images/{new_id(key, reference, 'image')}{suffix}" for reference in references}
     renamed = tuple(
         replace(
             row,
@@ -304,12 +302,7 @@ def hide_records(task: Task, records: Any, key: bytes, public_share: float, suff
 
 
 def list_contents(hidden: HiddenPairs | HiddenRecords) -> list[set[tuple[str, str]]]:
-    """Return each row's pictures with its texts, by content: rows that share one have labels that follow from another.
-
-    >>> item = Item(id="a", images=("0.png",), texts=("A cat", "a dog"))
-    >>> sorted(list_contents(HiddenPairs((item,), ((1, 0),), ((0,),), (True,), {}, {"0.png": "c0ffee"}))[0])
-    [('c0ffee', 'a cat'), ('c0ffee', 'a dog')]
-    """
+    """Return each row's pictures with its texts, by content: labels of rows that share one follow from each other."""
     rows = []
     for row in hidden.template_rows():
         values = ([value] if isinstance(value, str) else value for key, value in row.items() if key != "id")
@@ -378,12 +371,11 @@ def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ..
     splits = []
     for public in (True, False):
         rows = [[k for k, unit in enumerate(units.units) if side[unit.cluster] is public] for units in measured]
-        sizes = [
-            (len(row), len({units.units[k].cluster for k in row})) for units, row in zip(measured, rows, strict=True)
-        ]
+        clusters = [[units.units[k].cluster for k in row] for units, row in zip(measured, rows, strict=True)]
+        sizes = [(len(names), len({*names})) for names in clusters]
         means = {
-            value.name: (value.over(value.strict[row]), size, worth_of([units.units[k].cluster for k in row]))
-            for units, row, size in zip(measured, rows, sizes, strict=True)
+            value.name: (value.over(value.strict[row]), size, worth_of(names))
+            for units, row, size, names in zip(measured, rows, sizes, clusters, strict=True)
             for value in units.values
             if row and value.name in metrics
         }
@@ -401,9 +393,6 @@ def worth_of(clusters: Sequence[str]) -> float:
     """Return how many clusters of one size would give a mean as precise, if items of a cluster were all alike.
 
     Source: Kish (1965), Survey Sampling, section 11.7.
-
-    >>> worth_of(["a", "b", "c"]), worth_of(["a", "a", "a", "b"])
-    (3.0, 1.6)
     """
     sizes = np.unique(np.array(clusters), return_counts=True)[1].astype(np.float64)
     return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else 0.0
@@ -423,21 +412,17 @@ def _restore_order(sent: Scores | BothOrders, hidden: HiddenPairs) -> Scores | B
     ids = tuple(item.id for item in hidden.items)
     if isinstance(sent, Scores):
         return Scores(ids, hidden.restore(sent.values.astype(np.float64)), sent.kind)
-    unchanged = [order == (0, 1) for order in hidden.texts]
-    both = list(zip(unchanged, sent.in_order, sent.swapped, strict=True))
+    both = list(zip(hidden.texts, sent.in_order, sent.swapped, strict=True))
     return BothOrders(
         ids,
-        tuple(first if own else second for own, first, second in both),
-        tuple(second if own else first for own, first, second in both),
+        tuple(first if order == (0, 1) else second for order, first, second in both),
+        tuple(second if order == (0, 1) else first for order, first, second in both),
     )
 
 
-# The task file: an archive of `items.jsonl`, `images/` and `README.txt`, without labels, and always the same bytes.
-#
 # A format, a time stamp, a quantisation table or a thumbnail would separate an edited image from its original
 # photograph. So all images of a benchmark are encoded again, in one format with one setting: as PNG if every source
-# is lossless (rendered scenes, EqBen's frames), else as JPEG of quality 95 without chroma subsampling, since
-# photographs as PNG would be several times as large. The losses of JPEG in a source remain.
+# is lossless, else as JPEG of quality 95 without chroma subsampling. The losses of JPEG in a source remain.
 
 _ZIPPED = (1980, 1, 1, 0, 0, 0)  # the earliest time stamp of a zip file, so that its bytes are always the same
 
@@ -452,10 +437,21 @@ def write_task(
 ) -> dict[str, str]:
     """Write the archive; return the hash of each image's pixels by its published name."""
     hashes: dict[str, str] = {}
-    sizes = hidden.sizes() if isinstance(hidden, HiddenRecords) else {}
+    sizes = hidden.sizes()
     listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in hidden.template_rows())
+    details: dict[str, Any] = {"shape": hidden.shape, "truths": hidden.true}
+    if isinstance(hidden, HiddenRecords):
+        details |= {"task": TASKS[hidden.task], "send": hidden.how.send}
+    readme = fill_text(
+        "README.txt",
+        title=benchmark.title or benchmark.name,
+        file=_FILES[benchmark.protocol],
+        name=benchmark.name,
+        protocol=benchmark.protocol,
+        **details,
+    )
     with zipfile.ZipFile(path, "w") as archive:
-        for name, data in (("README.txt", _readme_text(benchmark, hidden)), ("items.jsonl", listing)):
+        for name, data in (("README.txt", readme), ("items.jsonl", listing)):
             archive.writestr(zipfile.ZipInfo(name, _ZIPPED), data, zipfile.ZIP_DEFLATED)
         for name in sorted(hidden.sources):
             image = pixels(hidden.sources[name])
@@ -469,15 +465,6 @@ def write_task(
             archive.writestr(zipfile.ZipInfo(name, _ZIPPED), reencode(image, Path(name).suffix))
             hashes[name] = pixel_hash(image)
     return hashes
-
-
-def _readme_text(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> str:
-    details: dict[str, Any] = {"title": benchmark.title or benchmark.name, "file": _FILES[benchmark.protocol]}
-    if isinstance(hidden, HiddenRecords):
-        details |= {"task": TASKS[hidden.task], "send": hidden.how.send}
-    else:
-        details |= {"shape": hidden.shape, "truths": hidden.true}
-    return fill_text("README.txt", name=benchmark.name, protocol=benchmark.protocol, **details)
 
 
 def fill_text(template: str, **details: object) -> str:
@@ -602,20 +589,18 @@ def prepare(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> Prepared:
         if not published.is_file() or published.read_bytes() != data:
             with atomic_file(published) as draft:
                 draft.write_bytes(data)
-        with (folder / "task.zip").open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = digest_of(folder / "task.zip")
     except OSError as error:
         raise DataError(f"hidden benchmark {benchmark.name!r} cannot be prepared in {folder}: {error}") from error
-    task, shape = _score_kind(benchmark, hidden)
+    task = _task_of(benchmark, hidden)
     if (task in HIDEABLE) != (benchmark.protocol == "predictions"):
         raise DataError(
             f"hidden benchmark {benchmark.name!r} was prepared of another source, and files may have been sent to it: "
             "give the new one another name"
         )
-    true = hidden.true if isinstance(hidden, HiddenPairs) else 1
-    metrics, public = published_metrics(benchmark, shape, task, true), sum(hidden.public)
-    check_limits(benchmark, public, shape, len(metrics))
-    return Prepared(benchmark, folder, task, shape, len(hidden.public), public, metrics, digest, true)
+    metrics, public = published_metrics(benchmark, hidden.shape, task, hidden.true), sum(hidden.public)
+    check_limits(benchmark, public, hidden.shape, len(metrics))
+    return Prepared(benchmark, folder, task, hidden.shape, len(hidden.public), public, metrics, digest, hidden.true)
 
 
 def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
@@ -628,16 +613,14 @@ def read_truth(path: Path) -> HiddenPairs | HiddenRecords:
         raise DataError(f"{path} is not the truth of a hidden benchmark ({why}); restore it from a backup") from error
 
 
-def _score_kind(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> tuple[str, tuple[int, int] | None]:
-    if isinstance(hidden, HiddenRecords):
-        return hidden.task, hidden.shape
-    return "pairing" if benchmark.protocol == "answers" else "pairs", hidden.shape
+def _task_of(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecords) -> str:
+    pairs = "pairing" if benchmark.protocol == "answers" else "pairs"
+    return hidden.task if isinstance(hidden, HiddenRecords) else pairs
 
 
 def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
     hidden, pixels = _hide_benchmark(benchmark, key)
-    task, shape = _score_kind(benchmark, hidden)
-    metrics = published_metrics(benchmark, shape, task, hidden.true if isinstance(hidden, HiddenPairs) else 1)
+    metrics = published_metrics(benchmark, hidden.shape, _task_of(benchmark, hidden), hidden.true)
     if not 0 < (public := sum(hidden.public)) < (items := len(hidden.public)):
         raise DataError(
             f"hidden benchmark {benchmark.name!r}: {items} items, whole clusters of which share a split, give {public} "

@@ -1,22 +1,13 @@
 """The queue of submitted files: received -> validated -> measuring -> done, refused, surplus, failed or stopped.
 
 Each step is one transaction, and a file is on the disk before its row is in the database. If the server dies, the next
-one continues from the row's state and ignores the later output of an orphaned worker, so that a file is measured to one
-recorded result however often that happens. One process at a time works the queue: the one that holds a lock on a file,
-which the system releases when the process dies.
+one continues from the row's state and ignores the later output of an orphaned worker: a file is measured to one
+recorded result. The process that holds a lock on a file, which the system releases when it dies, works the queue.
 
-Two processes handle a file (`worker.py`): one reads it and ends when it is validated, one measures the contents. If the
-server dies between the two, the file is read again.
-
-A file counts against the limits once it was read: one that waits or is refused (invalid) takes no place. The step to
-`validated` counts it in one transaction, so that of two files that were read only one gets the last place; the other
-(surplus) ends there, unmeasured and uncounted. One that failed (the server's fault) is given back. A file that was read
-and then could not be measured (stopped) counts, as labels could be made to decide whether measuring ends. The next file
-is of the user with the fewest measured in the last day, so a user who sends one useless file after another waits for
-the next day.
-
-The same bytes of the same user are not measured again: they are answered with the numbers of the first of them, which
-reveals nothing new and so costs nothing.
+The step to `validated` counts a file, so that of two that were read only one gets the last place; the other (surplus)
+ends there. One that failed (the server's fault) is given back. One that was read and could not be measured (stopped)
+counts, as labels could be made to decide whether measuring ends. The next file is of the user with the fewest measured
+in the last day. The same bytes of the same user are answered with the first numbers, and cost nothing.
 """
 
 from __future__ import annotations
@@ -40,21 +31,18 @@ from typing import IO, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from tellapart.board.submissions.accounts import UNDER_WAY, Account, Database, QueueLimits, RefusedError
+from tellapart.board.submissions.accounts import DAY, Account, Database, RefusedError
 from tellapart.board.submissions.forms import form_bytes, unpack
-from tellapart.board.submissions.hidden import SubmissionSettings, round_to
+from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings, round_to
 from tellapart.board.submissions.prepared import Prepared, Split
-from tellapart.board.watch import TirelessThread
 from tellapart.data.atomic import sync_folder
 from tellapart.data.lock import take_lock
+from tellapart.data.rows import read_toml
 from tellapart.data.scores import join_names
 from tellapart.errors import MetricError, ScoreError, TellapartError, nearest, plain
 
-# Worker processes as the server sees them: start one, check each of its messages, and kill it with its children.
-#
-# One such process opens a stranger's file, and another measures its contents (`worker.py`). The server trusts neither:
-# lines have a length, messages a schema for each of the two jobs, and numbers must be of the benchmark's metrics and
-# step. A process that sends anything else is treated like one that died.
+# The server trusts neither worker process: lines have a length, messages a schema for each of the two jobs, and numbers
+# must be of the benchmark's metrics and step. A process that sends anything else is treated like one that died.
 
 _LONGEST = 1 << 16  # bytes of a message
 _MOST = 8  # messages
@@ -164,34 +152,11 @@ class Process:
             self._process.kill()
 
 
-_DAY = 86_400
+#: Uncounted files of a user in a day, over all benchmarks: each costs the server time and the user no attempt.
+REFUSED_A_DAY = 20
 _MOST_STARTS = 3  # a file that took the server down so often is not tried again
 _AGAIN = 1.0  # seconds before a write that a full disk refused is tried again
-_UNDER_WAY = f"state IN {UNDER_WAY}"
-_END = f"UPDATE submission SET state = ?, error = ?, public = ?, private = ? WHERE id = ? AND {_UNDER_WAY}"  # noqa:S608
-_NEXT = f"""
-WITH had AS (SELECT user, count(*) AS files FROM submission WHERE created >= ? AND NOT {_UNDER_WAY} GROUP BY user)
-SELECT submission.* FROM submission LEFT JOIN had USING (user) WHERE state IN ('received', 'validated')
-ORDER BY state != 'validated', coalesce(files, 0), submission.rowid LIMIT 1
-"""  # noqa: S608  (constants; a file that was begun already comes first)
-
-_INSERT = """
-INSERT INTO submission (id, user, benchmark, model, file, sha256, bytes, created, state)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'received')
-"""
-_GOOD = "SELECT 1 FROM token WHERE id = ? AND revoked IS NULL AND expires > ?"
-_OF_SIZE = "SELECT 1 FROM submission WHERE user = ? AND benchmark = ? AND bytes BETWEEN ? AND ? LIMIT 1"
-_SAME = f"""
-SELECT id, state, model FROM submission WHERE user = ? AND benchmark = ? AND sha256 = ? AND substr(file, -length(?)) = ?
-AND ({_UNDER_WAY} OR state = 'done' OR (state = 'refused' AND created >= ?)) ORDER BY rowid LIMIT 1
-"""  # noqa: S608  (constants)
-_FAILED = f"""
-SELECT id FROM submission AS one WHERE state = 'failed' AND NOT EXISTS (
-    SELECT 1 FROM submission AS other WHERE other.user = one.user AND other.benchmark = one.benchmark
-    AND other.sha256 = one.sha256 AND other.rowid > one.rowid
-    AND (other.state IN ('done', 'failed') OR other.{_UNDER_WAY})
-) ORDER BY rowid
-"""  # noqa: S608  (constants)
+_QUERIES = read_toml(Path(__file__).with_name("queries.toml"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,16 +178,12 @@ class Receipt:
     again: bool = False
 
 
-def find_prepared(prepared: Mapping[str, Prepared], name: str) -> Prepared:
-    """Return a board's hidden benchmark."""
-    if name not in prepared:
-        hint = nearest(name, prepared) or f"; this board has {join_names(list(prepared))}"
-        raise RefusedError(404, f"no hidden benchmark {name!r:.80}{hint}")
-    return prepared[name]
-
-
 class Queue:
-    """The submitted files, and the one that is being measured."""
+    """The submitted files, the one that is being measured, the limits on those that count, and closings.
+
+    A closing is final, since private numbers are published from then on. One by date is written to the database before
+    that: a clock that is set back, or a later date in the board file, does not open the benchmark again.
+    """
 
     def __init__(
         self,
@@ -232,21 +193,83 @@ class Queue:
         clock: Callable[[], float],
     ) -> None:
         self.database, self.settings, self.prepared, self.clock = database, settings, prepared, clock
-        self.limits = QueueLimits(database, clock)
         self.folder = settings.state / "uploads"
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.wake, self.stopping = Event(), Event()
+        self.every = 5.0  # seconds between two looks for files that another server took
         self._worker: Process | None = None
         self._lacking: list[str] = []
 
+    def benchmark(self, name: str) -> Prepared:
+        """Return a hidden benchmark."""
+        if name not in self.prepared:
+            hint = nearest(name, self.prepared) or f"; this board has {join_names(list(self.prepared))}"
+            raise RefusedError(404, f"no hidden benchmark {name!r:.80}{hint}")
+        return self.prepared[name]
+
+    def is_closed(self, name: str) -> bool:
+        """Return whether a benchmark is closed, by its date or by hand, and the closing is written down."""
+        benchmark = self.benchmark(name).benchmark
+        if self.database.one(_QUERIES["find_closing"], name) is not None:
+            return True
+        if not self._is_past(benchmark):
+            return False
+        try:
+            self.close(name, by="server")
+        except sqlite3.OperationalError:  # a full disk: no file is taken any more, and nothing published yet
+            return False
+        return True
+
+    def _is_past(self, benchmark: HiddenBenchmark) -> bool:
+        return benchmark.closes is not None and self.clock() >= benchmark.closes.timestamp()
+
+    def close(self, name: str, *, by: str) -> bool:
+        """Write down that a benchmark is closed from now on; return False if it was already."""
+        with self.database.change() as rows:
+            closing = rows.execute("INSERT OR IGNORE INTO closing VALUES (?, ?)", (name, self.clock()))
+            if closing.rowcount:
+                self.database.log(rows, self.clock(), by, "benchmark closed", {"benchmark": name})
+            return bool(closing.rowcount)
+
+    def count_left(self, rows: sqlite3.Connection, user: str, name: str, at: float) -> tuple[int, int]:
+        """Return how many more files of a user may count: in all, and on the day (UTC) of a moment."""
+        limits = self.prepared[name].benchmark
+        total, today = rows.execute(_QUERIES["count_counted"], (at - at % DAY, name, user)).fetchone()
+        left = max(0, limits.total - total)
+        return left, min(left, max(0, limits.daily - today))
+
+    def _find_used_up(self, rows: sqlite3.Connection, user: str, name: str, at: float) -> str:
+        """Return `all submissions (20)` or `today's submissions (3)` if a user's counted files reach it, or ''."""
+        left, today = self.count_left(rows, user, name, at)
+        limits = self.prepared[name].benchmark
+        if not left:
+            return f"all submissions ({limits.total})"
+        return "" if today else f"today's submissions ({limits.daily})"
+
+    def _check_limits(self, rows: sqlite3.Connection, user: str, name: str) -> None:
+        """Refuse a file to a closed benchmark, or beyond a limit; reads in the caller's transaction."""
+        now = self.clock()
+        if rows.execute(_QUERIES["find_closing"], (name,)).fetchone() or self._is_past(self.benchmark(name).benchmark):
+            raise RefusedError(409, f"{name} is closed; its private numbers are on the board")
+        midnight = now - now % DAY
+        next_day = f"the next day (UTC) begins in {(midnight + DAY - now) / 3600:.1f} hours"
+        if rows.execute(_QUERIES["count_uncounted"], (user, midnight)).fetchone()[0] >= REFUSED_A_DAY:
+            raise RefusedError(
+                429, f"{REFUSED_A_DAY} files of {user} wait or came to nothing today, and no more are read; {next_day}"
+            )
+        if used := self._find_used_up(rows, user, name, now):
+            when = f"; {next_day}" if used.startswith("today") else ""
+            raise RefusedError(429, f"{user} has used {used} to {name}{when}")
+
     def check_allowed(self, account: Account, name: str, sizes: range) -> None:
         """Refuse a file of such a size before it comes if `take` would refuse it; it may be one that came before."""
-        benchmark = find_prepared(self.prepared, name).benchmark
         with self.database.look() as rows:
             try:
-                self.limits.check(rows, account.user, benchmark)
+                self._check_limits(rows, account.user, name)
             except RefusedError:
-                if not rows.execute(_OF_SIZE, (account.user, name, sizes.start, sizes.stop - 1)).fetchone():
+                if not rows.execute(
+                    _QUERIES["find_size"], (account.user, name, sizes.start, sizes.stop - 1)
+                ).fetchone():
                     raise
 
     def take(self, account: Account, benchmark: str, model: str, file: str, upload: Upload) -> Receipt:
@@ -259,19 +282,18 @@ class Queue:
             for directory in (folder, self.folder):  # the file's name, too, survives a power cut
                 sync_folder(directory)
             with self.database.change() as rows:
-                if not rows.execute(_GOOD, (account.token, self.clock())).fetchone():
+                if not rows.execute(_QUERIES["find_token"], (account.token, self.clock())).fetchone():
                     raise RefusedError(401, "the token was revoked or expired while the file came; nothing was counted")
-                # The same bytes and ending that were sent before; of refused ones, those of this day.
                 now, suffix = self.clock(), PurePosixPath(file).suffix
-                same_bytes = (account.user, benchmark, upload.sha256, suffix, suffix, now - now % _DAY)
-                if row := rows.execute(_SAME, same_bytes).fetchone():
+                same_bytes = (account.user, benchmark, upload.sha256, suffix, suffix, now - now % DAY)
+                if row := rows.execute(_QUERIES["find_same"], same_bytes).fetchone():
                     same = Receipt(**row, again=True)
                     shutil.rmtree(folder, ignore_errors=True)
                     self.database.log(rows, self.clock(), account.user, "submission again", {"submission": same.id})
                     return same
-                self.limits.check(rows, account.user, find_prepared(self.prepared, benchmark).benchmark)
+                self._check_limits(rows, account.user, benchmark)
                 values = (id_, account.user, benchmark, model, file, upload.sha256, upload.bytes, self.clock())
-                rows.execute(_INSERT, values)
+                rows.execute(_QUERIES["insert"], values)
                 about = {"submission": id_, "benchmark": benchmark, "model": model, "sha256": upload.sha256}
                 self.database.log(rows, self.clock(), account.user, "submission received", about)
         except BaseException as error:
@@ -305,7 +327,7 @@ class Queue:
         A file whose sender sent the same bytes again since then stays as it is: it would count twice.
         """
         with self.database.change() as rows:
-            failed = [str(row["id"]) for row in rows.execute(_FAILED)]
+            failed = [str(row["id"]) for row in rows.execute(_QUERIES["find_failed"])]
             present = [id_ for id_ in failed if (self.folder / id_).is_dir()]
             if other := [id_ for id_ in ids if id_ not in present]:
                 why = "is not a file that failed, was sent again since, or is no longer on the server"
@@ -328,7 +350,7 @@ class Queue:
 
     def work_one(self) -> bool:
         """Measure the next file; return False if there is none. The caller must hold the lock."""
-        row = self.database.one(_NEXT, self.clock() - _DAY)
+        row = self.database.one(_QUERIES["find_next"], self.clock() - DAY)
         if row is None:
             return False
         id_ = str(row["id"])
@@ -346,13 +368,12 @@ class Queue:
         """Have one process read a file and another measure its contents; record each step."""
         limits = f"within {self.settings.seconds} s and {self.settings.memory_bytes >> 20:,} MiB"
         form, field = self._read_file(id_, file, prepared, limits)
-        if not form or not self._count_of(id_, field, prepared):
+        if not form or not self._count_of(id_, field):
             return
         with self.database.change() as rows:
             rows.execute("UPDATE submission SET state = 'measuring' WHERE id = ? AND state = 'validated'", (id_,))
         job = {"truth": str(prepared.truth.absolute()), "metrics": prepared.metrics, "step": prepared.benchmark.step}
-        messages = (message for _, message in self._run(job, prepared, prepared.folder, MeasureResult, form))
-        *_, last = (MeasureResult(), *messages)
+        last, _ = self._run(job, prepared, prepared.folder, MeasureResult(), form)
         if last.public is not None and last.private is not None:
             self._record_end(id_, "done", "", public=last.public, private=last.private)
         elif not self._was_stopped(id_):
@@ -374,10 +395,7 @@ class Queue:
             "published": str(prepared.published.absolute()),
             "form_bytes": form_bytes(prepared.task, prepared.items, prepared.shape, size),
         }
-        last, form = ReadResult(), b""
-        for process, last in self._run(job, prepared, folder, ReadResult):
-            if last.read:
-                form = process.take(last.read)
+        last, form = self._run(job, prepared, folder, ReadResult())
         try:
             if form:
                 unpack(form, prepared.task, prepared.items, prepared.shape)
@@ -400,21 +418,24 @@ class Queue:
         return True
 
     def _run(
-        self, job: Mapping[str, Any], prepared: Prepared, folder: Path, kind: type[Message], form: bytes = b""
-    ) -> Iterator[tuple[Process, Message]]:
-        """Start a process, which `stop` kills, and yield it with each of its messages."""
+        self, job: Mapping[str, Any], prepared: Prepared, folder: Path, nothing: Message, form: bytes = b""
+    ) -> tuple[Message, bytes]:
+        """Start a process, which `stop` kills; return its last message, else `nothing`, and the form that it read."""
         seconds, memory = self.settings.seconds, self.settings.memory_bytes
         limited = {**job, "task": prepared.task, "seconds": seconds, "memory_bytes": memory}
         self._worker = process = Process(limited, folder, 2 * seconds + 10, form)
+        last, read = nothing, b""
         try:
             if self.stopping.is_set():  # `stop` came before there was a process to kill
                 process.kill()
-            for message in process.messages(kind):
-                if message.unconfined:
-                    self._log_lacking(message.unconfined)
-                yield process, message
+            for last in process.messages(type(nothing)):
+                if last.unconfined:
+                    self._log_lacking(last.unconfined)
+                if isinstance(last, ReadResult) and last.read:
+                    read = process.take(last.read)
         finally:
             self._worker = None
+        return last, read
 
     def _log_lacking(self, guards: Sequence[str]) -> None:
         """Log once which guards of `confine` this system lacks."""
@@ -434,13 +455,29 @@ class Queue:
         if worker is not None:
             worker.kill()
 
-    def _count_of(self, id_: str, field: str, prepared: Prepared) -> bool:
+    def take_turn(self, around: Callable[[], None]) -> float:
+        """Measure files, with a call of `around` after each, until `stop` or an error; return seconds to wait."""
+        try:
+            with self.lock() as locked:
+                while locked and not self.stopping.is_set():
+                    self.wake.clear()
+                    worked = self.work_one()
+                    around()
+                    if not worked:
+                        self.wake.wait(self.every)
+        except (OSError, sqlite3.Error, TellapartError):
+            pass  # a full disk or a locked database passes; the file is tried again
+        except BaseException:  # or the queue would stop without a word
+            logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
+        return self.every / 5
+
+    def _count_of(self, id_: str, field: str) -> bool:
         """Count a file that was read; return False, and end it, if files before it have used up a limit."""
         with self.database.change() as rows:
             row = rows.execute("SELECT * FROM submission WHERE id = ?", (id_,)).fetchone()
             if row["state"] != "received":  # counted before the server died
                 return True
-            used = self.limits.find_used_up(rows, row["user"], prepared.benchmark, row["created"])
+            used = self._find_used_up(rows, row["user"], row["benchmark"], row["created"])
             if not used:
                 rows.execute("UPDATE submission SET state = 'validated', field = ? WHERE id = ?", (field, id_))
                 return True
@@ -456,7 +493,7 @@ class Queue:
         while True:
             try:
                 with self.database.change() as rows:
-                    if rows.execute(_END, (state, error, *splits, id_)).rowcount:
+                    if rows.execute(_QUERIES["end"], (state, error, *splits, id_)).rowcount:
                         self.database.log(rows, self.clock(), "server", f"submission {state}", {"submission": id_})
                 break
             except sqlite3.OperationalError:
@@ -469,32 +506,3 @@ class Queue:
 def _stored_name(file: str) -> str:
     """Return the name under which a file is stored: its ending, and nothing else of it."""
     return f"sent{PurePosixPath(file).suffix}"
-
-
-class Worker(TirelessThread):
-    """The thread that measures a queue's files while the server runs, and calls `around` between two of them."""
-
-    def __init__(self, queue: Queue, around: Callable[[], None], *, every: float = 5.0) -> None:
-        super().__init__("submissions", self._take_turn, queue.stopping)
-        self.queue, self.around, self.every = queue, around, every
-
-    def _take_turn(self) -> float:
-        """Measure files until `stop` or an error; return the seconds until it is tried again."""
-        try:
-            with self.queue.lock() as locked:
-                while locked and not self.queue.stopping.is_set():
-                    self.queue.wake.clear()
-                    worked = self.queue.work_one()
-                    self.around()
-                    if not worked:
-                        self.queue.wake.wait(self.every)
-        except (OSError, sqlite3.Error, TellapartError):
-            pass  # a full disk or a locked database passes; the file is tried again
-        except BaseException:  # or the queue would stop without a word
-            logging.getLogger(__name__).exception("a file could not be measured; it is tried again")
-        return self.every / 5
-
-    def stop(self) -> None:
-        """End now; the current file stays in the queue."""
-        self.queue.stop()
-        self.join()

@@ -15,8 +15,7 @@ import shutil
 import sqlite3
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, BinaryIO
@@ -28,22 +27,14 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment
 from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 
-from tellapart.board.rendering import Links, ServerLinks, environment
-from tellapart.board.submissions.accounts import COOKIE, UNDER_WAY, Account, RefusedError, Role, network
-from tellapart.board.submissions.hidden import in_points
+from tellapart.board.rendering import ServerLinks, render
+from tellapart.board.submissions.accounts import COOKIE, Account, RefusedError, Role, network
 from tellapart.board.submissions.queue import Receipt, Upload
 from tellapart.board.submissions.service import Submissions
 from tellapart.catalog import REFERENCES
-
-_LOOKS = {
-    **dict.fromkeys(UNDER_WAY, "even"),
-    "done": "won",
-    **dict.fromkeys(("refused", "surplus", "failed", "stopped"), "lost"),
-}
 
 #: A full disk, or a database that another process has locked.
 _UNABLE = RefusedError(503, "the server cannot do this now; nothing was changed, try again later")
@@ -65,7 +56,7 @@ class RefusingRoute(APIRoute):
                 if refused.status == 401:
                     headers["WWW-Authenticate"] = "Bearer"
                 if wants_page(request):
-                    text = render_template("refused", {"refused": refused}, ServerLinks(request.scope["root_path"]))
+                    text = render("refused", ServerLinks(request.scope["root_path"]), refused=refused)
                     return HTMLResponse(text, refused.status, headers)
                 return JSONResponse({"detail": str(refused)}, refused.status, headers)
 
@@ -86,36 +77,8 @@ def page(request: Request, board: Submissions, template: str, data: Mapping[str,
     account = board.accounts.of_session(cookie)
     key, again = board.accounts.form_key(cookie) if account else "", "again" in request.query_params
     more = {"account": account, "key": key, "again": again, "files_left": board.files_left}
-    text = render_template(template, {**data, **more}, ServerLinks(request.scope["root_path"]))
+    text = render(template, ServerLinks(request.scope["root_path"]), **data, **more)
     return HTMLResponse(text, headers=headers)
-
-
-def render_template(template: str, data: Mapping[str, Any], links: Links | None = None) -> str:
-    """Fill in a page; everything in `data` is escaped."""
-    links = links or ServerLinks()
-    place = {"link": links.to, "data": links.data, "static": links.is_static}
-    page = _page_environment().get_template(f"{template}.html.j2")
-    return page.render({"account": None, "key": "", "again": False, **place, **data})
-
-
-@cache
-def _page_environment() -> Environment:
-    templates = environment(Path(__file__).parent / "templates")
-    templates.filters |= {
-        "percent": lambda value: f"{100 * value:.4g}",
-        "bound": lambda value: f"{100 * value:.1f}",
-        "points": in_points,
-    }
-    templates.filters["moment"] = _format_moment
-    templates.globals |= {"under_way": UNDER_WAY, "looks": _LOOKS, "hidden": True, "here": "hidden", "has_table": ""}
-    return templates
-
-
-def _format_moment(at: float | str) -> str:
-    """Format seconds since 1970, or a moment in ISO 8601, for people."""
-    moment = datetime.fromisoformat(at) if isinstance(at, str) else datetime.fromtimestamp(at, UTC)
-    at_utc = moment.astimezone(UTC)
-    return f"{at_utc.day} {at_utc:%B %Y, %H:%M} UTC"
 
 
 _SMALL = 8192  # bytes of a form without a file
@@ -325,15 +288,10 @@ def check_model_name(name: str) -> str:
 
 
 def _find_reserved(name: str) -> str:
-    """Return the word by which a name would pass as people, or the reference model that it looks like; else nothing.
-
-    Digits are read as the letters that they look like, and as what is between words.
-
-    >>> [_find_reserved(name) for name in ("Human (experts)", "\u029c\u1d1c\u1d0d\u1d00\u0274", "r a n d o m", "humus")]
-    ['human', 'human', 'random', '']
-    """
+    """Return the word by which a name would pass as people, or the reference model that it looks like; else nothing."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)  # HumanExperts, CLIPHuman
     outside = re.sub(r"\(.*?\)", "", name)
+    # Digits are read as the letters that they look like, and as what is between words.
     joined = {
         "".join(words[start:end])
         for words in map(_words_of, (parted, re.sub(r"\d", " ", parted)))
@@ -433,7 +391,7 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
     def leaderboard(request: Request, name: str, _format: _Format = None) -> Response:
         """Show the leaderboard, once the benchmark is closed with private numbers and changes of rank."""
         RequestAuth(request, board).count()
-        return page(request, board, "leaderboard", board.leaderboard(name, request.scope["root_path"]))
+        return page(request, board, "standings", board.leaderboard(name, request.scope["root_path"]))
 
     @router.get("/hidden/{name}/task.zip")
     def task(request: Request, name: str) -> FileResponse:

@@ -8,8 +8,9 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,9 @@ from tellapart.board.submissions.accounts import (
     REMEDY,
     Account,
     Accounts,
-    QueueLimits,
     RateLimit,
     RefusedError,
     UploadLimit,
-    digest_of,
     open_state,
     read_marks,
     write_marker,
@@ -39,8 +38,9 @@ from tellapart.board.submissions.hidden import (
     submissions_for_all_labels,
     submissions_for_one_label,
 )
-from tellapart.board.submissions.prepared import Prepared, Split, keyed_hash, prepare
-from tellapart.board.submissions.queue import Queue, Worker, find_prepared
+from tellapart.board.submissions.prepared import Prepared, Split, digest_of, keyed_hash, prepare
+from tellapart.board.submissions.queue import Queue
+from tellapart.board.watch import TirelessThread
 from tellapart.errors import StoreError, first_line
 from tellapart.records.result import (
     HIDDEN,
@@ -55,8 +55,6 @@ from tellapart.records.result import (
 from tellapart.stats.intervals import independent_interval
 from tellapart.tasks.registry import METRICS, TASKS
 
-# Leaderboards: one row a model, with rounded numbers; private numbers and their effect only after closing.
-#
 # An interval of hidden numbers is that of independent items (Clopper and Pearson's of 40 or fewer, else Wilson's)
 # around the rounded number, with each cluster as one trial (fewer where their sizes differ): it is computed from
 # published numbers and sizes, and gives nothing more away. (A bootstrap interval would be another number computed from
@@ -74,6 +72,15 @@ class MeasuredSubmission:
     public: Split
     private: Split | None  # None while the benchmark is open
     field: str = ""  # that it was read from; empty if not recorded
+    # rank, private_rank: of the model's best file by its public and its private number, 1 for the best; equal numbers
+    # share one; None while the benchmark is open
+    rank: int | None = None
+    private_rank: int | None = None
+
+    @property
+    def change(self) -> int | None:
+        """Places gained (or, below 0, lost) by the private split; None while the benchmark is open."""
+        return None if self.rank is None or self.private_rank is None else self.rank - self.private_rank
 
     @property
     def splits(self) -> dict[str, Split]:
@@ -84,22 +91,11 @@ class MeasuredSubmission:
 _SPLIT = TypeAdapter(Split)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A model's row."""
+def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[MeasuredSubmission]:
+    """Rank the models of a benchmark by a metric of their best public file, the earliest of several.
 
-    best: MeasuredSubmission  # the model's file with the best public number; the earliest of several
-    rank: int  # by the public number, 1 for the best; equal numbers share one
-    private_rank: int | None  # by the private number; None while the benchmark is open
-
-    @property
-    def change(self) -> int | None:
-        """Places gained (or, below 0, lost) by the private split; None while the benchmark is open."""
-        return None if self.private_rank is None else self.rank - self.private_rank
-
-
-def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Standing]:
-    """Rank the models of a benchmark by a metric of their best public file; once published, private numbers decide."""
+    Once they are published, private numbers decide.
+    """
     best: dict[tuple[str, str], MeasuredSubmission] = {}
     for sent in sorted(measured, key=lambda sent: sent.at):
         other = best.get((sent.user, sent.model))
@@ -109,8 +105,9 @@ def standings(measured: Sequence[MeasuredSubmission], metric: str) -> list[Stand
     ranks = _rank_values([sent.public.values[metric] for sent in leaders])
     private = [sent.private.values[metric] for sent in leaders if sent.private]
     private_ranks = _rank_values(private) if len(private) == len(leaders) else [None] * len(leaders)
-    rows = map(Standing, leaders, ranks, private_ranks)
-    return sorted(rows, key=lambda row: (row.private_rank or row.rank, row.rank, row.best.at))
+    placed = zip(leaders, ranks, private_ranks, strict=True)
+    rows = [replace(sent, rank=rank, private_rank=own) for sent, rank, own in placed]
+    return sorted(rows, key=lambda row: (row.private_rank or row.rank, row.rank, row.at))
 
 
 def _rank_values(values: Sequence[float]) -> list[int]:
@@ -158,9 +155,9 @@ def values_of(split: Split, shape: tuple[int, int] | None) -> dict[str, Value]:
     return values
 
 
-def as_result(standing: Standing, prepared: Prepared) -> Result:
+def as_result(best: MeasuredSubmission, prepared: Prepared) -> Result:
     """Return a model's row as a record without samples, which a board shows like any other."""
-    best, settings = standing.best, prepared.benchmark
+    settings = prepared.benchmark
     numbers = {name: values_of(split, prepared.shape) for name, split in best.splits.items()}
     split = "private" if best.private else "public"
     count = f"{best.splits[split].items:,} {split} of {prepared.items:,}"
@@ -209,7 +206,7 @@ class Submissions:
         self.requests = RateLimit(self.settings.requests_a_minute, time.monotonic)
         self.sign_ins = RateLimit(self.settings.sign_ins_a_minute, time.monotonic)
         self.uploads = UploadLimit()
-        self._worker: Worker | None = None
+        self._worker: TirelessThread | None = None
 
     def _mark_prepared(self) -> None:
         """Compare the prepared files with their marks in the database; mark new ones."""
@@ -236,23 +233,25 @@ class Submissions:
         with self.queue.lock() as locked:
             if locked:  # no other server takes files here
                 self.queue.sweep()
-        self._worker = Worker(self.queue, self._look_around)
+        turn = partial(self.queue.take_turn, self._look_around)
+        self._worker = TirelessThread("submissions", turn, self.queue.stopping)
         self._worker.start()
 
     def stop(self) -> None:
         """Stop measuring; files that are not done are measured after the next start."""
         if self._worker is not None:
-            self._worker.stop()
+            self.queue.stop()
+            self._worker.join()
             self._worker = None
             self.note_counters()
 
     def benchmark(self, name: str) -> Prepared:
         """Return a hidden benchmark."""
-        return find_prepared(self.prepared, name)
+        return self.queue.benchmark(name)
 
     def is_closed(self, name: str) -> bool:
         """Return whether a benchmark is closed: private numbers are published, and no file is taken any more."""
-        return self.queue.limits.is_closed(self.benchmark(name).benchmark)
+        return self.queue.is_closed(name)
 
     def _look_around(self) -> None:
         """Note how far the state has come, and closings by date; called every few seconds."""
@@ -262,7 +261,7 @@ class Submissions:
 
     def close(self, name: str, *, by: str) -> None:
         """Close a benchmark for good."""
-        if self.is_closed(name) or not self.queue.limits.close(name, by=by):
+        if self.is_closed(name) or not self.queue.close(name, by=by):
             raise RefusedError(409, f"{name} is closed already")
 
     def about(self, name: str, root: str = "") -> dict[str, Any]:
@@ -309,10 +308,9 @@ class Submissions:
 
     def files_left(self, account: Account) -> dict[str, dict[str, int]]:
         """Return how many more files of a user may count, `today` and `in_all`, for each benchmark that is open."""
-        now = self.queue.limits.clock()
         names = [name for name in self.prepared if account.may("submitter") and not self.is_closed(name)]
         with self.database.look() as rows:
-            left = [QueueLimits.count_left(rows, account.user, self.prepared[name].benchmark, now) for name in names]
+            left = [self.queue.count_left(rows, account.user, name, self.clock()) for name in names]
         return {name: {"today": today, "in_all": total} for name, (total, today) in zip(names, left, strict=True)}
 
     def _row_view(self, row: sqlite3.Row) -> dict[str, Any]:
@@ -324,7 +322,7 @@ class Submissions:
             "private": json.loads(private) if private else None,
         }
 
-    def standings(self, name: str) -> list[Standing]:
+    def standings(self, name: str) -> list[MeasuredSubmission]:
         """Return a benchmark's leaderboard."""
         closed, metric = self.is_closed(name), self.benchmark(name).metrics[-1]
         rows = self.database.all("SELECT * FROM submission WHERE benchmark = ? AND state = 'done'", name)
@@ -342,21 +340,19 @@ class Submissions:
             "benchmark": self.about(name, root),
             "models": [
                 {
-                    "model": standing.best.model,
-                    "user": standing.best.user,
-                    **{place: getattr(standing, place) for place in ("rank", "private_rank", "change")},
+                    **{name: getattr(row, name) for name in ("model", "user", "rank", "private_rank", "change")},
                     **{
                         split: {metric: value.model_dump() for metric, value in values_of(numbers, shape).items()}
-                        for split, numbers in standing.best.splits.items()
+                        for split, numbers in row.splits.items()
                     },
                 }
-                for standing in self.standings(name)
+                for row in self.standings(name)
             ],
         }
 
     def results(self) -> list[Result]:
         """Return every leaderboard's rows as records without samples, without numbers that are still private."""
-        return [as_result(standing, self.prepared[name]) for name in self.prepared for standing in self.standings(name)]
+        return [as_result(row, self.prepared[name]) for name in self.prepared for row in self.standings(name)]
 
     def log(self, after: int = 0) -> list[dict[str, Any]]:
         """Return the entries of the log after an id, oldest first."""

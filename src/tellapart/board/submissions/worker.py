@@ -1,14 +1,8 @@
-"""The two processes that handle a file: limited in time and memory, confined, and new for every file.
+"""The two processes that handle a file (`python -m tellapart.board.submissions.worker`): limited, confined, and new.
 
-The first opens a stranger's file, and may otherwise read only the published part of the benchmark: code that takes it
-over finds no label. It passes the contents on as a form (`forms.py`). The second holds the truth, and gets that form
-and never the file; its messages are numbers and words of this program.
-
-Run it as `python -m tellapart.board.submissions.worker`. Standard input holds the job, a line of JSON, and then the
-form if there is one. Standard output gets one JSON object a line: `{"unconfined": [...]}` if this system lacks a guard;
-after reading `{"read": length}` and then the form, `{"refused": why}`, or `{"failed": true}` where the file is not at
-fault; after measuring `{"public": ..., "private": ...}` or `{"failed": step}`. If a process dies without a message, the
-queue reports it.
+The first opens a stranger's file, and finds no label: it may read the published part of the benchmark alone. It passes
+the contents on as a form (`forms.py`) to the second, which holds the truth, and never gets the file. Standard input has
+the job, a line of JSON, and then the form if there is one; standard output gets messages (`queue.py` has their fields).
 """
 
 from __future__ import annotations
@@ -23,6 +17,7 @@ import signal
 import struct
 import sys
 import time
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -31,11 +26,8 @@ from typing import Any
 
 from tellapart.errors import ScoreError, TellapartError
 
-# Confinement of a process: for good, it may open no other file, reach no network and touch no other process.
-#
-# Linux lets any process do this to itself, without root: Landlock (from 5.13) limits the files that may be opened, and
-# a seccomp filter (on x86-64 and ARM) the system calls. Both hold for all code that runs in the process from then on. A
-# kernel that lacks one of them runs the process without it, and `confine` returns its name.
+# Landlock (Linux 5.13) limits the files that a process may open, and a seccomp filter (x86-64, ARM) its system calls:
+# for good, without root, for all code that runs in it from then on.
 #
 # Source: Linux's manual pages landlock(7), seccomp(2) and prctl(2); numbers are those of its headers.
 
@@ -48,29 +40,9 @@ _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _FILE_RIGHTS = (13, 14, 15, 15, 16)  # in Landlock's versions 1 to 5: how many bits are rights on files
 _NETWORK, _SCOPES = 4, 6  # versions from which it guards TCP (bind, connect), and other processes' signals and sockets
 
-#: Refused calls, and their numbers on x86-64 and on ARM. They reach others (sockets, messages, other processes' memory,
-#: signals and limits), gain power (programs, threads, namespaces, mounts, keys, kernel modules), or change files: in
-#: ways that Landlock does not guard (modes, owners, times) and in those that it does.
-_CALLS = """
-socket 41 198, socketpair 53 199, connect 42 203, bind 49 200, listen 50 201, accept 43 202, accept4 288 242,
-sendto 44 206, sendmsg 46 211, shmget 29 194, msgget 68 186, semget 64 190, mq_open 240 180, kill 62 129,
-tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240, pidfd_open 434 434,
-pidfd_getfd 438 438, pidfd_send_signal 424 424, ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271,
-kcmp 312 272, prlimit64 302 261, setrlimit 160 164, setpriority 141 140, sched_setparam 142 118,
-sched_setscheduler 144 119, sched_setaffinity 203 122, sched_setattr 314 274, ioprio_set 251 30,
-migrate_pages 256 238, move_pages 279 239, clone 56 220, clone3 435 435, fork 57 -, vfork 58 -, execve 59 221,
-execveat 322 281, unshare 272 97, setns 308 268, chroot 161 51, pivot_root 155 41, mount 165 40, umount2 166 39,
-open_tree 428 428, move_mount 429 429, fsopen 430 430, mount_setattr 442 442, open_by_handle_at 304 265, bpf 321 280,
-perf_event_open 298 241, userfaultfd 323 282, io_setup 206 0, io_uring_setup 425 425, add_key 248 217,
-request_key 249 218, keyctl 250 219, init_module 175 105, finit_module 313 273, kexec_load 246 104,
-kexec_file_load 320 294, personality 135 92, memfd_create 319 279, truncate 76 45, rename 82 -, renameat 264 38,
-renameat2 316 276, mkdir 83 -, mkdirat 258 34, rmdir 84 -, link 86 -, linkat 265 37, unlink 87 -, unlinkat 263 35,
-symlink 88 -, symlinkat 266 36, mknod 133 -, mknodat 259 33, chmod 90 -, fchmod 91 52, fchmodat 268 53,
-fchmodat2 452 452, chown 92 -, fchown 93 55, lchown 94 -, fchownat 260 54, utime 132 -, utimes 235 -,
-utimensat 280 88, futimesat 261 -, setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, removexattr 197 14,
-lremovexattr 198 15, fremovexattr 199 16
-"""
-_MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}  # number in a filter, column above
+with Path(__file__).with_name("refused_calls.toml").open("rb") as _table:
+    _CALLS = tomllib.load(_table)  # machine -> call -> number
+_MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # number in a filter
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _NOT_PERMITTED, _KILL = 0x7FFF0000, 0x00050001, 0x80000000
 _OTHER_NUMBERS = 0x40000000  # x86-64's second set of numbers for the same calls
@@ -83,13 +55,7 @@ class _Program(ctypes.Structure):
 
 
 def confine(readable: Sequence[Path]) -> tuple[str, ...]:
-    """Confine this process: it may only read these files and Python's folders, and use its standard streams.
-
-    Other descriptors are closed, and the process ends with its parent. It cannot be undone.
-
-    Returns:
-        The guards that this system lacks: `landlock` (files), `seccomp` (sockets, other processes).
-    """
+    """Let this process read these files and Python's folders alone, and end with its parent; return lacking guards."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if not sys.platform.startswith("linux"):
         return ("landlock", "seccomp")
@@ -152,9 +118,7 @@ def _refuse_calls() -> bool:
     """Install the filter of system calls; return whether it knows the machine and the kernel accepted it."""
     if platform.machine() not in _MACHINES or sys.maxsize < 1 << 32:
         return False
-    name, column = _MACHINES[platform.machine()]
-    columns = [call.split()[column] for call in _CALLS.split(",")]
-    numbers = [int(number) for number in columns if number != "-"]
+    name, numbers = _MACHINES[platform.machine()], tuple(_CALLS[platform.machine()].values())
     # Each step: operation, steps to skip if true and if false, operand.
     steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, name), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     refused = len(numbers) + 1

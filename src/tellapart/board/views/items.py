@@ -25,16 +25,12 @@ from tellapart.board.views.leaderboard import (
 )
 from tellapart.errors import RunError, TellapartError, UnknownNameError
 from tellapart.records.result import IMPORTED
-from tellapart.report.followed import FollowedPoint, draw_points, find_training, read_checkpoints, sort_points
+from tellapart.report.followed import draw_points, find_training, read_checkpoints, sort_points
 from tellapart.report.image_sources import ImageSources, small_picture
-from tellapart.report.plots.curves import Plot, Trace, plot
+from tellapart.report.plots.curves import Trace, plot
 from tellapart.report.sections import margins, true_pairs, true_texts
 from tellapart.stats.item_analysis import LEAST_FAMILIES, discriminations, reliability
 from tellapart.tasks.registry import main_metric
-
-# Retrieval galleries: the entries that a model ranks first for each caption and each image.
-#
-# Source: COCO-Counterfactuals Figure 9.
 
 #: Queries on one page.
 QUERIES = 20
@@ -138,22 +134,23 @@ def training_of(tables: Tables, entry: Entry) -> dict[str, Any] | None:
     models = {other.folder: other.model for other in tables.entries_of(benchmark=entry.benchmark)}
     slugs = {checkpoint.name: models.get(root / checkpoint.folder) for checkpoint in checkpoints}
     chart = draw_points(tables.benchmarks[entry.benchmark].name, points)
-    steps = [_make_step(point, slugs.get(point.checkpoint)) for point in points]
+
+    def cell(number: Any, n: int) -> Cell:
+        return Cell(value=number.value, low=number.low, high=number.high, reason=number.reason or None, n=n)
+
+    steps = [
+        {
+            "title": point.checkpoint,
+            # None while the board has not read its record
+            "link": slug and Link(text=point.checkpoint, page="model", args={"slug": slug}),
+            "value": cell(point.value, point.value.n),
+            "best": point.best,
+            "forgotten": None if point.forgotten is None else cell(point.forgotten, point.value.n),
+        }
+        for point in points
+        for slug in [slugs.get(point.checkpoint)]
+    ]
     return {"title": chart.title, "metric": points[0].metric, "chart": chart, "steps": steps}
-
-
-def _make_step(point: FollowedPoint, slug: str | None) -> dict[str, Any]:
-    def cell(number: Any) -> Cell:
-        return Cell(value=number.value, low=number.low, high=number.high, reason=number.reason or None, n=point.value.n)
-
-    return {
-        "title": point.checkpoint,
-        # None while the board has not read its record
-        "link": None if slug is None else Link(text=point.checkpoint, page="model", args={"slug": slug}),
-        "value": cell(point.value),
-        "best": point.best,
-        "forgotten": None if point.forgotten is None else cell(point.forgotten),
-    }
 
 
 #: The number of worst items on a model's page.
@@ -198,6 +195,8 @@ def _benchmark_section(tables: Tables, entry: Entry) -> dict[str, Any]:
         if value.mean_absolute is not None
     }
     worst_by, worst = _worst_items(entry, benchmark)
+    values = {name: entry.values[name].astype(np.float64) for name in deviations if name in entry.values}
+    whole = {name: column for name, column in values.items() if len(column) and np.isfinite(column).all()}
     facts = (
         {}
         if run is None
@@ -216,7 +215,7 @@ def _benchmark_section(tables: Tables, entry: Entry) -> dict[str, Any]:
             name: make_cell(tables, entry, name, value) for name, value in metrics.items() if name not in deviations
         },
         "deviations": deviations,  # in the unit of the scores
-        "curves": _deviation_curves(entry, list(deviations)),
+        "curves": tuple(plot(name, [Trace("", 0, "", whole)], 300.0, 120.0) for name in whole),
         "worst": worst,
         "worst_by": worst_by,
         **{name: getattr(entry, name) for name in ("tie_rule", "note", "on_trust")},
@@ -225,13 +224,6 @@ def _benchmark_section(tables: Tables, entry: Entry) -> dict[str, Any]:
         "gallery": has_gallery(entry),
         "training": training_of(tables, entry),
     }
-
-
-def _deviation_curves(entry: Entry, names: Sequence[str]) -> tuple[Plot, ...]:
-    values = {name: entry.values[name].astype(np.float64) for name in names if name in entry.values}
-    complete = {name: column for name, column in values.items() if len(column) and np.isfinite(column).all()}
-    trace = Trace("", 0, "", complete)
-    return tuple(plot(name, [trace], 300.0, 120.0) for name in complete)
 
 
 def _worst_items(entry: Entry, benchmark: Benchmark) -> tuple[str, list[dict[str, Any]]]:
@@ -248,11 +240,7 @@ def _worst_items(entry: Entry, benchmark: Benchmark) -> tuple[str, list[dict[str
 
 
 def output_text(output: Any) -> str:
-    """Return a task's output for people: text as it is, a retrieval's rank without its gallery, anything else as JSON.
-
-    >>> output_text("a cat"), output_text([1, 2]), output_text({"rank": 3, "first": []})
-    ('a cat', '[1, 2]', 'rank 3')
-    """
+    """Return a task's output for people: text as it is, a retrieval's rank, anything else as JSON."""
     if isinstance(output, dict) and output.keys() == {"rank", "first"}:
         return f"rank {output['rank']}"
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)

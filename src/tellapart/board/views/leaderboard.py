@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -145,11 +145,6 @@ def benchmark_head(benchmark: Benchmark) -> BenchmarkHead:
     )
 
 
-# Records of a part of a benchmark's items (`--limit`): shown in its place, without competing with the complete one.
-#
-# Numbers of hidden labels cover one split and are rounded; a page shows both facts next to them.
-
-
 def find_parts(tables: Tables) -> Mapping[str, tuple[str, int]]:
     """Return every benchmark that is a part of one -> the benchmark on whose page it is, and the number of its items.
 
@@ -280,9 +275,14 @@ def _sort_key(row: LeaderboardRow, by: int) -> tuple[bool, int, int, float, str]
 
 
 def arrange_rows(
-    rows: Sequence[LeaderboardRow], columns: Sequence[Column], blocks: Sequence[Block], *, title: str, about: str
+    tables: Tables,
+    cells: Mapping[str, Sequence[Cell | None]],  # model -> one for each column
+    columns: Sequence[Column],
+    blocks: Sequence[Block],
+    **content: Any,
 ) -> Leaderboard:
     """Make a leaderboard: each block's models in their places, then people and reference models."""
+    rows = _make_rows(tables, cells)
     all_rows: list[LeaderboardRow] = []
     placed = []
     for block in blocks:
@@ -294,8 +294,6 @@ def arrange_rows(
     others = [row for row in rows if row.model.kind != "model"]
     others.sort(key=lambda row: (row.model.kind, _sort_key(row, blocks[0].sorted_by if blocks else 0)))
     return Leaderboard(
-        title=title,
-        about=about,
         columns=tuple(columns),
         blocks=tuple(placed),
         rows=tuple(all_rows),
@@ -305,17 +303,8 @@ def arrange_rows(
             for k in range(len(columns))
         ),
         tested=any(cell is not None and cell.tier is not None for row in rows for cell in row.cells),
+        **content,
     )
-
-
-class ModelScore(NamedTuple):
-    """One number of a model on a benchmark, by a metric; over all items, or over those of a tag's value."""
-
-    model: str
-    benchmark: str
-    value_of: str
-    metric: str
-    cell: Cell
 
 
 _CELL = ("value", "low", "high", "reason", "chance", "n", "ties", "tie_neutral", "official")
@@ -335,16 +324,15 @@ def make_cell(
     )
 
 
-def read_scores(
-    tables: Tables, benchmarks: Sequence[Benchmark], tag: str, metrics: Collection[str]
-) -> list[ModelScore]:
-    """Return the numbers of some benchmarks over one tag, as cells; those of a part of the items before the complete
-    ones.
+def read_cells(
+    tables: Tables, benchmarks: Sequence[Benchmark], by: str, metrics: Collection[str] | None = None, *, tag: str = ""
+) -> dict[str, dict[str, Cell]]:
+    """Return model -> benchmark, metric or value of the tag (`by` names which) -> its number.
 
-    Of a model's numbers with one benchmark, value and metric the last is the one that counts.
+    The metrics are the main one of each benchmark if None. A complete number stands in the place of that of a part.
     """
     parts, wanted = find_parts(tables), {benchmark.slug for benchmark in benchmarks}
-    scores = []
+    table: dict[str, dict[str, Cell]] = {}
     for entry in sorted(
         tables.entries.values(), key=lambda e: parts[e.benchmark][1] if e.benchmark in parts else math.inf
     ):
@@ -352,27 +340,19 @@ def read_scores(
         benchmark = shown_on if shown_on in wanted else entry.benchmark
         if benchmark not in wanted:
             continue
-        for value_of, numbers in _groups_of(entry, tag).items():
-            for metric in metrics:
+        named = [main_metric(tables.benchmarks[benchmark].headline)] if metrics is None else metrics
+        # Value of the tag -> the numbers over its items, and their macro averages by ""; without a tag, all.
+        groups = {value: group.metrics for value, group in entry.record.by.get(tag, {}).items()}
+        if not tag:
+            groups = {"": entry.record.metrics}
+        elif tag in entry.record.macro:
+            groups[""] = entry.record.macro[tag].metrics
+        for value, numbers in groups.items():
+            for metric in named:
                 if metric in numbers:
                     cell = make_cell(tables, entry, metric, numbers[metric], over_all=not tag, mark=entry.mark)
-                    scores.append(ModelScore(entry.model, benchmark, value_of, metric, cell))
-    return scores
-
-
-def _groups_of(entry: Entry, tag: str) -> Mapping[str, Mapping[str, Value]]:
-    """Return a value of the tag -> the numbers over its items, and their macro averages by ""; without a tag, all."""
-    if not tag:
-        return {"": entry.record.metrics}
-    groups = {value: group.metrics for value, group in entry.record.by.get(tag, {}).items()}
-    return groups | ({"": entry.record.macro[tag].metrics} if tag in entry.record.macro else {})
-
-
-def tabulate(scores: Iterable[ModelScore], column: str) -> dict[str, dict[Any, Cell]]:
-    """Return model -> a field of its scores -> the last cell with that field."""
-    table: dict[str, dict[Any, Cell]] = {}
-    for score in scores:
-        table.setdefault(score.model, {})[getattr(score, column)] = score.cell
+                    key = {"benchmark": benchmark, "metric": metric, "value": value}[by]
+                    table.setdefault(entry.model, {})[key] = cell
     return table
 
 
@@ -404,7 +384,7 @@ def leaderboard(tables: Tables, slug: str) -> Leaderboard:
     """Show a benchmark by its headline metrics."""
     benchmark = tables.benchmark(slug)
     names = benchmark.headline
-    table = tabulate(read_scores(tables, [benchmark], "", names), "metric")
+    table = read_cells(tables, [benchmark], "metric", names)
     columns = [Column(title=name) for name in names]
     main = main_metric(names)
     cells = {model: [row.get(name) for name in names] for model, row in table.items()}
@@ -418,7 +398,7 @@ def by_tag(tables: Tables, slug: str, tag: str, metric: str) -> Leaderboard:
     if tag == BY_DOMAIN:
         return _by_domain(tables, benchmark, name)
     tag_name = find_name(benchmark, "tag", tag, tags_of(tables, benchmark))
-    table = tabulate(read_scores(tables, [benchmark], tag_name, [name]), "value_of")
+    table = read_cells(tables, [benchmark], "value", [name], tag=tag_name)
     values = sorted({value for row in table.values() for value in row if value})
     columns = [Column(title=f"{tag_name}: {value}") for value in values]
     cells = {model: [row.get(value) for value in values] for model, row in table.items()}
@@ -449,7 +429,7 @@ def _by_domain(tables: Tables, benchmark: Benchmark, metric: str) -> Leaderboard
     sides = [(benchmark, metric), (rival, next(candidates, main_metric(rival.headline)))]
     if benchmark.domain != "in-domain":
         sides.reverse()
-    scores = [tabulate(read_scores(tables, [side], "", [name]), "metric") for side, name in sides]
+    scores = [read_cells(tables, [side], "metric", [name]) for side, name in sides]
     pairs = {
         model: [table.get(model, {}).get(name) for table, (_, name) in zip(scores, sides, strict=True)]
         for model in dict.fromkeys(model for table in scores for model in table)
@@ -485,14 +465,17 @@ def _of_benchmark(
     plain_link = Link(text="metrics", page="benchmark", args={"slug": benchmark.slug}, current=not tag)
     metrics = {file_name(name): name for name in metrics_of(tables, benchmark)} if tag else {}
     by = {"slug": benchmark.slug, "tag": current}
-    links = {
-        "benchmark": head,
-        "maps": choice_links("map", args, "tag", {file_name(name): name for name in tags}),
-        "choices": (plain_link, *choice_links("by", args, "tag", texts, current)),
-        "metrics": choice_links("by", by, "metric", metrics, file_name(metric)),
-    }
-    rows = _make_rows(tables, cells)
-    return arrange_rows(rows, columns, [block], title=head.title, about="").model_copy(update=links)
+    return arrange_rows(
+        tables,
+        cells,
+        columns,
+        [block],
+        title=head.title,
+        benchmark=head,
+        maps=choice_links("map", args, "tag", {file_name(name): name for name in tags}),
+        choices=(plain_link, *choice_links("by", args, "tag", texts, current)),
+        metrics=choice_links("by", by, "metric", metrics, file_name(metric)),
+    )
 
 
 def find_name(benchmark: Benchmark, kind: str, address: str, names: Iterable[str]) -> str:
@@ -517,23 +500,14 @@ def metrics_of(tables: Tables, benchmark: Benchmark) -> list[str]:
 
 
 def family_of(name: str, names: Sequence[str]) -> str:
-    """Return the family of a benchmark: the shortest other name that its own begins with, else its first word.
-
-    >>> names = ["vlue-vqa", "vlue-nlvr2", "sugarcrepe", "sugarcrepe-choice"]
-    >>> [family_of(name, names) for name in names]
-    ['vlue', 'vlue', 'sugarcrepe', 'sugarcrepe']
-    """
+    """Return the family of a benchmark: the shortest other name that its own begins with, else its first word."""
     parts = re.split(r"[-/:]", name)
     heads = [name[: len("-".join(parts[:k]))] for k in range(1, len(parts))]
     return next((head for head in heads if head in names), heads[0] if heads else name)
 
 
 def arrange_benchmarks(measured: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return (family, benchmark): families by their most measured benchmark, likewise the benchmarks of each.
-
-    >>> arrange_benchmarks({"aro-order": 1, "aro-relation": 2, "demo": 2, "eqben": 5})
-    [('eqben', 'eqben'), ('aro', 'aro-relation'), ('aro', 'aro-order'), ('demo', 'demo')]
-    """
+    """Return (family, benchmark): families by their most measured benchmark, likewise the benchmarks of each."""
     families = {name: family_of(name, list(measured)) for name in measured}
     largest: dict[str, int] = {}
     for name, family in families.items():
@@ -550,11 +524,9 @@ def all_benchmarks(tables: Tables, page: int = 1) -> Leaderboard:
     """
     settings, parts = tables.settings, find_parts(tables)  # a part has no column if all of it was measured
     benchmarks = [b for b in tables.benchmarks.values() if parts.get(b.slug, (b.slug,))[0] == b.slug]
-    mains = {b.slug: main_metric(b.headline) for b in benchmarks}
-    scores = read_scores(tables, benchmarks, "", set(mains.values()))
-    table = tabulate((score for score in scores if mains[score.benchmark] == score.metric), "benchmark")
+    table = read_cells(tables, benchmarks, "benchmark")
     contestants = {model: cells for model, cells in table.items() if tables.models[model].kind == "model"}
-    measured = {slug for contestant in contestants.values() for slug in contestant} or {*mains}
+    measured = {slug for contestant in contestants.values() for slug in contestant} or {b.slug for b in benchmarks}
     folded = sorted((b for b in benchmarks if b.slug not in measured), key=lambda b: b.name)
     columns: dict[str, Column] = {}
     blocks = []
@@ -567,16 +539,16 @@ def all_benchmarks(tables: Tables, page: int = 1) -> Leaderboard:
         notes = {b.slug: note for b in block if (note := describe_hidden(tables, b))}
         columns |= {key: columns[key].model_copy(update={"note": note}) for key, note in notes.items()}
         blocks.append(Block(title=block[0].name, first=start, last=len(columns), sorted_by=start))
-    rows = _make_rows(tables, {model: [cells.get(key) for key in columns] for model, cells in table.items()})
-    board = arrange_rows(rows, tuple(columns.values()), blocks, title=settings.title, about=settings.about)
-    pages = count_pages(len(board.rows), PAGE, page, "this board", "models")
     folders = [folder.resolve() for folder in tables.settings.runs]
     unread = []
     for path, reason in sorted(tables.unread.items()):
         folder = next((folder for folder in folders if path.is_relative_to(folder)), path.parent)
         unread.append({"title": path.relative_to(folder).as_posix(), "reason": reason})
-    more = {"folded": tuple(map(_benchmark_link, folded)), "unread": tuple(unread)}
-    return board.model_copy(update={**more, "page": page, "pages": pages})
+    cells = {model: [row.get(key) for key in columns] for model, row in table.items()}
+    more = {"folded": tuple(map(_benchmark_link, folded)), "unread": tuple(unread), "page": page}
+    about = {"title": settings.title, "about": settings.about}
+    board = arrange_rows(tables, cells, tuple(columns.values()), blocks, **about, **more)
+    return board.model_copy(update={"pages": count_pages(len(board.rows), PAGE, page, "this board", "models")})
 
 
 def _with_mean(
@@ -649,8 +621,10 @@ def heat_map(tables: Tables, slug: str, tag: str, metric: str) -> Content:
     metric_names, tag_names = metrics_of(tables, benchmark), tags_of(tables, benchmark)
     metric_name = find_name(benchmark, "metric", metric, metric_names)
     tag_name = find_name(benchmark, "tag", tag, tag_names)
-    table = tabulate(read_scores(tables, [benchmark], tag_name, [metric_name]), "value_of")
-    overall = {score.model: score.cell for score in read_scores(tables, [benchmark], "", [metric_name])}
+    table = read_cells(tables, [benchmark], "value", [metric_name], tag=tag_name)
+    overall = {
+        model: row[metric_name] for model, row in read_cells(tables, [benchmark], "metric", [metric_name]).items()
+    }
     values = dict.fromkeys(value for row in table.values() for value in row if value)  # a macro average is over all
     by_value = {value: {model: row[value] for model, row in table.items() if value in row} for value in values}
     shown = {model for row in by_value.values() for model in row}

@@ -25,7 +25,7 @@ from tellapart.board.views.leaderboard import (
     choice_links,
     leaderboard,
     model_head,
-    read_scores,
+    read_cells,
     with_reasons,
 )
 from tellapart.errors import RunError, UnknownNameError
@@ -373,11 +373,12 @@ def agreement_page(tables: Tables) -> Content:
     """Compare every two benchmarks by the ranks that they give the models that all of them were measured on."""
     title = "Do benchmarks agree?"
     mains = {slug: main_metric(benchmark.headline) for slug, benchmark in tables.benchmarks.items()}
-    table: dict[str, dict[str, Measured]] = {}
-    for score in read_scores(tables, list(tables.benchmarks.values()), "", set(mains.values())):
-        cell, is_ranked = score.cell, tables.models[score.model].kind == "model"
-        if mains[score.benchmark] == score.metric and is_ranked and not cell.limited:
-            table.setdefault(score.model, {})[score.benchmark] = Measured(cell.value, cell.n, score.metric)
+    numbers = {
+        model: {slug: Measured(cell.value, cell.n, mains[slug]) for slug, cell in row.items() if not cell.limited}
+        for model, row in read_cells(tables, list(tables.benchmarks.values()), "benchmark").items()
+        if tables.models[model].kind == "model"
+    }
+    table = {model: row for model, row in numbers.items() if row}
     try:
         agreement = find_agreement(table)
     except RunError:  # no two benchmarks share enough models
