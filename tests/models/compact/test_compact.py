@@ -15,8 +15,17 @@ from facts import raises
 pytest.importorskip("torch", reason="needs the models extra: torch")
 
 from tellapart.errors import DataError, ModelError
-from tellapart.models.compact.config import CONFIG, PAD, TOKENIZER, WEIGHTS, CompactConfig, read_tokenizer
-from tellapart.models.compact.dual_encoder import CompactReader, make_dual, open_parts
+from tellapart.models.compact.dual_encoder import (
+    CONFIG,
+    PAD,
+    TOKENIZER,
+    WEIGHTS,
+    CompactConfig,
+    CompactReader,
+    make_dual,
+    open_parts,
+    read_tokenizer,
+)
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder

@@ -48,7 +48,7 @@ def test_scores_are_open_clips_own_pair_by_pair(open_clip: Any, checkpoints: Any
 def test_the_activation_is_that_of_the_name_and_moves_the_scores(checkpoints: Any) -> None:
     file = checkpoints("tiny")
     quick, plain = (find_model(f"open_clip:{name}@{file}") for name in ("tiny-quickgelu", "tiny-gelu"))
-    assert (quick.activation, plain.activation) == ("QuickGELU", "GELU")
+    assert (quick.traits["activation"], plain.traits["activation"]) == ("QuickGELU", "GELU")
     assert np.abs(quick.encode_texts(TEXTS) - plain.encode_texts(TEXTS)).max() > 1e-3
     assert quick.fingerprint != plain.fingerprint
 
@@ -190,7 +190,7 @@ def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(
     np.testing.assert_allclose(model.encode_texts(TEXTS), expected, atol=1e-5)
     assert model.truncated == 1
     assert model.encode_texts([]).shape == (0, 24)
-    assert model.activation == "GELU"
+    assert model.traits["image activation"] == "GELU"
 
 
 def test_a_tokenizer_with_more_entries_than_embeddings_is_refused(

@@ -27,8 +27,9 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
 from tellapart.models.scoring.deferred import source_key
 from tellapart.models.scoring.score import score
+from tellapart.models.sentence_transformers.load import hold_library
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.backend import Runtime, import_torch
 
 torch = import_torch()  # before the library, whose torchvision may not load by itself
 library = pytest.importorskip("sentence_transformers", reason="models of sentence-transformers need the extra 'st'")
@@ -261,9 +262,6 @@ def test_a_model_of_texts_alone_is_refused(tmp_path: Path) -> None:
 
 def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Any, tmp_path: Path) -> None:
     """A tower that attends to padding: the mask of a text is lost, as some exports lose it."""
-    from tellapart.models.sentence_transformers.load import Library, _compare_scores, make_dual
-    from tellapart.models.torch.backend import Runtime
-
     model = library.SentenceTransformer(str(saved("dual_of_chat")))
     inner = model[0].forward
 
@@ -273,9 +271,8 @@ def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Any, tmp_path
         return outputs | {"attention_mask": torch.ones_like(mask)}
 
     model[0].forward = unmasked
-    broken = Library("broken", model, Runtime("cpu"))
-    with raises(ModelError, "call"):
-        _compare_scores(make_dual(broken), broken, "SentenceTransformer", None)
+    with raises(ModelError, "broken", "call"):
+        hold_library("broken", model, Runtime("cpu"), None)
 
 
 @pytest.mark.parametrize("kind", ["dual_with_default_prompt", "cross", "many_vectors"])

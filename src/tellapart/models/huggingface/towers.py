@@ -1,7 +1,7 @@
 """Image and text towers of each dual encoder of transformers.
 
-A tower takes the model and a batch of prepared inputs to features that are not yet of length one: `(n, dimensions)`,
-or `(n, queries, dimensions)` where an image has several vectors.
+A tower takes the model and a batch of inputs to features of any length, `(n, dimensions)`; of images with several
+vectors `(n, queries, dimensions)`.
 """
 
 from __future__ import annotations
@@ -166,15 +166,15 @@ def find_towers(architecture: str) -> Architecture | None:
 
 def fit_towers(towers: Architecture, model: PreTrainedModel, processor: ProcessorMixin) -> Architecture:
     """Read from a model of no row of the table how it counts positions, and from its processor how many it is given."""
-    nn = import_torch().nn
-    positions = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
-    padded = any(isinstance(part, nn.Embedding) and part.padding_idx is not None for part in positions)
+    parts = model.named_modules()
+    positions = [part for name, part in parts if name.endswith("position_embeddings")]
+    padded = any(getattr(part, "padding_idx", None) is not None for part in positions)
     text_options = getattr(processor, "text_kwargs", None) or {}
     return replace(towers, padded_positions=padded, limit=text_options.get("max_length"))
 
 
 def _folder_of(kind: type) -> str:
-    """Return the folder of transformers that a class comes from: `clip`."""
+    """Return the folder of transformers that a class comes from, as `clip`."""
     return kind.__module__.split(".")[-2] if kind.__module__.startswith("transformers.models.") else ""
 
 
