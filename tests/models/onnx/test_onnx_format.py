@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,49 +34,37 @@ def constant(name: str) -> Any:
     return onnx.helper.make_node("Constant", [], ["y"], value=tensor(name))
 
 
-def in_a_branch() -> Any:
-    inner = onnx.helper.make_graph([constant("a")], "inner", [], [])
-    return model(onnx.helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner))
-
-
-def in_a_function() -> Any:
-    function = onnx.helper.make_function("local", "f", [], ["y"], [constant("a")], [onnx.helper.make_opsetid("", 17)])
-    return model(functions=(function,))
-
-
-def in_a_sparse_tensor() -> Any:
-    indices = onnx.numpy_helper.from_array(np.arange(3), "i")
-    built = model()
-    built.graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(tensor("a"), indices, [9]))
+def place_tensor(place: str) -> Any:
+    """A model with a tensor `a` of another file in some place."""
+    helper, built = onnx.helper, model()
+    if place == "an initializer":
+        built = model(initializers=(tensor("b", external=False), tensor("a")))
+    elif place == "a node's attribute":
+        built = model(constant("a"))
+    elif place == "a branch":
+        inner = helper.make_graph([constant("a")], "inner", [], [])
+        built = model(helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner))
+    elif place == "a function":
+        opset = [helper.make_opsetid("", 17)]
+        built = model(functions=(helper.make_function("local", "f", [], ["y"], [constant("a")], opset),))
+    elif place == "a sparse tensor":
+        indices = onnx.numpy_helper.from_array(np.arange(3), "i")
+        built.graph.sparse_initializer.append(helper.make_sparse_tensor(tensor("a"), indices, [9]))
+    elif place == "training information":
+        built.training_info.add().algorithm.CopyFrom(helper.make_graph([constant("a")], "t", [], []))
+    else:
+        alone = tensor("a", external=False)
+        alone.data_location = onnx.TensorProto.EXTERNAL
+        built = model(initializers=(alone,))
     return built
 
 
-def in_training_information() -> Any:
-    built = model()
-    built.training_info.add().algorithm.CopyFrom(onnx.helper.make_graph([constant("a")], "t", [], []))
-    return built
+PLACES = ["an initializer", "a node's attribute", "a branch", "a function", "a sparse tensor", "training information"]
 
 
-def by_location_alone() -> Any:
-    built = tensor("a", external=False)
-    built.data_location = onnx.TensorProto.EXTERNAL
-    return model(initializers=(built,))
-
-
-PLACES: dict[str, Callable[[], Any]] = {
-    "an initializer": lambda: model(initializers=(tensor("b", external=False), tensor("a"))),
-    "a node's attribute": lambda: model(constant("a")),
-    "a branch": in_a_branch,
-    "a function": in_a_function,
-    "a sparse tensor": in_a_sparse_tensor,
-    "training information": in_training_information,
-    "its location alone": by_location_alone,
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [*PLACES, "its location alone"])
 def test_a_tensor_in_another_file_is_found_wherever_it_hides(place: str) -> None:
-    assert set(external_tensors(PLACES[place]().SerializeToString())) == {"a"}
+    assert set(external_tensors(place_tensor(place).SerializeToString())) == {"a"}
 
 
 def test_graphs_nested_without_end_are_refused() -> None:

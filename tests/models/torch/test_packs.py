@@ -45,11 +45,8 @@ def test_each_text_is_in_one_pack_with_its_tokens_and_each_beginning_once(
 
 
 @pytest.mark.parametrize(("size", "packs"), [(6, 1), (5, 2), (4, 2)])
-def test_a_pack_that_is_full_starts_the_next(size: int, packs: int) -> None:
+def test_a_pack_that_is_full_starts_the_next_and_a_text_beyond_a_pack_is_refused(size: int, packs: int) -> None:
     texts = np.array([[7, 1, 2, 9], [7, 1, 3, 9]])
     assert len(list(pack_texts(texts, size))) == packs
-
-
-def test_a_text_beyond_a_pack_is_refused() -> None:
     with pytest.raises(ValueError, match=r"4 tokens.*size=3"):
-        list(pack_texts(np.array([[7, 1, 2, 9]]), 3))
+        list(pack_texts(texts, 3))
