@@ -147,11 +147,9 @@ class CompactParts:
 
 def open_parts(folder: Path) -> CompactParts:
     """Open the files of a folder."""
-    from tellapart.models.compact.towers import build_encoder
-
     config = read_compact_config(folder)
     tokenizer = read_tokenizer(folder, config)
-    model = build_encoder(config, tokenizer.get_vocab_size())
+    model = import_target("tellapart.models.compact.towers:build_encoder")(config, tokenizer.get_vocab_size())
     try:
         model.load_state_dict(require("safetensors.torch", extra="models").load_file(folder / WEIGHTS))
     except Exception as error:  # of safetensors, of the disk, or names and shapes that are another model's

@@ -257,29 +257,23 @@ def _check_tokenizer(source: Source, model: Network, tokenizer: Any) -> None:
     rows, context = sizes["vocab_size"], sizes["context_length"]
     inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's
     entries = tokenizer.vocab_size if inner is None else max(inner.get_vocab().values()) + 1
-    if (inner is None and entries != rows) or entries > rows:
-        raise ModelError(
-            f"{source.name}: its tokenizer has {entries} entries, its token embeddings {rows} rows; they belong to "
-            "different models: name the right one as 'hf_tokenizer_name' in open_clip_config.json"
-        )
-    if (length := tokenizer.context_length) > context:
-        raise ModelError(
-            f"{source.name}: its tokenizer makes {length} tokens, its text tower takes {context}; "
-            "correct 'context_length' in open_clip_config.json"
-        )
-    if getattr(tokenizer, "reduction_fn", None) is not None:
-        raise ModelError(
-            f"{source.name}: its tokenizer leaves out words of long texts at random, as in training; remove "
-            "'reduction_mask' from 'tokenizer_kwargs' in open_clip_config.json"
-        )
     pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
     end = tokenizer.eot_token_id if inner is None else inner.eos_token_id
     pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))
-    if pool in {"eos", "argmax"} and pooled != end:
-        raise ModelError(
-            f"{source.name}: its text tower pools at token {pooled}, its tokenizer ends texts with {end}; they belong "
-            "to different models: correct 'eos_id' or 'hf_tokenizer_name' in open_clip_config.json"
-        )
+    problem, others = "", "they belong to different models"
+    if (inner is None and entries != rows) or entries > rows:
+        name = "name the right one as 'hf_tokenizer_name'"
+        problem = f"tokenizer has {entries} entries, its token embeddings {rows} rows; {others}: {name}"
+    elif (length := tokenizer.context_length) > context:
+        problem = f"tokenizer makes {length} tokens, its text tower takes {context}; correct 'context_length'"
+    elif getattr(tokenizer, "reduction_fn", None) is not None:
+        remove = "remove 'reduction_mask' from 'tokenizer_kwargs'"
+        problem = f"tokenizer leaves out words of long texts at random, as in training; {remove}"
+    elif pool in {"eos", "argmax"} and pooled != end:
+        fix = "correct 'eos_id' or 'hf_tokenizer_name'"
+        problem = f"text tower pools at token {pooled}, its tokenizer ends texts with {end}; {others}: {fix}"
+    if problem:
+        raise ModelError(f"{source.name}: its {problem} in {CONFIG}")
 
 
 @contextmanager
