@@ -121,16 +121,16 @@ def _published_config(name: str, architecture: str, tag: str) -> Mapping[str, An
         hint = f"; did you mean {name.replace(architecture, str(twin), 1)!r}?" if of_twin else nearest(tag, tags)
         listed = f"; it has {', '.join(tags)}" if tags and not hint else ""
         raise UnknownNameError(f"open_clip has no weights {tag!r} of {architecture!r}{hint}{listed}")
-    _expect_activation(name, architecture, "these weights were trained with", bool(config.get("quick_gelu")))
+    _expect_activation(name, architecture, "these weights were trained with", _state_activation(config))
     return config
 
 
-def _expect_activation(name: str, architecture: str, evidence: str, quick: bool) -> None:
+def _expect_activation(name: str, architecture: str, evidence: str, trained: str) -> None:
     """Refuse weights of the other activation, for which open_clip has another architecture."""
-    twin, names = _find_twin(architecture), ("GELU", "QuickGELU")
-    if twin and quick != _is_quick(architecture):
+    twin, computed = _find_twin(architecture), _find_activation(architecture)
+    if twin and trained != computed:
         raise ModelError(
-            f"{name}: {evidence} {names[quick]}, and {architecture} computes with {names[not quick]}; did you mean "
+            f"{name}: {evidence} {trained}, and {architecture} computes with {computed}; did you mean "
             f"{name.replace(architecture, twin, 1)!r}?"
         )
 
@@ -143,9 +143,12 @@ def _find_twin(architecture: str) -> str | None:
     return other if other in architectures else None
 
 
-def _is_quick(architecture: str) -> bool:
-    config = import_open_clip().get_model_config(architecture.removesuffix(_PLAIN))
-    return bool(config.get("quick_gelu"))
+def _find_activation(architecture: str) -> str:
+    return _state_activation(import_open_clip().get_model_config(architecture.removesuffix(_PLAIN)))
+
+
+def _state_activation(config: Mapping[str, Any]) -> str:
+    return "QuickGELU" if config.get("quick_gelu") else "GELU"
 
 
 def _select_preprocessing(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,8 +160,8 @@ def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> M
     if not file.is_file():
         raise ModelError(f"{name}: {file} is {'a folder' if file.is_dir() else 'no file'}; name a checkpoint file")
     config = _read_config(file.with_name(CONFIG)) if file.with_name(CONFIG).is_file() else None
-    evidence = {} if config is None else {CONFIG: bool(config["model_cfg"].get("quick_gelu"))}
-    if (trained := _trained_quick(file)) is not None:
+    evidence = {} if config is None else {CONFIG: _state_activation(config["model_cfg"])}
+    if trained := _read_trained(file):
         evidence["params.txt"] = trained
     for source, stated in evidence.items():
         _expect_activation(name, architecture, f"{source} beside the file says", stated)
@@ -178,9 +181,8 @@ def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> M
                 "number depends on it"
             )
         warnings.warn(
-            f"{name}: open_clip's trainer wrote this file, so it is read with "
-            f"{'QuickGELU' if _is_quick(architecture) else 'GELU'}, the activation of {architecture}; to name it, "
-            f"write {forms}",
+            f"{name}: open_clip's trainer wrote this file, so it is read with {_find_activation(architecture)}, the "
+            f"activation of {architecture}; to name it, write {forms}",
             TellapartWarning,
             stacklevel=2,
         )
@@ -198,23 +200,23 @@ def name_forms(architecture: str, file: Path | str) -> list[str]:
     ]
 
 
-def _trained_quick(file: Path) -> bool | None:
-    """Return whether open_clip's trainer used QuickGELU, by `RUN/params.txt` beside `RUN/checkpoints/FILE`.
+def _read_trained(file: Path) -> str:
+    """Return the activation that open_clip's trainer used, by `RUN/params.txt` beside `RUN/checkpoints/FILE`.
 
-    None also for a fine-tune of OpenAI's weights under the plain name: open_clip computed with QuickGELU then until
-    its version 3, and with GELU since.
+    It is unknown, and empty, for a fine-tune of OpenAI's weights under the plain name: open_clip computed with
+    QuickGELU then until its version 3, and with GELU since.
     """
     path = _settings_file(file)
     if file.absolute().parent.name != "checkpoints" or not path.is_file():
-        return None
+        return ""
     lines = (line.partition(": ") for line in path.read_text("utf-8", "replace").splitlines())
     settings = {key: value.strip() for key, _, value in lines}
     trained = settings.get("model", "").replace("/", "-")
     if trained not in import_open_clip().list_models():
-        return None
-    if _is_quick(trained) or settings.get("force_quick_gelu") == "True":
-        return True
-    return None if settings.get("pretrained", "").lower() == "openai" else False
+        return ""
+    if settings.get("force_quick_gelu") == "True" or _find_activation(trained) == "QuickGELU":
+        return "QuickGELU"
+    return "" if settings.get("pretrained", "").lower() == "openai" else "GELU"
 
 
 def _settings_file(file: Path) -> Path:
@@ -224,10 +226,9 @@ def _settings_file(file: Path) -> Path:
 
 def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
     """Return the preprocessing of all published weights of an architecture; open_clip's if there are none."""
-    quick = _is_quick(architecture)
-    kinds: dict[str, list[str]] = {}
+    activation, kinds = _find_activation(architecture), dict[str, list[str]]()
     for tag, config in _published_tags(architecture).items():
-        if _find_twin(architecture) is None or bool(config.get("quick_gelu")) == quick:
+        if _find_twin(architecture) is None or _state_activation(config) == activation:
             kinds.setdefault(json.dumps(_select_preprocessing(config)), []).append(tag)
     if len(kinds) > 1:
         listed = "; ".join(f"{tags[0]}: {kind}" for kind, tags in kinds.items())
