@@ -513,7 +513,7 @@ def make_dual(architecture: str, device: str, dtype: str) -> tuple[TorchDual, An
 
         words = Folded(context_length=words.context_length)
     where = runtime(ModelOptions(device=device, dtype=dtype))
-    dual = make_openclip(architecture, Parts(module, transform, words, ""), where, config)
+    dual = make_openclip(architecture, Parts(module, transform, words), where, config)
     module.to(where.device, where.torch_dtype)
     return dual, module
 

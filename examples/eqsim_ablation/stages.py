@@ -21,7 +21,7 @@ from tellapart.builders.pipeline import build
 from tellapart.data.atomic import atomic_file
 from tellapart.data.rows import read_jsonl
 from tellapart.errors import RunError, require
-from tellapart.models.compact.config import CONFIG, TOKENIZER, WEIGHTS
+from tellapart.models.compact.dual_encoder import CONFIG, TOKENIZER, WEIGHTS
 from tellapart.models.find import find_model
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.machine import this_machine, versions

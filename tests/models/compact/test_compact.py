@@ -15,8 +15,18 @@ from facts import raises
 pytest.importorskip("torch", reason="needs the models extra: torch")
 
 from tellapart.errors import DataError, ModelError
-from tellapart.models.compact.config import CONFIG, PAD, TOKENIZER, WEIGHTS, CompactConfig, read_tokenizer
-from tellapart.models.compact.dual_encoder import CompactReader, make_dual, open_parts
+from tellapart.models.compact.dual_encoder import (
+    CONFIG,
+    PAD,
+    TOKENIZER,
+    WEIGHTS,
+    CompactConfig,
+    CompactParts,
+    CompactReader,
+    make_dual,
+    open_parts,
+    read_tokenizer,
+)
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
@@ -28,34 +38,27 @@ from tellapart.training.encoders.load_start import open_start
 TEXTS = ["the red mug", "the blue mug is left of the bowl", "unheard words"]
 
 
+def make_tokenizer(words: list[str], **options: Any) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, **options))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of random weights, whose batch norms have seen pictures."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-
-    torch = import_torch()
-    folder = tmp_path_factory.mktemp("compact") / "model"
-    folder.mkdir()
-    config = CompactConfig(
-        model_type="compact", image_size=32, channels=(8, 8, 16, 16), text_width=16, context_length=8, dimensions=12
-    )
-    (folder / CONFIG).write_text(config.model_dump_json())
-    words = [PAD, "[UNK]", "the", "red", "blue", "mug", "is", "left", "of", "bowl"]
-    tokenizer = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, unk_token="[UNK]"))  # noqa: S106
-    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
-    tokenizer.save(str(folder / TOKENIZER))
+    torch, words = import_torch(), [PAD, "[UNK]", "the", "red", "blue", "mug", "is", "left", "of", "bowl"]
+    sizes: Any = {"image_size": 32, "channels": (8, 8, 16, 16), "text_width": 16, "dimensions": 12}
+    config = CompactConfig(model_type="compact", context_length=8, **sizes)
     torch.manual_seed(0)
     model = build_encoder(config, len(words)).train()
     with torch.no_grad():
         model.visual(torch.randn(8, 3, 32, 32) * 2 + 1)
-    from safetensors.torch import save_file
-
-    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, folder / WEIGHTS)
+    folder = tmp_path_factory.mktemp("compact") / "model"
+    CompactParts(config, model, make_tokenizer(words, unk_token="[UNK]")).save(folder)  # noqa: S106
     return folder
-
-
-def test_a_folder_needs_no_prefix(folder: Path) -> None:
-    assert find_model(str(folder)).fingerprint == find_model(f"compact:{folder}").fingerprint
 
 
 def pictures(count: int = 3) -> list[np.ndarray]:
@@ -63,7 +66,7 @@ def pictures(count: int = 3) -> list[np.ndarray]:
 
 
 def test_a_vector_does_not_depend_on_its_neighbours(folder: Path) -> None:
-    model = find_model(f"compact:{folder}")
+    model = find_model(str(folder))  # a folder needs no prefix
     assert isinstance(model, TorchDual)
     many = pictures(20)
     np.testing.assert_array_equal(model.encode_images(many)[17], model.encode_images(many[17:18])[0])
@@ -92,19 +95,16 @@ def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder: Path,
     assert (tmp_path / "small" / "image.onnx").stat().st_size < (folder / WEIGHTS).stat().st_size
 
 
-def test_a_converted_folder_is_never_written_over(folder: Path, tmp_path: Path) -> None:
+def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_the_same(
+    folder: Path, tmp_path: Path
+) -> None:
     from tellapart.models.compact.onnx_export import convert_to_onnx
+    from tellapart.models.compact.towers import fold_norms
 
     (tmp_path / "there").write_text("mine")
     with raises(DataError, str(tmp_path)):
         convert_to_onnx(f"compact:{folder}", tmp_path)
-
-
-def test_folding_keeps_what_the_tower_computes(folder: Path) -> None:
-    from tellapart.models.compact.towers import fold_norms
-
-    torch = import_torch()
-    tower = open_parts(folder).model.visual
+    torch, tower = import_torch(), open_parts(folder).model.visual
     pixels = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
         before = tower(pixels)
@@ -118,13 +118,16 @@ def test_folding_keeps_what_the_tower_computes(folder: Path) -> None:
     [
         (CONFIG, '{"model_type": "compact", "heads": 5}', ("5", "text_width", "128")),
         (CONFIG, '{"model_type": "compact", "layer": 5}', ("'layer'", "key")),
+        (CONFIG, None, ("compact", "dual")),
         (TOKENIZER, "{}", ("tokenizer.json", "file")),
         (WEIGHTS, "nothing", "model.safetensors"),
     ],
 )
-def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, file: str, content: str, said: Any) -> None:
+def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, file: str, content: str | None, said: Any) -> None:
     copy = shutil.copytree(folder, tmp_path / "copy")
-    (copy / file).write_text(content)
+    (copy / file).unlink()
+    if content is not None:
+        (copy / file).write_text(content)
     with raises(ModelError, said):
         find_model(f"compact:{copy}")
 
@@ -139,18 +142,10 @@ def test_a_tokenizer_that_pads_otherwise_is_refused(folder: Path, tmp_path: Path
 
 
 def test_a_text_with_a_control_token_is_refused_by_the_model_s_name() -> None:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    tokenizer = Tokenizer(models.WordLevel({PAD: 0, "<end>": 1, "cat": 2}, unk_token=PAD))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = make_tokenizer([PAD, "<end>", "cat"], unk_token=PAD)
     tokenizer.add_special_tokens(["<end>"])
     with raises(ModelError, "compact:few", "cat <end>", "'<end>'"):
         CompactReader("compact:few", tokenizer, 8).lengths(["a cat", "cat <end>"])
-
-
-def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
-    with raises(ModelError, "compact", "dual"):
-        find_model(f"compact:{tmp_path}")
 
 
 def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder: Path, tmp_path: Path) -> None:

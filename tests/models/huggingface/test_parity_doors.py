@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ pytest.importorskip("transformers", reason="transformers' models need the extra 
 
 import tiny_models
 from PIL import Image
+from tiny_models import edit
 
 import tellapart as ta
 from tellapart.api.checks import parity
@@ -32,15 +33,8 @@ torch = import_torch()
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-LONG = "a red bowl and a blue cup and a red cup"
-TEXTS = [
-    ("A Red cup", "A Blue cup"),
-    ("red, blue", "blue, red"),
-    (
-        "a red bowl and a blue cup and a red cup and a blue bowl",
-        "a red bowl and a blue cup and a red cup and a red bowl",
-    ),
-]
+LONG = "a red bowl and a blue cup and a red cup and a"
+TEXTS = [("A Red cup", "A Blue cup"), ("red, blue", "blue, red"), (f"{LONG} blue bowl", f"{LONG} red bowl")]
 
 
 @pytest.fixture(scope="module")
@@ -66,54 +60,62 @@ def copied(folder: Path, tmp_path: Path) -> Path:
     return shutil.copytree(folder, tmp_path / "other")
 
 
-def change_json(path: Path, change: Any) -> None:
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
+def counts(found: Any) -> list[tuple[str, int]]:
+    return [(step.step, step.compared) for step in found.steps]
 
 
 def test_one_model_through_one_door_parts_nowhere(folder: Path, pairs: Path) -> None:
     same = parity(f"hf:{folder}", f"hf:{folder}", f"folder:{pairs}")
-    assert same.first is None and same.flipped == 0
-    assert [(step.step, step.compared, step.differ) for step in same.steps] == [
-        ("tokens", 6, 0),
-        ("pixels", 6, 0),
-        ("vectors", 12, 0),
-        ("scores", 12, 0),
-    ]
+    assert same.first is None and same.flipped == 0 and not any(step.differ for step in same.steps)
+    assert counts(same) == [("tokens", 6), ("pixels", 6), ("vectors", 12), ("scores", 12)]
 
 
-def test_a_tokenizer_that_keeps_capitals_is_found(folder: Path, copied: Path, pairs: Path) -> None:
-    def keep_capitals(content: dict[str, Any]) -> None:
+def keep_capitals(folder: Path) -> None:
+    def change(content: dict[str, Any]) -> None:
         inner = content["normalizer"]["normalizers"]
         content["normalizer"]["normalizers"] = [one for one in inner if one["type"] != "Lowercase"]
 
-    change_json(copied / "tokenizer.json", keep_capitals)
-    config = copied / "tokenizer_config.json"
-    change_json(config, lambda content: content.update(tokenizer_class="PreTrainedTokenizerFast"))
-    found = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}")
-    first = found.first
-    assert first is not None and first.step == "tokens" and first.differ == 2
-    assert first.cause == "case: A leaves it out, B keeps it"
-    text, of_a, of_b = first.examples[0]
-    assert text == "A Red cup" and of_a != of_b
+    edit(folder / "tokenizer.json", change)
+    edit(folder / "tokenizer_config.json", lambda content: content.update(tokenizer_class="PreTrainedTokenizerFast"))
 
 
-def test_another_activation_is_found(folder: Path, copied: Path, pairs: Path) -> None:
-    def change_activation(content: dict[str, Any]) -> None:
-        for side in ("text_config", "vision_config"):
-            content[side]["hidden_act"] = "gelu"
-
-    change_json(copied / "config.json", change_activation)
-    first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}").first
-    assert first is not None and (first.step, first.differ) == ("vectors", 12)
-    assert first.cause == "activation: QuickGELU in A, GELU in B; image activation: QuickGELU in A, GELU in B"
+def change_activation(folder: Path) -> None:
+    for side in ("text_config", "vision_config"):
+        edit(folder / "config.json", lambda content, side=side: content[side].update(hidden_act="gelu"))
 
 
-def test_another_precision_is_found(folder: Path, pairs: Path) -> None:
-    first = parity(f"hf:{folder}", f"hf:{folder}", f"folder:{pairs}", dtype_b="bfloat16").first
-    assert first is not None and first.step == "vectors"
-    assert first.cause == "dtype: float32 in A, bfloat16 in B"
+def resample(number: int) -> Callable[[Path], None]:
+    path = "processor_config.json"
+    return lambda folder: edit(folder / path, lambda content: content["image_processor"].update(resample=number))
+
+
+QUICK = "QuickGELU in A, GELU in B"
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "step", "differ", "cause"),
+    [
+        (keep_capitals, {}, "tokens", 2, "case: A leaves it out, B keeps it"),
+        (change_activation, {}, "vectors", 12, f"activation: {QUICK}; image activation: {QUICK}"),
+        (id, {"dtype_b": "bfloat16"}, "vectors", None, "dtype: float32 in A, bfloat16 in B"),
+        *(
+            (resample(number), {}, "pixels", 6, f"antialias, cropped, B to {words} antialias, cropped")
+            for number, words in [
+                (0, "nearest without"), (1, "lanczos with"), (2, "bilinear with"), (4, "box with"), (5, "hamming with")
+            ]
+        ),
+    ],
+)  # fmt: skip
+def test_a_planted_difference_is_found_where_it_enters(
+    change: Any, options: Any, step: str, differ: int | None, cause: str, folder: Path, copied: Path, pairs: Path
+) -> None:
+    change(copied)
+    first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}", **options).first
+    assert first is not None and first.step == step and differ in (None, first.differ)
+    assert cause == first.cause or (step == "pixels" and f"A is nearest to bicubic with {cause}" in first.cause)
+    if step == "tokens":
+        text, of_a, of_b = first.examples[0]
+        assert text == "A Red cup" and of_a != of_b
 
 
 class Aliased:
@@ -137,25 +139,6 @@ class Aliased:
 
     def encode_images(self, images: Sequence[Any]) -> Any:
         return self.inner.encode_images([{"pixel_values": torch.from_numpy(self.input_pixels(one))} for one in images])
-
-
-def test_a_resize_without_antialias_is_found(folder: Path, pairs: Path) -> None:
-    inner = find_model(f"hf:{folder}")
-    assert isinstance(inner, TorchDual)
-    first = compare_doors(inner, Aliased(inner), read_pair_set(pairs)).first
-    assert first is not None and (first.step, first.differ) == ("pixels", 6)
-    assert first.cause.startswith("antialias: A is nearest to bicubic with antialias, cropped, B to bicubic without")
-
-
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [(0, "nearest without"), (1, "lanczos with"), (2, "bilinear with"), (4, "box with"), (5, "hamming with")],
-)
-def test_a_resize_is_called_by_its_name(folder: Path, copied: Path, pairs: Path, number: int, words: str) -> None:
-    change_json(copied / "processor_config.json", lambda content: content["image_processor"].update(resample=number))
-    first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}").first
-    assert first is not None and (first.step, first.differ) == ("pixels", 6)
-    assert f"A is nearest to bicubic with antialias, cropped, B to {words} antialias, cropped" in first.cause
 
 
 def test_one_weight_that_changes_scores_is_seen_in_the_vectors(folder: Path, copied: Path, pairs: Path) -> None:
@@ -184,25 +167,24 @@ def test_a_model_in_memory_is_compared_with_its_folder_step_by_step(folder: Path
 def test_a_matching_head_is_compared_by_its_reading(pairs: Path, tmp_path: Path) -> None:
     one = tiny_models.blip(tmp_path / "blip")
     other = shutil.copytree(one, tmp_path / "other")
-    change_json(other / "tokenizer_config.json", lambda content: content.update(model_max_length=16))
+    edit(other / "tokenizer_config.json", lambda content: content.update(model_max_length=16))
     found = parity(f"hf:{one}", f"hf:{other}", f"folder:{pairs}", reading="itm")
     assert found.first is not None and found.first.cause.startswith("context: B reads 16 tokens")
-    assert [(step.step, step.compared) for step in found.steps] == [
-        ("tokens", 6),
-        ("pixels", 6),
-        ("vectors", 0),
-        ("scores", 12),
-    ]
+    assert counts(found) == [("tokens", 6), ("pixels", 6), ("vectors", 0), ("scores", 12)]
     assert found.steps[3].cause == "context: 24 tokens in A, 16 tokens in B"
     assert parity(f"hf:{one}", f"hf:{one}", f"folder:{pairs}", reading="itc").steps[2].compared == 12
     with raises(RunError, "logit", "probability"):
         parity(f"hf:{one}", f"hf:{one}", f"folder:{pairs}", reading="itm_logit", reading_b="itm")
 
 
-def test_the_image_that_differs_the_most_is_drawn(folder: Path, pairs: Path, tmp_path: Path) -> None:
+def test_a_resize_without_antialias_is_found_and_the_image_that_differs_the_most_is_drawn(
+    folder: Path, pairs: Path, tmp_path: Path
+) -> None:
     inner, picture = find_model(f"hf:{folder}"), tmp_path / "apart.png"
     assert isinstance(inner, TorchDual)
     found = compare_doors(inner, Aliased(inner), read_pair_set(pairs), picture=picture)
+    assert found.first is not None and (found.first.step, found.first.differ) == ("pixels", 6)
+    assert "antialias: A is nearest to bicubic with antialias, cropped, B to bicubic without" in found.first.cause
     drawn = np.asarray(Image.open(picture))
     size = inner.input_pixels(np.zeros((9, 9, 3), np.uint8)).shape[1]
     assert drawn.shape == (size, 3 * size, 3)

@@ -347,9 +347,8 @@ def with_concept(make: Any, folder: Path, end: int | None) -> Path:
     embedding.weight = torch.nn.Parameter(rows)
     model.config.text_config.vocab_size = len(rows)
     model.save_pretrained(folder)
-    content = json.loads((folder / "config.json").read_text())
-    content["text_config"]["eos_token_id"] = tokenizer.eos_token_id if end is None else end
-    (folder / "config.json").write_text(json.dumps(content))
+    stated = tokenizer.eos_token_id if end is None else end
+    edit(folder / "config.json", lambda content: content["text_config"].update(eos_token_id=stated))
     return folder
 
 
@@ -358,3 +357,10 @@ def loaded(folder: Path, **options: Any) -> TorchDual:
     model = load(str(folder), ModelOptions(reading="itc", **options))
     assert isinstance(model, TorchDual)
     return model
+
+
+def edit(path: Path, change: Callable[[Any], object]) -> None:
+    """Change the content of a JSON file."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))

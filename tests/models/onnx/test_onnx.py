@@ -4,17 +4,23 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.onnx.dual_encoder import FILES, OnnxConfig, OnnxDualEncoder, preprocess_image
+from tellapart.models.onnx.file_format import external_tensors
 from tellapart.models.protocols import DualEncoder
+
+onnx = pytest.importorskip("onnx", reason="the graphs are built with onnx, of the extra 'train'")
 
 
 def pictures(n: int = 5) -> list[NDArray[np.uint8]]:
@@ -80,11 +86,10 @@ def test_neither_batch_nor_order_nor_threads_change_a_bit(tiny_encoder: Any) -> 
 
 def test_texts_that_lose_their_end_are_counted(tiny_encoder: Any) -> None:
     model = OnnxDualEncoder.load(tiny_encoder.folder)
-    exact, longer = "one two red blue cup bowl", "one two red blue cup bowl left"
-    a, b = model.encode_texts([exact, longer])
-    assert model.truncated == 1
-    np.testing.assert_array_equal(a, b)
-    model.encode_texts([longer, longer])
+    exact = "one two red blue cup bowl"
+    for longer in (1, 2):
+        vectors = model.encode_texts([exact, *[f"{exact} left"] * longer])
+        np.testing.assert_array_equal(vectors[1:], vectors[[0] * longer])
     assert model.truncated == 3
 
 
@@ -164,112 +169,92 @@ def test_cropping_takes_the_middle_after_the_shorter_side_is_brought_to_size(
     np.testing.assert_allclose(output, middle, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["config.json", *FILES])
-def test_a_missing_file_is_named(tiny_encoder: Any, name: str) -> None:
-    (tiny_encoder.folder / name).unlink()
-    with raises(ModelError, name, "ONNX", "config.json"):
+#: Takes the tiny encoder's folder and the makers of graphs, and spoils a file.
+Change = Callable[[Any, Any], object]
+
+
+def remove(name: str) -> Change:
+    return lambda encoder, _: (encoder.folder / name).unlink()
+
+
+def write(content: bytes) -> Change:
+    return lambda encoder, _: (encoder.folder / "config.json").write_bytes(content)
+
+
+def replace(name: str, content: bytes) -> Change:
+    return lambda encoder, _: encoder.replace(name, content)
+
+
+def append(name: str) -> Change:
+    return lambda encoder, _: (encoder.folder / name).write_bytes((encoder.folder / name).read_bytes() + b" ")
+
+
+def edit(change: Callable[[Any], object], **options: Any) -> Change:
+    """Change the graph of images, and its hash in the configuration."""
+
+    def apply(encoder: Any, graphs: Any) -> None:
+        model = graphs["image"](encoder.weights, **options)
+        change(model.graph)
+        encoder.replace("image.onnx", model.SerializeToString())
+
+    return apply
+
+
+def put_outside(graph: Any) -> None:
+    onnx.external_data_helper.set_external_data(graph.initializer[1], location="../../secret")
+
+
+REFUSED: list[tuple[Any, Any]] = [
+    *((remove(name), (name, "ONNX", "config.json")) for name in ("config.json", *FILES)),
+    *((append(name), (name, "SHA-256", "config.json")) for name in FILES),
+    ({"image_sizes": 3}, ("config.json", "'image_sizes'", "'image_size'")),
+    ({"zzz": 3}, ("config.json", "'zzz'", "schema_version")),
+    ({"std": None}, ("config.json", "'std'")),
+    ({"image_size": "160px"}, ("config.json", "'image_size'", "input", "'160px'")),
+    ({"schema_version": 2}, ("config.json", "'schema_version'", "input", "1", "2")),
+    ({"std": [0.1, 0, 0.1]}, "(0.1, 0.0, 0.1)"),
+    ({"kind": "logit"}, ("'logit'", "logit_scale")),
+    ({"sha256": {}}, ("sha256", "image.onnx", "text.onnx", "tokenizer.json")),
+    ({"pad_token": "<pad>"}, ("tokenizer.json", "'<pad>'", "config.json", "pad_token")),
+    ({"image_size": 32}, ("image.onnx", "input", "'pixel_values'", "3, 32, 32")),
+    ({"context_length": 7}, ("text.onnx", "input", "'input_ids'", "7", "tensor(int64)", "6")),
+    (write(b'{\n "name": "x",\n "image_size": ,\n}'), ("config.json", "JSON", "Expecting value", "3", "16")),
+    (write(b'{\n "name": "caf\xe9"}'), ("config.json:2", "UTF-8")),
+    (replace("tokenizer.json", b"{}"), ("tokenizer.json", "file")),
+    (replace("image.onnx", b"<html>not found</html>"), ("image.onnx", "ONNX", "model")),
+    (edit(lambda graph: setattr(graph.node[1], "op_type", "Conjure")), ("image.onnx", "Conjure")),
+    (edit(lambda graph: graph.output.append(graph.input[0])), ("image.onnx", "pixel_values")),
+    (edit(id, name="picture"), ("image.onnx", "input", "'pixel_values'", "picture")),
+    (edit(put_outside), ("image.onnx", "1", "'project'")),
+]
+
+
+@pytest.mark.parametrize(("change", "facts"), REFUSED)
+def test_a_folder_that_does_not_fit_is_refused(tiny_encoder: Any, graphs: Any, change: Any, facts: Any) -> None:
+    if isinstance(change, dict):
+        tiny_encoder.change_config(**change)
+    else:
+        change(tiny_encoder, graphs)
+    with raises(ModelError, facts):
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"image_sizes": 3}, ("config.json", "'image_sizes'", "'image_size'")),
-        ({"zzz": 3}, ("config.json", "'zzz'", "schema_version")),
-        ({"std": None}, ("config.json", "'std'")),
-        ({"image_size": "160px"}, ("config.json", "'image_size'", "input", "'160px'")),
-        ({"schema_version": 2}, ("config.json", "'schema_version'", "input", "1", "2")),
-        ({"std": [0.1, 0, 0.1]}, "(0.1, 0.0, 0.1)"),
-        ({"kind": "logit"}, ("'logit'", "logit_scale")),
-        ({"sha256": {}}, ("sha256", "image.onnx", "text.onnx", "tokenizer.json")),
-        ({"pad_token": "<pad>"}, ("tokenizer.json", "'<pad>'", "config.json", "pad_token")),
-        ({"image_size": 32}, ("image.onnx", "input", "'pixel_values'", "3, 32, 32")),
-        ({"context_length": 7}, ("text.onnx", "input", "'input_ids'", "7", "tensor(int64)", "6")),
-    ],
-)
-def test_a_wrong_configuration_is_an_error_that_names_the_field(tiny_encoder: Any, changes: Any, message: Any) -> None:
-    tiny_encoder.change_config(**changes)
-    with raises(ModelError, message):
-        OnnxDualEncoder.load(tiny_encoder.folder)
-
-
-def test_a_configuration_that_is_no_json_is_an_error_with_its_line(tiny_encoder: Any) -> None:
-    path = tiny_encoder.folder / "config.json"
-    path.write_text('{\n "name": "x",\n "image_size": ,\n}')
-    with raises(ModelError, "config.json", "JSON", "Expecting value", "3", "16"):
-        OnnxDualEncoder.load(tiny_encoder.folder)
-    path.write_bytes(b'{\n "name": "caf\xe9"}')
-    with raises(ModelError, "config.json:2", "UTF-8"):
-        OnnxDualEncoder.load(tiny_encoder.folder)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_changed_file_is_refused(tiny_encoder: Any, name: str) -> None:
-    with (tiny_encoder.folder / name).open("ab") as file:
-        file.write(b" ")
-    with raises(ModelError, name, "SHA-256", "config.json"):
-        OnnxDualEncoder.load(tiny_encoder.folder)
-
-
-def test_other_files_in_the_places_of_the_four_are_refused(tiny_encoder: Any) -> None:
-    tiny_encoder.replace("tokenizer.json", b"{}")
-    with raises(ModelError, "tokenizer.json", "file"):
-        OnnxDualEncoder.load(tiny_encoder.folder)
-    tiny_encoder.replace("image.onnx", b"<html>not found</html>")
-    with raises(ModelError, "image.onnx", "ONNX", "model"):
-        OnnxDualEncoder.load(tiny_encoder.folder)
-
-
-def test_a_graph_of_an_unknown_operator_is_refused(tiny_encoder: Any, graphs: Any) -> None:
-    graph = graphs["image"](tiny_encoder.weights)
-    graph.graph.node[1].op_type = "Conjure"
-    tiny_encoder.replace("image.onnx", graph.SerializeToString())
-    with raises(ModelError, "image.onnx", "Conjure"):
-        OnnxDualEncoder.load(tiny_encoder.folder)
-
-
-def test_other_input_names_and_output_counts_are_refused(tiny_encoder: Any, graphs: Any) -> None:
-    graph = graphs["image"](tiny_encoder.weights, name="picture")
-    tiny_encoder.replace("image.onnx", graph.SerializeToString())
-    with raises(ModelError, "image.onnx", "input", "'pixel_values'", "picture"):
-        OnnxDualEncoder.load(tiny_encoder.folder)
-    graph = graphs["image"](tiny_encoder.weights)
-    graph.graph.output.append(graph.graph.input[0])
-    tiny_encoder.replace("image.onnx", graph.SerializeToString())
-    with raises(ModelError, "image.onnx", "pixel_values"):
-        OnnxDualEncoder.load(tiny_encoder.folder)
-
-
-def test_vectors_of_another_length_than_configured_are_refused(tiny_encoder: Any) -> None:
+def test_a_graph_that_fails_or_gives_other_vectors_is_refused_when_it_runs(tiny_encoder: Any, graphs: Any) -> None:
     tiny_encoder.change_config(dimensions=9)
-    model = OnnxDualEncoder.load(tiny_encoder.folder)
     with raises(ModelError, "image.onnx", "float32", "(n, 9)", "float32", "(1, 8)"):
-        model.encode_images(pictures(1))
-
-
-def test_a_vector_of_length_zero_is_an_error_that_names_the_model(tiny_encoder: Any, graphs: Any) -> None:
-    weights = tiny_encoder.weights | {"project": np.zeros((5, 8), np.float32)}
-    tiny_encoder.replace("image.onnx", graphs["image"](weights).SerializeToString())
-    with raises(ModelError, "2", "2", "vectors"):
-        OnnxDualEncoder.load(tiny_encoder.folder).encode_images(pictures(2))
-
-
-def test_a_graph_that_fails_while_it_runs_is_an_error(tiny_encoder: Any, graphs: Any) -> None:
-    weights = tiny_encoder.weights | {"table": tiny_encoder.weights["table"][:4]}
-    tiny_encoder.replace("text.onnx", graphs["text"](weights).SerializeToString())
+        OnnxDualEncoder.load(tiny_encoder.folder).encode_images(pictures(1))
+    tiny_encoder.change_config(dimensions=8)
+    weights = tiny_encoder.weights | {
+        "project": np.zeros((5, 8), np.float32),
+        "table": tiny_encoder.weights["table"][:4],
+    }
+    for kind in ("image", "text"):
+        tiny_encoder.replace(f"{kind}.onnx", graphs[kind](weights).SerializeToString())
+    model = OnnxDualEncoder.load(tiny_encoder.folder)
+    with raises(ModelError, "2", "2", "vectors"):  # of length zero
+        model.encode_images(pictures(2))
     with raises(ModelError, "text.onnx", "failed"):
-        OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["left"])
-
-
-@pytest.mark.parametrize("location", ["weights.bin", "../../secret", "/outside/secret"])
-def test_weights_in_other_files_are_refused(tiny_encoder: Any, graphs: Any, location: str) -> None:
-    import onnx
-
-    graph = graphs["image"](tiny_encoder.weights)
-    onnx.external_data_helper.set_external_data(graph.graph.initializer[1], location=location)
-    tiny_encoder.replace("image.onnx", graph.SerializeToString())
-    with raises(ModelError, "image.onnx", "1", "'project'"):
-        OnnxDualEncoder.load(tiny_encoder.folder)
+        model.encode_texts(["left"])
 
 
 def test_devices_that_are_not_there_are_refused(tiny_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,3 +279,88 @@ def test_onnxruntime_stores_no_identifier_and_no_events(tmp_path: Path) -> None:
     names = {path.name for path in tmp_path.rglob("*")}
     assert "results.json" in names
     assert not names & {"deviceid", "onnxruntime.db", ".ses"}
+
+
+def tensor(name: str, *, external: bool = True) -> Any:
+    built = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32), name)
+    if external:
+        onnx.external_data_helper.set_external_data(built, location="elsewhere")
+    return built
+
+
+def model(*nodes: Any, initializers: tuple[Any, ...] = (), functions: tuple[Any, ...] = ()) -> Any:
+    graph = onnx.helper.make_graph(list(nodes), "g", [], [], list(initializers))
+    return onnx.helper.make_model(graph, functions=list(functions))
+
+
+def test_a_model_in_one_file_has_none() -> None:
+    whole = model(onnx.helper.make_node("Constant", [], ["y"], value=tensor("a", external=False)))
+    assert external_tensors(whole.SerializeToString()) == []
+
+
+def constant(name: str) -> Any:
+    return onnx.helper.make_node("Constant", [], ["y"], value=tensor(name))
+
+
+def place_tensor(place: str) -> Any:
+    """A model with a tensor `a` of another file in some place."""
+    helper, built = onnx.helper, model()
+    if place == "an initializer":
+        built = model(initializers=(tensor("b", external=False), tensor("a")))
+    elif place == "a node's attribute":
+        built = model(constant("a"))
+    elif place == "a branch":
+        inner = helper.make_graph([constant("a")], "inner", [], [])
+        built = model(helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner))
+    elif place == "a function":
+        opset = [helper.make_opsetid("", 17)]
+        built = model(functions=(helper.make_function("local", "f", [], ["y"], [constant("a")], opset),))
+    elif place == "a sparse tensor":
+        indices = onnx.numpy_helper.from_array(np.arange(3), "i")
+        built.graph.sparse_initializer.append(helper.make_sparse_tensor(tensor("a"), indices, [9]))
+    elif place == "training information":
+        built.training_info.add().algorithm.CopyFrom(helper.make_graph([constant("a")], "t", [], []))
+    else:
+        alone = tensor("a", external=False)
+        alone.data_location = onnx.TensorProto.EXTERNAL
+        built = model(initializers=(alone,))
+    return built
+
+
+PLACES = ["an initializer", "a node's attribute", "a branch", "a function", "a sparse tensor", "training information"]
+
+
+@pytest.mark.parametrize("place", [*PLACES, "its location alone"])
+def test_a_tensor_in_another_file_is_found_wherever_it_hides(place: str) -> None:
+    assert set(external_tensors(place_tensor(place).SerializeToString())) == {"a"}
+
+
+def test_graphs_nested_without_end_are_refused() -> None:
+    graph = onnx.helper.make_graph([constant("a")], "g", [], [])
+    for _ in range(30):
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Loop", [], ["y"], body=graph)], "g", [], [])
+    with raises(ValueError, "60"):
+        external_tensors(onnx.helper.make_model(graph).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "graph"),
+        (b"\x08\x07", "graph"),
+        (b"\x3a\x05ab", ("field", "3 bytes")),
+        (b"\x80", "number"),
+        (b"\x3a" + b"\xff" * 12, "number"),
+    ],
+)
+def test_bytes_that_are_no_model_are_refused(data: bytes, message: Any) -> None:
+    with raises(ValueError, message):
+        external_tensors(data)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_an_answer_or_a_value_error(data: bytes) -> None:
+    try:
+        external_tensors(b"\x3a" + bytes([len(data) % 128]) + data)
+    except ValueError as error:
+        assert str(error)

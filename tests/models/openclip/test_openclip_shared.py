@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from tellapart.models.find import find_model
 from tellapart.models.openclip.dual_encoder import SharedTexts
 from tellapart.models.openclip.tokens import TextTower
-from tellapart.models.scoring.score import score
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import exact_batches, fixed_batches, import_torch, positions_by_key
 from tellapart.models.torch.dual_encoder import TorchDual
+from tellapart.models.torch.shared_beginnings import HIDDEN, pack_texts
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 
@@ -119,16 +119,6 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(
         assert not model.shares_beginnings
 
 
-def test_a_run_has_the_scores_of_the_plain_pass_for_any_batch_size(
-    checkpoints: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, pairs = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}"), picture_set(9)
-    runs = [score(model, pairs, store=EmbeddingStore(None), batch_size=size).scores.values for size in (None, 1, 7)]
-    monkeypatch.setattr(SharedTexts, "works", False)
-    runs.append(score(model, pairs, store=EmbeddingStore(None)).scores.values)
-    assert all(np.array_equal(runs[0], run) for run in runs[1:])
-
-
 def hook_states(text: Any) -> None:
     text.transformer.resblocks[1].register_forward_hook(lambda _module, _inputs, output: output * 1.5)
 
@@ -223,3 +213,43 @@ def test_real_captions_have_the_bytes_of_the_plain_pass_at_full_width(open_clip:
                 assert torch.equal(shared.encode({"input_ids": part}, SIZE), encode_apart(tower, part))
     finally:
         torch.set_num_threads(1)
+
+
+def beginnings(tokens: NDArray[np.int64]) -> set[tuple[tuple[int, int], ...]]:
+    """The distinct beginnings of texts: tuples of (place, token), each ending at a place that is seen."""
+    paths = [tuple((place, int(token)) for place, token in enumerate(row) if token != HIDDEN) for row in tokens]
+    return {path[: end + 1] for path in paths for end in range(len(path))}
+
+
+@given(
+    tokens=arrays(np.int64, st.tuples(st.integers(0, 12), st.integers(1, 6)), elements=st.integers(-1, 2)),
+    spare=st.integers(0, 9),
+)
+def test_each_text_is_in_one_pack_with_its_tokens_and_each_beginning_once(
+    tokens: NDArray[np.int64], spare: int
+) -> None:
+    tokens[:, 0] = 3  # as every tokenizer starts
+    size = tokens.shape[1] + spare
+    packs = list(pack_texts(tokens, size))
+    assert sorted(text for pack in packs for text in pack.texts.tolist()) == list(range(len(tokens)))
+    for pack in packs:
+        rows = tokens[pack.texts]
+        seen = rows != HIDDEN
+        assert pack.tokens.shape == pack.depths.shape == (size,)
+        assert np.array_equal(pack.tokens[pack.nodes][seen], rows[seen])
+        assert np.array_equal(pack.depths[pack.nodes][seen], np.nonzero(seen)[1])
+        nodes = pack.nodes[pack.first]
+        assert sorted(nodes.tolist()) == list(range(len(beginnings(rows)))) and not (pack.first & ~seen).any()
+        # A node stands for one beginning: no two texts share one unless they agree up to it.
+        for place in range(rows.shape[1]):
+            for node in set(pack.nodes[seen[:, place], place].tolist()):
+                sharing = (pack.nodes[:, place] == node) & seen[:, place]
+                assert len(np.unique(rows[sharing, : place + 1], axis=0)) == 1
+
+
+@pytest.mark.parametrize(("size", "packs"), [(6, 1), (5, 2), (4, 2)])
+def test_a_pack_that_is_full_starts_the_next_and_a_text_beyond_a_pack_is_refused(size: int, packs: int) -> None:
+    texts = np.array([[7, 1, 2, 9], [7, 1, 3, 9]])
+    assert len(list(pack_texts(texts, size))) == packs
+    with pytest.raises(ValueError, match=r"4 tokens.*size=3"):
+        list(pack_texts(texts, 3))

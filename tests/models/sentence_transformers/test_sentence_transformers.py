@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
 from tellapart.models.scoring.deferred import source_key
 from tellapart.models.scoring.score import score
+from tellapart.models.sentence_transformers.load import hold_library
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
+from tellapart.models.torch.backend import Runtime, import_torch
 
 torch = import_torch()  # before the library, whose torchvision may not load by itself
 library = pytest.importorskip("sentence_transformers", reason="models of sentence-transformers need the extra 'st'")
@@ -39,16 +41,10 @@ TEXTS = ["a red cup left of a blue bowl", "cup.png", "two bowls", "a", "one blue
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def save_dual(folder: Path) -> Any:
+def save_dual(folder: Path, **settings: Any) -> Any:
     tiny_models.clip(folder / "base")
     modules = [library.base.modules.Transformer(str(folder / "base"))]
-    return library.SentenceTransformer(modules=modules, prompts={"query": "q ", "hint": "the "})
-
-
-def save_dual_with_default_prompt(folder: Path) -> Any:
-    model = save_dual(folder)
-    model.default_prompt_name, model.similarity_fn_name = "hint", "dot"
-    return model
+    return library.SentenceTransformer(modules=modules, prompts={"query": "q ", "hint": "the "}, **settings)
 
 
 def qwen(folder: Path, **options: Any) -> Any:
@@ -68,18 +64,15 @@ def save_cross(folder: Path) -> Any:
 
 def save_many_vectors(folder: Path) -> Any:
     torch.manual_seed(0)
-    parts = library.sentence_transformer.modules
-    to_few = parts.Dense(
-        32, 16, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings"
-    )
+    parts, tokens = library.sentence_transformer.modules, {"module_input_name": "token_embeddings"}
+    to_few = parts.Dense(32, 16, bias=False, activation_function=torch.nn.Identity(), **tokens)
     mask = library.multi_vector_encoder.modules.MultiVectorMask()
-    length_one = parts.Normalize(module_input_name="token_embeddings")
-    return library.MultiVectorEncoder(modules=[qwen(folder), to_few, mask, length_one])
+    return library.MultiVectorEncoder(modules=[qwen(folder), to_few, mask, parts.Normalize(**tokens)])
 
 
 SAVERS: dict[str, Callable[[Path], Any]] = {
     "dual": save_dual,
-    "dual_with_default_prompt": save_dual_with_default_prompt,
+    "dual_with_default_prompt": partial(save_dual, default_prompt_name="hint", similarity_fn_name="dot"),
     "dual_of_chat": save_dual_of_chat,
     "cross": save_cross,
     "many_vectors": save_many_vectors,
@@ -111,21 +104,22 @@ def scores_of(model: Any, images: list[Any], texts: list[str]) -> Any:
     return flat.reshape(len(images), len(texts))
 
 
-def by_the_library(folder: Path, kind: str, reading: str | None, image: Any, text: str) -> float:
-    """One pair's number by the library's own call, on this pair alone."""
+def by_the_library(folder: Path, kind: str, reading: str | None, image: Any, text: str, **prompt: str) -> float:
+    """One pair's number by the library's own call, on this pair alone; `prompt` is an instruction to the query."""
     from PIL import Image
 
-    picture, caption = {"image": Image.fromarray(image)}, {"text": text}
+    picture, caption = [{"image": Image.fromarray(image)}], {"text": text}
     if kind == "cross":
         activation = torch.nn.Identity() if reading == "logit" else None
-        return float(library.CrossEncoder(str(folder)).predict([(caption, picture)], activation_fn=activation)[0])
+        scores = library.CrossEncoder(str(folder)).predict([(caption, *picture)], activation_fn=activation, **prompt)
+        return float(scores[0])
     if kind == "many_vectors":
         model = library.MultiVectorEncoder(str(folder))
-        return model.similarity(model.encode_query([caption]), model.encode_document([picture])).item()
+        return model.similarity(model.encode_query([caption]), model.encode_document(picture)).item()
     model = library.SentenceTransformer(str(folder))
     if reading == "retrieval":
-        return model.similarity(model.encode_document([picture]), model.encode_query([caption])).item()
-    return model.similarity(model.encode([picture]), model.encode([caption])).item()
+        return model.similarity(model.encode_document(picture), model.encode_query([caption], **prompt)).item()
+    return model.similarity(model.encode(picture, **prompt), model.encode([caption], **prompt)).item()
 
 
 @pytest.mark.slow
@@ -169,25 +163,17 @@ def test_it_obeys_every_law_of_models_and_its_scores_are_kept(kind: str, saved: 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["dual_of_chat", "cross", "dual", "many_vectors"])
 @pytest.mark.parametrize("prefix", ["hf:", ""])
-def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(
-    kind: str, prefix: str, saved: Any, picture_set: Any
-) -> None:
-    folder, pairs = saved(kind), picture_set(2)
+def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(kind: str, prefix: str, saved: Any) -> None:
+    folder = saved(kind)
     with pytest.warns(TellapartWarning, match=f"st:{folder}"):
-        model = find_model(f"{prefix}{folder}")
-    values = score(model, pairs, store=EmbeddingStore(None)).scores.values
-    np.testing.assert_array_equal(values, score(loaded(folder), pairs, store=EmbeddingStore(None)).scores.values)
+        assert find_model(f"{prefix}{folder}").fingerprint == loaded(folder).fingerprint
     with pytest.warns(TellapartWarning, match=f"st:{folder}"):  # of a model that the store knows, too
         assert source_key(f"{prefix}{folder}", ModelOptions()) is not None
-    with pytest.warns(TellapartWarning), raises(ModelError, "'vqa'"):
-        find_model(f"{prefix}{folder}", ModelOptions(reading="vqa"))
-    with pytest.warns(TellapartWarning), raises(ModelError, "texts=cleaned"):
-        find_model(f"{prefix}{folder}", ModelOptions(texts="cleaned"))
-
-
-def test_features_of_its_network_are_read_if_they_are_asked_for(saved: Any) -> None:
-    model = find_model(f"hf:{saved('dual')}", ModelOptions(reading="itc"))
-    assert type(model).__name__ == "TorchDual"
+    for options, fact in (({"reading": "vqa"}, "'vqa'"), ({"texts": "cleaned"}, "texts=cleaned")):
+        with pytest.warns(TellapartWarning), raises(ModelError, fact):
+            find_model(f"{prefix}{folder}", ModelOptions(**options))
+    if kind == "dual":  # features of its network are read if they are asked for
+        assert find_model(f"hf:{folder}", ModelOptions(reading="itc")).fingerprint != loaded(folder).fingerprint
 
 
 def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(saved: Any, tmp_path: Path) -> None:
@@ -210,10 +196,7 @@ def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_pl
     elsewhere = Path(shutil.copytree(saved("dual"), tmp_path / "elsewhere"))
     assert loaded(elsewhere).fingerprint == model.fingerprint
     assert loaded(elsewhere, reading="retrieval").fingerprint != model.fingerprint
-    config = json.loads((elsewhere / "config_sentence_transformers.json").read_text())
-    config["prompts"]["query"] = "Q "
-    (elsewhere / "config_sentence_transformers.json").write_text(json.dumps(config))
-    assert loaded(elsewhere).fingerprint != model.fingerprint
+    assert loaded(edit(elsewhere, prompts={"query": "Q ", "hint": "the "})).fingerprint != model.fingerprint
 
 
 def test_weights_that_are_missing_are_not_drawn_at_random(saved: Any, tmp_path: Path) -> None:
@@ -261,9 +244,6 @@ def test_a_model_of_texts_alone_is_refused(tmp_path: Path) -> None:
 
 def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Any, tmp_path: Path) -> None:
     """A tower that attends to padding: the mask of a text is lost, as some exports lose it."""
-    from tellapart.models.sentence_transformers.load import Library, _compare_scores, make_dual
-    from tellapart.models.torch.backend import Runtime
-
     model = library.SentenceTransformer(str(saved("dual_of_chat")))
     inner = model[0].forward
 
@@ -273,9 +253,8 @@ def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Any, tmp_path
         return outputs | {"attention_mask": torch.ones_like(mask)}
 
     model[0].forward = unmasked
-    broken = Library("broken", model, Runtime("cpu"))
-    with raises(ModelError, "call"):
-        _compare_scores(make_dual(broken), broken, "SentenceTransformer", None)
+    with raises(ModelError, "broken", "call"):
+        hold_library("broken", model, Runtime("cpu"), None)
 
 
 @pytest.mark.parametrize("kind", ["dual_with_default_prompt", "cross", "many_vectors"])
@@ -311,20 +290,10 @@ def test_a_clip_reads_added_words_in_their_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "reading"), [("dual", "encode"), ("dual", "retrieval"), ("cross", "predict")])
 def test_an_instruction_is_the_prompt(saved: Callable[[str], Path], kind: str, reading: str) -> None:
-    from PIL import Image
-
-    folder, text, prompt = saved(kind), TEXTS[0], "find a picture of "
-    (image,) = pictures(1)
+    folder, (image,), prompt = saved(kind), pictures(1), "find a picture of "
     model = loaded(folder, reading=reading, instruction=prompt)
-    picture, caption = {"image": Image.fromarray(image)}, {"text": text}
-    if kind == "cross":
-        expected = float(library.CrossEncoder(str(folder)).predict([(caption, picture)], prompt=prompt)[0])
-    else:
-        theirs = library.SentenceTransformer(str(folder))
-        query = theirs.encode_query if reading == "retrieval" else theirs.encode
-        document = theirs.encode_document([picture]) if reading == "retrieval" else query([picture], prompt=prompt)
-        expected = theirs.similarity(document, query([caption], prompt=prompt)).item()
-    assert scores_of(model, [image], [text])[0, 0] == pytest.approx(expected, abs=1e-5)
+    expected = by_the_library(folder, kind, reading, image, TEXTS[0], prompt=prompt)
+    assert scores_of(model, [image], TEXTS[:1])[0, 0] == pytest.approx(expected, abs=1e-5)
     assert model.fingerprint != loaded(folder, reading=reading).fingerprint
 
 
@@ -333,11 +302,10 @@ def test_filip_is_a_rule_of_many_vectors(saved: Callable[[str], Path]) -> None:
 
     folder, (image,) = saved("many_vectors"), pictures(1)
     theirs = library.MultiVectorEncoder(str(folder))
-    [query], [document] = (
-        theirs.encode_query([{"text": TEXTS[0]}]),
-        theirs.encode_document([{"image": Image.fromarray(image)}]),
-    )
+    [query] = theirs.encode_query([{"text": TEXTS[0]}])
+    [document] = theirs.encode_document([{"image": Image.fromarray(image)}])
     products = torch.as_tensor(query).double() @ torch.as_tensor(document).double().T
     expected = (products.max(dim=1).values.mean() + products.max(dim=0).values.mean()) / 2
-    score_ = loaded(folder, reading="filip").score_pairs([image], [TEXTS[0]])[0]
-    assert score_ == pytest.approx(float(expected), abs=1e-5)
+    assert loaded(folder, reading="filip").score_pairs([image], TEXTS[:1])[0] == pytest.approx(
+        float(expected), abs=1e-5
+    )

@@ -65,8 +65,8 @@ class Layers(nn.Module):  # type: ignore[misc, name-defined]
 def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     torch.manual_seed(0)
-    model, before = Layers(), {}
-    before |= {name: tensor.double().numpy().copy() for name, tensor in model.state_dict().items()}
+    model = Layers()
+    before = {name: tensor.double().numpy().copy() for name, tensor in model.state_dict().items()}
     conv = {"conv.lora_A.weight": torch.randn(2, 3, 2, 2), "conv.lora_B.weight": torch.randn(4, 2, 1, 1)}
     tensors = matrices("fc", 4, 6) | matrices("turned", 6, 6, 3) | matrices("words", 6, 5, embedding=True) | conv
     tensors |= matrices("attn", 18, 6) | matrices("attn.base_layer.out_proj", 6, 6)
@@ -76,11 +76,8 @@ def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path
     adapter = find_adapter(folder)
     assert adapter is not None
     merge_adapter("m", model, adapter)
-    scales = {"fc": 7 / math.sqrt(2), "turned": 3 / math.sqrt(3), "words": 3 / math.sqrt(2), "conv": 3 / math.sqrt(2)}
-    scales |= {
-        "attn": 5 / math.sqrt(2),
-        "attn.base_layer.out_proj": 2 * 5 / math.sqrt(2),
-    }  # twice, by its attention's alpha
+    halved = {"fc": 7, "words": 3, "conv": 3, "attn": 5, "attn.base_layer.out_proj": 10}  # twice its attention's alpha
+    scales = {name: alpha / math.sqrt(2) for name, alpha in halved.items()} | {"turned": 3 / math.sqrt(3)}
     after = model.state_dict()
     for module, scale in scales.items():
         half = "embedding_{}" if module == "words" else "{}.weight"
@@ -89,9 +86,8 @@ def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path
         name = "attn.in_proj_weight" if module == "attn" else f"{module.replace('.base_layer', '')}.weight"
         expected = before[name] + scale * product.reshape(before[name].shape)
         np.testing.assert_allclose(after[name].numpy(), expected, rtol=1e-6, atol=1e-6, err_msg=name)
-    unchanged = {name for name in before if name.endswith("bias")}
-    assert len(unchanged) == 5
-    assert all((after[name].numpy() == before[name]).all() for name in unchanged)
+    unchanged = [name for name in before if name.endswith("bias")]
+    assert len(unchanged) == 5 and all((after[name].numpy() == before[name]).all() for name in unchanged)
 
 
 def adapted(model: Any, folder: Path, **settings: Any) -> Any:
@@ -116,10 +112,8 @@ def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path: Path) -> 
         if not (tmp_path / "merged" / path.name).exists():
             (tmp_path / "merged" / path.name).write_bytes(path.read_bytes())
     ours, theirs, plain = (find_model(f"hf:{tmp_path / name}") for name in ("a", "merged", "base"))
-    for one, other, bare in (
-        [each.encode_images(pictures()) for each in (ours, theirs, plain)],
-        [each.encode_texts(TEXTS) for each in (ours, theirs, plain)],
-    ):
+    vectors = [(model.encode_images(pictures()), model.encode_texts(TEXTS)) for model in (ours, theirs, plain)]
+    for one, other, bare in zip(*vectors, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
         assert np.abs(one - bare).max() > 0.05
     assert len({ours.fingerprint, plain.fingerprint}) == 2
@@ -131,9 +125,8 @@ def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path: Path) -> 
     assert {path.parent.name for path in found} == {"a", "base"}
     with raises(UnknownNameError, "adapter", "peft"):
         find_model(str(tmp_path / "a"))
-    (tmp_path / "a" / "adapter_config.json").write_text(
-        json.dumps(json.loads((tmp_path / "a" / "adapter_config.json").read_text()) | {"base_model_name_or_path": None})
-    )
+    config = tmp_path / "a" / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {BASE: None}))
     with raises(ModelError, "model", "'base_model_name_or_path'"):
         find_model(f"hf:{tmp_path / 'a'}")
 

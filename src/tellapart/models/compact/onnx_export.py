@@ -12,8 +12,7 @@ import numpy as np
 
 from tellapart.data.atomic import atomic_folder
 from tellapart.errors import ModelError, require
-from tellapart.models.compact.config import PAD, TOKENIZER
-from tellapart.models.compact.dual_encoder import PREFIX, CompactParts, open_parts
+from tellapart.models.compact.dual_encoder import PAD, PREFIX, TOKENIZER, CompactParts, open_parts
 from tellapart.models.compact.towers import fold_norms
 from tellapart.models.onnx.dual_encoder import CONFIG, FILES, import_onnxruntime
 from tellapart.models.torch.backend import import_torch, parameter_count

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from tellapart.models.compact.config import CompactConfig
+from tellapart.models.compact.dual_encoder import CompactConfig
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.network import Network, Tensor
 

@@ -141,10 +141,9 @@ def hold_dual(
 
 
 def _read_activation(config: PreTrainedConfig, tower: str) -> str:
-    """Return the activation of a tower, as configurations name it; empty if none is named."""
-    activation = getattr(getattr(config, tower, config), "hidden_act", "")
-    names = {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_pytorch_tanh": "GELU (tanh)"}
-    return names.get(activation, str(activation))
+    """Return the activation of a tower, by the name that open_clip's models have; empty if none is named."""
+    activation = str(getattr(getattr(config, tower, config), "hidden_act", ""))
+    return {"quick_gelu": "QuickGELU", "gelu": "GELU", "gelu_pytorch_tanh": "GELU (tanh)"}.get(activation, activation)
 
 
 def make_dual(
@@ -174,10 +173,10 @@ def make_dual(
             processor.save_pretrained(folder)
         return f"hf:{folder}"
 
-    facts: list[str] = []
+    facts: tuple[str, ...] = ()
     if not fingerprint:
-        facts += [type(model).__name__, place.dtype, f"{length} tokens", config_facts(model.config)]
-        facts += [processor_facts(processor), *([rule] if clean else [])]
+        facts = (type(model).__name__, place.dtype, f"{length} tokens", config_facts(model.config))
+        facts += (processor_facts(processor), *([rule] if clean else []))
     towers = Towers(
         name=name,
         module=model,
@@ -186,7 +185,7 @@ def make_dual(
         text=lambda inputs: form.text(model, inputs),
         prepare=prepare,
         reader=reader,
-        facts=tuple(facts),
+        facts=facts,
         family="tellapart:huggingface:itc:1:",
         provenance=provenance,
         offers={

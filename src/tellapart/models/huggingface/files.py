@@ -8,7 +8,7 @@ import os
 import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,11 +50,9 @@ def import_transformers() -> ModuleType:
     return require("transformers", extra="models")
 
 
-@contextmanager
-def quiet(*, downloads: bool = False) -> Iterator[None]:
+def quiet(*, downloads: bool = False) -> AbstractContextManager[None]:
     """Keep the library's reports and bars (save those of `downloads`) off the terminal: failures are raised."""
-    with silent(import_transformers().utils.logging, bars=downloads):
-        yield
+    return silent(import_transformers().utils.logging, bars=downloads)
 
 
 @contextmanager
@@ -108,15 +106,9 @@ def load_weights(
 ) -> PreTrainedModel:
     """Load a model of transformers in evaluation mode, on its device; no weight of it is guessed.
 
-    Of the folder of peft's adapter the base is loaded, and the adapter merged into it.
-
-    Args:
-        architecture: a class of transformers, or its name.
-        source: a folder or a hub id.
-        runtime: device and dtype.
-        unused: names of parts that the reading does not use. The checkpoint may hold or lack them, whether the class
-            has them or not; the returned model has None there.
-        config: in place of the source's, for a class that transformers does not have.
+    Of the folder of peft's adapter the base is loaded, and the adapter merged into it. The checkpoint may hold or lack
+    parts that are `unused`, whether the class has them or not; the returned model has None there. `config` stands in
+    for the source's, for a class that transformers does not have.
     """
     refuse_other_shards(source)
     kind = getattr(import_transformers(), architecture) if isinstance(architecture, str) else architecture
@@ -175,7 +167,7 @@ def refuse_other_shards(source: str) -> None:
 
 
 def _find_differing(single: Path, shards: Sequence[Path]) -> str:
-    """Return the name of a tensor that differs between a file and the shards, or is in one of them; empty if none."""
+    """Return the name of a tensor that differs between a file and the shards; empty if none does."""
     torch, tensors = import_torch(), read_checkpoint(single).saved
     for shard in shards:
         for name, tensor in read_checkpoint(shard).saved.items():
@@ -189,9 +181,8 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
     """Load tokenizer and image processor; images are processed by Pillow, whether torchvision is there or not.
 
     transformers has two processors of images, and takes torchvision's if that is installed; their pixels differ.
-    Pillow's resizing is the one that the models' authors trained with, and the one that is available everywhere. The
-    library cannot be asked for all of it: for videos some processors have torchvision's alone. Without `pictures` there
-    is no processor of images to replace.
+    Pillow's resizing is the one that the models' authors trained with, and is available everywhere. Without `pictures`
+    there is no processor of images to replace: for videos some have torchvision's alone.
     """
     library, path = import_transformers(), _expand_source(source)
     with loading(source, "has no processor that can be read", _PROCESSOR):
@@ -207,12 +198,7 @@ def load_processor(source: str, *, pictures: bool = True) -> ProcessorMixin:
 
 
 def load_tokenizer(source: str, *, original: str = _ORIGINAL) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a model that has no image processor; the error advises to copy `original`'s.
-
-    Raises:
-        ModelError: the source lacks it, or its vocabulary.
-        MissingDependencyError: transformers is not installed.
-    """
+    """Load the tokenizer of a model that has no image processor; the error advises to copy `original`'s."""
     auto = import_transformers().AutoTokenizer
     with loading(source, "has no tokenizer that can be read", f"copy its files from {original}"):
         tokenizer = auto.from_pretrained(_expand_source(source), trust_remote_code=False)
@@ -230,8 +216,9 @@ def _check_vocabulary(source: str, tokenizer: PreTrainedTokenizerBase, original:
 
 def processor_facts(processor: ProcessorMixin) -> str:
     """Describe the preparation of images and texts, for a fingerprint: the same wherever the files lie."""
-    images = {"kind": type(processor.image_processor).__name__} | _strip_settings(processor.image_processor.to_dict())
-    facts = {"images": images, "texts": _text_facts(processor.tokenizer)}
+    images = processor.image_processor
+    settings = {"kind": type(images).__name__} | _without_keys(images.to_dict(), _INCIDENTAL)
+    facts = {"images": settings, "texts": _text_facts(processor.tokenizer)}
     return json.dumps(facts, sort_keys=True, ensure_ascii=False, default=str)
 
 
@@ -260,15 +247,10 @@ def _text_facts(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
 
 def config_facts(config: PreTrainedConfig) -> str:
     """Describe a model's configuration, for a fingerprint: much of it (activations, token ids) is in no weight."""
-    return json.dumps(_strip_settings(config.to_dict()), sort_keys=True, default=str)
+    return json.dumps(_without_keys(config.to_dict(), _INCIDENTAL), sort_keys=True, default=str)
 
 
-def _strip_settings(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return settings without those of their file and of the library that wrote them."""
-    return {key: _without_keys(value, _INCIDENTAL) for key, value in settings.items() if key not in _INCIDENTAL}
-
-
-def _without_keys(value: object, keys: set[str]) -> object:
+def _without_keys(value: Any, keys: set[str]) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_keys(item, keys) for key, item in value.items() if key not in keys}
     return [_without_keys(item, keys) for item in value] if isinstance(value, list) else value
@@ -281,13 +263,7 @@ def _expand_source(source: str) -> str:
 
 
 def find_file(source: str, name: str, *, library: str = "transformers") -> Path:
-    """Return a file of a folder, or of the hub, from its cache if it is there.
-
-    Args:
-        source: a folder or a hub id.
-        name: of the file.
-        library: whose model it is, for messages.
-    """
+    """Return a file of a folder, or of the hub, from its cache if it is there; `library` is for messages."""
     source = base_of(source)
     folder = Path(source).expanduser()
     if folder.is_dir():

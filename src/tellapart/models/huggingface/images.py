@@ -30,10 +30,7 @@ _BLANK = ((48, 64, 3), (64, 48, 3))
 def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
     """Return the preprocessing of one RGB image, uint8 `(height, width, 3)`, to tensors; any thread may call it.
 
-    Args:
-        name: of the model, for errors.
-        processor: its image processor. Not the pair of processors, whose options (SigLIP 2's number of patches)
-            would override the model's files.
+    It takes the image processor, for options of the pair of processors would override the model's files.
     """
 
     def prepare_pixels(pixels: Pixels) -> Prepared:

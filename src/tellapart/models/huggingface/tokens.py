@@ -17,11 +17,7 @@ __all__ = ["TokenReader", "check_tokenizer", "leave_out_end", "text_config"]
 class TokenReader(TextReader):
     """A tokenizer of transformers as a reader of texts.
 
-    Args:
-        tokenizer: of transformers.
-        length: of the context, in tokens, with the special ones.
-        whole: pad every text to the context; else to the next multiple of eight tokens.
-        clean: goes over each text before the tokenizer reads it; None for texts as they are.
+    Texts are padded to the context if `whole`, else to the next multiple of eight tokens; `clean` goes over them first.
     """
 
     def __init__(
@@ -36,11 +32,7 @@ class TokenReader(TextReader):
         self._clean, self._control = clean or str, ControlTokens(tokenizer)
 
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
-        """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end.
-
-        Raises:
-            ModelError: a text holds a control token that cannot be read as text.
-        """
+        """Return each text's padded length, in tokens, and whether it exceeds the context and loses its end."""
         if not texts:
             return [], []
         cleaned = [self._clean(text) for text in ("", *texts)]
@@ -58,11 +50,7 @@ class TokenReader(TextReader):
 
 
 def leave_out_end(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Have a tokenizer of BERT's kind put its first token before a text, and none at its end.
-
-    Raises:
-        ModelError: it is not one of the tokenizers library, of which the rule can be set.
-    """
+    """Have a tokenizer of BERT's kind put its first token before a text, and none at its end."""
     backend, first = getattr(tokenizer, "backend_tokenizer", None), tokenizer.cls_token
     if backend is None or first is None:
         raise ModelError(
@@ -83,23 +71,12 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
 def check_tokenizer(
     name: str, config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, *, side: str | None = "right"
 ) -> None:
-    """Check a tokenizer against the configuration of the model that reads its tokens.
-
-    Args:
-        name: of the model, for the error.
-        config: of the model.
-        tokenizer: of transformers.
-        side: on which it must pad; None for either.
-
-    Raises:
-        ModelError: it knows tokens that the model does not, or pads otherwise than the model expects.
-    """
+    """Refuse a tokenizer that knows tokens its model does not, or pads on another side than `side` (None: either)."""
     vocabulary_size = text_config(config).vocab_size
     if tokenizer.vocab_size > vocabulary_size:
         raise ModelError(
             f"{name}: its tokenizer knows {tokenizer.vocab_size} tokens and its text encoder {vocabulary_size}: they "
-            "are not of "
-            "one model; copy the tokenizer's files from the model that it was trained from"
+            "are not of one model; copy the tokenizer's files from the model that it was trained from"
         )
     if tokenizer.pad_token_id is None:
         raise ModelError(f"{name}: its tokenizer has no token to pad with; set pad_token in tokenizer_config.json")

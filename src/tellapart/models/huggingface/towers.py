@@ -1,7 +1,7 @@
 """Image and text towers of each dual encoder of transformers.
 
-A tower takes the model and a batch of prepared inputs to features that are not yet of length one: `(n, dimensions)`,
-or `(n, queries, dimensions)` where an image has several vectors.
+A tower takes the model and a batch of inputs to features of any length, `(n, dimensions)`; of images with several
+vectors `(n, queries, dimensions)`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,30 @@ Batch = Mapping[str, "Tensor"]  # by the names of inputs
 Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
 
 
+def _features(side: str, *, inputs: tuple[str, ...] = (), first: bool = False) -> Tower:
+    """Return the tower of `get_image_features` or `get_text_features`; of every token's features perhaps the first."""
+
+    def compute(model: PreTrainedModel, batch: Batch) -> Tensor:
+        read = getattr(getattr(model, "flava", model), f"get_{side}_features")  # FlavaForPreTraining holds a FlavaModel
+        features = read(**{name: batch[name] for name in inputs or batch}).pooler_output
+        return features[:, 0] if first else features
+
+    return compute
+
+
+_IMAGE, _TEXT = _features("image"), _features("text")
+
+#: SigLIP was trained on padded texts without a mask; a tokenizer whose configuration names no inputs would send one.
+_UNMASKED = _features("text", inputs=("input_ids",))
+
+
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """The towers of one architecture, whose family's name in `config.json` is `model_type`."""
 
     model_type: str
-    image: Tower
-    text: Tower
+    image: Tower = _IMAGE
+    text: Tower = _TEXT
     pools_at_end: bool = False  # a text's vector is read at its end-of-text token
     #: Texts are padded to the full context, as the tower was trained; else to a bucket, and padding changes nothing.
     whole: bool = False
@@ -42,28 +59,6 @@ class Architecture:
     padded_positions: bool = False  # counted from behind the padding's id (RoBERTa): so many fewer can be used
     unused: tuple[str, ...] = ()  # heads of other readings, which a checkpoint may hold, too
     tested: bool = True  # compared with the library's forward pass; another model is tested when it loads
-
-
-def _image_features(model: PreTrainedModel, batch: Batch) -> Tensor:
-    return model.get_image_features(**batch).pooler_output
-
-
-def _text_features(model: PreTrainedModel, batch: Batch) -> Tensor:
-    return model.get_text_features(**batch).pooler_output
-
-
-def _unmasked_text(model: PreTrainedModel, batch: Batch) -> Tensor:
-    # Trained on padded texts without a mask; a tokenizer's configuration that names no inputs would send one.
-    return model.get_text_features(input_ids=batch["input_ids"]).pooler_output
-
-
-def _flava_image(model: PreTrainedModel, batch: Batch) -> Tensor:
-    # FlavaForPreTraining holds a FlavaModel; of the features of every patch the class token's are taken.
-    return _image_features(getattr(model, "flava", model), batch)[:, 0]
-
-
-def _flava_text(model: PreTrainedModel, batch: Batch) -> Tensor:
-    return _text_features(getattr(model, "flava", model), batch)[:, 0]
 
 
 def _blip_image(model: PreTrainedModel, batch: Batch) -> Tensor:
@@ -122,19 +117,21 @@ LEGACY_END = 2
 #: Folders of transformers with towers of that rule, and with towers that take the highest token in any case.
 _LEGACY, _HIGHEST = frozenset({"clip", "clipseg", "groupvit", "x_clip"}), frozenset({"owlvit", "owlv2"})
 
+_FLAVA = Architecture("flava", _features("image", first=True), _features("text", first=True))
+
 #: Architecture (a class of transformers) -> its towers, if they need more than `get_image_features` and
 #: `get_text_features` on texts of any padding.
 TOWERS: Mapping[str, Architecture] = MappingProxyType(
     {
-        "CLIPModel": Architecture("clip", _image_features, _text_features, pools_at_end=True),
-        "MetaClip2Model": Architecture("metaclip_2", _image_features, _text_features, pools_at_end=True),
-        "SiglipModel": Architecture("siglip", _image_features, _unmasked_text, whole=True),
-        "Siglip2Model": Architecture("siglip2", _image_features, _unmasked_text, whole=True),
-        "AlignModel": Architecture("align", _image_features, _text_features, limit=64),
-        "Aimv2Model": Architecture("aimv2", _image_features, _aimv2_text, pools_at_end=True),
-        "AltCLIPModel": Architecture("altclip", _image_features, _text_features, padded_positions=True),
-        "FlavaModel": Architecture("flava", _flava_image, _flava_text),
-        "FlavaForPreTraining": Architecture("flava", _flava_image, _flava_text),
+        "CLIPModel": Architecture("clip", pools_at_end=True),
+        "MetaClip2Model": Architecture("metaclip_2", pools_at_end=True),
+        "SiglipModel": Architecture("siglip", text=_UNMASKED, whole=True),
+        "Siglip2Model": Architecture("siglip2", text=_UNMASKED, whole=True),
+        "AlignModel": Architecture("align", limit=64),
+        "Aimv2Model": Architecture("aimv2", text=_aimv2_text, pools_at_end=True),
+        "AltCLIPModel": Architecture("altclip", padded_positions=True),
+        "FlavaModel": _FLAVA,
+        "FlavaForPreTraining": _FLAVA,
         "BridgeTowerForContrastiveLearning": Architecture(
             "bridgetower",
             _bridgetower_image,
@@ -150,7 +147,7 @@ TOWERS: Mapping[str, Architecture] = MappingProxyType(
 
 def is_siglip(towers: Architecture) -> bool:
     """Return whether towers are SigLIP's or SigLIP 2's, of which libraries and authors read captions differently."""
-    return towers.text is _unmasked_text
+    return towers.text is _UNMASKED
 
 
 def find_towers(architecture: str) -> Architecture | None:
@@ -161,20 +158,20 @@ def find_towers(architecture: str) -> Architecture | None:
     if not all(hasattr(kind, name) for name in ("get_image_features", "get_text_features")):
         return None
     pools = _folder_of(kind) in _LEGACY
-    return Architecture(kind.config_class.model_type, _image_features, _text_features, pools_at_end=pools, tested=False)
+    return Architecture(kind.config_class.model_type, pools_at_end=pools, tested=False)
 
 
 def fit_towers(towers: Architecture, model: PreTrainedModel, processor: ProcessorMixin) -> Architecture:
     """Read from a model of no row of the table how it counts positions, and from its processor how many it is given."""
-    nn = import_torch().nn
-    positions = [part for name, part in model.named_modules() if name.endswith("position_embeddings")]
-    padded = any(isinstance(part, nn.Embedding) and part.padding_idx is not None for part in positions)
+    parts = model.named_modules()
+    positions = [part for name, part in parts if name.endswith("position_embeddings")]
+    padded = any(getattr(part, "padding_idx", None) is not None for part in positions)
     text_options = getattr(processor, "text_kwargs", None) or {}
     return replace(towers, padded_positions=padded, limit=text_options.get("max_length"))
 
 
 def _folder_of(kind: type) -> str:
-    """Return the folder of transformers that a class comes from: `clip`."""
+    """Return the folder of transformers that a class comes from, as `clip`."""
     return kind.__module__.split(".")[-2] if kind.__module__.startswith("transformers.models.") else ""
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,15 +75,12 @@ class OnnxConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """The checked contents of a model's folder, read once, so that the bytes that run are those that were hashed.
-
-    The fingerprint is the SHA-256 over the hashes of all four files and the name of the preprocessing.
-    """
+    """The checked contents of a model's folder, read once, so that the bytes that run are those that were hashed."""
 
     path: Path
     config: OnnxConfig
     files: Mapping[str, bytes]
-    fingerprint: str
+    fingerprint: str  # the SHA-256 over the hashes of all four files and the name of the preprocessing
 
 
 def read_folder(folder: Path) -> ModelFolder:
@@ -104,7 +101,16 @@ def read_folder(folder: Path) -> ModelFolder:
                 "the file was changed or is incomplete: fetch the folder again, or export it again"
             )
         if name.endswith(".onnx"):
-            _refuse_external_data(folder / name, data)
+            try:
+                outside = external_tensors(data)
+            except ValueError as error:
+                raise ModelError(f"{folder / name} is not an ONNX model: {error}") from error
+            if outside:
+                raise ModelError(
+                    f"{folder / name} keeps {len(outside)} tensors in other files (the first: {quote(outside[0])}), "
+                    "which may lie anywhere and which no hash covers; save it as one file: "
+                    "onnx.save_model(..., save_as_external_data=False)"
+                )
         digest.update(f"{sha256}\n".encode())
     return ModelFolder(folder, config, files, digest.hexdigest())
 
@@ -120,18 +126,6 @@ def _read_file(folder: Path, name: str) -> bytes:
     return read_whole(path, error=ModelError, most=_MOST_BYTES)
 
 
-def _refuse_external_data(path: Path, data: bytes) -> None:
-    try:
-        outside = external_tensors(data)
-    except ValueError as error:
-        raise ModelError(f"{path} is not an ONNX model: {error}") from error
-    if outside:
-        raise ModelError(
-            f"{path} keeps {len(outside)} tensors in other files (the first: {quote(outside[0])}), which may lie "
-            "anywhere and which no hash covers; save it as one file: onnx.save_model(..., save_as_external_data=False)"
-        )
-
-
 #: Read once, when ONNX Runtime is first imported (onnxruntime, pull request 27379).
 _TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
@@ -139,8 +133,8 @@ _TELEMETRY = "ORT_DISABLE_TELEMETRY"
 def import_onnxruntime() -> ModuleType:
     """Import ONNX Runtime; in this process it sends nothing and stores no identifier of the machine.
 
-    From version 1.29 its builds for Linux and macOS send facts of the process, the session and the model, unless a
-    variable is set. On Windows the library has a switch that works from then on.
+    From version 1.29 its builds for Linux and macOS send facts of the session unless a variable is set; on Windows it
+    has a switch.
     """
     before = os.environ.get(_TELEMETRY)
     os.environ[_TELEMETRY] = "1"
@@ -151,8 +145,7 @@ def import_onnxruntime() -> ModuleType:
         if before is not None:
             os.environ[_TELEMETRY] = before
     onnxruntime.disable_telemetry_events()
-    module: ModuleType = onnxruntime
-    return module
+    return cast("ModuleType", onnxruntime)
 
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -220,21 +213,17 @@ class OnnxDualEncoder:
     def encode_images(self, images: Sequence[Pixels]) -> Vectors:
         """Encode RGB images, uint8 `(height, width, 3)`, to float32 `(n, dimensions)` of length one."""
 
-        def encode(pixels: Pixels) -> Vectors:
-            return self._image.run_batch({"pixel_values": self.input_pixels(pixels)[None]}, self.config.dimensions)
-
-        return self._side_by_side(encode, images)
+        return self._side_by_side(self._image, images, lambda pixels: {"pixel_values": self.input_pixels(pixels)[None]})
 
     def encode_texts(self, texts: Sequence[str]) -> Vectors:
         """Encode texts to float32 `(n, dimensions)` of length one; count the cut ones in `truncated`."""
         encodings = self._control.encode(self.name, texts)
         self.truncated += sum(1 for encoding in encodings if encoding.overflowing)
 
-        def encode(encoding: Encoding) -> Vectors:
-            feed = {"input_ids": np.array([encoding.ids]), "attention_mask": np.array([encoding.attention_mask])}
-            return self._text.run_batch(feed, self.config.dimensions)
+        def feed(encoding: Encoding) -> dict[str, Any]:
+            return {"input_ids": np.array([encoding.ids]), "attention_mask": np.array([encoding.attention_mask])}
 
-        return self._side_by_side(encode, encodings)
+        return self._side_by_side(self._text, encodings, feed)
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text, padded to the context."""
@@ -251,19 +240,19 @@ class OnnxDualEncoder:
 
     similarities = similarity
 
-    def _side_by_side(self, encode: Callable[[Any], Vectors], samples: Sequence[Any]) -> Vectors:
+    def _side_by_side(self, graph: _Graph, samples: Sequence[Any], feed: Callable[[Any], dict[str, Any]]) -> Vectors:
+        dimensions = self.config.dimensions
         if not samples:
-            return np.zeros((0, self.config.dimensions), np.float32)
+            return np.zeros((0, dimensions), np.float32)
         with ThreadPoolExecutor(self._threads) as pool:
-            rows = list(pool.map(encode, samples))
+            rows = list(pool.map(lambda sample: graph.run_batch(feed(sample), dimensions), samples))
         return normalise(np.concatenate(rows), self.name)
 
 
 def preprocess_image(pixels: Pixels, config: OnnxConfig) -> NDArray[np.float32]:
     """Turn RGB uint8 `(height, width, 3)` into the image tensor, float32 `(3, image_size, image_size)`.
 
-    Resizes by Pillow's antialiased bicubic filter (the whole picture, or its centre after the shorter side
-    was brought to size), divides by 255, subtracts `mean`, divides by `std`.
+    Pillow's antialiased bicubic filter resizes the picture, or its centre after the shorter side was brought to size.
     """
     from PIL import Image
 

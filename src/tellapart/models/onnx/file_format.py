@@ -30,7 +30,13 @@ _MAX_DEPTH = 60
 
 def external_tensors(data: bytes) -> list[str]:
     """Return the names of the tensors whose values an ONNX model keeps in another file."""
-    return [name for _, tensor in _list_tensors(data) if (name := _external_name(tensor)) is not None]
+    names = []
+    for _, tensor in _list_tensors(data):
+        fields = list(_read_fields(tensor))
+        if any(field[0] == _TENSOR_EXTERNAL_DATA or field == (_TENSOR_DATA_LOCATION, 1) for field in fields):
+            texts = [bytes(value) for number, value in fields if number == _TENSOR_NAME and not isinstance(value, int)]
+            names.append(texts[-1].decode(errors="replace") if texts else "")
+    return names
 
 
 def weight_count(data: bytes) -> int:
@@ -51,11 +57,9 @@ def _search_message(message: memoryview, kind: str, depth: int) -> Iterator[tupl
         raise ValueError(f"it nests more than {_MAX_DEPTH} messages")
     for number, value in _read_fields(message):
         child = _CHILDREN[kind].get(number)
-        if child is None or isinstance(value, int):
-            continue
-        if child == "tensor":
+        if child == "tensor" and not isinstance(value, int):
             yield kind, value
-        else:
+        elif child is not None and not isinstance(value, int):
             yield from _search_message(value, child, depth + 1)
 
 
@@ -72,16 +76,6 @@ def _count_weights(tensor: memoryview) -> int:
                 side, at = _read_varint(value, at)
                 sides.append(side)
     return prod(sides)
-
-
-def _external_name(tensor: memoryview) -> str | None:
-    name, external = "", False
-    for number, value in _read_fields(tensor):
-        if number == _TENSOR_NAME and not isinstance(value, int):
-            name = bytes(value).decode(errors="replace")
-        elif number == _TENSOR_EXTERNAL_DATA or (number == _TENSOR_DATA_LOCATION and value == 1):
-            external = True
-    return name if external else None
 
 
 def _read_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:

@@ -16,7 +16,7 @@ from tellapart.models.caption_rules import caption_rule
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.openclip.source import CONFIG, FOLDER, resolve
 from tellapart.models.openclip.tokens import TextTower, Tokens
-from tellapart.models.openclip.weights import Parts, assemble, complete_name, is_siglip
+from tellapart.models.openclip.weights import Parts, assemble, complete_name, is_siglip, name_activation
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Pixels
@@ -37,7 +37,7 @@ class SharedTexts:
     def __init__(self, model: Network, tower: TextTower) -> None:
         self._model, self._tower = model, tower
         self._text = getattr(model, "text", model)
-        #: CoCa's embedding of a token that is appended to every text, and that the answer is read off.
+        # CoCa's embedding of a token that is appended to every text, and at which the text is read.
         self._last = getattr(self._text, "cls_emb", None)
 
     @property
@@ -106,11 +106,9 @@ _VERSION = "open_clip-1"
 def load(name: str, options: ModelOptions) -> TorchDual:
     """Load an open_clip model by its name (see `tellapart.models.openclip.source.resolve`)."""
     options.expect_itc(name, "a dual encoder of open_clip")
-    place = runtime(options)
-    name = complete_name(name)
-    source = resolve(name)
+    place, source = runtime(options), resolve(complete_name(name))
     parts = assemble(source, texts=options.texts)
-    dual = make_dual(name, parts, place, import_open_clip().get_model_config(source.architecture))
+    dual = make_dual(source.name, parts, place, import_open_clip().get_model_config(source.architecture))
     parts.model.to(place.device, place.torch_dtype)  # the fingerprint is of the weights as they were read
     return dual
 
@@ -124,7 +122,7 @@ def hold_encoder(name: str, model: Network, transform: Any, tokenizer: Any, plac
     tokens = move(Tokens(tokenizer).tokens(["a"], tokenizer.context_length)["input_ids"], place)
     with forward(name, model):
         width = int(model.encode_text(tokens).shape[-1])
-    return make_dual(name, Parts(model, transform, tokenizer, "", rule), place, {"embed_dim": width}, "held")
+    return make_dual(name, Parts(model, transform, tokenizer, rule), place, {"embed_dim": width}, "held")
 
 
 def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any], fingerprint: str = "") -> TorchDual:
@@ -170,15 +168,13 @@ def make_dual(name: str, parts: Parts, place: Runtime, config: Mapping[str, Any]
         provenance=parts.checkpoint.weights if parts.checkpoint else "",
         checkpoint=parts.checkpoint,
         offers={
-            "activation": parts.activation,
-            "logit_scale": float(model.logit_scale.detach().exp()),
             "texts": parts.texts,
             "preparation": json.dumps([_VERSION, shaping_facts, libraries], sort_keys=True),
             "pack_image": lambda prepared: prepared["pixels"].numpy(),
             "unpack_image": lambda packed: {"pixels": import_torch().from_numpy(packed)},
             "traits": {
-                "activation": _name_activation(getattr(model, "text", None) or model.transformer),
-                "image activation": _name_activation(model.visual),
+                "activation": name_activation(getattr(model, "text", None) or model.transformer),
+                "image activation": name_activation(model.visual),
                 "context": f"{reader.length} tokens",
                 "dtype": place.dtype,
                 "texts": parts.texts,
@@ -216,17 +212,6 @@ def _find_local(model: Network, tower: TextTower) -> LocalFeatures | None:
         return states if vision.proj is None else states @ vision.proj
 
     return LocalFeatures((vision.ln_post, project), (tower.last_norm, tower.project), tower.words)
-
-
-def _name_activation(tower: Network) -> str:
-    """Return the activation of a tower's layers; empty if it is none that is known here."""
-    kinds = {"GELU": "GELU", "GELUTanh": "GELU (tanh)", "QuickGELU": "QuickGELU"}
-    activations = {
-        "GELU (tanh)" if "tanh" in part.extra_repr() else kinds[type(part).__name__]
-        for part in tower.modules()
-        if type(part).__name__ in kinds
-    }
-    return " and ".join(sorted(activations))
 
 
 def _checkpoint_files(name: str) -> list[Path] | None:

@@ -1,8 +1,7 @@
 """open_clip, imported without libraries that most of its models never call, and quiet while it builds a model.
 
-open_clip imports transformers and timm, for the towers of a few architectures, and both import torch's compiler, as
-torchvision does for one operator: 2.2 of 4.1 CPU-seconds of the start (decision 18). Each of them is imported here when
-open_clip first calls it.
+open_clip imports transformers and timm for a few architectures, and both import torch's compiler, as torchvision does
+for one operator: 2.2 of 4.1 CPU-seconds of the start (decision 18). Here open_clip's first call imports each.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import json
 import warnings
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,16 @@ class Source:
 
     name: str
     architecture: str
-    tokenizer: str
     checkpoint: Path
     preprocessing: Mapping[str, Any]
     adapter: PeftAdapter | None = None
     part: str = ""
+    repository: str = ""  # of the hub, by which open_clip finds a tokenizer that may be another repository's
+
+    @property
+    def tokenizer(self) -> str:
+        """The name of the tokenizer, for open_clip."""
+        return self.repository or self.architecture
 
 
 def resolve(name: str) -> Source:
@@ -56,16 +61,13 @@ def resolve(name: str) -> Source:
     trainer), the tag it was fine-tuned from, or the name (`ViT-B-32-quickgelu@`, `ViT-B-32-gelu@`) must decide.
     """
     import_open_clip()
-    place, part = split_part(name.removeprefix(FOLDER))
-    if name.startswith(FOLDER):
-        return replace(_resolve_folder(name, Path(place).expanduser()), part=part)
-    if name.startswith(HUB):
-        repository = place.removeprefix(HUB)
-        config, checkpoint = (_fetch_file(name, repository, files) for files in ((CONFIG,), _WEIGHTS))
-        preprocessing = _stated_preprocessing(name, _read_config(config))
-        # The tokenizer may be another repository's: open_clip finds it through the hub id, not through the folder.
-        tokenizer = f"{HUB}{repository}"
-        return Source(name, f"{FOLDER}{config.parent}", tokenizer, checkpoint, preprocessing, part=part)
+    if name.startswith((FOLDER, HUB)):
+        place, part = split_part(name.removeprefix(FOLDER))
+        hub = place if name.startswith(HUB) else ""
+        path = _fetch_file(name, place.removeprefix(HUB), (CONFIG,)) if hub else Path(place).expanduser() / CONFIG
+        steps = _stated_preprocessing(name, _read_config(path))
+        checkpoint = _fetch_file(name, place.removeprefix(HUB), _WEIGHTS) if hub else _find_weights(name, path.parent)
+        return Source(name, f"{FOLDER}{path.parent}", checkpoint, steps, part=part, repository=hub)
     model, at, file = name.removeprefix(TAG).partition("@")
     architecture, slash, tag = _split_name(model)
     if not at and not slash:
@@ -77,16 +79,15 @@ def resolve(name: str) -> Source:
     adapter = find_adapter(file) if at else None
     if slash and (adapter is not None or not at):
         published = _published_config(name, architecture, tag)
-        weights, steps = _download_weights(name, published), _select_preprocessing(published)
-        return Source(name, architecture, architecture, weights, steps, adapter)
+        return Source(name, architecture, _download_weights(name, published), _select_preprocessing(published), adapter)
     file, part = split_part(file if adapter is None else adapter.base)
     if adapter is not None and not Path(file).expanduser().is_file():
         raise ModelError(
             f"{name}: the base model of the adapter, {adapter.base!r}, is not a file; name the weights that it was "
             f"trained from: {TAG}{architecture}/TAG@{adapter.folder}"
         )
-    source = _resolve_checkpoint(name, architecture, tag, Path(file).expanduser())
-    return replace(source, part=part, adapter=adapter)
+    preprocessing = _resolve_checkpoint(name, architecture, tag, path := Path(file).expanduser())
+    return Source(name, architecture.removesuffix(_PLAIN), path, preprocessing, adapter, part)
 
 
 def _split_name(name: str) -> tuple[str, str, str]:
@@ -106,8 +107,7 @@ def _split_name(name: str) -> tuple[str, str, str]:
 
 def _published_tags(architecture: str) -> Mapping[str, Mapping[str, Any]]:
     """Return open_clip's configuration of every published set of weights of an architecture, by tag."""
-    open_clip = import_open_clip()
-    plain = architecture.removesuffix(_PLAIN)
+    open_clip, plain = import_open_clip(), architecture.removesuffix(_PLAIN)
     return {tag: open_clip.get_pretrained_cfg(plain, tag) for tag in open_clip.list_pretrained_tags_by_model(plain)}
 
 
@@ -121,16 +121,16 @@ def _published_config(name: str, architecture: str, tag: str) -> Mapping[str, An
         hint = f"; did you mean {name.replace(architecture, str(twin), 1)!r}?" if of_twin else nearest(tag, tags)
         listed = f"; it has {', '.join(tags)}" if tags and not hint else ""
         raise UnknownNameError(f"open_clip has no weights {tag!r} of {architecture!r}{hint}{listed}")
-    _expect_activation(name, architecture, "these weights were trained with", bool(config.get("quick_gelu")))
+    _expect_activation(name, architecture, "these weights were trained with", _state_activation(config))
     return config
 
 
-def _expect_activation(name: str, architecture: str, evidence: str, quick: bool) -> None:
+def _expect_activation(name: str, architecture: str, evidence: str, trained: str) -> None:
     """Refuse weights of the other activation, for which open_clip has another architecture."""
-    twin, names = _find_twin(architecture), ("GELU", "QuickGELU")
-    if twin and quick != _is_quick(architecture):
+    twin, computed = _find_twin(architecture), _find_activation(architecture)
+    if twin and trained != computed:
         raise ModelError(
-            f"{name}: {evidence} {names[quick]}, and {architecture} computes with {names[not quick]}; did you mean "
+            f"{name}: {evidence} {trained}, and {architecture} computes with {computed}; did you mean "
             f"{name.replace(architecture, twin, 1)!r}?"
         )
 
@@ -143,22 +143,25 @@ def _find_twin(architecture: str) -> str | None:
     return other if other in architectures else None
 
 
-def _is_quick(architecture: str) -> bool:
-    config = import_open_clip().get_model_config(architecture.removesuffix(_PLAIN))
-    return bool(config.get("quick_gelu"))
+def _find_activation(architecture: str) -> str:
+    return _state_activation(import_open_clip().get_model_config(architecture.removesuffix(_PLAIN)))
+
+
+def _state_activation(config: Mapping[str, Any]) -> str:
+    return "QuickGELU" if config.get("quick_gelu") else "GELU"
 
 
 def _select_preprocessing(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: config[key] for key in _PREPROCESSING if key in config}
 
 
-def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> Source:
+def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> Mapping[str, Any]:
+    """Return the preprocessing of a bare file, once its activation is known."""
     if not file.is_file():
         raise ModelError(f"{name}: {file} is {'a folder' if file.is_dir() else 'no file'}; name a checkpoint file")
-    plain = architecture.removesuffix(_PLAIN)
     config = _read_config(file.with_name(CONFIG)) if file.with_name(CONFIG).is_file() else None
-    evidence = {} if config is None else {CONFIG: bool(config["model_cfg"].get("quick_gelu"))}
-    if (trained := _trained_quick(file)) is not None:
+    evidence = {} if config is None else {CONFIG: _state_activation(config["model_cfg"])}
+    if trained := _read_trained(file):
         evidence["params.txt"] = trained
     for source, stated in evidence.items():
         _expect_activation(name, architecture, f"{source} beside the file says", stated)
@@ -169,7 +172,7 @@ def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> S
     else:
         preprocessing = _shared_preprocessing(name, architecture)
     if _find_twin(architecture) and not (tag or evidence or architecture.endswith((_QUICK, _PLAIN))):
-        forms = " or ".join(name_forms(plain, file))
+        forms = " or ".join(name_forms(architecture, file))
         checkpoint = read_checkpoint(file, shapes_only=True)
         of_trainer = checkpoint.part == "state_dict" and {"epoch", "name", "optimizer"} <= checkpoint.beside.keys()
         if not of_trainer or _settings_file(file).is_file():  # then `params.txt` leaves the activation open
@@ -178,13 +181,12 @@ def _resolve_checkpoint(name: str, architecture: str, tag: str, file: Path) -> S
                 "number depends on it"
             )
         warnings.warn(
-            f"{name}: open_clip's trainer wrote this file, so it is read with "
-            f"{'QuickGELU' if _is_quick(architecture) else 'GELU'}, the activation of {architecture}; to name it, "
-            f"write {forms}",
+            f"{name}: open_clip's trainer wrote this file, so it is read with {_find_activation(architecture)}, the "
+            f"activation of {architecture}; to name it, write {forms}",
             TellapartWarning,
             stacklevel=2,
         )
-    return Source(name, plain, plain, file, preprocessing)
+    return preprocessing
 
 
 def name_forms(architecture: str, file: Path | str) -> list[str]:
@@ -198,23 +200,23 @@ def name_forms(architecture: str, file: Path | str) -> list[str]:
     ]
 
 
-def _trained_quick(file: Path) -> bool | None:
-    """Return whether open_clip's trainer used QuickGELU, by `RUN/params.txt` beside `RUN/checkpoints/FILE`.
+def _read_trained(file: Path) -> str:
+    """Return the activation that open_clip's trainer used, by `RUN/params.txt` beside `RUN/checkpoints/FILE`.
 
-    None also for a fine-tune of OpenAI's weights under the plain name: open_clip computed with QuickGELU then until
-    its version 3, and with GELU since.
+    It is unknown, and empty, for a fine-tune of OpenAI's weights under the plain name: open_clip computed with
+    QuickGELU then until its version 3, and with GELU since.
     """
     path = _settings_file(file)
     if file.absolute().parent.name != "checkpoints" or not path.is_file():
-        return None
+        return ""
     lines = (line.partition(": ") for line in path.read_text("utf-8", "replace").splitlines())
     settings = {key: value.strip() for key, _, value in lines}
     trained = settings.get("model", "").replace("/", "-")
     if trained not in import_open_clip().list_models():
-        return None
-    if _is_quick(trained) or settings.get("force_quick_gelu") == "True":
-        return True
-    return None if settings.get("pretrained", "").lower() == "openai" else False
+        return ""
+    if settings.get("force_quick_gelu") == "True" or _find_activation(trained) == "QuickGELU":
+        return "QuickGELU"
+    return "" if settings.get("pretrained", "").lower() == "openai" else "GELU"
 
 
 def _settings_file(file: Path) -> Path:
@@ -224,10 +226,9 @@ def _settings_file(file: Path) -> Path:
 
 def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
     """Return the preprocessing of all published weights of an architecture; open_clip's if there are none."""
-    quick = _is_quick(architecture)
-    kinds: dict[str, list[str]] = {}
+    activation, kinds = _find_activation(architecture), dict[str, list[str]]()
     for tag, config in _published_tags(architecture).items():
-        if _find_twin(architecture) is None or bool(config.get("quick_gelu")) == quick:
+        if _find_twin(architecture) is None or _state_activation(config) == activation:
             kinds.setdefault(json.dumps(_select_preprocessing(config)), []).append(tag)
     if len(kinds) > 1:
         listed = "; ".join(f"{tags[0]}: {kind}" for kind, tags in kinds.items())
@@ -239,16 +240,14 @@ def _shared_preprocessing(name: str, architecture: str) -> dict[str, Any]:
     return json.loads(next(iter(kinds))) if kinds else {}
 
 
-def _resolve_folder(name: str, folder: Path) -> Source:
-    config = _read_config(folder / CONFIG)
+def _find_weights(name: str, folder: Path) -> Path:
     weights = [folder / file for file in _WEIGHTS if (folder / file).is_file()]
     if not weights:
         weights = sorted(path for path in folder.iterdir() if path.suffix in WEIGHTS_SUFFIXES)
         if len(weights) != 1:
             listed = f"; it has {', '.join(path.name for path in weights)}" if weights else ""
             raise ModelError(f"{name}: expected {_WEIGHTS[0]} in {folder}, or one file of weights{listed}")
-    local = f"{FOLDER}{folder}"
-    return Source(name, local, local, weights[0], _stated_preprocessing(name, config))
+    return weights[0]
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -28,24 +28,25 @@ class Tokens(TextReader):
     """
 
     def __init__(self, tokenizer: Any, tower: TextTower | None = None) -> None:
-        self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's
-        self._control = None if self._inner is None else ControlTokens(self._inner)
         self._tokenizer, self._tower, self.length = tokenizer, tower, tokenizer.context_length
-        if self._control is not None:
-            vars(self._inner).update(self._control.split)
-        options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
+        self._inner = getattr(tokenizer, "tokenizer", None)  # of transformers; None: open_clip's
+        captions = "no control tokens in texts"
         if self._inner is None:
             vocabulary = _hash_vocabulary(tuple(tokenizer.encoder.items()))
-        elif (backend := getattr(self._inner, "backend_tokenizer", None)) is None:
-            vocabulary = _hash_json(self._inner.get_vocab())
-        else:  # padding and truncation are as the last call left them
-            entries = json.loads(backend.to_str())
-            vocabulary = _hash_json({key: entries[key] for key in entries if key not in {"padding", "truncation"}})
+        else:
+            self._control = ControlTokens(self._inner)
+            vars(self._inner).update(self._control.split)
+            captions, backend = self._control.facts, getattr(self._inner, "backend_tokenizer", None)
+            entries = self._inner.get_vocab() if backend is None else json.loads(backend.to_str())
+            if backend is not None:  # padding and truncation are as the last call left them
+                entries = {key: entries[key] for key in entries if key not in {"padding", "truncation"}}
+            vocabulary = _hash_json(entries)
+        options = {key: getattr(tokenizer, key, None) for key in _OPTIONS}
         self.facts: dict[str, Any] = {
             "kind": type(tokenizer).__name__,
             **{key: getattr(value, "__name__", value) for key, value in options.items()},
             "vocabulary": vocabulary,
-            "captions": self._control.facts if self._control else "no control tokens in texts",
+            "captions": captions,
         }
         self._rows: dict[str, Tensor] = {}  # of the last texts: they are asked for again at once
 
@@ -54,9 +55,8 @@ class Tokens(TextReader):
         if not texts:
             return [], []
         ids = self._ids_of(texts)
-        return [self.length] * len(texts) if self._tower is None else self._tower.lengths(ids), self._find_cut(
-            texts, ids
-        )
+        lengths = [self.length] * len(texts) if self._tower is None else self._tower.lengths(ids)
+        return lengths, self._find_cut(texts, ids)
 
     def tokens(self, texts: Sequence[str], length: int) -> dict[str, Any]:
         """Tokenise texts: `input_ids`, int64 `(n, length)`."""
@@ -72,22 +72,20 @@ class Tokens(TextReader):
         clips = self._tokenizer.tokenizer_mode == "clips"
         cleaned = [self._tokenizer.clean_fn(text) for text in ("", *texts)]
         uncut = self._inner(cleaned, add_special_tokens=not clips, verbose=False).input_ids
-        if self._control is not None:
-            self._control.refuse(type(self._inner).__name__, texts, uncut[1:], uncut[0])
+        self._control.refuse(type(self._inner).__name__, texts, uncut[1:], uncut[0])
         return [len(tokens) + 3 * clips > self.length for tokens in uncut[1:]]
 
     def _ids_of(self, texts: Sequence[str]) -> Tensor:
         """Return ids `(n, context)`; refuse a text in which open_clip's tokenizer finds its marks of start and end."""
-        rows = self._rows
-        if any(text not in rows for text in texts):
+        if any(text not in self._rows for text in texts):
             distinct = list(dict.fromkeys(texts))
             ids = self._tokenizer(distinct)
             for name, mark in _MARKS.items() if self._inner is None else ():
                 marked = ((ids == getattr(self._tokenizer, name)).sum(dim=1) > 1).nonzero().flatten().tolist()
                 if marked:
                     raise refusal("open_clip", distinct[marked[0]], mark)
-            self._rows = rows = dict(zip(distinct, ids, strict=True))
-        return import_torch().stack([rows[text] for text in texts])
+            self._rows = dict(zip(distinct, ids, strict=True))
+        return import_torch().stack([self._rows[text] for text in texts])
 
 
 def clip_tokens(length: int) -> Tokens:
@@ -96,10 +94,7 @@ def clip_tokens(length: int) -> Tokens:
 
 
 class TextTower:
-    """The text tower of a model of `open_clip.create_model`, which reads no more padding than can matter.
-
-    If it `shortens`, texts are padded to a bucket; else to the full context.
-    """
+    """The text tower of an open_clip model; if it `shortens`, texts are padded to a bucket, else to the context."""
 
     def __init__(self, model: Network) -> None:
         self._model = model
@@ -112,9 +107,9 @@ class TextTower:
 
     def lengths(self, ids: Tensor) -> list[int]:
         """Return the padded length of each text, int64 `(n, context_length)`: a function of the text alone."""
-        context = ids.shape[1]
-        if not self.shortens or not len(ids):
-            return [context] * len(ids)
+        count, context = ids.shape
+        if not self.shortens or not count:
+            return [context] * count
         return [bucket(position + 1, context) for position in self.pooling_positions(ids).tolist()]
 
     def encode(self, ids: Tensor) -> Tensor:
@@ -122,12 +117,9 @@ class TextTower:
         if not self.shortens:
             return self._model.encode_text(ids)
         # As open_clip's forward, which takes the full context only.
-        text, length = self._text, ids.shape[1]
-        embed, transformer = text.token_embedding, text.transformer
-        positions, mask = text.positional_embedding, text.attn_mask
-        dtype = transformer.get_cast_dtype()
-        tokens = embed(ids).to(dtype) + positions[:length].to(dtype)
-        hidden = self.last_norm(transformer(tokens, attn_mask=mask[:length, :length]))
+        text, length, dtype = self._text, ids.shape[1], self._text.transformer.get_cast_dtype()
+        tokens = text.token_embedding(ids).to(dtype) + text.positional_embedding[:length].to(dtype)
+        hidden = self.last_norm(text.transformer(tokens, attn_mask=text.attn_mask[:length, :length]))
         return self.project(hidden[import_torch().arange(len(ids), device=ids.device), self.pooling_positions(ids)])
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import load_json
@@ -54,7 +54,7 @@ _TOKENIZER_FIX = (
 
 
 def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> dict[str, Any]:
-    """Return the tensors of a checkpoint with loralib's matrices merged into their weights, and the rest as it is.
+    """Return the tensors of a checkpoint with loralib's matrices merged into their weights.
 
     loralib's layers save `NAME.lora_A` beside `NAME.weight`, and `NAME_lora_A` beside a packed `NAME`. A product is
     taken in float64 and rounded once, to float32: added to a weight of 16 bits, a small update would vanish.
@@ -67,11 +67,11 @@ def merge_updates(name: str, tensors: Mapping[str, Any], checkpoint: Path) -> di
         return merged
     place = f"{name}: {checkpoint.name}"
     rank, scale = _read_scale(place, checkpoint.with_name(ADAPTER_CONFIG), matrices)
-    for key in matrices:
-        stem = key[:-1]
-        if key[-1] not in "AB" or not {stem + "A", stem + "B"} <= matrices.keys():
-            raise ModelError(f"{place} holds {key} alone; expected its weight's lora_A and lora_B")
-    for stem in dict.fromkeys(key[:-1] for key in matrices):
+    stems = dict.fromkeys(key[:-1] for key in matrices)
+    pairs = {stem + half for stem in stems for half in "AB"}
+    if alone := [key for key in matrices if not {key, key[:-1] + "A", key[:-1] + "B"} <= pairs & matrices.keys()]:
+        raise ModelError(f"{place} holds {alone[0]} alone; expected its weight's lora_A and lora_B")
+    for stem in stems:
         a, b = matrices[stem + "A"], matrices[stem + "B"]
         weight = stem.removesuffix(".lora_") + ".weight" if stem.endswith(".lora_") else stem.removesuffix("_lora_")
         if weight not in merged:
@@ -103,10 +103,9 @@ def _read_scale(place: str, config: Path, matrices: Mapping[str, Any]) -> tuple[
             f"alpha / rank; write {ADAPTER_CONFIG} beside it with its authors' numbers, for example "
             '{"r": 4, "lora_alpha": 1}'
         )
-    content = load_json(config, error=ModelError)
+    content: Any = load_json(config, error=ModelError)
     stated: dict[str, Any] = content if isinstance(content, dict) else {}
-    rank: Any = stated.get("r")
-    alpha: Any = stated.get("lora_alpha")
+    rank, alpha = (cast("Any", stated.get(key)) for key in ("r", "lora_alpha"))
     if type(rank) is not int or rank < 1 or type(alpha) not in {int, float} or not math.isfinite(alpha):
         raise ModelError(
             f"{config}: expected 'r', a number of at least 1, and 'lora_alpha', a number; got {rank!r} and {alpha!r}"
@@ -121,18 +120,13 @@ def _read_scale(place: str, config: Path, matrices: Mapping[str, Any]) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A loaded open_clip model with open_clip's preprocessing and tokenizer.
-
-    `activation` is that of the transformers that open_clip builds, `texts` the rule by which captions are changed
-    before the tokenizer (empty if none is), and `checkpoint` the file of the weights without its tensors.
-    """
+    """A loaded open_clip model with open_clip's preprocessing and tokenizer."""
 
     model: Any
     transform: Any
     tokenizer: Any
-    activation: str
-    texts: str = ""
-    checkpoint: Checkpoint | None = None
+    texts: str = ""  # the rule by which captions are changed before the tokenizer; empty if none is
+    checkpoint: Checkpoint | None = None  # the file of the weights, without its tensors
 
 
 def assemble(source: Source, *, texts: str = "raw") -> Parts:
@@ -155,12 +149,7 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
             f"{source.name}: its preprocessing makes images of {sides[0]} pixels, its vision tower takes {sides[1]}; "
             "correct 'size' or 'image_size' in open_clip_config.json"
         )
-    # Towers of other libraries (timm, transformers) have another activation, which no option of open_clip changes.
-    parts = open_clip.transformer
-    towers = [part for part in model.modules() if type(part) in {parts.VisionTransformer, parts.Transformer}]
-    kinds = {type(part) for tower in towers for part in tower.modules()} & {parts.QuickGELU, import_torch().nn.GELU}
-    activation = " and ".join(sorted(kind.__name__ for kind in kinds))
-    checkpoint = _load_tensors(source, model, activation)
+    checkpoint = _load_tensors(source, model)
     with (
         quiet_open_clip(),
         _explain_errors(source, "its tokenizer cannot be loaded", _TOKENIZER_FIX),
@@ -169,7 +158,18 @@ def assemble(source: Source, *, texts: str = "raw") -> Parts:
         tokenizer = open_clip.get_tokenizer(source.tokenizer)
     _check_tokenizer(source, model, tokenizer)
     rule, _ = caption_rule(is_siglip(model, tokenizer), tokenizer, texts)
-    return Parts(model, transform, tokenizer, activation, rule, replace(checkpoint, tensors={}, beside={}))
+    return Parts(model, transform, tokenizer, rule, replace(checkpoint, tensors={}, beside={}))
+
+
+def name_activation(tower: Network) -> str:
+    """Return the activation of a tower's layers; empty if it is none that is known here."""
+    kinds = {"GELU": "GELU", "GELUTanh": "GELU (tanh)", "QuickGELU": "QuickGELU"}
+    activations = {
+        "GELU (tanh)" if "tanh" in part.extra_repr() else kinds[type(part).__name__]
+        for part in tower.modules()
+        if type(part).__name__ in kinds
+    }
+    return " and ".join(sorted(activations))
 
 
 def is_siglip(model: Any, tokenizer: Any) -> bool:
@@ -179,20 +179,20 @@ def is_siglip(model: Any, tokenizer: Any) -> bool:
 
 
 def _reach_tokenizer(source: Source) -> AbstractContextManager[object]:
-    """Ask whether the hub answers before a tokenizer of the hub is looked for; most come with open_clip."""
+    """Ask whether the hub answers before a tokenizer is looked for there; most come with open_clip."""
     name, remote = source.tokenizer, source.tokenizer.startswith(HUB)
     if not remote and "hf_tokenizer_name" in import_open_clip().get_model_config(name)["text_cfg"]:
         remote = not (name.startswith(FOLDER) and source.checkpoint.with_name("tokenizer_config.json").is_file())
     return reach_hub(require("huggingface_hub", extra="models")) if remote else nullcontext()
 
 
-def _load_tensors(source: Source, model: Network, activation: str) -> Checkpoint:
+def _load_tensors(source: Source, model: Network) -> Checkpoint:
     torch = import_torch()
     checkpoint = read_checkpoint(source.checkpoint, part=source.part)
     tensors: dict[str, Any] = checkpoint.tensors
     if any(key in tensors for key in _OPENAI):
         tensors = {key: tensor for key, tensor in tensors.items() if key not in _OPENAI}
-        if activation != "QuickGELU":
+        if name_activation(model) != "QuickGELU":
             raise ModelError(
                 f"{source.name}: these are OpenAI's own weights, trained with QuickGELU; use "
                 f"{source.architecture}-quickgelu"
@@ -207,11 +207,10 @@ def _load_tensors(source: Source, model: Network, activation: str) -> Checkpoint
         parameter.requires_grad_(False)
     if source.adapter is not None:
         merge_adapter(source.name, model, source.adapter)
-    # A sum is finite only of finite numbers, and is quick; if it is not, it may just be too large.
-    odd_sums = [(name, tensor) for name, tensor in model.state_dict().items() if not torch.isfinite(tensor.sum())]
-    bad = next((name for name, tensor in odd_sums if not torch.isfinite(tensor).all()), None)
-    if bad is not None:
-        raise ModelError(f"{source.name}: {source.checkpoint.name} holds NaN or infinity, first in {bad}")
+    for name, tensor in model.state_dict().items():
+        # A sum is finite only of finite numbers, and is quick; if it is not, it may just be too large.
+        if not torch.isfinite(tensor.sum()) and not torch.isfinite(tensor).all():
+            raise ModelError(f"{source.name}: {source.checkpoint.name} holds NaN or infinity, first in {name}")
     return checkpoint
 
 
@@ -258,29 +257,23 @@ def _check_tokenizer(source: Source, model: Network, tokenizer: Any) -> None:
     rows, context = sizes["vocab_size"], sizes["context_length"]
     inner = getattr(tokenizer, "tokenizer", None)  # of transformers; else open_clip's
     entries = tokenizer.vocab_size if inner is None else max(inner.get_vocab().values()) + 1
-    if (inner is None and entries != rows) or entries > rows:
-        raise ModelError(
-            f"{source.name}: its tokenizer has {entries} entries, its token embeddings {rows} rows; they belong to "
-            "different models: name the right one as 'hf_tokenizer_name' in open_clip_config.json"
-        )
-    if (length := tokenizer.context_length) > context:
-        raise ModelError(
-            f"{source.name}: its tokenizer makes {length} tokens, its text tower takes {context}; "
-            "correct 'context_length' in open_clip_config.json"
-        )
-    if getattr(tokenizer, "reduction_fn", None) is not None:
-        raise ModelError(
-            f"{source.name}: its tokenizer leaves out words of long texts at random, as in training; remove "
-            "'reduction_mask' from 'tokenizer_kwargs' in open_clip_config.json"
-        )
     pool = getattr(text, "pool_type", getattr(text, "text_pool_type", None))
     end = tokenizer.eot_token_id if inner is None else inner.eos_token_id
     pooled = entries - 1 if pool == "argmax" else getattr(text, "eos_id", getattr(text, "text_eos_id", None))
-    if pool in {"eos", "argmax"} and pooled != end:
-        raise ModelError(
-            f"{source.name}: its text tower pools at token {pooled}, its tokenizer ends texts with {end}; they belong "
-            "to different models: correct 'eos_id' or 'hf_tokenizer_name' in open_clip_config.json"
-        )
+    problem, others = "", "they belong to different models"
+    if (inner is None and entries != rows) or entries > rows:
+        name = "name the right one as 'hf_tokenizer_name'"
+        problem = f"tokenizer has {entries} entries, its token embeddings {rows} rows; {others}: {name}"
+    elif (length := tokenizer.context_length) > context:
+        problem = f"tokenizer makes {length} tokens, its text tower takes {context}; correct 'context_length'"
+    elif getattr(tokenizer, "reduction_fn", None) is not None:
+        remove = "remove 'reduction_mask' from 'tokenizer_kwargs'"
+        problem = f"tokenizer leaves out words of long texts at random, as in training; {remove}"
+    elif pool in {"eos", "argmax"} and pooled != end:
+        fix = "correct 'eos_id' or 'hf_tokenizer_name'"
+        problem = f"text tower pools at token {pooled}, its tokenizer ends texts with {end}; {others}: {fix}"
+    if problem:
+        raise ModelError(f"{source.name}: its {problem} in {CONFIG}")
 
 
 @contextmanager
@@ -349,18 +342,18 @@ def complete_name(name: str) -> str:
     return form
 
 
-def find_form(file: str) -> str | None:
-    """Return the name of a file of weights, if it fits one architecture to the last tensor and has one reading."""
-    fits = fitting_architectures(_read_shapes(file))
-    forms = [form for architecture, odd in fits.items() if not odd for form in name_forms(architecture, file)]
-    return forms[0] if len(forms) == 1 else None
-
-
 def _read_shapes(file: str) -> Shapes:
     try:
         return _shapes_of(read_checkpoint(file, shapes_only=True).tensors)
     except ModelError as error:
         raise ModelError(f"{error}; a file of open_clip's weights is named {TAG}ARCH@FILE") from error
+
+
+def find_form(file: str) -> str | None:
+    """Return the name of a file of weights, if it fits one architecture to the last tensor and has one reading."""
+    fits = fitting_architectures(_read_shapes(file))
+    forms = [form for architecture, odd in fits.items() if not odd for form in name_forms(architecture, file)]
+    return forms[0] if len(forms) == 1 else None
 
 
 def explain_weights(name: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.fusion.late_interaction import score_tokens
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import TorchState
+from tellapart.models.fusion.torch_encoder import TorchState, encode_states
 from tellapart.models.huggingface.files import (
     config_facts,
     find_file,
@@ -57,14 +58,19 @@ Features = Mapping[str, Any]
 #: Samples in every forward pass, on a CPU and elsewhere.
 _SIZES = (8, 32)
 
+_CONFIG = "config_sentence_transformers.json"
+
+#: How far a score may lie from the library's: another shape of batch, another order of summation.
+_NOISE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
+
 
 class Library:
     """A loaded model of sentence-transformers.
 
     The library pads the samples of a call to the longest, so that a number's last digits depend on its neighbours.
     Here every sample is prepared alone by the library's preprocessing; those of one shape meet in batches of a
-    fixed size, without padding. `truncated` counts texts that lost their end; `provenance` is where a CLIP among its
-    parts reads a text, if transformers would read it elsewhere.
+    fixed size, without padding. `provenance` is where a CLIP among its parts reads a text, if transformers would read
+    it elsewhere; `identity` that of a caller's model.
     """
 
     def __init__(
@@ -75,14 +81,12 @@ class Library:
         identity: str | None = None,
         instruction: str | None = None,
     ) -> None:
-        self.source, self.model, self.where, self.instruction = source, model, place, instruction
-        self.size = pass_size(place.device, *_SIZES)
-        self.truncated = 0
-        held = identity is not None
+        self.source, self.place, self.instruction = source, place, instruction
+        self.model: Any = model
         tokenizers = ((part, _tokenizer_of(part)) for part in model.modules())
         # The whole has the tokenizer of its first part: of those with one tokenizer the innermost comes last.
         readers = {id(words): (part, words) for part, words in tokenizers if words is not None}.values()
-        sentences = [pool_at_end(source, part, words, held=held) for part, words in readers]
+        sentences = [pool_at_end(source, part, words, held=identity is not None) for part, words in readers]
         self.provenance = "; ".join(filter(None, sentences))
         self._control = [ControlTokens(words, str(getattr(words, "chat_template", ""))) for _, words in readers]
         self._lock = Lock()  # a tokenizer's settings are changed by a call
@@ -96,29 +100,28 @@ class Library:
         except (ValueError, TypeError, AttributeError, RuntimeError, ZeroDivisionError) as error:
             raise ModelError(f"{self.source}: its preprocessing fails: {first_sentence(error)}") from error
 
-    def prepare_text(self, sample: Mapping[str, Any] | tuple[Mapping[str, Any], object], **options: Any) -> Features:
-        """Preprocess one sample that has a text; count it in `truncated` if the text loses its end."""
-        text = sample if isinstance(sample, Mapping) else sample[0]
-        with self._lock:
-            for control in self._control:
-                control.refuse_in_prompt(self.source, text["text"])
-        features, limit = self.prepare(sample, **options), self.model.max_seq_length
-        if limit is not None and "input_ids" in features and features["input_ids"].shape[-1] >= limit:
-            with quiet():  # it warns of the length that is asked for
-                uncut = self.prepare(sample, **options, processing_kwargs={"text": {"truncation": False}})
-            self.truncated += uncut["input_ids"].shape[-1] > features["input_ids"].shape[-1]
-        return features
+    def prepare_image(self, pixels: Pixels, **options: Any) -> Features:
+        """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
+        return self.prepare(_as_picture(pixels), **options)
 
-    def run_samples(
-        self, samples: Sequence[Features], read: Callable[[Mapping[str, Any]], Iterable[Any]], **options: Any
-    ) -> list[Any]:
-        """Run prepared samples through the model, those of one shape together."""
-
-        def compute(batch: Sequence[Features]) -> Iterable[Any]:
-            with forward(self.source, self.model):
-                return read(self.model(join_samples(batch, self.where), **options))
-
-        return run_grouped(samples, batch_key, self.size, compute)
+    def prepare_texts(
+        self, texts: Sequence[str], pictures: Sequence[Pixels] | None = None, **options: Any
+    ) -> tuple[list[Features], list[bool]]:
+        """Preprocess texts, or pairs of a text and a picture; return which of them lost their end, too."""
+        samples, cut, limit = [], [], self.model.max_seq_length
+        for position, text in enumerate(texts):
+            with self._lock:
+                for control in self._control:
+                    control.refuse_in_prompt(self.source, text)
+            # Not bare: the library reads a text that looks like an image's path as an image.
+            sample = {"text": text} if pictures is None else ({"text": text}, _as_picture(pictures[position]))
+            features, uncut = self.prepare(sample, **options), None
+            if limit is not None and "input_ids" in features and features["input_ids"].shape[-1] >= limit:
+                with quiet():  # it warns of the length that is asked for
+                    uncut = self.prepare(sample, **options, processing_kwargs={"text": {"truncation": False}})
+            samples.append(features)
+            cut.append(uncut is not None and uncut["input_ids"].shape[-1] > features["input_ids"].shape[-1])
+        return samples, cut
 
     def fingerprint(self, reading: str) -> str:
         """Return a hash of the weights, the preprocessing and the reading: the same wherever the files lie."""
@@ -128,7 +131,7 @@ class Library:
             settings["activation"] = str(getattr(self.model, "activation_fn", None))
             settings["modules"] = [_module_facts(module) for module in self.model.modules()]
             facts = json.dumps(settings, sort_keys=True, default=str)
-            self._identity = weights_fingerprint(self.model, type(self.model).__name__, self.where.dtype, facts)
+            self._identity = weights_fingerprint(self.model, type(self.model).__name__, self.place.dtype, facts)
         told = "" if self.instruction is None else f":{self.instruction}"
         return f"tellapart:sentence-transformers:{reading}:1:{self._identity}{told}"
 
@@ -146,7 +149,7 @@ class Library:
         return {"prompt": prompt} | ({"task": name} if name else {})
 
 
-def as_picture(pixels: Pixels) -> dict[str, Any]:
+def _as_picture(pixels: Pixels) -> dict[str, Any]:
     """Return an RGB image, uint8 `(height, width, 3)`, as the library takes it."""
     from PIL import Image
 
@@ -175,36 +178,13 @@ def _module_facts(module: Network) -> object:
     return facts
 
 
-class _Texts:
-    """The texts of a library's model in a role: a query, or what `encode` takes."""
-
-    def __init__(self, library: Library, role: Mapping[str, Any]) -> None:
-        self._library, self._role = library, role
-
-    def samples(self, texts: Sequence[str]) -> tuple[list[Features], list[bool]]:
-        """Preprocess texts; return which of them lost their end, too."""
-        samples, cut = [], []
-        for text in texts:  # not bare: the library reads one that looks like an image's path as an image
-            before = self._library.truncated
-            samples.append(self._library.prepare_text({"text": text}, **self._role))
-            cut.append(self._library.truncated > before)
-        return samples, cut
-
-
-def make_dual(library: Library, reading: str = "encode") -> TorchDual:
+def _make_dual(library: Library, reading: str) -> TorchDual:
     """Make a dual encoder of a `SentenceTransformer`; a score is the similarity that the model names: cosine or dot.
 
     The reading `encode` gives images and texts what `encode` gives them, the default prompt included; `retrieval` asks
     for texts as queries and for images as documents.
     """
-    model: Any = library.model
-    if reading not in ("encode", "retrieval"):
-        raise ModelError(f"{library.source}: it has no reading {reading!r}; it has encode, retrieval")
-    if model.similarity_fn_name not in ("cosine", "dot"):
-        raise ModelError(
-            f"{library.source}: its similarity is {model.similarity_fn_name!r}; cosine and dot are read here: set "
-            "similarity_fn_name in config_sentence_transformers.json to the one it was trained with"
-        )
+    model = library.model
     query, document = (library.role("" if reading == "encode" else name) for name in ("query", "document"))
 
     def encode(role: Mapping[str, Any]) -> Callable[[Features], Any]:
@@ -214,11 +194,11 @@ def make_dual(library: Library, reading: str = "encode") -> TorchDual:
     towers = Towers(
         name=library.source,
         module=model,
-        place=library.where,
+        place=library.place,
         image=encode(document),
         text=encode(query),
-        prepare=lambda pixels: library.prepare(as_picture(pixels), **document),
-        reader=_Texts(library, query),
+        prepare=lambda pixels: library.prepare_image(pixels, **document),
+        reader=SimpleNamespace(samples=lambda texts: library.prepare_texts(texts, **query)),
         provenance=library.provenance,
         unit=model.similarity_fn_name == "cosine",
         collate=join_samples,
@@ -232,44 +212,39 @@ class CrossEncoderScorer:
 
     The reading `predict` is the number that `predict` returns, a probability if the model's activation is a sigmoid;
     `logit` is the number before that activation, which separates pairs where the probability is rounded to 0 or 1.
+    `truncated` counts pairs that were longer than the model's limit and lost their end.
     """
 
     is_reranker = True
 
-    def __init__(self, library: Library, reading: str = "predict") -> None:
+    def __init__(self, library: Library, reading: str) -> None:
         model = library.model
-        if reading not in ("predict", "logit"):
-            raise ModelError(f"{library.source}: it has no reading {reading!r}; it has predict, logit")
         if model.num_labels != 1:
             raise ModelError(
                 f"{library.source}: it puts out {model.num_labels} numbers for a pair, and nothing names the match "
                 "among them; a reranker puts out one"
             )
-        self.name, self.fingerprint = library.source, library.fingerprint(reading)
-        self.parameters, self.batch_size = parameter_count(model), 4 * library.size
+        self.name, self.fingerprint, self.truncated = library.source, library.fingerprint(reading), 0
+        self._size = pass_size(library.place.device, *_SIZES)
+        self.parameters, self.batch_size = parameter_count(model), 4 * self._size
         squashed = reading == "predict" and type(model.activation_fn).__name__ == "Sigmoid"
         self.kind: ScoreKind = "probability" if squashed else "logit"
         self._library, self._raw = library, reading == "logit"
-        self._prompt = library.role()["prompt"]
-
-    @property
-    def truncated(self) -> int:
-        """Pairs so far that were longer than the model's limit and lost their end."""
-        return self._library.truncated
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)`."""
         if len(images) != len(texts):
             raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
-        activation = None if self._raw else self._library.model.activation_fn
+        library, model = self._library, self._library.model
 
-        def read(outputs: Mapping[str, Any]) -> NDArray[np.float32]:
-            scores = outputs["scores"].float()
-            return (scores if activation is None else activation(scores)).reshape(-1).cpu().numpy()
+        def compute(batch: Sequence[Features]) -> NDArray[np.float32]:
+            with forward(self.name, model):
+                scores = model(join_samples(batch, library.place))["scores"].float()
+                return (scores if self._raw else model.activation_fn(scores)).reshape(-1).cpu().numpy()
 
-        pairs = [({"text": text}, as_picture(pixels)) for pixels, text in zip(images, texts, strict=True)]
-        samples = [self._library.prepare_text(pair, prompt=self._prompt) for pair in pairs]
-        return np.array(self._library.run_samples(samples, read), np.float32)
+        samples, cut = library.prepare_texts(texts, images, prompt=library.role()["prompt"])
+        self.truncated += sum(cut)
+        return np.array(run_grouped(samples, batch_key, self._size, compute), np.float32)
 
 
 class MultiVectors:
@@ -282,55 +257,59 @@ class MultiVectors:
 
     kind: ScoreKind = "similarity"
 
-    def __init__(self, library: Library, reading: str = "retrieval") -> None:
-        model = library.model
-        if reading not in ("retrieval", "filip"):
-            raise ModelError(f"{library.source}: it has no reading {reading!r}; it has retrieval, filip")
-        if model.similarity_fn_name not in ("maxsim", "meanmaxsim"):
-            raise ModelError(
-                f"{library.source}: its similarity is {model.similarity_fn_name!r}; maxsim and meanmaxsim are read here"
-            )
+    def __init__(self, library: Library, reading: str) -> None:
         self.name, self.fingerprint = library.source, library.fingerprint(reading)
-        self.parameters = parameter_count(model)
-        self._rule = "filip" if reading == "filip" else model.similarity_fn_name
+        self.parameters = parameter_count(library.model)
+        self._rule = "filip" if reading == "filip" else library.model.similarity_fn_name
         self._library = library
-        self._query, self._document = library.role("query"), library.role("document")
 
     def prepare_image(self, pixels: Pixels) -> Features:
         """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
-        return self._library.prepare(as_picture(pixels), **self._document)
+        return self._library.prepare_image(pixels, **self._library.role("document"))
 
     def encode_images(self, images: Sequence[Pixels | Features]) -> list[TorchState]:
         """Encode RGB images, raw or prepared: one state each, `(vectors, dimensions)`."""
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        rows = self._library.run_samples(prepared, _kept_vectors, task="document")
-        return [TorchState((vectors,)) for vectors in rows]
+        return self._encode(prepared, "document")
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
         """Encode texts: one state each, `(vectors, dimensions)`."""
-        samples, cut = _Texts(self._library, self._query).samples(texts)
-        rows = self._library.run_samples(samples, _kept_vectors, task="query")
-        return [TorchState((vectors,), truncated) for vectors, truncated in zip(rows, cut, strict=True)]
+        samples, cut = self._library.prepare_texts(texts, **self._library.role("query"))
+        return [TorchState(row.tensors, lost) for row, lost in zip(self._encode(samples, "query"), cut, strict=True)]
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""
         return score_tokens(images, texts, self._rule)
 
+    def _encode(self, samples: Sequence[Features], task: str) -> list[TorchState]:
+        model = self._library.model
 
-def _kept_vectors(outputs: Mapping[str, Any]) -> list[Any]:
-    """Return the vectors of each sample that its mask keeps."""
-    masks = outputs["attention_mask"].bool()
-    # A copy: a view would keep all of its batch in memory.
-    return [vectors[mask].clone() for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True)]
+        def read(inputs: Features) -> Iterable[tuple[Any]]:
+            outputs = model(inputs, task=task)
+            masks = outputs["attention_mask"].bool()
+            return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
+
+        return encode_states(self.name, model, self._library.place, samples, read, _SIZES)
 
 
-_CONFIG = "config_sentence_transformers.json"
+class _Kind(NamedTuple):
+    """A class of the library: its readings, the default first, the similarities that are read, and its adapter."""
+
+    readings: tuple[str, str]
+    similarities: tuple[str, ...]
+    make: Callable[[Library, str], Any]
+
 
 #: The library's classes; a configuration that names none is of the first.
-_KINDS = ("SentenceTransformer", "CrossEncoder", "MultiVectorEncoder")
-
-#: How far a score may lie from the library's own: another shape of batch, another order of summation.
-_NOISE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
+_KINDS = {
+    "SentenceTransformer": _Kind(("encode", "retrieval"), ("cosine", "dot"), _make_dual),
+    "CrossEncoder": _Kind(("predict", "logit"), (), CrossEncoderScorer),
+    "MultiVectorEncoder": _Kind(
+        ("retrieval", "filip"),
+        ("maxsim", "meanmaxsim"),
+        lambda library, reading: FusionScorer(MultiVectors(library, reading)),
+    ),
+}
 
 
 def load(name: str, options: ModelOptions) -> Model:
@@ -351,8 +330,7 @@ def load(name: str, options: ModelOptions) -> Model:
             model_kwargs={"dtype": place.torch_dtype},
         )
     model.eval().requires_grad_(False)
-    library = Library(source, model, place, instruction=options.instruction)
-    return _open_library(library, kind, options.reading)
+    return _open_library(Library(source, model, place, instruction=options.instruction), kind, options.reading)
 
 
 def hold_library(
@@ -362,31 +340,32 @@ def hold_library(
     kind = "SentenceTransformer"
     if hasattr(model, "predict"):
         kind = "CrossEncoder"
-    elif model.similarity_fn_name in ("maxsim", "meanmaxsim"):
+    elif model.similarity_fn_name in _KINDS["MultiVectorEncoder"].similarities:
         kind = "MultiVectorEncoder"
     return _open_library(Library(name, model, place, identity="held"), kind, reading, tested=tested)
 
 
 def _open_library(library: Library, kind: str, reading: str | None, *, tested: bool = False) -> Model:
-    model, source = library.model, library.source
+    model, source, (readings, similarities, make) = library.model, library.source, _KINDS[kind]
     missing = [modality for modality in ("image", "text") if modality not in model.modalities]
     if missing:
         raise ModelError(
             f"{source}: this {kind} takes {join_names(model.modalities, 5)} and no {' and no '.join(missing)}; name "
             "one that takes images and texts, such as st:sentence-transformers/clip-ViT-B-32"
         )
-
-    def make(reading: str | None) -> TorchDual | CrossEncoderScorer | FusionScorer:
-        chosen = {} if reading is None else {"reading": reading}
-        if kind == "CrossEncoder":
-            return CrossEncoderScorer(library, **chosen)
-        return FusionScorer(MultiVectors(library, **chosen)) if kind == _KINDS[2] else make_dual(library, **chosen)
-
+    reading = reading or readings[0]
+    if reading not in readings:
+        raise ModelError(f"{source}: it has no reading {reading!r}; it has {', '.join(readings)}")
+    if similarities and model.similarity_fn_name not in similarities:
+        raise ModelError(
+            f"{source}: its similarity is {model.similarity_fn_name!r}; {' and '.join(similarities)} are read here: "
+            f"set similarity_fn_name in {_CONFIG} to the one it was trained with"
+        )
     if not tested:
-        tested_reading = None if reading == "filip" else reading  # whose states are those of the library's similarity
-        _compare_scores(make(tested_reading), library, kind, tested_reading)
-        library.truncated = 0
-    return make(reading)  # one that has seen nothing yet
+        # FILIP's states are those of the library's similarity.
+        tested_reading = "retrieval" if reading == "filip" else reading
+        _compare_scores(make(library, tested_reading), library, kind, tested_reading)
+    return make(library, reading)  # one that has seen nothing yet
 
 
 def _kind_of(source: str) -> str:
@@ -394,7 +373,7 @@ def _kind_of(source: str) -> str:
     config: Any = {}
     with suppress(ModelError):  # older models have none
         config = load_json(find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
-    model_type = (config.get("model_type") if isinstance(config, dict) else None) or _KINDS[0]
+    model_type = (config.get("model_type") if isinstance(config, dict) else None) or next(iter(_KINDS))
     kind = str({"ColBERT": "MultiVectorEncoder"}.get(model_type, model_type))  # as PyLate named it
     if kind not in _KINDS:
         raise ModelError(f"{source} is a {kind} of sentence-transformers; {', '.join(_KINDS)} are read")
@@ -433,7 +412,7 @@ def _all_weights(source: str) -> Iterator[None]:
         base.from_pretrained = original
 
 
-def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | None) -> None:
+def _compare_scores(scorer: Any, library: Library, kind: str, reading: str) -> None:
     """Compare the adapter with the library's call, on two pictures and two texts of different sizes."""
     pictures = [np.full(shape, grey, np.uint8) for shape, grey in (((48, 64, 3), 60), ((64, 40, 3), 190))]
     texts = ["a cat", "two dogs on a red mat, beside a cat"]
@@ -441,9 +420,9 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | Non
         ours = scorer.similarity(scorer.encode_images(pictures), scorer.encode_texts(texts))
     else:
         ours = scorer.score_pairs([picture for picture in pictures for _ in texts], texts * 2).reshape(2, 2)
-    theirs = _by_the_library(library, kind, reading, pictures, texts)
+    theirs = _score_by_library(library, kind, reading, pictures, texts)
     moved = float(np.abs(ours - theirs).max() / max(1.0, float(np.abs(theirs).max())))
-    if not moved <= _NOISE[library.where.dtype]:
+    if not moved <= _NOISE[library.place.dtype]:
         raise ModelError(
             f"{library.source}: the library's own call on two images and two texts gives scores that differ by "
             f"{moved:.2g} from those of each alone: padding or batching moves its numbers, so none of them can be "
@@ -451,12 +430,12 @@ def _compare_scores(scorer: Any, library: Library, kind: str, reading: str | Non
         )
 
 
-def _by_the_library(
-    library: Library, kind: str, reading: str | None, pictures: Sequence[Pixels], texts: Sequence[str]
+def _score_by_library(
+    library: Library, kind: str, reading: str, pictures: Sequence[Pixels], texts: Sequence[str]
 ) -> NDArray[np.float32]:
     """Score pictures against texts by the library's calls: `(images, texts)`."""
-    model: Any = library.model
-    images, captions = [as_picture(picture) for picture in pictures], [{"text": text} for text in texts]
+    model = library.model
+    images, captions = [_as_picture(picture) for picture in pictures], [{"text": text} for text in texts]
     options: dict[str, Any] = {"show_progress_bar": False}
     told = {} if library.instruction is None else {"prompt": library.instruction}
     if kind == "CrossEncoder":
@@ -464,7 +443,7 @@ def _by_the_library(
             options["activation_fn"] = import_torch().nn.Identity()
         scores = model.predict([(caption, image) for image in images for caption in captions], **options, **told)
         return np.asarray(scores, np.float32).reshape(len(images), len(texts))
-    if kind == "SentenceTransformer" and reading != "retrieval":
+    if reading == "encode":
         vectors = (model.encode(side, **options, **told) for side in (images, captions))
         return model.similarity(*vectors).cpu().numpy()
     documents, queries = model.encode_document(images, **options), model.encode_query(captions, **options, **told)

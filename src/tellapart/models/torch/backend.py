@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -54,15 +54,7 @@ class Runtime:
 
 
 def runtime(options: ModelOptions) -> Runtime:
-    """Return the device and dtype of some options, once the device is known to be available.
-
-    Raises:
-        ModelError: the device is not available.
-        MissingDependencyError: torch is not installed.
-
-    Warns:
-        TellapartWarning: the processor has no instructions for the dtype.
-    """
+    """Return the device and dtype of some options; refuse a device that is not there, warn of an imitated dtype."""
     torch = import_torch()
     if options.device == "cuda" and not torch.cuda.is_available():
         raise ModelError(
@@ -76,7 +68,7 @@ def runtime(options: ModelOptions) -> Runtime:
     if options.device == "cuda" and options.dtype == "float32":
         # By default cuDNN rounds a convolution's float32 to ten bits (TF32), which would change every patch embedding.
         torch.backends.cudnn.allow_tf32 = False
-    if options.device == "cpu" and (facts := _processor_facts()) and not _has_instructions(facts, options.dtype):
+    if options.device == "cpu" and not _has_instructions(options.dtype, unknown=True):
         warnings.warn(
             f"dtype={options.dtype!r}: this processor has no instructions for it and imitates them, in up to five "
             "times the time of float32; leave it out, or let a run take the fastest by dtype='auto'",
@@ -96,17 +88,15 @@ def fastest_dtype(device: str) -> str:
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
     if device == "mps":
         return "float16"
-    return "bfloat16" if _has_instructions(_processor_facts(), "bfloat16") else "float32"
+    return "bfloat16" if _has_instructions("bfloat16", unknown=False) else "float32"
 
 
-def _processor_facts() -> Mapping[str, object]:
-    """Return which instructions the processor has; nothing if this torch does not know."""
-    facts: Mapping[str, object] = getattr(import_torch().cpu, "get_capabilities", dict)()
-    return facts
-
-
-def _has_instructions(facts: Mapping[str, object], dtype: str) -> bool:
-    return dtype not in _INSTRUCTIONS or any(facts.get(name) for name in _INSTRUCTIONS[dtype])
+def _has_instructions(dtype: str, *, unknown: bool) -> bool:
+    """Return whether the processor multiplies numbers of a dtype by its instructions; `unknown` if torch cannot say."""
+    facts: dict[str, object] = getattr(import_torch().cpu, "get_capabilities", dict)()
+    if dtype not in _INSTRUCTIONS:
+        return True
+    return any(facts.get(name) for name in _INSTRUCTIONS[dtype]) if facts else unknown
 
 
 def move(tensor: Tensor, place: Runtime) -> Tensor:
@@ -121,18 +111,12 @@ def move(tensor: Tensor, place: Runtime) -> Tensor:
 
 
 def fixed_batches(samples: Sequence[T], size: int) -> Iterator[tuple[list[T], int]]:
-    """Cut samples into batches of exactly `size`, the last one filled up by repeating its last sample.
+    """Yield batches of exactly `size`, the last one filled up by its last sample, and how many samples are real.
 
     A matrix product sums in an order that depends on the shapes it is given, so a sample's last bits differ
     between a batch of 7 and one of 8. Here every forward has the same shape. So, on one device with a fixed number of
     threads, a sample's numbers do not depend on how many samples there are, on their order or on its neighbours. The
     size belongs to the model, not to the call.
-
-    Yields:
-        The batch, and how many of its samples are real (the first ones).
-
-    Raises:
-        ValueError: `size` is less than 1.
 
     >>> list(fixed_batches("abcde", 3))
     [(['a', 'b', 'c'], 3), (['d', 'e', 'e'], 2)]
@@ -172,11 +156,7 @@ def parameter_count(model: Network) -> int:
 
 
 def refuse_unsafe_pickle(source: object) -> None:
-    """Refuse weights in a pickle if torch's guard against code in it (`weights_only`) has known holes.
-
-    Args:
-        source: the file or the model, for the message.
-    """
+    """Refuse weights in a pickle if torch's guard against code in it (`weights_only`) has known holes."""
     installed = str(import_torch().__version__)
     version = require("packaging.version", extra="models")
     try:
@@ -195,8 +175,7 @@ def refuse_unsafe_pickle(source: object) -> None:
 def guard_torch_load(source: object) -> Iterator[None]:
     """Call `refuse_unsafe_pickle` before every `torch.load` inside this block, also those of libraries.
 
-    A model's folder decides which files a library opens: an index of safetensors may list a pickle as a shard, and an
-    adapter may be a pickle. So the function is guarded, rather than the names of files checked.
+    Names of files are not enough: an index of safetensors may list a pickle as a shard, and an adapter may be one.
     """
     torch = import_torch()
     load = torch.load
@@ -213,11 +192,9 @@ def guard_torch_load(source: object) -> Iterator[None]:
 
 
 def weights_fingerprint(model: Network, *extra: str) -> str:
-    """Return the SHA-256 of a model's weights and of other facts; it does not depend on the files' paths.
+    """Return the SHA-256 of a model's weights and of `extra`, the other facts that its numbers depend on.
 
-    Args:
-        model: a `torch.nn.Module`; of every tensor of its state dict the name, type, shape and bytes count.
-        extra: the other facts that its numbers depend on: preprocessing, tokenizer, dtype, reading.
+    Of every tensor of the state dict name, type, shape and bytes count; the files' paths do not.
     """
     torch = import_torch()
     digest = hashlib.sha256()
@@ -262,7 +239,7 @@ def run_grouped(
 ) -> list[Any]:
     """Return what `compute` gives for each sample; samples of one key meet in batches of `size`.
 
-    A key's samples are first given to `whole` together, which may compute them in another way.
+    `whole` is given all samples of a key first, and may compute them in another way.
     """
     rows: dict[int, Any] = {}
     for positions in positions_by_key(map(key, samples)).values():
@@ -276,11 +253,7 @@ def run_grouped(
 
 @contextmanager
 def forward(name: str, model: Network) -> Iterator[None]:
-    """Compute without gradients, and raise a library's errors as one line; `OutOfMemoryError` passes unchanged.
-
-    Raises:
-        ModelError: the model fails on its input.
-    """
+    """Compute without gradients, and raise a library's errors as one line; `OutOfMemoryError` passes unchanged."""
     torch = import_torch()
     try:
         with torch.inference_mode():

@@ -1,8 +1,7 @@
 """A file of `torch.save`, read without running it: tensors are made here, every other class becomes an inert object.
 
 With `weights_only`, `torch.load` refuses a file that names a class it does not know, and training frameworks write such
-files: Lightning keys callbacks by their class, fairseq keeps an argparse namespace. Here torch reads a file by an
-unpickler of this module: nothing that the file names is imported or called but the function that makes a tensor.
+files: Lightning keys callbacks by their class, fairseq keeps an argparse namespace.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any, BinaryIO
 
 from tellapart.data.scores import join_names
 from tellapart.data.strict_json import expect_content, first_repeated
-from tellapart.errors import ModelError, first_line, plain, quote, require
+from tellapart.errors import MissingDependencyError, ModelError, first_line, plain, quote, require
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.network import Tensor
 
@@ -48,10 +47,7 @@ _MOST_PICKLE_BYTES = 64 * 2**20
 
 
 class InertObject(dict[Any, Any]):
-    """Stands for an object of a class that is not read: it takes any arguments and state, and does nothing.
-
-    Its state in the file is kept if that is a dictionary.
-    """
+    """Stands for an object of a class that is not read; of its state in the file a dictionary is kept."""
 
     def __init__(self, *_arguments: Any, **_options: Any) -> None:
         super().__init__()
@@ -61,13 +57,9 @@ class InertObject(dict[Any, Any]):
             dict.update(self, state)
 
     def append(self, _value: object) -> None:
-        """Take a list's element, and drop it."""
+        """Drop an element of a list or a set, or several."""
 
-    def extend(self, _values: object) -> None:
-        """Take a list's elements, and drop them."""
-
-    def add(self, _value: object) -> None:
-        """Take a set's element, and drop it."""
+    extend = add = append
 
     #: A file may use such an object as a key.
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -80,10 +72,10 @@ class Checkpoint:
     Attributes:
         path: the file.
         tensors: `torch.Tensor` by name, without a wrapper's prefix.
-        beside: the entries outside the state dict (epoch, hyper-parameters, configuration); empty if there are none.
+        beside: the entries outside the state dict (epoch, hyper-parameters, configuration).
         part: the entry that the tensors were taken from, as `state_dict`; empty if they are the whole file.
         others: entries with further weights of the same model, as `ema_state_dict` or `extra_state.ema`.
-        prefix: the wrapper's, as `module._orig_mod.`, which every name in the file begins with.
+        prefix: the wrapper's, as `module._orig_mod.`, with which every name in the file begins.
     """
 
     path: Path
@@ -111,11 +103,7 @@ class Checkpoint:
         return {self.prefix + name: tensor for name, tensor in self.tensors.items()}
 
     def expect_one(self, name: str) -> None:
-        """Refuse weights that were taken from among several by no choice of the user's.
-
-        Raises:
-            ModelError: the file holds others, and `name` names none of them after a `#`.
-        """
+        """Refuse a file of several sets of weights if `name` names none of them after a `#`."""
         if self.others and not split_part(name)[1]:
             listed = " or ".join(f"{name}#{plain(part)}" for part in (self.part, *self.others)[:4])
             raise ModelError(f"{name}: {self.path.name} holds {1 + len(self.others)} sets of weights; write {listed}")
@@ -140,28 +128,22 @@ def read_checkpoint(path: Path | str, *, part: str = "", shapes_only: bool = Fal
     the plain ones are taken unless a part is named.
 
     Args:
-        path: the file.
+        path: the file; ModelError if it is missing, damaged, or holds no state dict.
         part: the entry to take: its name, or `ema` for the one with an average.
         shapes_only: read no numbers; the tensors lie on torch's device `meta`.
-
-    Raises:
-        ModelError: the file is missing, damaged, or holds no state dict, or no such part.
-        MissingDependencyError: torch or safetensors is not installed.
     """
     path = Path(path).expanduser()
     if not path.is_file():
         raise ModelError(f"{path} is {'a folder' if path.is_dir() else 'no file'}; name a checkpoint file")
     expect_content(None, path, ModelError)
-    if path.suffix == ".safetensors":
-        return _find_state_dict(path, _read_safetensors(path, shapes_only), part)
+    safe = path.suffix == ".safetensors"
     try:
-        content = _read_torch(path, shapes_only)
-    except ModelError:
+        content = (_read_safetensors if safe else _read_torch)(path, shapes_only)
+    except (ModelError, MissingDependencyError):
         raise
-    except Exception as error:  # a damaged pickle or archive fails anywhere, with any exception
-        raise ModelError(
-            f"{path} is not a checkpoint of torch.save: {first_line(error) or type(error).__name__}"
-        ) from error
+    except Exception as error:  # a damaged file fails anywhere, with any exception
+        kind = "a safetensors file" if safe else "a checkpoint of torch.save"
+        raise ModelError(f"{path} is not {kind}: {first_line(error)}") from error
     return _find_state_dict(path, content, part)
 
 
@@ -172,13 +154,10 @@ def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str,
 
 def _read_safetensors(path: Path, shapes_only: bool) -> dict[str, Tensor]:
     torch, load_file = import_torch(), require("safetensors.torch", extra="models").load_file
-    try:
-        if not shapes_only:
-            return load_file(path)
-        with require("safetensors", extra="models").safe_open(path, "pt") as file:
-            return {name: torch.empty(file.get_slice(name).get_shape(), device="meta") for name in file.keys()}  # noqa: SIM118
-    except Exception as error:  # the library raises a bare Exception
-        raise ModelError(f"{path} is not a safetensors file: {first_line(error)}") from error
+    if not shapes_only:
+        return load_file(path)
+    with require("safetensors", extra="models").safe_open(path, "pt") as file:
+        return {name: torch.empty(file.get_slice(name).get_shape(), device="meta") for name in file.keys()}  # noqa: SIM118
 
 
 def _find_state_dict(path: Path, content: object, part: str) -> Checkpoint:

@@ -37,13 +37,9 @@ Inputs = Mapping[str, Any]
 
 
 class TextReader(ABC):
-    """A tokenizer that cuts texts to the context and pads each to a length that depends on the text alone.
+    """A tokenizer that cuts texts to the context and pads each to a length that depends on the text alone."""
 
-    Attributes:
-        length: of the context, in tokens, with the special ones.
-    """
-
-    length: int
+    length: int  #: of the context, in tokens, with the special ones
 
     @abstractmethod
     def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[bool]]:
@@ -80,7 +76,7 @@ class TextReader(ABC):
 
 
 class SharedTexts(Protocol):
-    """A causal text tower that computes beginnings which several texts share once."""
+    """A causal text tower that computes beginnings that several texts share once."""
 
     @property
     def works(self) -> bool:
@@ -113,11 +109,9 @@ class LocalFeatures:
         self._states[side] = states
 
     def read(self, ids: Tensor) -> tuple[Any, Any, Any]:
-        """Return the towers' last outputs.
+        """Return the towers' last outputs: patches, words as unit vectors, and which words are real.
 
-        Returns:
-            Patches as their tower projects them, float32 `(n, patches, d)`; words as unit vectors, float32
-            `(m, length, d)`; which words are real, bool `(m, length)`.
+        They are float32 `(n, patches, d)`, float32 `(m, length, d)` and bool `(m, length)`.
         """
         patches, words = (project(self._states.pop(side)).float() for side, project in enumerate(self._projections))
         return patches[:, 1:], import_torch().nn.functional.normalize(words, dim=-1), self._words(ids)
@@ -125,51 +119,31 @@ class LocalFeatures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Towers:
-    """What makes a dual encoder of a library's model: the row that its loader fills in.
+    """What makes a dual encoder of a library's model: the row that its loader fills in."""
 
-    Attributes:
-        name: in results.
-        module: with the weights.
-        place: the device and dtype in which it computes.
-        image: inputs of images -> features `(n, dimensions)`, or `(n, queries, dimensions)`, of any length.
-        text: inputs of texts -> features `(n, dimensions)`.
-        prepare: an image, uint8 `(height, width, 3)` -> its inputs, on the CPU; called from many threads.
-        reader: the tokenizer; a `TextReader`, or an object with `samples`.
-        facts: all that vectors depend on beside the weights, for the fingerprint.
-        family: with which the fingerprint begins.
-        provenance: a sentence on its files for results; empty if there is nothing to be said.
-        checkpoint: read for the weights, without its tensors; None of other files.
-        offers: attributes of optional protocols that this model has, by name (`traits`, `preparation`, ...).
-        dimensions: of the vectors; 0 if it is not needed before the first.
-        shown: what the image tower is given of prepared inputs; by default `pixel_values`.
-        shared: computes beginnings that texts share once; None without such a tower.
-        unit: vectors are scaled to length one, so that a score is a cosine.
-        collate: samples of one shape -> a batch on the device.
-        sizes: samples in one forward pass, on a CPU and elsewhere: part of the model's identity.
-        save: writes the model to a new folder, and returns the name that `tellapart run -m` takes; None if it cannot be
-            trained.
-        local: makes the features of patches and words, for losses that read them; None without such towers.
-    """
-
-    name: str
-    module: Network
-    place: Runtime
+    name: str  # in results
+    module: Network  # with the weights
+    place: Runtime  # in which it computes
+    #: Inputs of images -> features `(n, dimensions)`, or `(n, queries, dimensions)`, of any length.
     image: Callable[[Inputs], Tensor]
-    text: Callable[[Inputs], Tensor]
+    text: Callable[[Inputs], Tensor]  # inputs of texts -> features `(n, dimensions)`
+    #: An image, uint8 `(height, width, 3)` -> its inputs, on the CPU; called from many threads.
     prepare: Callable[[Pixels], Inputs]
-    reader: Any
-    facts: tuple[str, ...] = ()
-    family: str = ""
-    provenance: str = ""
-    checkpoint: Checkpoint | None = None
-    offers: Mapping[str, Any] = field(default_factory=dict)
-    dimensions: int = 0
-    shown: Callable[[Inputs], Any] = lambda inputs: inputs["pixel_values"]
-    shared: SharedTexts | None = None
-    unit: bool = True
-    collate: Callable[[Sequence[Inputs], Runtime], dict[str, Any]] = stack_samples
-    sizes: tuple[int, int] = (16, 64)
+    reader: Any  # the tokenizer: a `TextReader`, or an object with `samples`
+    facts: tuple[str, ...] = ()  # all that vectors depend on beside the weights, for the fingerprint
+    family: str = ""  # with which the fingerprint begins
+    provenance: str = ""  # a sentence on its files for results; empty if there is nothing to be said
+    checkpoint: Checkpoint | None = None  # read for the weights, without its tensors; None of other files
+    offers: Mapping[str, Any] = field(default_factory=dict)  # attributes of optional protocols (`traits`, ...)
+    dimensions: int = 0  # of the vectors; 0 if it is not needed before the first
+    shown: Callable[[Inputs], Any] = lambda inputs: inputs["pixel_values"]  # what of them the image tower is given
+    shared: SharedTexts | None = None  # computes beginnings that texts share once; None without such a tower
+    unit: bool = True  # vectors are scaled to length one, so that a score is a cosine
+    collate: Callable[[Sequence[Inputs], Runtime], dict[str, Any]] = stack_samples  # samples of one shape -> a batch
+    sizes: tuple[int, int] = (16, 64)  # samples in one pass, on a CPU and elsewhere: part of the model's identity
+    #: Writes the model to a new folder, and returns the name for `tellapart run -m`; None if it cannot be trained.
     save: Callable[[Path], str] | None = None
+    #: Makes the features of patches and words, for losses that read them; None without such towers.
     local: Callable[[], LocalFeatures | None] = lambda: None
 
 

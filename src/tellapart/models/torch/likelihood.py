@@ -22,10 +22,7 @@ class LogProbability(NamedTuple):
 
 
 def log_probability_of(logits: Tensor, tokens: Sequence[int]) -> LogProbability:
-    """Sum the log-probabilities of tokens, in nats: log-softmax in float32, the sum in float64.
-
-    The logits, `(token, vocabulary)`, are the model's prediction for the place of each token.
-    """
+    """Sum the log-probabilities of tokens by their logits, `(token, vocabulary)`: in float32, the sum in float64."""
     logs = logits.float().log_softmax(-1)
     return LogProbability(float(logs[range(len(tokens)), list(tokens)].double().sum()), len(tokens))
 

@@ -43,12 +43,7 @@ class Network(Protocol):
 def describe_misfit(
     expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]], *, strange: str = "unknown"
 ) -> str:
-    """Describe in one line how a checkpoint's tensors differ from a module's; nothing if they fit.
-
-    Args:
-        expected: shapes of the module's tensors, by name.
-        actual: shapes of the checkpoint's.
-        strange: a word for tensors that the module does not have.
+    """Describe in one line how the shapes of a checkpoint's tensors differ from a module's; nothing if they fit.
 
     >>> describe_misfit({"a": (2,), "b": (3,)}, {"a": (4,), "c": (1,)})
     '1 missing (b); 1 unknown (c); 1 of another shape (a (4,), not (2,))'

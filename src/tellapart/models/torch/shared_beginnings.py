@@ -1,10 +1,9 @@
 """The forward pass of causal text towers in which texts share the states of common beginnings.
 
-All that a layer computes token by token (norms, projections, the MLP) is computed once for each node of a pack; a pack
-has as many nodes as a batch of the plain pass has tokens. Attention is computed text by text, from the states of its
-nodes, in the shape of the plain pass. So every matrix product and every attention has the shapes that it would have
-without sharing, each row is computed as it would be there, and the vectors are the same, bit for bit on a CPU
-(docs/decisions/0023). A pack is a tree of beginnings, cut to a fixed number of nodes.
+A pack is a tree of beginnings, cut to a fixed number of nodes: as many as a batch of the plain pass has tokens. Norms,
+projections and the MLP are computed once for each node; attention is computed text by text, in the shape of the plain
+pass. So every product has the shapes of the plain pass, and the vectors are the same, bit for bit on a CPU
+(docs/decisions/0023).
 """
 
 from __future__ import annotations
@@ -79,51 +78,42 @@ TORCH_MODULES = frozenset(f"torch.nn.modules.{kind}" for kind in _KINDS)
 
 @dataclass(frozen=True, slots=True)
 class CausalLayer:
-    """A layer of a causal tower, cut in two at its attention. Each row of the states is computed alone.
-
-    `project` takes states `(nodes, width)` to queries, keys and values, `(nodes, 3 * width)`; `finish` takes states and
-    the attention's mixture of values, `(nodes, width)` each, to the next layer's states.
-    """
+    """A layer of a causal tower, cut in two at its attention. Each row of the states is computed alone."""
 
     heads: int
-    project: Callable[[Tensor], Tensor]
-    finish: Callable[[Tensor, Tensor], Tensor]
+    project: Callable[[Tensor], Tensor]  # states `(nodes, width)` -> queries, keys and values, `(nodes, 3 * width)`
+    finish: Callable[[Tensor, Tensor], Tensor]  # states, the attention's mixture of values -> the next layer's states
 
 
 @dataclass(frozen=True, slots=True)
 class CausalTower:
-    """A causal text tower in the parts that its forward pass is put together of here.
+    """The parts of a causal text tower's forward pass."""
 
-    `embed` takes tokens and their places, int64 `(nodes,)` each, to states `(nodes, width)`; `read` the states at which
-    texts are read to features; `mask` texts by position to the mask that `scaled_dot_product_attention` takes.
-    """
-
-    embed: Callable[[Tensor, Tensor], Tensor]
+    embed: Callable[[Tensor, Tensor], Tensor]  # tokens and their places, `(nodes,)` each -> states `(nodes, width)`
     layers: Sequence[CausalLayer]
-    read: Callable[[Tensor], Tensor]
-    mask: Callable[[Sequence[int]], Tensor]
+    read: Callable[[Tensor], Tensor]  # states at which texts are read -> features
+    mask: Callable[[Sequence[int]], Tensor]  # texts by position -> the mask of `scaled_dot_product_attention`
 
 
 def are_untouched(modules: Iterable[Network], known: Collection[str]) -> bool:
     """Return whether modules and their parts are of known classes, and compute as these do."""
     torch = import_torch()
     everywhere = torch.nn.modules.module
+
+    def is_untouched(part: Any) -> bool:
+        kind = type(part)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        return (
+            (name in TORCH_MODULES or name in known)
+            and kind.forward.__module__.partition(".")[0] in {"torch", name.partition(".")[0]}
+            and "forward" not in vars(part)
+            and not (part._forward_hooks or part._forward_pre_hooks or part._compiled_call_impl or part.training)
+            and all(type(weight) is torch.nn.Parameter for weight in part._parameters.values() if weight is not None)
+        )
+
     if everywhere._global_forward_hooks or everywhere._global_forward_pre_hooks:
         return False
-    return all(_is_untouched(part, known) for module in modules for part in module.modules())
-
-
-def _is_untouched(part: Network, known: Collection[str]) -> bool:
-    kind: Any = type(part)
-    parameter = import_torch().nn.Parameter
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    return (
-        (name in TORCH_MODULES or name in known)
-        and kind.forward.__module__.partition(".")[0] in {"torch", name.partition(".")[0]}
-        and "forward" not in vars(part)
-        and not (part._forward_hooks or part._forward_pre_hooks or part._compiled_call_impl or part.training)
-        and all(type(each) is parameter for each in part._parameters.values() if each is not None)
-    )
+    return all(is_untouched(part) for module in modules for part in module.modules())
 
 
 def encode_packs(tower: CausalTower, tokens: NDArray[np.int64], ends: NDArray[np.int64], size: int) -> Tensor:

@@ -14,9 +14,8 @@ import numpy as np
 
 from tellapart.data.arguments import suggest_beside
 from tellapart.errors import DataError, ModelError, require
-from tellapart.models.compact.config import is_compact, read_compact_config, read_tokenizer
 from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
-from tellapart.models.compact.dual_encoder import CompactParts
+from tellapart.models.compact.dual_encoder import CompactParts, is_compact, read_compact_config, read_tokenizer
 from tellapart.models.find import declared_prefix, find_model
 from tellapart.models.fusion.family import Contrast, Halves, Tensors, pad_tokens
 from tellapart.models.fusion.load import find_family, prepare_pixels
