@@ -97,6 +97,33 @@ def test_the_fastest_dtype_is_one_with_instructions(facts: Any, dtype: str, monk
     assert fastest_dtype("cpu") == dtype and fastest_dtype("mps") == "float16"
 
 
+def test_a_checkpoint_of_open_clips_training_gets_the_scores_of_its_weights(
+    open_clip: Any, checkpoints: Any, made_set: Any, tmp_path: Path
+) -> None:
+    weights = torch.load(checkpoints("tiny"), weights_only=True)
+    folder = tmp_path / "logs" / "checkpoints"
+    folder.mkdir(parents=True)
+    (tmp_path / "logs" / "params.txt").write_text("lr: 0.1\nmodel: tiny\nforce_quick_gelu: False\n")
+    content = {"epoch": 1, "name": "run", "state_dict": {f"module.{name}": value for name, value in weights.items()}}
+    torch.save(content, folder / "epoch_1.pt")
+    (folder / "epoch_2.pt").write_bytes((folder / "epoch_1.pt").read_bytes()[:-500])
+    torch.save(content, folder / "epoch_3.pt")
+    pairs, left_out = ta.load_pairs(made_set()), []
+    run = ta.evaluate(
+        benchmarks=pairs,
+        follow=folder,
+        every=0.01,
+        until=2,
+        cache=False,
+        out=tmp_path / "run",
+        left_out=left_out.append,
+    )
+    assert run.models == ["epoch_1", "epoch_3"]
+    assert [line.partition(":")[0] for line in left_out] == [str(folder / "epoch_2.pt")]
+    plain = ta.evaluate(f"open_clip:tiny-gelu@{checkpoints('tiny')}", pairs, cache=False)
+    assert [one.scores for one in plain.items().samples] == [one.scores for one in run.items().samples]
+
+
 @pytest.mark.slow
 def test_kills_while_weights_are_loaded_lose_none_and_measure_none_twice(
     checkpoints: Any, made_set: Any, tmp_path: Path

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from tellapart.models.find import find_model
 from tellapart.models.openclip.dual_encoder import SharedTexts
 from tellapart.models.openclip.tokens import TextTower
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import exact_batches, fixed_batches, import_torch, positions_by_key
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.models.torch.shared_beginnings import HIDDEN, pack_texts
@@ -117,6 +119,16 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(
         assert np.array_equal(model.encode_texts(CAPTIONS), shared)
     with exact_batches(4):  # times one text at a time: nothing to share
         assert not model.shares_beginnings
+
+
+def test_a_run_has_the_scores_of_the_plain_pass_for_any_batch_size(
+    checkpoints: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, pairs = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}"), picture_set(9)
+    runs = [score(model, pairs, store=EmbeddingStore(None), batch_size=size).scores.values for size in (None, 1, 7)]
+    monkeypatch.setattr(SharedTexts, "works", False)
+    runs.append(score(model, pairs, store=EmbeddingStore(None)).scores.values)
+    assert all(np.array_equal(runs[0], run) for run in runs[1:])
 
 
 def hook_states(text: Any) -> None:
