@@ -208,14 +208,14 @@ def test_a_text_beyond_the_context_is_cut_and_counted(folders: Any, family: str)
 
 def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders: Any) -> None:
     scorer = read_as("vqa", folders["llava"])
-    form, context = scorer._reader.format, scorer._reader.format.context
+    reader = scorer._reader
     long = " ".join(["a", "red", "cup", "and"] * 99)
     values = scorer.score_pairs([IMAGES[0]] * 2, [long, long + " no"])
     assert scorer.truncated == 2
     assert values[0] == values[1]
-    cut = form.fit_text(long, lambda text: PromptedAnswer(scorer.prompt.fill(text=text), "Yes"), added=20)
+    cut = reader.fit_text(long, lambda text: PromptedAnswer(scorer.prompt.fill(text=text), "Yes"), added=20)
     assert cut.rendered.endswith('"? Please answer yes or no. ASSISTANT:')
-    assert context - 20 - 4 <= len(cut.prompt) + len(cut.answer) <= context - 20
+    assert reader.context - 24 <= len(cut.prompt) + len(cut.answer) <= reader.context - 20
 
 
 def test_a_prompt_that_fills_the_context_alone_is_refused(folders: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.models.generative.load import load_generative
+from tellapart.models.generative.readings import load_generative
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch

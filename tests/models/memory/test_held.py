@@ -23,7 +23,8 @@ from plain_towers import PREPARED, Towers, preprocess, tokenizer
 import tellapart as ta
 from tellapart.data.pairset import PairSet
 from tellapart.models.find import find_model
-from tellapart.models.memory.held import HeldModel, hash_tensors
+from tellapart.models.memory.held import HeldModel
+from tellapart.models.memory.identity import hash_tensors
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.batches import available_cores

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,13 +25,12 @@ from tellapart.models.torch.backend import (
     run_grouped,
     weights_fingerprint,
 )
-from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, join_samples
-from tellapart.models.torch.network import Network, Tensor
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
+from tellapart.models.torch.network import Tensor
 
 __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 
-#: Readings of the matching head: the probability of a match; or its logit, which orders pairs in the same way and still
-#: separates them even if the probability is rounded to 0 or 1.
+#: Readings of the matching head: the probability of a match; or its logit, which separates pairs of probability 1, too.
 READINGS = ("itm", "itm_logit")
 
 #: Outputs of other heads: a cosine, a log-likelihood, a number for each answer of a list, P(true) of two images, a
@@ -46,9 +45,7 @@ SIZES = (4, 32)
 class TorchState:
     """One image's or one text's half: tensors without the batch's axis, on the model's device.
 
-    Attributes:
-        tensors: depend on the image or text alone.
-        truncated: whether it is a text's that was longer than the context, so that its end is lost.
+    `truncated` is whether it is of a text that was longer than the context, so that its end is lost.
     """
 
     tensors: Tensors
@@ -61,36 +58,9 @@ class TorchState:
 
     @property
     def group(self) -> Hashable:
-        """Key of the states that may share a batch: the shapes, and whether a mask hides anything.
-
-        The library skips a mask that hides nothing in the batch, and another kernel then computes: whether
-        it does may not depend on the neighbours.
-        """
-        torch = import_torch()
-        return tuple(
-            (tuple(tensor.shape), bool(tensor.all()) if tensor.dtype == torch.bool else None) for tensor in self.tensors
-        )
-
-
-def encode_states(
-    name: str,
-    model: Network,
-    place: Runtime,
-    samples: Sequence[Inputs],
-    read: Callable[[dict[str, Any]], Iterable[Tensors]],
-    sizes: tuple[int, int],
-) -> list[TorchState]:
-    """Run prepared samples, each a batch of one, through a model: one state each; samples of one shape meet.
-
-    `read` takes a batch to the tensors of each of its samples; `sizes` are those of a forward, as of `pass_size`.
-    """
-
-    def compute(batch: Sequence[Inputs]) -> list[TorchState]:
-        with forward(name, model):
-            # A copy: a view would keep all of its batch in memory.
-            return [TorchState(tuple(part.clone() for part in parts)) for parts in read(join_samples(batch, place))]
-
-    return run_grouped(samples, batch_key, pass_size(place.device, *sizes), compute)
+        """Key of the states that may share a batch: the shapes, and whether a mask hides anything (`batch_key`)."""
+        boolean = import_torch().bool
+        return tuple((tuple(part.shape), bool(part.all()) if part.dtype == boolean else None) for part in self.tensors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,15 +84,11 @@ class TorchFusionEncoder:
     """A fusion encoder whose halves are torch modules.
 
     Every forward has a shape that follows from the sample alone: images as the preprocessing leaves them, texts
-    padded to the next multiple of eight tokens (never beyond the context), batches filled up to a fixed size.
-    So on a CPU no score depends, by a single bit, on how many pairs were asked, in which order, or beside which
-    others; on other devices kernels keep no such promise, and scores agree to about 1e-5 in float32.
+    padded to the next multiple of eight tokens, batches filled up to a fixed size. So on a CPU no bit of a score
+    depends on its neighbours; on other devices scores agree to about 1e-5 in float32.
 
     The reading is `itm`, the softmax of the head's logits; or `itm_logit`, the logit of that probability, which is the
     match's logit minus the other's. A head with a single output has that one number for both.
-
-    Raises:
-        ModelError: the head has no such reading.
     """
 
     def __init__(
@@ -165,11 +131,7 @@ class TorchFusionEncoder:
         return values
 
     def encode_images(self, images: Sequence[Pixels | Prepared]) -> list[TorchState]:
-        """Compute the images' halves, one state for each image, prepared or not.
-
-        Raises:
-            ModelError: the model fails on an image.
-        """
+        """Compute the images' halves, one state for each image, prepared or not."""
         torch = import_torch()
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
         names = list(prepared[0]) if prepared else []
@@ -179,11 +141,7 @@ class TorchFusionEncoder:
         )
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
-        """Compute the texts' halves, one state for each.
-
-        Raises:
-            ModelError: the model fails on a text.
-        """
+        """Compute the texts' halves, one state for each."""
         samples, truncated = self.samples(texts)
         inputs = [(sample["input_ids"], sample["attention_mask"]) for sample in samples]
         return self._encode_samples(lambda tensors: self._halves.texts(*tensors), inputs, truncated)
@@ -214,30 +172,19 @@ class TorchFusionEncoder:
         return TorchDual(towers, fingerprint=self.fingerprint)
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
-        """Score image state `k` against text state `k`: float32 `(n,)`.
+        """Score image state `k` against text state `k`: float32 `(n,)`."""
+        return np.array(self.outputs(images, texts, self._read_scores), np.float32)
 
-        Raises:
-            ModelError: the model fails on a pair.
-        """
-        return np.array(self._join_pairs(images, texts, self._read_scores), np.float32)
-
-    def outputs(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> list[NDArray[np.float32]]:
-        """Return the head's output for image state `k` and text state `k`, of any shape.
-
-        Raises:
-            ModelError: the model fails on a pair.
-        """
-        return self._join_pairs(images, texts, lambda output: output)
-
-    def _join_pairs(
-        self, images: Sequence[TorchState], texts: Sequence[TorchState], read: Callable[[Any], Any]
+    def outputs(
+        self, images: Sequence[TorchState], texts: Sequence[TorchState], read: Callable[[Any], Any] | None = None
     ) -> list[NDArray[np.float32]]:
-        """Join pairs of states, in batches of one shape, and read the joint's output."""
+        """Return what is read of the head's output for image state `k` and text state `k`, by default all of it."""
 
         def compute(batch: Sequence[tuple[TorchState, TorchState]]) -> Any:
             batch_images, batch_texts = (_stack_columns([pair[side].tensors for pair in batch]) for side in (0, 1))
             with forward(self.name, self._halves.module):
-                return read(self._halves.join(batch_images, batch_texts).float()).cpu().numpy()
+                output = self._halves.join(batch_images, batch_texts).float()
+                return (output if read is None else read(output)).cpu().numpy()
 
         pairs = list(zip(images, texts, strict=True))
         return run_grouped(pairs, lambda pair: (pair[0].group, pair[1].group), self.batch_size, compute)

@@ -1,7 +1,4 @@
-"""Scorers of a text alone, by name: its length, its plausibility, its grammar.
-
-They are blind models: builders select false captions by them, and audits measure with them how much captions give away.
-"""
+"""Scorers of a text alone, by name: its length, its plausibility, its grammar."""
 
 from __future__ import annotations
 
@@ -33,15 +30,11 @@ from tellapart.models.torch.backend import forward, runtime
 _ANSWER = re.compile(r"^(Found \d+ linkage|No complete linkages found)", re.MULTILINE)
 #: No words left over, no guesses at spelling, no second try with looser rules. The time allows for a busy machine.
 _OPTIONS = ("-null=0", "-spell=0", "-panic=0", "-islands-ok=0", "-graphics=0", "-verbosity=1", "-timeout=600")
-_AT_ONCE = 500
 
 
 @dataclass(frozen=True, eq=False)
 class LinkGrammar:
-    """1 for a text of which the parser parses every word, else 0.
-
-    Many captions are noun phrases ("A man on a horse") and no sentences: a text that fails is tried again after
-    "I see".
+    """1 for a text of which the parser parses every word, else 0; a noun phrase is tried again after "I see".
 
     Source: Sleator and Temperley, Parsing English with a Link Grammar, 1991; the program is `link-parser` of the
     package link-grammar, with its English dictionaries.
@@ -65,7 +58,7 @@ class LinkGrammar:
     @cached_property
     def fingerprint(self) -> str:
         """Of the program's version."""
-        output = self._run_parser(["--version"], "")
+        output = self._run_parser("", "--version")
         version = re.search(r"link-grammar-[\w.]+", output)
         return f"tellapart:link-grammar:1:{version[0] if version else output.strip()[:60]}"
 
@@ -74,27 +67,26 @@ class LinkGrammar:
         # One line each, that begins with a letter or digit; "!" would begin a command, "%" a comment.
         sentences = [re.sub(r"^\W+", "", " ".join(text.split())) for text in texts]
         scores = np.array(self._parse_sentences(sentences), np.float32)
-        rest = [position for position, sentence in enumerate(sentences) if sentence and not scores[position]]
-        phrases = [sentences[position] for position in rest]
-        scores[rest] = self._parse_sentences([f"I see {phrase[:1].lower()}{phrase[1:]}" for phrase in phrases])
+        rest = [place for place, sentence in enumerate(sentences) if sentence and not scores[place]]
+        phrases = [f"I see {sentences[place][:1].lower()}{sentences[place][1:]}" for place in rest]
+        scores[rest] = self._parse_sentences(phrases)
         return scores
 
     def _parse_sentences(self, sentences: Sequence[str]) -> list[bool]:
         parsed = [False] * len(sentences)
-        lines = [position for position, sentence in enumerate(sentences) if sentence]  # it skips empty lines
-        for first in range(0, len(lines), _AT_ONCE):
-            batch = lines[first : first + _AT_ONCE]
-            output = self._run_parser(["en", *_OPTIONS], "".join(f"{sentences[position]}\n" for position in batch))
-            answers = _ANSWER.findall(output)
+        places = [place for place, sentence in enumerate(sentences) if sentence]  # it skips empty lines
+        for first in range(0, len(places), 500):
+            batch = places[first : first + 500]
+            answers = _ANSWER.findall(self._run_parser("".join(f"{sentences[k]}\n" for k in batch), "en", *_OPTIONS))
             if len(answers) != len(batch):
                 raise ModelError(
                     f"{self.program} answered for {len(answers)} of {len(batch)} sentences; is its dictionary there?"
                 )
-            for position, answer in zip(batch, answers, strict=True):
-                parsed[position] = answer.startswith("Found")
+            for place, answer in zip(batch, answers, strict=True):
+                parsed[place] = answer.startswith("Found")
         return parsed
 
-    def _run_parser(self, arguments: Sequence[str], text: str) -> str:
+    def _run_parser(self, text: str, *arguments: str) -> str:
         try:
             done = subprocess.run(  # noqa: S603  (the program that `find` found, and no shell)
                 [self.program, *arguments], input=text, capture_output=True, text=True, encoding="utf-8", check=False
@@ -107,16 +99,11 @@ class LinkGrammar:
         return done.stdout
 
 
-#: Texts in one forward pass; part of the scorer, as its last bits depend on it.
-_ROWS = 8
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextClassifier:
     """The log-odds of one label, a column of the outputs, or the only output of a regressor.
 
-    Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32. No
-    number depends on batch size, order or neighbours.
+    Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32.
     """
 
     text_model: TextModel
@@ -129,9 +116,8 @@ class TextClassifier:
     def load(cls, source: str, label: str | None) -> Self:
         """Load a classifier from a folder or the hub; the label is None for a model with one output."""
         read_config(source)
-        loaded = TextModel.load(
-            "AutoModelForSequenceClassification", source, runtime(ModelOptions()), rows=_ROWS, tokenizer_limit=True
-        )
+        kind, place = "AutoModelForSequenceClassification", runtime(ModelOptions())
+        loaded = TextModel.load(kind, source, place, rows=8, tokenizer_limit=True)  # 8: its last bits depend on it
         labels = {name: column for column, name in loaded.model.config.id2label.items()}
         if label is None and len(labels) > 1:
             raise ModelError(f"{source} has the labels {', '.join(labels)}; name the good one: classifier:...#LABEL")
@@ -144,10 +130,10 @@ class TextClassifier:
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return each text's log-odds or output, float32 `(n,)`."""
         rows = self.text_model.ids(texts)
-        scores = np.zeros(len(rows), np.float32)
+        scores, model = np.zeros(len(rows), np.float32), self.text_model.model
         for places, inputs in self.text_model.batches(rows):
-            with forward(self.name, self.text_model.model):
-                logits = self.text_model.model(**inputs).logits.float()
+            with forward(self.name, model):
+                logits = model(**inputs).logits.float()
                 numbers, others = logits[:, self.column], [k for k in range(logits.shape[1]) if k != self.column]
                 if others:
                     numbers = numbers - logits[:, others].logsumexp(1)
@@ -178,12 +164,12 @@ def resolve_beside(path: str, home: Path) -> str:
     return str(local) if local.exists() else path
 
 
-def _load_stories(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
-    return TinyStories.load(Path(resolve_beside(path, home)), per_token=per_token)
-
-
 def _load_causal(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
     return CausalLikelihood.from_mark(resolve_beside(path, home), per_token=per_token)
+
+
+def _load_stories(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
+    return TinyStories.load(Path(resolve_beside(path, home)), per_token=per_token)
 
 
 def _load_classifier(path: str, home: Path) -> TextScorer:

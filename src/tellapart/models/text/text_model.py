@@ -28,8 +28,7 @@ from tellapart.models.torch.backend import (
 from tellapart.models.torch.likelihood import read_batches
 from tellapart.models.torch.network import Tensor
 
-#: Texts that a model reads together by default: about the nouns of a caption.
-ROWS = 4
+ROWS = 4  # texts that a model reads together by default: about the nouns of a caption
 
 #: Their positions begin behind the padding token's number: two rows of the table belong to no text.
 _SHIFTED = ("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl")
@@ -67,16 +66,13 @@ class TextModel:
         return cls(source, model, tokenizer, runtime, rows, tokenizer_limit)
 
     def fingerprint(self) -> str:
-        """Return the model's class and a hash of weights, configuration, vocabulary, dtype and rows; of no place."""
+        """Return the model's class and a hash of weights, configuration, vocabulary, dtype and rows."""
         vocabulary = json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
         facts = (config_facts(self.model.config), vocabulary, self.runtime.dtype, str(self.rows))
         return f"{type(self.model).__name__}:{weights_fingerprint(self.model, *facts)[:16]}"
 
     def weights_digest(self) -> str:
-        """Return the SHA-256 of weights, configuration and vocabulary, for scorers that add the rest to it.
-
-        The vocabulary is written in another way than in `fingerprint`: records of sets that were built hold both.
-        """
+        """Return the SHA-256 of weights, configuration and vocabulary, which `fingerprint` writes in another way."""
         vocabulary = repr(sorted(self.tokenizer.get_vocab().items()))
         return weights_fingerprint(self.model, config_facts(self.model.config), vocabulary)
 
@@ -98,13 +94,11 @@ class TextModel:
         """Return the tokens of each text, with the special ones if wanted; `masked` texts hold some themselves."""
         if not texts:
             return []
-        limit = self.limit
-        control = ControlTokens(self.tokenizer)
+        limit, control = self.limit, ControlTokens(self.tokenizer)
         options = {"padding": False, "truncation": False, "verbose": False} | ({} if masked else control.split)
-        read = self.tokenizer(["", *texts], add_special_tokens=special, **options)["input_ids"]
-        rows: list[list[int]] = read[1:]
+        empty, *rows = self.tokenizer(["", *texts], add_special_tokens=special, **options)["input_ids"]
         if not masked:
-            control.refuse(self.source, texts, rows, read[0])
+            control.refuse(self.source, texts, rows, empty)
         for text, row in zip(texts, rows, strict=True):
             if len(row) < least or (limit is not None and len(row) > limit):
                 most = "any number of" if limit is None else limit
@@ -113,10 +107,7 @@ class TextModel:
         return rows
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], dict[str, Any]]]:
-        """Yield the rows that are read together, by their positions, and the model's inputs, which may end in copies.
-
-        The inputs are tensors `(row, length)`: `input_ids`, and `attention_mask` with 1 on tokens and 0 on padding.
-        """
+        """Yield positions of rows that are read together, and their inputs `(row, length)`, which may end in copies."""
         limit, tensor, pad = self.limit, import_torch().tensor, self.tokenizer.pad_token_id or 0
         for length, positions in positions_by_key(bucket(len(row), limit) for row in rows).items():
             for batch, real in fixed_batches(positions, self.rows):
@@ -126,15 +117,11 @@ class TextModel:
                 yield batch[:real], {name: tensor(row, device=self.runtime.device) for name, row in inputs.items()}
 
 
-_ARCHITECTURE = "AutoModelForCausalLM"
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CausalLikelihood:
-    """A text's log-likelihood in nats, the sum over its tokens or, `per_token`, the mean: a `TextScorer`.
+    """A text's log-likelihood in nats, the sum over its tokens or, `per_token`, the mean.
 
-    No number depends on batch size, order or neighbours. The token `begin` is put before the first one, which without
-    it is not predicted.
+    The token `begin` is put before the first one, which without it is not predicted.
     """
 
     text_model: TextModel
@@ -147,7 +134,7 @@ class CausalLikelihood:
     @classmethod
     def from_mark(cls, source: str, *, per_token: bool) -> Self:
         """Load a model that reads a text after its mark for the beginning, or else for the end (GPT-2)."""
-        loaded = TextModel.load(_ARCHITECTURE, source, runtime(ModelOptions()))
+        loaded = TextModel.load("AutoModelForCausalLM", source, runtime(ModelOptions()))
         begin, end = loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id
         if begin is None and end is None:
             raise ModelError(
@@ -155,11 +142,10 @@ class CausalLikelihood:
                 "probability; name another causal model"
             )
         way = "mean" if per_token else "sum"
-        name, fingerprint = (
-            f"{type(loaded.model).__name__}-{way}",
-            f"tellapart:causal:1:{way}:{loaded.weights_digest()}",
+        fingerprint = f"tellapart:causal:1:{way}:{loaded.weights_digest()}"
+        return cls(
+            loaded, f"{type(loaded.model).__name__}-{way}", fingerprint, end if begin is None else begin, per_token
         )
-        return cls(loaded, name, fingerprint, end if begin is None else begin, per_token)
 
     @classmethod
     def from_second_token(cls, source: str, runtime: Runtime) -> Self:
@@ -167,7 +153,7 @@ class CausalLikelihood:
 
         Source: the authors' code of Le et al., COCO-Counterfactuals, 2023, with GPT-2 large.
         """
-        loaded = TextModel.load(_ARCHITECTURE, source, runtime)
+        loaded = TextModel.load("AutoModelForCausalLM", source, runtime)
         return cls(loaded, source, loaded.fingerprint(), begin=None, per_token=True)
 
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -176,11 +162,11 @@ class CausalLikelihood:
         rows = self.text_model.ids(texts, least=2 if unmarked else 1, special=unmarked)
         if self.begin is not None:
             rows = [[self.begin, *row] for row in rows]
-        read, expected = [row[:-1] for row in rows], [row[1:] for row in rows]
-        sums = read_batches(read, expected, self.text_model.limit, self._predict_tokens)
-        return np.array([total.total / (total.tokens if self.per_token else 1) for total in sums], np.float32)
 
-    def _predict_tokens(self, rows: list[list[int]]) -> Tensor:
-        with forward(self.name, self.text_model.model):
-            ids = import_torch().tensor(rows, device=self.text_model.runtime.device)
-            return self.text_model.model(input_ids=ids).logits
+        def predict(batch: list[list[int]]) -> Tensor:
+            with forward(self.name, self.text_model.model):
+                ids = import_torch().tensor(batch, device=self.text_model.runtime.device)
+                return self.text_model.model(input_ids=ids).logits
+
+        sums = read_batches([row[:-1] for row in rows], [row[1:] for row in rows], self.text_model.limit, predict)
+        return np.array([total.total / (total.tokens if self.per_token else 1) for total in sums], np.float32)
