@@ -37,17 +37,18 @@ SYSTEM = (
     "The assistant gives helpful, detailed, and polite answers to the user's questions."
 )
 
-T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "feed_forward_proj": "gated-gelu"}
-
-T5 |= {"tie_word_embeddings": False, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
-
-VISION = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2}
-
-VISION |= {"image_size": 56, "patch_size": 14, "hidden_act": "quick_gelu", "projection_dim": 16}
-
-SEEN = {"mm_hidden_size": 24, "mm_vision_select_layer": -2, "mm_vision_select_feature": "patch"}
-
-SEEN |= {"mm_projector_type": "mlp2x_gelu", "mm_use_im_start_end": False}
+T5 = {
+    **{"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "feed_forward_proj": "gated-gelu"},
+    **{"tie_word_embeddings": False, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0},
+}
+VISION = {
+    **{"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2},
+    **{"image_size": 56, "patch_size": 14, "hidden_act": "quick_gelu", "projection_dim": 16},
+}
+SEEN = {
+    **{"mm_hidden_size": 24, "mm_vision_select_layer": -2, "mm_vision_select_feature": "patch"},
+    **{"mm_projector_type": "mlp2x_gelu", "mm_use_im_start_end": False},
+}
 
 
 def save(folder: Path, state: dict[str, Any], words: Any, t5: dict[str, Any], vision: dict[str, Any]) -> None:

@@ -264,6 +264,13 @@ def asked(processor: Any, prompt: str, images: int = 1) -> str:
     return f"{prompt}\n</think>\n\n" if prompt.endswith("<think>\n") else prompt
 
 
+def greedy(model: Any, processor: Any, image: Any, prompt: str, most: int) -> str:
+    """The library's greedy answer to a prompt about an image."""
+    inputs = processor(images=Image.fromarray(image), text=asked(processor, prompt), return_tensors="pt")
+    out = model.generate(**inputs, max_new_tokens=most, do_sample=False)[0][inputs["input_ids"].shape[1] :]
+    return str(processor.tokenizer.decode(out, skip_special_tokens=True).strip())
+
+
 def direct(model: Any, processor: Any, image: Any, prompt: str, answer: str, end: bool) -> float:
     """Log P(answer | image, prompt) by one forward over everything, as the library's documentation has it."""
     blank = "" if prompt.endswith("\n") else " "

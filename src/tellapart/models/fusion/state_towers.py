@@ -89,7 +89,7 @@ class StateTowers:
         self._control = ControlTokens(processor.tokenizer)
         self._frames = family.frames(model.config) if family.films else None
         text = model.config.text_config if family.films else None
-        self._context = getattr(text, "max_position_embeddings", None)
+        self._context: int | None = getattr(text, "max_position_embeddings", None)
 
     def prepare_image(self, pixels: Pixels) -> Inputs:
         """Preprocess one image, uint8 `(height, width, 3)`, or film, `(frames, height, width, 3)`; in any thread."""
@@ -113,13 +113,11 @@ class StateTowers:
         for text in texts:
             self._control.refuse_in_prompt(self.name, text)
             samples.append(self._family.read(self._processor, text, **limit))
-            cut.append(self._context is not None and self._is_cut(text, samples[-1]["input_ids"].shape[-1]))
+            cut.append(False)
+            if self._context is not None and samples[-1]["input_ids"].shape[-1] >= self._context:
+                with quiet():  # the tokenizer warns of the length that is asked for
+                    cut[-1] = len(self._processor.tokenizer(text)["input_ids"]) > self._context
         return self._encode(self._family.text, samples, cut)
-
-    def _is_cut(self, text: str, length: int) -> bool:
-        """Return whether a text is longer than the context; only one that fills it is read again."""
-        with quiet():  # the tokenizer warns of the length that is asked for
-            return length >= self._context and len(self._processor.tokenizer(text)["input_ids"]) > self._context
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""

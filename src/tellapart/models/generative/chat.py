@@ -18,7 +18,7 @@ from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import CHAT_TASKS, Ask, PromptedAnswer, Reader, new_tokens
+from tellapart.models.generative.reader import CHAT_TASKS, Ask, PromptedAnswer, Reader, Task, new_tokens
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
@@ -141,8 +141,8 @@ class ChatModel(Reader):
         self.format = ChatFormat(source, processor, model.config)
         super().__init__(source, model, processor, runtime, self.format.template)
         family = model.config.model_type
-        boxes = {"grounding": BOXES[family][1]} if family in BOXES else {}
-        self.tasks = MappingProxyType({**CHAT_TASKS, **boxes})  # type: ignore[arg-type]
+        boxes: dict[Task, Prompt] = {"grounding": BOXES[family][1]} if family in BOXES else {}
+        self.tasks = MappingProxyType({**CHAT_TASKS, **boxes})
         self._image_token: int | None = getattr(model.config, "image_token_id", None)
         if self._image_token is not None:
             self.image_mark = self.tokenizer.convert_ids_to_tokens(self._image_token) or ""

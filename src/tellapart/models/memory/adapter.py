@@ -149,7 +149,7 @@ def of_encoders(
         call = f"{identity.name}, given {len(given)} {kind},"
         return normalise(read_output(call, function(list(given)), (len(given), None), f"a row {row}"), identity.name)
 
-    encoders = {
+    encoders: dict[str, Callable[..., Any]] = {
         "encode_images": partial(encode, images, "images", "an image"),
         "encode_texts": partial(encode, texts, "texts", "a text"),
         "similarity": dot_products,
