@@ -25,7 +25,7 @@ from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import tokenizer_facts
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.openclip.tokens import Tokens, clip_tokens
-from tellapart.models.text.text_model import TextModel
+from tellapart.models.text.find import TextModel
 from tellapart.models.torch.backend import Runtime, import_torch
 
 torch = import_torch()

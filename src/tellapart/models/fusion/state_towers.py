@@ -17,27 +17,10 @@ from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.fusion.family import Tensors
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import SIZES, TorchState
-from tellapart.models.huggingface.files import (
-    config_facts,
-    load_processor,
-    load_weights,
-    processor_facts,
-    quiet,
-    read_config,
-    tokenizer_facts,
-)
+from tellapart.models.huggingface import files
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch.backend import (
-    Runtime,
-    forward,
-    import_torch,
-    parameter_count,
-    pass_size,
-    run_grouped,
-    runtime,
-    weights_fingerprint,
-)
+from tellapart.models.torch import backend
 from tellapart.models.torch.dual_encoder import Inputs, batch_key, join_samples
 from tellapart.models.torch.network import PreTrainedModel
 from tellapart.models.vectors import late_interaction
@@ -81,10 +64,16 @@ class StateTowers:
     kind: ScoreKind = "similarity"
 
     def __init__(
-        self, name: str, model: PreTrainedModel, processor: Any, family: TowerFamily, place: Runtime, *facts: str
+        self,
+        name: str,
+        model: PreTrainedModel,
+        processor: Any,
+        family: TowerFamily,
+        place: backend.Runtime,
+        *facts: str,
     ) -> None:
-        self.name, self.parameters, self.takes_frames = name, parameter_count(model), family.films
-        self.fingerprint = weights_fingerprint(model, *facts)
+        self.name, self.parameters, self.takes_frames = name, backend.parameter_count(model), family.films
+        self.fingerprint = backend.weights_fingerprint(model, *facts)
         self._model, self._processor, self._family, self._place = model, processor, family, place
         self._control = ControlTokens(processor.tokenizer)
         self._frames = family.frames(model.config) if family.films else None
@@ -115,25 +104,27 @@ class StateTowers:
             samples.append(self._family.read(self._processor, text, **limit))
             cut.append(False)
             if self._context is not None and samples[-1]["input_ids"].shape[-1] >= self._context:
-                with quiet():  # the tokenizer warns of the length that is asked for
+                with files.quiet():  # the tokenizer warns of the length that is asked for
                     cut[-1] = len(self._processor.tokenizer(text)["input_ids"]) > self._context
         return self._encode(self._family.text, samples, cut)
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""
         pairs = zip(images, texts, strict=True)
-        with forward(self.name, self._model):
+        with backend.forward(self.name, self._model):
             scores = [self._family.meet(self._model, image.tensors, text.tensors) for image, text in pairs]
         return np.array(scores, np.float32)
 
     def _encode(self, tower: Tower, samples: Sequence[Inputs], cut: Sequence[bool]) -> list[TorchState]:
         def compute(batch: Sequence[Inputs]) -> list[Tensors]:
-            with forward(self.name, self._model):
+            with backend.forward(self.name, self._model):
                 rows = tower(self._model, join_samples(batch, self._place))
                 # A copy: a view would keep all of its batch in memory.
                 return [tuple(part.clone() for part in parts) for parts in rows]
 
-        rows = run_grouped(samples, batch_key, pass_size(self._place.device, *self._family.sizes), compute)
+        rows = backend.run_grouped(
+            samples, batch_key, backend.pass_size(self._place.device, *self._family.sizes), compute
+        )
         return [TorchState(*state) for state in zip(rows, cut, strict=True)]
 
 
@@ -167,7 +158,7 @@ def _prepare_frames(processor: Any, film: Pixels) -> Inputs:
 
 
 def _prepare_film(processor: Any, film: Pixels) -> Inputs:
-    tensor = import_torch().from_numpy(film.copy()).permute(0, 3, 1, 2)
+    tensor = backend.import_torch().from_numpy(film.copy()).permute(0, 3, 1, 2)
     return dict(processor.video_processor([tensor], do_sample_frames=False, return_tensors="pt"))
 
 
@@ -234,11 +225,16 @@ VIDEO: Mapping[str, TowerFamily] = MappingProxyType(
 
 def load_video(source: str, options: ModelOptions) -> FusionScorer:
     """Load a model with a video tower of transformers from a folder or the hub; a picture is refused."""
-    place, family = runtime(options), VIDEO[read_config(source)["model_type"]]
-    processor = load_processor(source, pictures=family.prepare is _prepare_frames)
-    model = load_weights(family.kind, source, place)
+    place, family = backend.runtime(options), VIDEO[files.read_config(source)["model_type"]]
+    processor = files.load_processor(source, pictures=family.prepare is _prepare_frames)
+    model = files.load_weights(family.kind, source, place)
     preparer = processor.image_processor if family.prepare is _prepare_frames else processor.video_processor
-    facts = (type(model).__name__, place.dtype, config_facts(model.config), tokenizer_facts(processor.tokenizer))
+    facts = (
+        type(model).__name__,
+        place.dtype,
+        files.config_facts(model.config),
+        files.tokenizer_facts(processor.tokenizer),
+    )
     identity = ("tellapart:video:1", preparer.to_json_string(), *facts)
     return FusionScorer(StateTowers(source, model, processor, family, place, *identity))
 
@@ -248,9 +244,9 @@ def load_late(source: str, options: ModelOptions) -> FusionScorer:
 
     The reading is `retrieval`, the processor's `score_retrieval` (MaxSim); or `filip`, the mean of both directions.
     """
-    place, reading = runtime(options), options.reading or "retrieval"
-    processor = load_processor(source)
-    model = load_weights(read_config(source)["architectures"][0], source, place)
+    place, reading = backend.runtime(options), options.reading or "retrieval"
+    processor = files.load_processor(source)
+    model = files.load_weights(files.read_config(source)["architectures"][0], source, place)
     family = TowerFamily(
         _prepare_pictures,
         lambda words, text: dict(words.process_queries([text], return_tensors="pt")),
@@ -260,7 +256,7 @@ def load_late(source: str, options: ModelOptions) -> FusionScorer:
         films=False,
         sizes=SIZES,
     )
-    facts = (type(model).__name__, place.dtype, config_facts(model.config), processor_facts(processor))
+    facts = (type(model).__name__, place.dtype, files.config_facts(model.config), files.processor_facts(processor))
     return FusionScorer(
         StateTowers(source, model, processor, family, place, "tellapart:late-interaction:1", reading, *facts)
     )

@@ -15,17 +15,8 @@ from tellapart.models.fusion.family import Halves, Tensors
 from tellapart.models.huggingface.images import ImageInputs, Prepared
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch.backend import (
-    Runtime,
-    forward,
-    import_torch,
-    move,
-    parameter_count,
-    pass_size,
-    run_grouped,
-    weights_fingerprint,
-)
-from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers
+from tellapart.models.torch import backend
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, stack_samples
 from tellapart.models.torch.network import Tensor
 
 __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
@@ -37,7 +28,7 @@ READINGS = ("itm", "itm_logit")
 #: map of an image, a box.
 _OTHERS = ("cosine", "likelihood", "answers", "two_images", "heat", "box")
 
-#: Samples of one forward, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
+#: Samples of one backend.forward, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
 SIZES = (4, 32)
 
 
@@ -59,7 +50,7 @@ class TorchState:
     @property
     def group(self) -> Hashable:
         """Key of the states that may share a batch: the shapes, and whether a mask hides anything (`batch_key`)."""
-        boolean = import_torch().bool
+        boolean = backend.import_torch().bool
         return tuple((tuple(part.shape), bool(part.all()) if part.dtype == boolean else None) for part in self.tensors)
 
 
@@ -83,7 +74,7 @@ class Preparation:
 class TorchFusionEncoder:
     """A fusion encoder whose halves are torch modules.
 
-    Every forward has a shape that follows from the sample alone: images as the preprocessing leaves them, texts
+    Every backend.forward has a shape that follows from the sample alone: images as the preprocessing leaves them, texts
     padded to the next multiple of eight tokens, batches filled up to a fixed size. So on a CPU no bit of a score
     depends on its neighbours; on other devices scores agree to about 1e-5 in float32.
 
@@ -96,7 +87,7 @@ class TorchFusionEncoder:
         name: str,
         halves: Halves,
         preparation: Preparation,
-        runtime: Runtime,
+        runtime: backend.Runtime,
         *,
         reading: str = "itm",
         fingerprint: str | None = None,
@@ -105,13 +96,13 @@ class TorchFusionEncoder:
             raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
         self.name, self.left_out, self.notes = name, preparation.left_out, halves.notes
         self.kind: ScoreKind = "logit" if halves.match is None or reading == "itm_logit" else "probability"
-        self.batch_size = pass_size(runtime.device, *SIZES)
-        self.parameters = parameter_count(halves.module)
+        self.batch_size = backend.pass_size(runtime.device, *SIZES)
+        self.parameters = backend.parameter_count(halves.module)
         self._halves, self._preparation, self._runtime, self.reading = halves, preparation, runtime, reading
         length = f"{preparation.texts.length} tokens"
         self.traits = {"context": length, "dtype": runtime.dtype}
         if fingerprint is None:
-            identity = weights_fingerprint(
+            identity = backend.weights_fingerprint(
                 halves.module, type(halves).__name__, runtime.dtype, length, halves.facts, preparation.facts
             )
             fingerprint = f"tellapart:huggingface:{reading}:1:{identity}"
@@ -132,19 +123,14 @@ class TorchFusionEncoder:
 
     def encode_images(self, images: Sequence[Pixels | Prepared]) -> list[TorchState]:
         """Compute the images' halves, one state for each image, prepared or not."""
-        torch = import_torch()
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        names = list(prepared[0]) if prepared else []
-        inputs = [tuple(torch.as_tensor(image[name]) for name in names) for image in prepared]
-        return self._encode_samples(
-            lambda tensors: self._halves.images(**dict(zip(names, tensors, strict=True))), inputs, [False] * len(inputs)
-        )
+        return self._encode(lambda inputs: self._halves.images(**inputs), list(map(_as_tensors, prepared)))
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
         """Compute the texts' halves, one state for each."""
-        samples, truncated = self.samples(texts)
-        inputs = [(sample["input_ids"], sample["attention_mask"]) for sample in samples]
-        return self._encode_samples(lambda tensors: self._halves.texts(*tensors), inputs, truncated)
+        return self._encode(
+            lambda inputs: self._halves.texts(inputs["input_ids"], inputs["attention_mask"]), *self.samples(texts)
+        )
 
     def samples(self, texts: Sequence[str]) -> tuple[list[Inputs], list[bool]]:
         """Return each text's `input_ids` and bool `attention_mask`, and whether it lost its end."""
@@ -154,17 +140,13 @@ class TorchFusionEncoder:
     def cosine(self) -> TorchDual:
         """Return the dual encoder whose vectors are the halves; a score is their cosine."""
         halves = self._halves
-
-        def prepare(pixels: Pixels) -> Inputs:
-            return {name: import_torch().as_tensor(values) for name, values in self.prepare_image(pixels).items()}
-
         towers = Towers(
             name=self.name,
             module=halves.module,
             place=self._runtime,
             image=lambda inputs: halves.images(**inputs)[0],
             text=lambda inputs: halves.texts(inputs["input_ids"], inputs["attention_mask"])[0],
-            prepare=prepare,
+            prepare=lambda pixels: _as_tensors(self.prepare_image(pixels)),
             reader=self,
             offers={"take_notes": lambda: self.notes},
             sizes=SIZES,
@@ -181,13 +163,14 @@ class TorchFusionEncoder:
         """Return what is read of the head's output for image state `k` and text state `k`, by default all of it."""
 
         def compute(batch: Sequence[tuple[TorchState, TorchState]]) -> Any:
-            batch_images, batch_texts = (_stack_columns([pair[side].tensors for pair in batch]) for side in (0, 1))
-            with forward(self.name, self._halves.module):
-                output = self._halves.join(batch_images, batch_texts).float()
+            columns = ([pair[side].tensors for pair in batch] for side in (0, 1))
+            halves = (tuple(map(backend.import_torch().stack, zip(*rows, strict=True))) for rows in columns)
+            with backend.forward(self.name, self._halves.module):
+                output = self._halves.join(*halves).float()
                 return (output if read is None else read(output)).cpu().numpy()
 
         pairs = list(zip(images, texts, strict=True))
-        return run_grouped(pairs, lambda pair: (pair[0].group, pair[1].group), self.batch_size, compute)
+        return backend.run_grouped(pairs, lambda pair: (pair[0].group, pair[1].group), self.batch_size, compute)
 
     def _read_scores(self, logits: Tensor) -> Tensor:
         """Return the scores that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
@@ -198,18 +181,18 @@ class TorchFusionEncoder:
             return logits[:, match] - logits[:, 1 - match]
         return logits.softmax(1)[:, match]
 
-    def _encode_samples(
-        self, half: Callable[[Tensors], Tensors], inputs: Sequence[Tensors], truncated: Sequence[bool]
+    def _encode(
+        self, half: Callable[[Inputs], Tensors], samples: Sequence[Inputs], truncated: Sequence[bool] = ()
     ) -> list[TorchState]:
-        def compute(batch: Sequence[Tensors]) -> list[Tensors]:
-            with forward(self.name, self._halves.module):
-                tensors = half(tuple(move(tensor, self._runtime) for tensor in _stack_columns(batch)))
+        def compute(batch: Sequence[Inputs]) -> list[Tensors]:
+            with backend.forward(self.name, self._halves.module):
+                tensors = half(stack_samples(batch, self._runtime))
             # A copy: a view would keep all of its batch in memory.
             return [tuple(tensor[row].clone() for tensor in tensors) for row in range(len(batch))]
 
-        rows = run_grouped(inputs, lambda tensors: TorchState(tensors).group, self.batch_size, compute)
-        return [TorchState(*state) for state in zip(rows, truncated, strict=True)]
+        rows = backend.run_grouped(samples, batch_key, self.batch_size, compute)
+        return [TorchState(*state) for state in zip(rows, truncated or [False] * len(rows), strict=True)]
 
 
-def _stack_columns(rows: Sequence[Tensors]) -> Tensors:
-    return tuple(import_torch().stack(column) for column in zip(*rows, strict=True))
+def _as_tensors(prepared: Prepared) -> Inputs:
+    return {name: backend.import_torch().as_tensor(values) for name, values in prepared.items()}

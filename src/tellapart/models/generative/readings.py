@@ -23,26 +23,11 @@ from tellapart.models.generative.encoder_decoder import BlipAnswerer, BlipCaptio
 from tellapart.models.generative.prompts import EQBEN_CHOICE, VQASCORE, Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task
 from tellapart.models.generative.sampling import Sampling
-from tellapart.models.huggingface.files import (
-    config_facts,
-    import_transformers,
-    is_clip_flan_t5,
-    load_processor,
-    load_weights,
-    processor_facts,
-    read_config,
-)
+from tellapart.models.huggingface import files
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.scoring.frames import list_frames
-from tellapart.models.torch.backend import (
-    Runtime,
-    import_torch,
-    parameter_count,
-    positions_by_key,
-    runtime,
-    weights_fingerprint,
-)
+from tellapart.models.torch import backend
 
 
 @runtime_checkable
@@ -70,13 +55,13 @@ class Generative:
         if prompt is None:
             raise ModelError(f"{reader.source} answers questions and writes no captions; score it by the reading 'vqa'")
         self.prompt, self._reader, self._reading = prompt, reader, reading
-        self.name, self.parameters = reader.source, parameter_count(reader.model)
+        self.name, self.parameters = reader.source, backend.parameter_count(reader.model)
         self.takes_frames = reader.takes_frames
         self._family = str(reader.model.config.model_type)
-        self.fingerprint = weights_fingerprint(
+        self.fingerprint = backend.weights_fingerprint(
             reader.model,
-            config_facts(reader.model.config),
-            processor_facts(reader.processor),
+            files.config_facts(reader.model.config),
+            files.processor_facts(reader.processor),
             str(getattr(reader.processor, "chat_template", None)),
             prompt.label,
             prompt.text,
@@ -113,7 +98,7 @@ class Generative:
             return self._reader.generate_all(list(zip(frames, prompts, strict=True)), max_new_tokens)
         answers = []
         for pictures, prompt in zip(frames, prompts, strict=True):
-            import_torch().manual_seed(self._sampling.seed(prompt, pictures))
+            backend.import_torch().manual_seed(self._sampling.seed(prompt, pictures))
             answers.append(self._reader.generate(pictures, prompt, max_new_tokens))
         return answers
 
@@ -147,7 +132,9 @@ class Generative:
         if self._sampling is not None:
             raise ModelError(f"{self.name}: this set takes scores, and draws are of answers; leave samples= out")
         values = np.zeros((len(texts), len(asks), 2), np.float64)
-        for positions in positions_by_key(map(pixel_hash, images)).values():  # image by image: each is read once
+        for positions in backend.positions_by_key(
+            map(pixel_hash, images)
+        ).values():  # image by image: each is read once
             for column, ask in enumerate(asks):
                 values[positions, column] = self._reader.log_probabilities(
                     images[positions[0]], [texts[row] for row in positions], ask
@@ -250,28 +237,28 @@ _READINGS = {
 
 def load_generative(source: str, options: ModelOptions) -> Generative:
     """Load a model that writes text about images, from a folder or the hub, for one of its readings."""
-    reader, reading = _load_reader(source, runtime(options)), options.reading or "vqa"
+    reader, reading = _load_reader(source, backend.runtime(options)), options.reading or "vqa"
     make, _, task, lack = _READINGS[reading]
     if task is not None and task not in reader.tasks:
         raise ModelError(f"{source}, a {type(reader.model).__name__}, {lack}")
     return make(reader, reading, options.dtype)
 
 
-def _load_reader(source: str, place: Runtime) -> Reader:
-    config = read_config(source)
-    if is_clip_flan_t5(config):
+def _load_reader(source: str, place: backend.Runtime) -> Reader:
+    config = files.read_config(source)
+    if files.is_clip_flan_t5(config):
         from tellapart.models.generative.clip_flan_t5 import load_clip_flan_t5
 
         return load_clip_flan_t5(source, config, place)
-    processor = load_processor(source)
+    processor = files.load_processor(source)
     if config["model_type"] == "blip":
         answers = config.get("architectures") == ["BlipForQuestionAnswering"]
         kind = "BlipForQuestionAnswering" if answers else "BlipForConditionalGeneration"
         blip = BlipAnswerer if answers else BlipCaptioner
-        return blip(source, load_weights(kind, source, place), processor, place)
-    known = import_transformers().models.auto.modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        return blip(source, files.load_weights(kind, source, place), processor, place)
+    known = files.import_transformers().models.auto.modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     # The second class also covers models that take audio.
     kind = "AutoModelForImageTextToText" if config["model_type"] in known else "AutoModelForMultimodalLM"
-    model = load_weights(kind, source, place)
+    model = files.load_weights(kind, source, place)
     has_encoder = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
     return (EncoderDecoderModel if has_encoder else ChatModel)(source, model, processor, place)

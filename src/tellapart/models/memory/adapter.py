@@ -241,18 +241,19 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
 @contextmanager
 def keep_random_state() -> Iterator[None]:
     """Restore the random states of Python, numpy and torch at the end."""
-    python, numpy, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
-    on_cpu = None if torch is None else torch.get_rng_state()
-    on_gpu = torch.cuda.get_rng_state_all() if torch is not None and torch.cuda.is_initialized() else None
+    states: list[tuple[Callable[[Any], object], Any]] = [
+        (random.setstate, random.getstate()),
+        (np.random.set_state, np.random.get_state()),
+    ]
+    if (torch := sys.modules.get("torch")) is not None:
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+        if torch.cuda.is_initialized():
+            states.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
     try:
         yield
     finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        if torch is not None and on_cpu is not None:
-            torch.set_rng_state(on_cpu)
-        if torch is not None and on_gpu is not None:
-            torch.cuda.set_rng_state_all(on_gpu)
+        for restore, state in states:
+            restore(state)
 
 
 def modules_of(thing: object) -> list[Any]:
