@@ -234,6 +234,9 @@ SAVERS: dict[str, Callable[[Path], None]] = {
     "blip_vqa": lambda folder: save_blip(folder, "BlipForQuestionAnswering"),
     "qwen3_vl": lambda folder: save_qwen(folder, "Qwen3VL"),
     "gemma3": save_gemma,
+    "blip-2": save_blip_2_t5,
+    "instructblip": lambda folder: save_blip_2_t5(folder, "InstructBlip"),
+    "florence2": save_florence,
 }
 
 CHATS = ["llava", "llava_next", "qwen2_vl", "qwen2_5_vl"]
