@@ -579,7 +579,7 @@ def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, 
     images = transformers.Qwen2VLImageProcessor(**cuts, min_pixels=64 if tiny else 56 * 56, max_pixels=most)
     videos = transformers.Qwen2VLVideoProcessor(**cuts)
     processor = transformers.Qwen2_5_VLProcessor(images, words, videos, chat_template=_CHAT)
-    return CaptionLikelihood(ChatModel(name, module, processor, where), dtype=dtype), module, processor
+    return CaptionLikelihood(ChatModel(name, module, processor, where), "likelihood", dtype), module, processor
 
 
 def _tokenizer(transformers: Any) -> Any:

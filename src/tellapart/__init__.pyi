@@ -69,7 +69,7 @@ from tellapart.metrics.registry import METRICS as METRICS
 from tellapart.models.find import find_model as find_model
 from tellapart.models.fusion.region_import import regions as regions
 from tellapart.models.memory.external import read_scores as read_scores
-from tellapart.models.memory.given import model as model
+from tellapart.models.memory.held import model as model
 from tellapart.models.store.cache import cache_ls as cache_ls
 from tellapart.models.store.cache import cache_prune as cache_prune
 from tellapart.models.store.embedding_store import EmbeddingStore as EmbeddingStore

@@ -122,7 +122,7 @@ def test_with_a_fingerprint_the_store_keeps_what_a_function_computed(made_set: A
 
 
 def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none() -> None:
-    from tellapart.models.memory.given import as_model
+    from tellapart.models.memory.held import as_model
 
     with pytest.warns(TellapartWarning):
         one, same, other = (as_model(f) for f in (lambda i, t: 1.0, lambda i, t: 1.0, lambda i, t: len(t)))

@@ -25,7 +25,7 @@ from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import tokenizer_facts
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.openclip.tokens import Tokens, clip_tokens
-from tellapart.models.text.text_model import TextModel
+from tellapart.models.text.find import TextModel
 from tellapart.models.torch.backend import Runtime, import_torch
 
 torch = import_torch()
@@ -176,7 +176,7 @@ def test_blip_s_decoders_read_them_as_text(family: str, reading: str, tmp_path: 
     model = read_as(reading, tmp_path)
     read = model.log_likelihoods if hasattr(model, "log_likelihoods") else model.score_pairs
     assert len(set(read(IMAGES[:1] * 2, ["a cat [SEP]", "a cat"]).tolist())) == 2
-    control = model._reader._control
+    (control,) = model._reader._control
     assert not set(control.read_ids("m", "a [SEP] [MASK] cat")) & set(control.names)
 
 

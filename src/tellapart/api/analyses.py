@@ -50,7 +50,7 @@ from tellapart.report.why import print_why
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tellapart.models.memory.given import ModelGiven
+    from tellapart.models.memory.held import ModelGiven
 
 
 def items(

@@ -20,8 +20,7 @@ from tellapart.evaluation.evaluate import chosen, prepare
 from tellapart.evaluation.run import distinct_names, expect_distinct
 from tellapart.evaluation.timing import time_apart, time_model
 from tellapart.models.find import find_model, options_beside
-from tellapart.models.memory.given import ModelGiven
-from tellapart.models.memory.held import HeldModel
+from tellapart.models.memory.held import HeldModel, ModelGiven
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.store.embedding_store import EmbeddingStore

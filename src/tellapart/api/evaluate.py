@@ -35,8 +35,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.generative.sampling import with_samples
 from tellapart.models.memory.adapter import keep_random_state
 from tellapart.models.memory.external import write_scores
-from tellapart.models.memory.given import ModelGiven, as_model
-from tellapart.models.memory.held import HeldModel
+from tellapart.models.memory.held import HeldModel, ModelGiven, as_model
 from tellapart.models.memory.mistakes import explain_argument
 from tellapart.models.memory.vector_files import VectorModel, VectorsGiven, name_rows, read_vectors
 from tellapart.models.protocols import Model

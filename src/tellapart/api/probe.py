@@ -18,8 +18,7 @@ from tellapart.errors import MissingDependencyError, ModelError, RunError, plain
 from tellapart.evaluation.evaluate import chosen
 from tellapart.metrics.registry import defined_for
 from tellapart.metrics.streaming import class_name, metric_class
-from tellapart.models.memory.given import as_model
-from tellapart.models.memory.held import HeldModel, Parts, hold_module, unwrap
+from tellapart.models.memory.held import HeldModel, Parts, as_model, hold_module, unwrap
 from tellapart.models.memory.mistakes import is_module
 from tellapart.models.protocols import DualEncoder, Model
 from tellapart.models.scoring.frames import encode_slots, prepare_slot

@@ -24,7 +24,7 @@ from tellapart.benchmarks.given import as_benchmark
 from tellapart.catalog import add
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ExitError, PluginError, TellapartError, UnknownNameError, first_line, nearest
-from tellapart.models.memory.given import as_model
+from tellapart.models.memory.held import as_model
 from tellapart.models.protocols import Model
 
 Given = ParamSpec("Given")

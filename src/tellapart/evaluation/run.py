@@ -44,8 +44,7 @@ from tellapart.evaluation.evaluate import (
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import expect_taken, options_beside
 from tellapart.models.memory.adapter import is_stored
-from tellapart.models.memory.given import as_model
-from tellapart.models.memory.held import HeldModel
+from tellapart.models.memory.held import HeldModel, as_model
 from tellapart.models.options import AUTO, ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.scoring.deferred import Deferred, find_deferred

@@ -18,7 +18,7 @@ from tellapart.data.task_records import Record, RecordSet
 from tellapart.errors import ScoreError, quote
 from tellapart.metrics.metric import Shape
 from tellapart.models.generative.readings import Answerer
-from tellapart.models.memory.external import created_ties, read_raw_scores, round_scores
+from tellapart.models.memory.external import read_counted
 from tellapart.models.protocols import DualEncoder, Model, Pixels, Vectors
 from tellapart.models.scoring.score import Scored, embeddings, score
 from tellapart.models.store.batches import compute_named
@@ -124,9 +124,9 @@ def score_pairs(model: Model, pairs: PairSet, session: Session) -> Scored:
 def read_scored(
     path: Path, ids: Sequence[str], shape: Shape, kind: ScoreKind | None, rows: NDArray[np.int64] | None = None
 ) -> Scored:
-    """Read a file of scores of every pair, as `read_raw_scores` does."""
-    raw = read_raw_scores(path, ids=tuple(ids), shape=shape, rows=rows)
-    return Scored(round_scores(raw, path, ids=tuple(ids), kind=kind), rounded_ties=created_ties(raw.values))
+    """Read a file of scores of every pair, as `read_counted` does."""
+    scores, ties = read_counted(path, ids=tuple(ids), shape=shape, kind=kind, rows=rows)
+    return Scored(scores, rounded_ties=ties)
 
 
 def score_items(model: Model, name: str, items: Sequence[Item], session: Session) -> NDArray[np.float32]:

@@ -40,7 +40,7 @@ from tellapart.builders.pipeline import build
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, ModelError, RunError
-from tellapart.models.text.text_model import CausalLikelihood, TextModel
+from tellapart.models.text.find import CausalLikelihood, TextModel
 from tellapart.models.torch.backend import Runtime
 
 # Every stage against an independent reference, and no answer of one depends on what it is asked beside it.

@@ -24,8 +24,7 @@ from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.find import SCORERS, Length, find_text_scorer, score_captions
-from tellapart.models.text.text_model import TextModel
+from tellapart.models.text.find import SCORERS, Length, TextModel, find_text_scorer, score_captions
 from tellapart.models.torch.backend import Runtime, import_torch
 
 TEXTS = ["two dogs", "a red cup on a table", "x", "two dogs", "a man rides a horse beside a very long river bank"]

@@ -14,34 +14,18 @@ from numpy.typing import NDArray
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.fusion.family import Halves, Tensors
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.huggingface.load import FUSION
-from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
-from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
 
-from tiny_fusion_encoders import (
-    MAKERS,
-    PIXELS,
-    TEXTS,
-    bert,
-    blip,
-    change_weights,
-    flava,
-    pictures,
-    save,
-    scorer,
-    shake,
-    vilt,
-    vilt_config,
-)
+import tiny_fusion_encoders as tiny
+from tiny_fusion_encoders import MAKERS, TEXTS, blip, pictures, save, scorer, vilt, vilt_config
 
 torch = import_torch()
 
@@ -114,16 +98,11 @@ def test_batches_order_and_neighbours_change_no_bit(family: str, folder: Path) -
         np.testing.assert_array_equal(scores(scorer(folder), order, size), reference)
 
 
-def test_it_is_a_pair_scorer_of_probabilities(family: str, folder: Path) -> None:
+def test_it_scores_pairs_and_counts_texts_that_lose_their_end_once(family: str, folder: Path) -> None:
     model = scorer(folder)
     assert isinstance(model, PairScorer) and not isinstance(model, DualEncoder)
     assert model.kind == ("logit" if family == "vilt" else "probability")
-    assert scorer(folder, reading="itm_logit").kind == "logit"
-    assert model.name == str(folder)
-
-
-def test_texts_that_lose_their_end_are_counted_once(family: str, folder: Path) -> None:
-    model = scorer(folder)
+    assert (scorer(folder, reading="itm_logit").kind, model.name) == ("logit", str(folder))
     image, long = pictures()[0], "a red cup on the small blue bowl " * 12
     scores = model.score_pairs([image] * 3, [long, long + "dog", "a cup"])
     assert scores[0] == scores[1] != scores[2]
@@ -144,10 +123,7 @@ def test_half_precision_weights_give_nearby_float32_scores(family: str, folder: 
 def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path: Path) -> None:
     folder = save(tmp_path, blip)
 
-    def sure(tensors: dict[str, Any]) -> None:
-        tensors["itm_head.weight"] *= 1000
-
-    change_weights(folder, sure)
+    tiny.change_weights(folder, lambda tensors: tensors["itm_head.weight"].mul_(1000))
     pairs = [(image, text) for image in pictures() for text in TEXTS]
     probability, logit = (
         scorer(folder, reading=reading).score_pairs([image for image, _ in pairs], [text for _, text in pairs])
@@ -177,46 +153,6 @@ def test_a_state_holds_its_own_memory_and_not_its_batches(family: str, folder: P
     encoder: Any = scorer(folder).encoder
     for state in (*encoder.encode_images(pictures()), *encoder.encode_texts(TEXTS)):
         assert sum(tensor.untyped_storage().nbytes() for tensor in state.tensors) == state.nbytes
-
-
-class BrightnessHalves(Halves):
-    """Words against brightness: an architecture with no configuration of transformers."""
-
-    match = None
-
-    def __init__(self, module: Any) -> None:
-        self.module, self.context = module, 8
-
-    @property
-    def facts(self) -> str:
-        return "8 tokens"
-
-    def images(self, pixels: Any) -> Tensors:
-        return (self.module(pixels),)
-
-    def join(self, images: Tensors, texts: Tensors) -> Any:
-        (image,), (ids, mask) = images, texts
-        return image * (ids * mask).sum(1, keepdim=True)
-
-
-def test_a_family_needs_nothing_of_transformers() -> None:
-    def tokenize(texts: list[str], max_length: int | None = None, **options: Any) -> dict[str, Any]:
-        ids = [list(map(len, text.split())) for text in texts]
-        if max_length is None:
-            return {"input_ids": ids}
-        rows = torch.tensor([row + [0] * (max_length - len(row)) for row in ids])
-        return {"input_ids": rows, "attention_mask": (rows > 0).long()}
-
-    module = torch.nn.Linear(1, 1)
-    torch.nn.init.ones_(module.weight)
-    torch.nn.init.zeros_(module.bias)
-    preparation = Preparation(
-        lambda pixels: {"pixels": np.float32([pixels.mean()])}, TokenReader(tokenize, 8), "mean of the pixels"
-    )
-    model = FusionScorer(TorchFusionEncoder("m", BrightnessHalves(module), preparation, Runtime("cpu")))
-    images = [np.full((2, 2, 3), value, np.uint8) for value in (1, 3)]
-    assert model.kind == "logit"
-    np.testing.assert_array_equal(model.score_pairs(images, ["a cup", "two cups"]), [4, 21])
 
 
 HEADS = {
@@ -261,27 +197,22 @@ def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_pl
     assert len(set(prints)) == 4
 
 
-def test_another_reading_than_the_heads_two_is_refused(tmp_path: Path) -> None:
-    with raises(ModelError, "'itc'", "itm", "itm_logit"):
-        scorer(save(tmp_path, blip), reading="itc")
-
-
 def test_missing_and_left_over_weights_are_an_error_that_names_them(family: str, folder: Path, tmp_path: Path) -> None:
     broken = Path(shutil.copytree(folder, tmp_path / "model"))
-    change_weights(broken, lambda tensors: tensors.update(stray=tensors.pop(f"{HEADS[family]}.weight")))
+    tiny.change_weights(broken, lambda tensors: tensors.update(stray=tensors.pop(f"{HEADS[family]}.weight")))
     with raises(ModelError, "model", "1 missing", f"({HEADS[family]}.weight)", "1 unexpected", "(stray)"):
         scorer(broken)
 
 
 def test_parts_that_the_reading_does_not_use_change_nothing(tmp_path: Path) -> None:
-    whole = save(tmp_path / "whole", flava)
+    whole = save(tmp_path / "whole", tiny.flava)
     lean = Path(shutil.copytree(whole, tmp_path / "lean"))
 
     def drop(tensors: dict[str, Any]) -> None:
         for name in [name for name in tensors if name.startswith(("image_codebook.", "mim_head.", "mlm_head."))]:
             del tensors[name]
 
-    change_weights(lean, drop)
+    tiny.change_weights(lean, drop)
     assert scorer(lean).fingerprint == scorer(whole).fingerprint
 
 
@@ -290,7 +221,7 @@ def save_pretrained_vilt(folder: Path) -> tuple[Any, Any]:
     from safetensors.torch import save_file
 
     retrieval, processor = vilt()
-    shake(retrieval)
+    tiny.shake(retrieval)
     tensors = {name: tensor for name, tensor in retrieval.state_dict().items() if name.startswith("vilt.")}
     head = {"itm_score.fc.weight": torch.randn(2, 32), "itm_score.fc.bias": torch.randn(2)}
     folder.mkdir()
@@ -326,14 +257,6 @@ def test_a_vilt_without_a_matching_head_is_refused(tmp_path: Path) -> None:
         scorer(tmp_path)
 
 
-def test_a_vilt_that_draws_patches_is_refused(tmp_path: Path) -> None:
-    folder = save(
-        tmp_path, lambda: (transformers.ViltForImageAndTextRetrieval(vilt_config(max_image_length=4)), vilt()[1])
-    )
-    with raises(ModelError, "'max_image_length'", "4", "model"):
-        scorer(folder)
-
-
 def test_a_family_without_a_matching_head_is_named(tmp_path: Path) -> None:
     with quiet():
         transformers.BertConfig().save_pretrained(tmp_path)
@@ -341,20 +264,30 @@ def test_a_family_without_a_matching_head_is_named(tmp_path: Path) -> None:
         scorer(tmp_path)
 
 
-def test_images_of_a_size_that_the_encoder_cannot_take_are_an_error(tmp_path: Path) -> None:
-    def larger() -> tuple[Any, Any]:
-        images = transformers.BlipImageProcessorPil(size={"height": 40, "width": 40})
-        return blip()[0], transformers.BlipProcessor(images, bert())
-
-    with raises(ModelError, "40", "x", "40", "32", "x", "32"):
-        scorer(save(tmp_path, larger))
+def drawing() -> tuple[Any, Any]:
+    return transformers.ViltForImageAndTextRetrieval(vilt_config(max_image_length=4)), vilt()[1]
 
 
-def test_a_tokenizer_of_another_model_is_an_error(tmp_path: Path) -> None:
-    def wordy() -> tuple[Any, Any]:
-        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{k}" for k in range(50))]
-        tokenizer = transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)})
-        return blip()[0], transformers.BlipProcessor(transformers.BlipImageProcessorPil(size=PIXELS), tokenizer)
+def larger() -> tuple[Any, Any]:
+    images = transformers.BlipImageProcessorPil(size={"height": 40, "width": 40})
+    return blip()[0], transformers.BlipProcessor(images, tiny.bert())
 
-    with raises(ModelError, "55", "40", "tokenizer"):
-        scorer(save(tmp_path, wordy))
+
+def wordy() -> tuple[Any, Any]:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{k}" for k in range(50))]
+    tokenizer = transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)})
+    return blip()[0], transformers.BlipProcessor(transformers.BlipImageProcessorPil(size=tiny.PIXELS), tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("maker", "reading", "facts"),
+    [
+        (drawing, "itm", ("'max_image_length'", "4", "model")),
+        (larger, "itm", ("40", "x", "40", "32", "x", "32")),
+        (wordy, "itm", ("55", "40", "tokenizer")),
+        (blip, "itc", ("'itc'", "itm", "itm_logit")),
+    ],
+)
+def test_what_gives_no_number_of_a_pair_is_refused(tmp_path: Path, maker: Any, reading: str, facts: Any) -> None:
+    with raises(ModelError, *facts):
+        scorer(save(tmp_path, maker), reading=reading)

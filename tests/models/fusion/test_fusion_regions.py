@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,15 @@ from numpy.typing import NDArray
 from facts import raises
 from tellapart.data.images import pixel_hash
 from tellapart.errors import DataError, ModelError
-from tellapart.models.fusion.load import load_itm
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.huggingface.files import import_transformers, quiet
-from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 
 pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
+
+from tiny_fusion_encoders import save, scorer
 
 torch = import_torch()
 transformers = import_transformers()
@@ -34,22 +33,27 @@ TOWER = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 2}
 IDS = {"vocab_size": 20, "max_position_embeddings": 16}
 
 
-def lxmert() -> Any:
+def lxmert() -> tuple[Any, Any]:
     config = transformers.LxmertConfig(
         **TOWER, **IDS, l_layers=2, r_layers=2, x_layers=2, visual_feat_dim=DIMENSIONS, num_qa_labels=3,
         num_object_labels=3, num_attr_labels=3,
     )  # fmt: skip
-    return transformers.LxmertForPreTraining(config)
+    return transformers.LxmertForPreTraining(config), words()
 
 
-def visual_bert() -> Any:
+def visual_bert() -> tuple[Any, Any]:
     config = transformers.VisualBertConfig(
         **TOWER, **IDS, num_hidden_layers=2, visual_embedding_dim=DIMENSIONS, pad_token_id=0
     )
-    return transformers.VisualBertForPreTraining(config)
+    return transformers.VisualBertForPreTraining(config), words()
 
 
-MAKERS: dict[str, Callable[[], Any]] = {"lxmert": lxmert, "visual_bert": visual_bert}
+def words() -> Any:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    return transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)})
+
+
+MAKERS = {"lxmert": lxmert, "visual_bert": visual_bert}
 
 
 def pictures() -> list[NDArray[np.uint8]]:
@@ -75,20 +79,6 @@ def arrays(names: list[str] | None = None) -> dict[str, NDArray[np.float32]]:
     }
 
 
-def save(folder: Path, maker: Any) -> Path:
-    torch.manual_seed(0)
-    generator = torch.Generator().manual_seed(7)
-    with quiet():
-        model = maker()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.15)
-        model.save_pretrained(folder)
-        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-        transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)}).save_pretrained(folder)
-    return folder
-
-
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -102,10 +92,6 @@ def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = save(tmp_path_factory.mktemp(family) / "model", MAKERS[family])
     np.savez(folder / "regions.npz", **arrays())
     return folder
-
-
-def scorer(folder: Path, reading: str | None = None, regions: Path | None = None) -> FusionScorer:
-    return load_itm(str(folder), ModelOptions(reading=reading, regions=regions))
 
 
 def library_score(model: Any, inputs: Any, features: Any, boxes: Any) -> float:
@@ -132,7 +118,7 @@ def scores(model: FusionScorer, order: list[int], size: int) -> NDArray[np.float
 
 def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> None:
     with quiet():
-        model = type(MAKERS[family]()).from_pretrained(folder).eval()
+        model = type(MAKERS[family]()[0]).from_pretrained(folder).eval()
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokens = [tokenizer(text, return_tensors="pt", truncation=True, max_length=16) for text in TEXTS]
     expected = np.array([library_score(model, tokens[text], *regions()[image]) for image, text in PAIRS])
@@ -140,14 +126,11 @@ def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> N
     np.testing.assert_allclose(values, expected, rtol=2e-5, atol=1e-6)
     table = expected.reshape(len(REGIONS), len(TEXTS))
     assert table.std(axis=0).min() > 1e-4 and table.std(axis=1).min() > 1e-4
-
-
-def test_the_logit_is_that_of_the_probability_and_orders_pairs_in_the_same_way(family: str, folder: Path) -> None:
-    model, straight = scorer(folder, "itm_logit"), list(range(len(PAIRS)))
-    probability, logit = scores(scorer(folder), straight, len(PAIRS)), scores(model, straight, len(PAIRS))
-    assert (model.kind, scorer(folder).kind) == ("logit", "probability")
-    np.testing.assert_allclose(probability, 1 / (1 + np.exp(-logit)), rtol=1e-6)
-    assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
+    by_logit = scorer(folder, reading="itm_logit")
+    logit = scores(by_logit, list(range(len(PAIRS))), len(PAIRS))
+    assert (by_logit.kind, scorer(folder).kind) == ("logit", "probability")
+    np.testing.assert_allclose(values, 1 / (1 + np.exp(-logit)), rtol=1e-6)
+    assert (np.less.outer(logit, logit) >= np.less.outer(values, values)).all()
 
 
 def test_batches_and_order_change_no_bit_and_halves_are_computed_once(folder: Path) -> None:
@@ -176,13 +159,11 @@ def test_images_may_be_named_by_their_path_and_the_file_may_be_safetensors(folde
 
 def test_the_fingerprint_follows_the_region_file(folder: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "same.npz", **arrays())
-    changed = arrays()
-    next(iter(changed.values()))[0, 0] += 1
-    np.savez(tmp_path / "changed.npz", **changed)
-    prints = [scorer(folder).fingerprint] + [
-        scorer(folder, regions=tmp_path / name).fingerprint for name in ("same.npz", "changed.npz")
-    ]
-    assert prints[0] == prints[1] != prints[2]
+    other = arrays()
+    next(iter(other.values()))[0, 0] += 1
+    np.savez(tmp_path / "changed.npz", **other)
+    same, changed = (scorer(folder, regions=tmp_path / f"{name}.npz").fingerprint for name in ("same", "changed"))
+    assert scorer(folder).fingerprint == same != changed
 
 
 def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> None:
@@ -193,13 +174,10 @@ def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> No
         scorer(tmp_path / "bare", regions=tmp_path / "gone.npz")
 
 
-def test_an_image_without_regions_is_named_by_its_hash(folder: Path) -> None:
+def test_an_image_without_regions_and_one_that_is_gone_are_named(folder: Path, tmp_path: Path) -> None:
     stranger = np.zeros((5, 5, 3), np.uint8)
     with raises(ModelError, "hash", pixel_hash(stranger), "regions"):
         scorer(folder).score_pairs([stranger], ["a cup"])
-
-
-def test_a_named_image_that_is_gone_is_an_error(tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", **arrays([f"{k}.png" for k in range(len(REGIONS))]))
     with raises(DataError, "r.npz", "0.png", "image"):
         RegionFile(tmp_path / "r.npz", DIMENSIONS).inputs(pictures()[0])
@@ -249,8 +227,9 @@ def test_two_images_with_the_same_pixels_and_other_regions_are_an_error(first: i
         Image.fromarray(picture).save(tmp_path / name)
     Image.fromarray(pictures()[1]).save(tmp_path / "c.png")
     held = {"a.png": one, "b.png": (one, other)[first], "c.png": other}
-    parts = {f"{key}/{part}": array for key, own in held.items() for part, array in zip(_PARTS, own, strict=True)}
-    np.savez(tmp_path / "regions.npz", **parts)
+    parts = [(f"{key}/features", one) for key, (one, _) in held.items()]
+    parts += [(f"{key}/boxes", one) for key, (_, one) in held.items()]
+    np.savez(tmp_path / "regions.npz", **dict(parts))
     file = RegionFile(tmp_path / "regions.npz", DIMENSIONS)
     if first:
         with raises(ModelError, "a.png", "b.png", "same pixels"):
@@ -258,6 +237,3 @@ def test_two_images_with_the_same_pixels_and_other_regions_are_an_error(first: i
     else:
         assert file.inputs(picture)["mask"].sum() == REGIONS[0]
     assert file.inputs(pictures()[1])["mask"].sum() == REGIONS[1]
-
-
-_PARTS = ("features", "boxes")

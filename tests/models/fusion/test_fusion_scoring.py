@@ -99,15 +99,12 @@ def test_the_bound_holds_after_every_call_and_changes_no_score(
         assert model.bytes_held <= room * SIZE
 
 
-def test_what_was_used_last_is_kept() -> None:
+def test_what_was_used_last_is_kept_and_a_cut_text_is_counted_once() -> None:
     encoder = Counting()
     model = FusionScorer(encoder, cache_bytes=3 * SIZE)  # two images and the text
     for k in (1, 2, 1, 3, 1, 2):
         model.score_pairs([picture(k)], ["a"])
     assert encoder.images == [1.0, 2.0, 3.0, 2.0] and encoder.texts == ["a"]
-
-
-def test_a_cut_text_is_counted_once_though_it_was_forgotten() -> None:
     model = FusionScorer(Counting(), cache_bytes=0)
     for text in ("a long text", "another long text", "a long text", "ok"):
         model.score_pairs([picture(1)], [text])
@@ -128,16 +125,10 @@ def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes() -> None:
     assert image_key(both) == image_key(dict(reversed(both.items())))
 
 
-def test_as_many_images_as_texts_are_wanted() -> None:
+def test_what_does_not_match_is_refused() -> None:
     with raises(ModelError, "score_pairs", "1", "2"):
         FusionScorer(Counting()).score_pairs([picture(0)], ["a", "b"])
-
-
-def test_an_encoder_that_loses_an_image_is_an_error() -> None:
     with raises(ModelError, "1", "2", "images"):
         FusionScorer(Counting(lost=1)).score_pairs([picture(0), picture(1)], ["a", "b"])
-
-
-def test_a_negative_bound_is_an_error() -> None:
     with raises(ModelError, "cache_bytes", "0", "-1"):
         FusionScorer(Counting(), cache_bytes=-1)

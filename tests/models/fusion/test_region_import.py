@@ -40,23 +40,24 @@ def text(array: Any) -> str:
     return base64.b64encode(np.ascontiguousarray(array, np.float32).tobytes()).decode()
 
 
-def write_lxmert(folder: Path) -> Path:
-    path = folder / "val2014_obj36.tsv"
+def write_rows(path: Path, rows: list[list[Any]]) -> Path:
     with path.open("w", newline="") as file:
-        rows = csv.writer(file, delimiter="\t")
-        for name in NAMES:
-            width, height = SIZES[name]
-            rows.writerow([name, height, width, "", "", "", "", 5, text(PIXELS[name]), text(FEATURES[name])])
+        csv.writer(file, delimiter="\t").writerows(rows)
     return path
+
+
+def write_lxmert(folder: Path) -> Path:
+    rows = [[name, SIZES[name][1], SIZES[name][0], "", "", "", "", 5, *packed(name)] for name in NAMES]
+    return write_rows(folder / "val2014_obj36.tsv", rows)
 
 
 def write_bottom_up(folder: Path) -> Path:
-    path = folder / "trainval_36.tsv"
-    with path.open("w", newline="") as file:
-        rows = csv.writer(file, delimiter="\t")
-        for name in NAMES:
-            rows.writerow([int(name[-12:]), *SIZES[name], 5, text(PIXELS[name]), text(FEATURES[name])])
-    return path
+    rows = [[int(name[-12:]), *SIZES[name], 5, *packed(name)] for name in NAMES]
+    return write_rows(folder / "trainval_36.tsv", rows)
+
+
+def packed(name: str) -> tuple[str, str]:
+    return text(PIXELS[name]), text(FEATURES[name])
 
 
 def write_h5(folder: Path) -> Path:

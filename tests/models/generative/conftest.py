@@ -1,4 +1,4 @@
-"""The tiny models of every family, saved once."""
+"""The tiny models of every family, saved when they are first asked for."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from pathlib import Path
 import pytest
 
 
+class Folders(dict[str, Path]):
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __missing__(self, family: str) -> Path:
+        from tiny_generative import SAVERS
+
+        from tellapart.models.huggingface.files import quiet
+
+        with quiet():
+            SAVERS[family](self.root / family)
+        return self.setdefault(family, self.root / family)
+
+
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    from tiny_generative import SAVERS
-
-    from tellapart.models.huggingface.files import quiet
-
-    root = tmp_path_factory.mktemp("models")
-    with quiet():
-        for family, saver in SAVERS.items():
-            saver(root / family)
-    return {family: root / family for family in SAVERS}
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return Folders(tmp_path_factory.mktemp("models"))

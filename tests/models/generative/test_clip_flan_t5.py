@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from facts import raises
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")
 
-from tiny_generative import CLOSE, IMAGES, PAIRS, both, load, read_as, save_blip_2_t5, save_florence, t5_tokenizer
+from tiny_generative import CLOSE, IMAGES, PAIRS, both, load, read_as, t5_tokenizer
 
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
@@ -37,17 +36,18 @@ SYSTEM = (
     "The assistant gives helpful, detailed, and polite answers to the user's questions."
 )
 
-T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "feed_forward_proj": "gated-gelu"}
-
-T5 |= {"tie_word_embeddings": False, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
-
-VISION = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2}
-
-VISION |= {"image_size": 56, "patch_size": 14, "hidden_act": "quick_gelu", "projection_dim": 16}
-
-SEEN = {"mm_hidden_size": 24, "mm_vision_select_layer": -2, "mm_vision_select_feature": "patch"}
-
-SEEN |= {"mm_projector_type": "mlp2x_gelu", "mm_use_im_start_end": False}
+T5 = {
+    **{"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "feed_forward_proj": "gated-gelu"},
+    **{"tie_word_embeddings": False, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0},
+}
+VISION = {
+    **{"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 2},
+    **{"image_size": 56, "patch_size": 14, "hidden_act": "quick_gelu", "projection_dim": 16},
+}
+SEEN = {
+    **{"mm_hidden_size": 24, "mm_vision_select_layer": -2, "mm_vision_select_feature": "patch"},
+    **{"mm_projector_type": "mlp2x_gelu", "mm_use_im_start_end": False},
+}
 
 
 def save(folder: Path, state: dict[str, Any], words: Any, t5: dict[str, Any], vision: dict[str, Any]) -> None:
@@ -219,22 +219,6 @@ def test_the_published_names_and_shapes_are_read() -> None:
     assert named(ours) == named(theirs)
 
 
-SAVERS: dict[str, Callable[[Path], None]] = {
-    "blip-2": save_blip_2_t5,
-    "instructblip": lambda folder: save_blip_2_t5(folder, "InstructBlip"),
-    "florence2": save_florence,
-}
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("encoder_decoder")
-    with quiet():
-        for family, saver in SAVERS.items():
-            saver(root / family)
-    return {family: root / family for family in SAVERS}
-
-
 def library_logs(folder: Path, image: Any, prompt: str, answer: str) -> list[float]:
     """The log-probability of each token of the answer and of its end: one forward with the answer as labels."""
     model, processor = load(folder)
@@ -247,12 +231,12 @@ def library_logs(folder: Path, image: Any, prompt: str, answer: str) -> list[flo
     return logs[1:] if labels[0, 0] == processor.tokenizer.bos_token_id else logs
 
 
-@pytest.mark.parametrize("family", SAVERS)
-def test_a_caption_is_as_likely_as_to_the_library(own: dict[str, Path], family: str) -> None:
-    model = read_as("likelihood", own[family])
-    logs = [library_logs(own[family], image, model.prompt.text, text) for image, text in PAIRS]
+@pytest.mark.parametrize("family", ["blip-2", "instructblip", "florence2"])
+def test_a_caption_is_as_likely_as_to_the_library(folders: Any, family: str) -> None:
+    model = read_as("likelihood", folders[family])
+    logs = [library_logs(folders[family], image, model.prompt.text, text) for image, text in PAIRS]
     np.testing.assert_allclose(model.log_likelihoods(*both(PAIRS)), [sum(each) for each in logs], rtol=CLOSE)
-    mean = read_as("mean_likelihood", own[family]).log_likelihoods(*both(PAIRS))
+    mean = read_as("mean_likelihood", folders[family]).log_likelihoods(*both(PAIRS))
     np.testing.assert_allclose(mean, [np.mean(each) for each in logs], rtol=CLOSE)
     alone = [model.log_likelihoods([image], [text])[0] for image, text in PAIRS[::-1]]
     np.testing.assert_array_equal(model.log_likelihoods(*both(PAIRS)), alone[::-1])
@@ -260,12 +244,13 @@ def test_a_caption_is_as_likely_as_to_the_library(own: dict[str, Path], family: 
 
 
 @pytest.mark.parametrize("family", ["blip-2", "instructblip"])
-def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(own: dict[str, Path], family: str) -> None:
-    with_end, plain = (read_as(reading, own[family]) for reading in ("vqa_end", "vqa"))
+def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(folders: Any, family: str) -> None:
+    with_end, plain = (read_as(reading, folders[family]) for reading in ("vqa_end", "vqa"))
     pairs = PAIRS[:4]
     questions = [with_end.prompt.fill(text=text) for _, text in pairs]
     logs = [
-        library_logs(own[family], image, question, "Yes") for (image, _), question in zip(pairs, questions, strict=True)
+        library_logs(folders[family], image, question, "Yes")
+        for (image, _), question in zip(pairs, questions, strict=True)
     ]
     ended, plainly = (np.log(scorer.score_pairs(*both(pairs))) for scorer in (with_end, plain))
     np.testing.assert_allclose(ended, [np.mean(each) for each in logs], rtol=CLOSE)
@@ -273,18 +258,18 @@ def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(own: dict[str, Path]
     assert with_end.fingerprint != plain.fingerprint
 
 
-def test_an_answer_is_the_library_s_greedy_one(own: dict[str, Path]) -> None:
-    model, processor = load(own["blip-2"])
+def test_an_answer_is_the_library_s_greedy_one(folders: Any) -> None:
+    model, processor = load(folders["blip-2"])
     text = "Question: what is it? Answer:"
     inputs = processor(images=[Image.fromarray(IMAGES[1])], text=[text], return_tensors="pt")
     with torch.no_grad():
         out = model.generate(**inputs, max_new_tokens=6, do_sample=False, num_beams=1)
     want = processor.tokenizer.decode(out[0], skip_special_tokens=True).strip()
-    assert read_as("vqa", own["blip-2"]).answer([[IMAGES[1]]], ["what is it?"], max_new_tokens=6) == [want]
+    assert read_as("vqa", folders["blip-2"]).answer([[IMAGES[1]]], ["what is it?"], max_new_tokens=6) == [want]
 
 
-def test_what_it_cannot_read_is_refused(own: dict[str, Path], folders: Any) -> None:
-    model = read_as("likelihood", own["florence2"])
+def test_what_it_cannot_read_is_refused(folders: Any) -> None:
+    model = read_as("likelihood", folders["florence2"])
     with raises(ModelError, "2", "one image", "chat"):
         model.answer([[IMAGES[0], IMAGES[1]]], ["what?"])
     with raises(ModelError, "256", "image", "prompt"):
@@ -292,13 +277,13 @@ def test_what_it_cannot_read_is_refused(own: dict[str, Path], folders: Any) -> N
     with raises(ModelError, "'<image>'", "model"):
         model.log_likelihoods([IMAGES[0]], ["a <image>"])
     with raises(ModelError, "'likelihood'", "answers"):
-        read_as("vqa", own["florence2"])
+        read_as("vqa", folders["florence2"])
     with raises(ModelError, "format", "'llava'", "blip-2"):
         EncoderDecoderModel("x", *load(folders["llava"]), Runtime("cpu"))
 
 
-def test_a_caption_beyond_the_context_is_cut_and_counted(own: dict[str, Path]) -> None:
-    model = read_as("likelihood", own["florence2"])
+def test_a_caption_beyond_the_context_is_cut_and_counted(folders: Any) -> None:
+    model = read_as("likelihood", folders["florence2"])
     whole = "a red cup and " * 99
     values = model.log_likelihoods([IMAGES[0]] * 3, [whole, whole + "the cat", "a cat"])
     assert model.truncated == 2

@@ -33,7 +33,7 @@ from tellapart.tasks.task import Session
 pytest.importorskip("torch", reason="generative models need the extra 'models'")
 pytest.importorskip("transformers", reason="generative models need the extra 'models'")
 
-from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, WRITERS, asked, both, direct, load, read_as
+from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, WRITERS, asked, both, direct, greedy, load, read_as
 
 torch = import_torch()
 
@@ -42,46 +42,41 @@ transformers = import_transformers()
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("family", WRITERS)
-def test_p_yes_is_that_of_the_library_pair_by_pair(folders: Any, family: str) -> None:
-    scorer = read_as("vqa", folders[family])
-    model, processor = load(folders[family])
-    values = scorer.score_pairs(*both(PAIRS))
-    question = 'Does this figure show "{}"? Please answer yes or no.'
-    want = [direct(model, processor, i, asked(processor, question.format(t)), "Yes", False) for i, t in PAIRS]
-    assert isinstance(scorer, PairScorer)
-    assert scorer.kind == "probability"
-    assert values.dtype == np.float32
-    np.testing.assert_allclose(values, np.exp(want), rtol=CLOSE)
-    assert len(set(values.tolist())) == len(PAIRS)  # it looks at both
+QUESTION = 'Does this figure show "{}"? Please answer yes or no.'
+VIDEO = np.stack([np.roll(IMAGES[0], 5 * k, axis=1) for k in range(3)])
+VIDEOS = [(VIDEO, PAIRS[0][1]), (VIDEO[::-1].copy(), PAIRS[0][1]), (VIDEO, PAIRS[1][1])]
 
 
+@pytest.mark.few(4)
+@pytest.mark.parametrize("pairs", [PAIRS, VIDEOS], ids=["pictures", "videos"])
 @pytest.mark.parametrize("family", WRITERS)
-def test_a_videos_frames_are_the_images_of_one_prompt(folders: Any, family: str) -> None:
+def test_p_yes_is_that_of_the_library_pair_by_pair(folders: Any, family: str, pairs: Any) -> None:
     scorer = read_as("vqa", folders[family])
     model, processor = load(folders[family])
-    video = np.stack([np.roll(IMAGES[0], 5 * k, axis=1) for k in range(3)])
-    videos = [(video, PAIRS[0][1]), (video[::-1].copy(), PAIRS[0][1]), (video, PAIRS[1][1])]
-    values = scorer.score_pairs(*both(videos))
-    question = 'Does this figure show "{}"? Please answer yes or no.'
-    want = [direct(model, processor, v, asked(processor, question.format(t), 3), "Yes", False) for v, t in videos]
+    values = scorer.score_pairs(*both(pairs))
+    frames = 1 if pairs is PAIRS else 3  # are the images of one prompt
+    want = [direct(model, processor, i, asked(processor, QUESTION.format(t), frames), "Yes", False) for i, t in pairs]
+    assert isinstance(scorer, PairScorer) and scorer.takes_frames
+    assert (scorer.kind, values.dtype) == ("probability", np.float32)
     np.testing.assert_allclose(values, np.exp(want), rtol=CLOSE)
-    assert len(set(values.tolist())) == 3  # the order of the frames counts
-    assert scorer.takes_frames
-    assert scorer.answer([[video]], ["?"], max_new_tokens=4) == scorer.answer([list(video)], ["?"], max_new_tokens=4)
+    assert len(set(values.tolist())) == len(pairs)  # it looks at both, and at the order of frames
+    if pairs is VIDEOS:
+        whole, apart = (scorer.answer([asked], ["?"], max_new_tokens=4) for asked in ([VIDEO], list(VIDEO)))
+        assert whole == apart
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", WRITERS)
 def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders: Any, family: str) -> None:
     scorer = read_as("likelihood", folders[family])
-    model, processor = load(folders[family])
-    prompt = asked(processor, "Describe this image in one sentence.")
-    values = scorer.log_likelihoods(*both(PAIRS))
-    want = [direct(model, processor, image, prompt, text, True) for image, text in PAIRS]
+    want = [direct_caption(folders[family], *pair) for pair in PAIRS]
     assert isinstance(scorer, Generator)
-    np.testing.assert_allclose(values, want, rtol=CLOSE)
+    np.testing.assert_allclose(scorer.log_likelihoods(*both(PAIRS)), want, rtol=CLOSE)
+
+
+def direct_caption(folder: Path, image: Any, text: str) -> float:
+    model, processor = load(folder)
+    return direct(model, processor, image, asked(processor, "Describe this image in one sentence."), text, True)
 
 
 def blip_direct(folder: Path, image: Any, text: str) -> tuple[float, int]:
@@ -155,11 +150,6 @@ def test_a_family_whose_cache_cannot_be_gone_on_from_reads_everything_anew(
     assert (right._reader.method, model._reader.method) == ("cached image", "")
 
 
-def direct_caption(folder: Path, image: Any, text: str) -> float:
-    model, processor = load(folder)
-    return direct(model, processor, image, asked(processor, "Describe this image in one sentence."), text, True)
-
-
 def test_a_model_that_thinks_is_asked_without_a_thought(folders: Any, tmp_path: Path) -> None:
     reader = read_as("vqa", folders["qwen3_vl"])._reader
     assert reader.format.render_prompt(1, "why?").endswith("assistant\n<think>\n\n</think>\n\n")
@@ -189,9 +179,8 @@ def test_yes_over_no_is_the_share_of_yes(folders: Any) -> None:
     share = read_as("yes_no", folders["llava"])
     model, processor = load(folders["llava"])
     values = share.score_pairs(*both(PAIRS))
-    question = 'Does this figure show "{}"? Please answer yes or no.'
     for (image, text), value in zip(PAIRS, values, strict=True):
-        prompt = asked(processor, question.format(text))
+        prompt = asked(processor, QUESTION.format(text))
         yes, no = (np.exp(direct(model, processor, image, prompt, word, False)) for word in ("Yes", "No"))
         assert value == pytest.approx(yes / (yes + no), rel=1e-4)
 
@@ -208,14 +197,14 @@ def test_a_text_beyond_the_context_is_cut_and_counted(folders: Any, family: str)
 
 def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders: Any) -> None:
     scorer = read_as("vqa", folders["llava"])
-    form, context = scorer._reader.format, scorer._reader.format.context
+    reader = scorer._reader
     long = " ".join(["a", "red", "cup", "and"] * 99)
     values = scorer.score_pairs([IMAGES[0]] * 2, [long, long + " no"])
     assert scorer.truncated == 2
     assert values[0] == values[1]
-    cut = form.fit_text(long, lambda text: PromptedAnswer(scorer.prompt.fill(text=text), "Yes"), added=20)
+    cut = reader.fit_text(long, lambda text: PromptedAnswer(scorer.prompt.fill(text=text), "Yes"), added=20)
     assert cut.rendered.endswith('"? Please answer yes or no. ASSISTANT:')
-    assert context - 20 - 4 <= len(cut.prompt) + len(cut.answer) <= context - 20
+    assert reader.context - 24 <= len(cut.prompt) + len(cut.answer) <= reader.context - 20
 
 
 def test_a_prompt_that_fills_the_context_alone_is_refused(folders: Any) -> None:
@@ -247,11 +236,7 @@ def test_an_answer_is_the_librarys_greedy_one_whatever_the_checkpoint_samples(
     answerer = read_as("vqa", tmp_path / "sampling")
     model, processor = load(folders[family])
     questions = ["what is this?", "is the cup red? " * 3, "two cats?"]
-    want = []
-    for image, question in zip(IMAGES, questions, strict=True):
-        inputs = processor(images=Image.fromarray(image), text=asked(processor, question), return_tensors="pt")
-        out = model.generate(**inputs, max_new_tokens=6, do_sample=False)[0][inputs["input_ids"].shape[1] :]
-        want.append(processor.tokenizer.decode(out, skip_special_tokens=True).strip())
+    want = [greedy(model, processor, image, question, 6) for image, question in zip(IMAGES, questions, strict=True)]
     assert isinstance(answerer, Answerer)
     assert answerer.answer([[image] for image in IMAGES], questions, max_new_tokens=6) == want
     backwards = answerer.answer([[image] for image in IMAGES[::-1]], questions[::-1], max_new_tokens=6)
@@ -292,8 +277,7 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: Any) -
     _, processor = load(folders["blip"])
     want, answers = [], []
     for image, text in PAIRS:
-        question = f'Does this figure show "{text}"? Please answer yes or no.'
-        inputs = processor(images=Image.fromarray(image), text=question, return_tensors="pt")
+        inputs = processor(images=Image.fromarray(image), text=QUESTION.format(text), return_tensors="pt")
         out = model.generate(
             **inputs, max_new_tokens=4, do_sample=False, output_logits=True, return_dict_in_generate=True
         )
@@ -315,6 +299,8 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders: Any) -
         scorer.answer([[IMAGES[0]]], ["is it red? " * 20])
     with raises(ModelError, "'vqa'", "answers"):
         read_as("likelihood", source)
+    with raises(ModelError, "'choice'", "vqa"):
+        scorer.task_prompt("choice")
 
 
 def test_boxes_are_read_as_each_family_writes_them(folders: Any) -> None:
@@ -362,9 +348,7 @@ def test_which_caption_fits_is_asked_in_both_orders_by_the_authors_prompt(
         choices.append(Record(str(k), (f"{k}.png",), ("a red cup", "a blue box")))
         for first, second in (("a red cup", "a blue box"), ("a blue box", "a red cup")):
             question = f"Which caption best describes the image?\n(1) {first}\n (2) {second}\nOutput (1) or (2)."
-            inputs = processor(images=Image.fromarray(image), text=asked(processor, question), return_tensors="pt")
-            out = model.generate(**inputs, max_new_tokens=32, do_sample=False)[0][inputs["input_ids"].shape[1] :]
-            want.append(processor.tokenizer.decode(out, skip_special_tokens=True).strip())
+            want.append(greedy(model, processor, image, question, 32))
     answerer = read_as("vqa", folders[family])
     run = CHOICE.runner(answerer)
     assert run is not None
@@ -372,11 +356,6 @@ def test_which_caption_fits_is_asked_in_both_orders_by_the_authors_prompt(
         session = Session(pictures=lambda name: (tmp_path / name).read_bytes(), store=store, batch_size=3)
         chosen = run(answerer, ChoiceSet("cups", tuple(choices)), session)
     assert [answer for both in chosen.words for answer in both] == want
-
-
-def test_a_model_that_follows_no_instructions_is_not_asked_which_caption_fits(folders: Any) -> None:
-    with raises(ModelError, "'choice'", "vqa"):
-        read_as("vqa", folders["blip_vqa"]).task_prompt("choice")
 
 
 @pytest.mark.few(2)
@@ -387,11 +366,7 @@ def test_captions_of_one_length_are_written_together_and_as_the_library_writes_t
     caption = answerer.task_prompt("caption").text
     draw = np.random.default_rng(1)
     images = [draw.integers(0, 256, (20, 24, 3), dtype=np.uint8) for _ in range(5)] + [IMAGES[1]]
-    want = []
-    for image in images:
-        inputs = processor(images=Image.fromarray(image), text=asked(processor, caption), return_tensors="pt")
-        out = model.generate(**inputs, max_new_tokens=9, do_sample=False)[0][inputs["input_ids"].shape[1] :]
-        want.append(processor.tokenizer.decode(out, skip_special_tokens=True).strip())
+    want = [greedy(model, processor, image, caption, 9) for image in images]
     assert len(set(want)) > 1 or family == "gemma3"  # which repeats one token, whatever it sees
     rows: list[int] = []
     hook = answerer._reader.model.register_forward_pre_hook(

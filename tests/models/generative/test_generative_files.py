@@ -42,21 +42,20 @@ def test_pictures_are_prepared_by_pillow(folders: Any, family: str) -> None:
     assert type(processor.image_processor).__name__.endswith("Pil")
 
 
-def test_blips_captioner_is_not_asked_questions(folders: Any) -> None:
-    with raises(ModelError, "BlipForConditionalGeneration", "answers", "questions"):
-        read_as("vqa", folders["blip"])
-    with raises(ModelError, "BlipForConditionalGeneration", "follows"):
-        read_as("choice", folders["blip"])
+@pytest.mark.parametrize(("reading", "said"), [("vqa", ("answers", "questions")), ("choice", "follows")])
+def test_blips_captioner_is_not_asked_questions(folders: Any, reading: str, said: Any) -> None:
+    with raises(ModelError, "BlipForConditionalGeneration", said):
+        read_as(reading, folders["blip"])
 
 
 def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(folders: Any, tmp_path: Path) -> None:
     save_llava(tmp_path / "bare", chat=None)
-    with_template = read_as("vqa", folders["llava"])
-    without = read_as("vqa", tmp_path / "bare")
-    assert without._reader.format.render_prompt(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
+    prompted = [read_as("vqa", folder) for folder in (folders["llava"], tmp_path / "bare")]
     # The template writes one blank more, and what is read is another prompt.
-    assert with_template._reader.format.render_prompt(1, "is it?") == "USER: <image>\nis it? ASSISTANT:"
-    assert without.fingerprint != with_template.fingerprint
+    assert {model._reader.format.render_prompt(1, "is it?") for model in prompted} == {
+        "USER: <image>\nis it? ASSISTANT:"
+    }
+    assert prompted[0].fingerprint != prompted[1].fingerprint
 
 
 def test_blip_2_is_prompted_as_its_paper_prompts_it() -> None:

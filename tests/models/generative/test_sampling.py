@@ -84,9 +84,6 @@ def test_a_model_that_draws_nothing_is_refused(folders: dict[str, Path]) -> None
 def test_options_of_draws_are_checked(options: dict[str, Any], facts: tuple[str, ...]) -> None:
     with raises(RunError, *facts):
         ta.evaluate("api:http://localhost:1/v1#m", "choice:demo", **options)
-
-
-def test_objects_have_no_draws() -> None:
     with raises(RunError, "no name"):
         with_samples([lambda image, text: 0.0], 3, 1.0)
 
@@ -151,5 +148,5 @@ def test_rows_are_made_of_the_draws_outcomes(coin: str, choice: str, tmp_path: P
 def test_the_table_is_printed(coin: str, choice: str, capsys: pytest.CaptureFixture[str]) -> None:
     ta.evaluate(coin, choice, limit=10, samples=2, cache=False).show()
     out = " ".join(capsys.readouterr().out.split())
-    assert "of drawn answers" in out and "answer changes" in out and "2 at 1" in out
+    assert all(part in out for part in ("of drawn answers", "answer changes", "2 at 1"))
     assert "is first of" not in out  # a draw is no further model

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tellapart.models.generative.load import load_generative
+from tellapart.models.generative.readings import load_generative
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
@@ -234,6 +234,9 @@ SAVERS: dict[str, Callable[[Path], None]] = {
     "blip_vqa": lambda folder: save_blip(folder, "BlipForQuestionAnswering"),
     "qwen3_vl": lambda folder: save_qwen(folder, "Qwen3VL"),
     "gemma3": save_gemma,
+    "blip-2": save_blip_2_t5,
+    "instructblip": lambda folder: save_blip_2_t5(folder, "InstructBlip"),
+    "florence2": save_florence,
 }
 
 CHATS = ["llava", "llava_next", "qwen2_vl", "qwen2_5_vl"]
@@ -262,6 +265,13 @@ def asked(processor: Any, prompt: str, images: int = 1) -> str:
     content = [{"type": "image"}] * images + [{"type": "text", "text": prompt}]
     prompt = str(processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True))
     return f"{prompt}\n</think>\n\n" if prompt.endswith("<think>\n") else prompt
+
+
+def greedy(model: Any, processor: Any, image: Any, prompt: str, most: int) -> str:
+    """The library's greedy answer to a prompt about an image."""
+    inputs = processor(images=Image.fromarray(image), text=asked(processor, prompt), return_tensors="pt")
+    out = model.generate(**inputs, max_new_tokens=most, do_sample=False)[0][inputs["input_ids"].shape[1] :]
+    return str(processor.tokenizer.decode(out, skip_special_tokens=True).strip())
 
 
 def direct(model: Any, processor: Any, image: Any, prompt: str, answer: str, end: bool) -> float:

@@ -23,7 +23,8 @@ from plain_towers import PREPARED, Towers, preprocess, tokenizer
 import tellapart as ta
 from tellapart.data.pairset import PairSet
 from tellapart.models.find import find_model
-from tellapart.models.memory.held import HeldModel, hash_tensors
+from tellapart.models.memory.held import HeldModel
+from tellapart.models.memory.identity import hash_tensors
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.batches import available_cores
@@ -138,9 +139,22 @@ def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(towe
     loss.backward()  # it trains on
 
 
-def test_a_hook_counts_and_turns_the_store_off(towers: Any, picture_set: Any, tmp_path: Path) -> None:
-    pairs, prepared = picture_set(2), {"preprocess": preprocess, "tokenizer": tokenizer}
-    known = {name: _with_fingerprint(function, name) for name, function in prepared.items()}
+@pytest.fixture
+def known() -> dict[str, Any]:
+    """The preparation of the towers' inputs, of functions with a fingerprint."""
+
+    def with_fingerprint(name: str) -> Any:
+        def call(given: Any) -> Any:
+            return PREPARED[name](given)
+
+        call.fingerprint = name  # type: ignore[attr-defined]
+        return call
+
+    return {name: with_fingerprint(name) for name in PREPARED}
+
+
+def test_a_hook_counts_and_turns_the_store_off(towers: Any, known: Any, picture_set: Any, tmp_path: Path) -> None:
+    pairs = picture_set(2)
     plain = ta.evaluate(ta.model(towers, **known), pairs, cache=tmp_path)
     assert plain.result().benchmarks["pictures"].notes == ()
     handle = towers.visual.register_forward_hook(lambda _module, _given, output: -output)
@@ -151,18 +165,9 @@ def test_a_hook_counts_and_turns_the_store_off(towers: Any, picture_set: Any, tm
     assert "hook" in note and "visual" in note and "stored" in note
 
 
-def _with_fingerprint(function: Any, name: str) -> Any:
-    def call(given: Any) -> Any:
-        return function(given)
-
-    call.fingerprint = name  # type: ignore[attr-defined]
-    return call
-
-
 def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(
-    towers: Any, picture_set: Any, tmp_path: Path
+    towers: Any, known: Any, picture_set: Any, tmp_path: Path
 ) -> None:
-    known = {name: _with_fingerprint(function, name) for name, function in PREPARED.items()}
     held, pairs = ta.model(towers, **known), picture_set(3)
     first = ta.evaluate(held, pairs, cache=tmp_path)
     same = ta.evaluate(held, pairs, cache=tmp_path)
@@ -174,12 +179,8 @@ def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(
     changed = ta.evaluate(held, pairs, cache=tmp_path)
     assert changed.result().model.fingerprint != first.result().model.fingerprint
     assert not np.allclose(changed.items().scores, first.items().scores)
-    assert (
-        ta.evaluate(ta.model(towers, **PREPARED, fingerprint="mine-3"), pairs, cache=tmp_path)
-        .result()
-        .model.fingerprint
-        == "mine-3"
-    )
+    named = ta.evaluate(ta.model(towers, **PREPARED, fingerprint="mine-3"), pairs, cache=tmp_path)
+    assert named.result().model.fingerprint == "mine-3"
 
 
 @pytest.mark.slow
@@ -213,6 +214,8 @@ def test_a_compiled_module_is_measured(towers: Any, picture_set: Any) -> None:
 
 def test_settings_of_named_models_do_not_move_one_in_memory(towers: Any, picture_set: Any) -> None:
     pairs, held = picture_set(2), ta.model(towers, **PREPARED)
+    assert isinstance(held, HeldModel) and held.parts.module is towers
+    assert all(gate.passed for gate in ta.check(held))
     with raises(ModelError, "'cuda'", "cpu", "model.to('cuda')"):
         ta.evaluate(held, pairs, device="cuda")
     with raises(ModelError, "'bfloat16'", "float32", "model.to(torch.bfloat16)"):
@@ -276,12 +279,6 @@ def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(towers: An
     assert held.truncated == 1
 
 
-def test_a_model_may_be_checked_and_copied_nowhere(towers: Any) -> None:
-    held = ta.model(towers, **PREPARED)
-    assert isinstance(held, HeldModel) and held.parts.module is towers
-    assert all(gate.passed for gate in ta.check(held))
-
-
 def measure(thing: Any) -> Any:
     return ta.evaluate(thing, "demo", limit=2, cache=False)
 
@@ -296,136 +293,105 @@ def test_a_function_of_another_number_of_arguments_is_named_with_these(batched: 
         ta.evaluate(brightness, "demo", limit=2, cache=False, batched=batched)
 
 
-def test_1_the_triple_of_open_clip(towers: Any) -> None:
-    triple = (towers, preprocess, preprocess)
-    for call in (measure, ta.model, ta.check):
-        with raises(TellapartError, "model, _, preprocess =", "tokenizer=open_clip.get_tokenizer"):
-            call(triple)
-    for alone in (towers, torch.compile(towers, backend="eager")):
-        with raises(TellapartError, "Towers", "preprocess=", "tokenizer="):
-            measure(alone)
-    with raises(ModelError, "preprocess", "tokenizer="):
-        ta.model(towers, preprocess=preprocess)
-    with raises(TellapartError, "tokenizer=", "ta.model(model, preprocess=preprocess, tokenizer=tokenizer)"):
-        ta.evaluate("oracle", "demo", tokenizer=tokenizer)
+class CLIPProcessor:
+    image_processor = tokenizer = object()
+
+    def __call__(self, *given: Any) -> None: ...
 
 
-def test_2_a_processor_in_place_of_a_tokenizer(towers: Any) -> None:
-    class CLIPProcessor:
-        image_processor = tokenizer = object()
-
-        def __call__(self, *given: Any) -> None: ...
-
-    with raises(ModelError, "CLIPProcessor", "tokenizer=processor.tokenizer"):
-        ta.model(towers, preprocess=preprocess, tokenizer=CLIPProcessor())
-    with raises(ModelError, "CLIPProcessor", "encode_image"):
-        ta.model(towers, CLIPProcessor())
-
-    def mapping(texts: list[str]) -> dict[str, Any]:
-        return {"input_ids": tokenizer(texts)}
-
-    with raises(ModelError, "dict", "['input_ids']"):
-        measure(ta.model(towers, preprocess=preprocess, tokenizer=mapping))
+def elsewhere(_images: list[Any]) -> Any:
+    raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices")
 
 
-def test_3_a_model_on_another_device() -> None:
-    with raises(ModelError, "'meta'", "model.load_state_dict(weights, assign=True)"):
-        ta.model(Towers().to("meta"), **PREPARED)
-
-    def elsewhere(_images: list[Any]) -> Any:
-        raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices")
-
-    with raises(ModelError, "model.to(device)"):
-        measure(ta.model(images=elsewhere, texts=elsewhere, fingerprint="x"))
+def lacking(_texts: list[str]) -> Any:
+    raise RuntimeError("\"LayerNormKernelImpl\" not implemented for 'Half'")
 
 
-def test_4_a_list_of_file_names() -> None:
-    names = ["a.png", "b.JPG"]
-    for call in (
-        measure,
-        ta.model,
-        lambda given: ta.evaluate("oracle", given),
-        lambda given: ta.model(images=given, texts=tokenizer),
-    ):
-        with raises(TellapartError, "pairs.jsonl", "folder:PATH"):
-            call(names)
+def generated(given: list[Any]) -> Any:
+    return ([1.0, 2.0] for _ in given)
 
 
-def test_5_a_generator() -> None:
-    with raises(TellapartError, "models=[...]"):
-        measure(name for name in ["oracle"])
-
-    def images(given: list[Any]) -> Any:
-        return ([1.0, 2.0] for _ in given)
-
-    held = ta.model(images=images, texts=lambda given: np.ones((len(given), 2)), fingerprint="x")
-    with raises(ModelError, "generator", "np.stack(list(...))"):
-        measure(held)
+async def later(*_given: Any) -> float:
+    return 1.0
 
 
-def test_6_numpy_of_height_width_and_channels(towers: Any) -> None:
-    pixels = np.zeros((4, 8, 8, 3), np.uint8)
-    with raises(TellapartError, "pixels", "ta.load_pairs(FOLDER)"):
-        ta.evaluate("oracle", pixels)
-    with raises(ModelError, "permute(2, 0, 1)", "uint8"):
-        measure(ta.model(towers, preprocess=np.asarray, tokenizer=tokenizer))
-    with raises(ModelError, "PIL", "np.asarray(image)"):
-        measure(ta.model(towers, preprocess=lambda image: image.shape, tokenizer=tokenizer))
-    with raises(ModelError, "PIL", "np.asarray(image)"):
-        measure(ta.model(score=lambda images, texts: images[0].shape, fingerprint="x"))
+def of(function: Any, texts: Any = None) -> Any:
+    return measure(ta.model(images=function, texts=texts or function, fingerprint="x"))
 
 
-def test_7_a_tensor_that_is_normalised_already(towers: Any) -> None:
+def prepared_by(towers: Any, preprocess: Any, tokenizer: Any = tokenizer) -> Any:
+    return measure(ta.model(towers, preprocess=preprocess, tokenizer=tokenizer))
+
+
+TRIPLE = ("model, _, preprocess =", "tokenizer=open_clip.get_tokenizer")
+FILES = ("pairs.jsonl", "folder:PATH")
+LATER = "=lambda *given: asyncio.run(later(*given))"
+PIXELS = np.zeros((4, 8, 8, 3), np.uint8)
+
+#: A mistake, as it is made with towers, and the facts of its answer.
+MISTAKES: list[tuple[Callable[[Any], Any], tuple[str, ...]]] = [
+    *((lambda t, call=call: call((t, preprocess, preprocess)), TRIPLE) for call in (measure, ta.model, ta.check)),
+    (measure, ("Towers", "preprocess=", "tokenizer=")),
+    (lambda t: measure(torch.compile(t, backend="eager")), ("Towers", "preprocess=", "tokenizer=")),
+    (lambda t: ta.model(t, preprocess=preprocess), ("preprocess", "tokenizer=")),
+    (
+        lambda t: ta.evaluate("oracle", "demo", tokenizer=tokenizer),  # type: ignore[arg-type]
+        ("tokenizer=", "ta.model(model, preprocess=preprocess, tokenizer=tokenizer)"),
+    ),
+    (lambda t: prepared_by(t, preprocess, CLIPProcessor()), ("CLIPProcessor", "tokenizer=processor.tokenizer")),
+    (lambda t: ta.model(t, CLIPProcessor()), ("CLIPProcessor", "encode_image")),
+    (lambda t: prepared_by(t, preprocess, lambda texts: {"input_ids": tokenizer(texts)}), ("dict", "['input_ids']")),
+    (lambda t: ta.model(t.to("meta"), **PREPARED), ("'meta'", "model.load_state_dict(weights, assign=True)")),
+    (lambda t: of(elsewhere), ("model.to(device)",)),
+    *((lambda t, call=call: call(["a.png", "b.JPG"]), FILES) for call in (measure, ta.model)),
+    (lambda t: ta.evaluate("oracle", ["a.png", "b.JPG"]), FILES),
+    (lambda t: ta.model(images=["a.png", "b.JPG"], texts=tokenizer), FILES),  # type: ignore[arg-type]
+    (lambda t: measure(name for name in ["oracle"]), ("models=[...]",)),
+    (lambda t: of(generated, lambda given: np.ones((len(given), 2))), ("generator", "np.stack(list(...))")),
+    (lambda t: ta.evaluate("oracle", PIXELS), ("pixels", "ta.load_pairs(FOLDER)")),  # type: ignore[arg-type]
+    (lambda t: prepared_by(t, np.asarray), ("permute(2, 0, 1)", "uint8")),
+    (lambda t: prepared_by(t, lambda image: image.shape), ("PIL", "np.asarray(image)")),
+    (
+        lambda t: measure(ta.model(score=lambda images, texts: images[0].shape, fingerprint="x")),
+        ("PIL", "np.asarray(image)"),
+    ),
+    (
+        lambda t: ta.evaluate("oracle", torch.zeros(2, 3, 8, 8)),
+        ("prepared images", "ta.score_vectors(model.encode_image(images)"),
+    ),
+    (lambda t: of(lacking), ("float16", "model.float()")),
+    (lambda t: measure(later), ("later", f"model{LATER}")),
+    (lambda t: ta.model(score=later), ("later", f"score{LATER}")),  # type: ignore[arg-type]
+    (lambda t: ta.model(images=later, texts=later), ("later", f"images{LATER}")),  # type: ignore[arg-type]
+    (lambda t: prepared_by(t, preprocess, later), ("later", f"tokenizer{LATER}")),
+    (lambda t: of(lambda given: later()), ("coroutine", "asyncio.run")),
+    (lambda t: ta.model(), ("images=", "score=")),
+    (lambda t: ta.model(images=lambda given: given), ("images=", "texts=")),
+    (lambda t: ta.model(score=lambda images, texts: [], kind="cosine"), ("kind='cosine'", "similarity")),  # type: ignore[arg-type]
+    (lambda t: ta.model(np.zeros((300, 256))), ("(300, 256)", "score_vectors")),
+]
+
+
+@pytest.mark.parametrize(("mistake", "facts"), MISTAKES)
+def test_a_mistake_is_answered_with_the_line_to_write(towers: Any, mistake: Any, facts: tuple[str, ...]) -> None:
+    with raises(TellapartError, *facts) as caught:
+        mistake(towers)
+    assert not str(caught.value).endswith("None")
+
+
+def test_transforms_of_torchvision_are_answered_with_the_line_to_write(towers: Any) -> None:
     transforms = pytest.importorskip("torchvision.transforms")
-    with raises(TellapartError, "prepared images", "ta.score_vectors(model.encode_image(images)"):
-        ta.evaluate("oracle", torch.zeros(2, 3, 8, 8))
-    late = transforms.Normalize((0.5,) * 3, (0.5,) * 3)
     with raises(ModelError, "ToTensor()", "PIL"):
-        measure(ta.model(towers, preprocess=late, tokenizer=tokenizer))
+        prepared_by(towers, transforms.Normalize((0.5,) * 3, (0.5,) * 3))
     with raises(ModelError, "PIL image", "ToTensor()"):
-        measure(ta.model(towers, preprocess=transforms.Resize(4), tokenizer=tokenizer))
+        prepared_by(towers, transforms.Resize(4))
     with raises(ModelError, "RandomCrop", "the third"):
         ta.model(towers, preprocess=transforms.Compose([transforms.RandomCrop(4)]), tokenizer=tokenizer)
 
 
-def test_8_half_precision_on_a_cpu(towers: Any) -> None:
-    towers.half()
+def test_half_precision_on_a_cpu_is_measured_with_a_warning(towers: Any) -> None:
     with pytest.warns(TellapartWarning, match=r"Towers.*float16.*model\.float\(\)"):
-        held = ta.model(towers, **PREPARED)
+        held = ta.model(towers.half(), **PREPARED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TellapartWarning)
         assert measure(held).record("text_score").n == 2
-
-    def lacking(_texts: list[str]) -> Any:
-        raise RuntimeError("\"LayerNormKernelImpl\" not implemented for 'Half'")
-
-    with raises(ModelError, "float16", "model.float()"):
-        measure(ta.model(images=lacking, texts=lacking, fingerprint="x"))
-
-
-def test_9_an_async_function(towers: Any) -> None:
-    async def later(*_given: Any) -> float:
-        return 1.0
-
-    calls: list[tuple[Callable[[], Any], str]] = [
-        (lambda: measure(later), "model"),
-        (lambda: ta.model(score=later), "score"),
-        (lambda: ta.model(images=later, texts=later), "images"),
-        (lambda: ta.model(towers, preprocess=preprocess, tokenizer=later), "tokenizer"),
-    ]
-    for call, parameter in calls:
-        with raises(ModelError, "later", f"{parameter}=lambda *given: asyncio.run(later(*given))"):
-            call()
-    with raises(ModelError, "coroutine", "asyncio.run"):
-        measure(ta.model(images=lambda given: later(), texts=lambda given: later(), fingerprint="x"))
-
-
-def test_what_is_left_out_is_named() -> None:
-    with raises(ModelError, "images=", "score="):
-        ta.model()
-    with raises(ModelError, "images=", "texts="):
-        ta.model(images=lambda given: given)
-    with raises(ModelError, "kind='cosine'", "similarity"):
-        ta.model(score=lambda images, texts: [], kind="cosine")  # type: ignore[arg-type]
-    with raises(ModelError, "(300, 256)", "score_vectors"):
-        ta.model(np.zeros((300, 256)))

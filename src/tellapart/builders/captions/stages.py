@@ -18,7 +18,7 @@ from tellapart.errors import DataError, ModelError, require
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.text_model import ROWS, CausalLikelihood, TextModel
+from tellapart.models.text.find import ROWS, CausalLikelihood, TextModel
 from tellapart.models.text.tinystories import TinyStories
 from tellapart.models.torch.backend import Runtime, forward, import_torch, runtime
 from tellapart.models.vectors import normalise

@@ -14,9 +14,8 @@ from tellapart.models.torch.network import Network, PreTrainedConfig, Tensor
 class BridgeTower(Halves):
     """The outputs of the top layers of both towers, one for each bridge; the cross-modal layers join them.
 
-    Both towers are unimodal to their top (figure 2 of the paper), though the library runs them inside the loop over
-    pairs. Class 1 of `itm_score` is the match (`BridgeTowerForImageAndTextRetrieval`: "0 means the pairs don't match
-    and 1 means they match").
+    Class 1 of `itm_score` is the match (`BridgeTowerForImageAndTextRetrieval`: "0 means the pairs don't match and 1
+    means they match").
     """
 
     def __init__(self, module: Network) -> None:
@@ -91,9 +90,8 @@ _UNUSED = (
 class Flava(Halves):
     """Each encoder's last layer (before its final norm), projected; the multimodal encoder joins them.
 
-    The matching head was trained on pairs with masked words and patches and is read on complete ones here, as
-    `FlavaForPreTraining` reads it without masks. Class 1 is the match ("0 means the pairs don't match and 1 means they
-    match", `itm_labels`).
+    The matching head was trained on masked words and patches and is read on complete ones, as `FlavaForPreTraining`
+    reads it. Class 1 is the match ("0 means the pairs don't match and 1 means they match", `itm_labels`).
     """
 
     def images(self, pixel_values: Tensor) -> Tensors:
@@ -122,20 +120,14 @@ class Flava(Halves):
 FLAVA = FusionFamily(FromTransformers(Flava, "FlavaForPreTraining", _UNUSED))
 
 
-#: An image's patches are padded to the next multiple of this.
-_PATCH_BUCKET = 16
-
-
 class Vilt(Halves):
     """Patch embeddings with positions, and token ids; all twelve layers join them.
 
-    An image keeps its shape, so its patches differ in number. The library pads a batch to its largest image and
-    draws the order of the patches at random; here the patches stay in order, and are padded, masked, to the next
-    multiple of 16, which follows from the image alone.
+    The library pads a batch to its largest image and draws the order of the patches at random; here they stay in order,
+    and are padded, masked, to the next multiple of 16, which follows from the image alone.
 
     Two heads exist: `rank_output`, one logit, of models fine-tuned for retrieval (its weights began as row 1, "match",
-    of the pre-trained head: ViLT's objectives, `vilt_module.py`), and `itm_score`, two classes, of pre-trained ones,
-    of which 1 is the match.
+    of the pre-trained head), and `itm_score`, two classes, of pre-trained ones, of which 1 is the match.
     """
 
     def __init__(self, module: Network) -> None:
@@ -161,7 +153,7 @@ class Vilt(Halves):
         first = (embeddings.cls_token + positions[:, :1]).expand(len(patches), -1, -1)
         tokens = torch.cat([first, patches], dim=1)
         mask = tokens.new_ones(tokens.shape[:2], dtype=torch.bool)
-        length = 1 + bucket(patches.shape[1], step=_PATCH_BUCKET)
+        length = 1 + bucket(patches.shape[1], step=16)
         return pad_tokens(tokens, length), pad_tokens(mask, length)
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
@@ -232,9 +224,8 @@ class Blip(Halves):
 class Blip2(Blip):
     """The vision tower's output, and token ids; the Q-Former joins them.
 
-    In the Q-Former's matching mode queries and text attend to each other from the first layer on, so nothing of the
-    text is separable. The head reads every query, and its logits are averaged (BLIP-2, section 3.1). Class 1 is the
-    match (`Blip2ForImageTextRetrieval`: "probs[0][1] that image 0 is"; LAVIS: `softmax(itm_output, dim=1)[:, 1]`).
+    The head reads every query, and its logits are averaged (BLIP-2, section 3.1). Class 1 is the match
+    (`Blip2ForImageTextRetrieval`: "probs[0][1] that image 0 is"; LAVIS: `softmax(itm_output, dim=1)[:, 1]`).
     """
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:
@@ -272,8 +263,7 @@ class VisualBert(Halves):
     """Region features, and token ids; all layers join them. Boxes are not read.
 
     Class 0 of `seq_relationship` is the match (`sentence_image_labels`: "0 indicates sequence B is a matching pair of
-    sequence A for the given image, 1 indicates sequence B is a random sequence"): the other way round than in the other
-    families. It was trained on two captions and is read on one here.
+    sequence A for the given image"), not 1 as elsewhere. It was trained on two captions and is read on one here.
     """
 
     match = 0
@@ -282,9 +272,8 @@ class VisualBert(Halves):
         super().__init__(module)
         self.dimensions: int = module.config.visual_embedding_dim
 
-    def images(self, features: Tensor, boxes: Tensor, mask: Tensor) -> Tensors:
+    def images(self, features: Tensor, mask: Tensor, **_: Tensor) -> Tensors:
         """Pass the features on: the layers that read them read the text, too."""
-        del boxes  # no part of this architecture
         return features, mask
 
     def join(self, images: Tensors, texts: Tensors) -> Tensor:

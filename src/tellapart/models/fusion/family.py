@@ -22,8 +22,7 @@ Tensors = tuple["Tensor", ...]
 class Halves(ABC):
     """The two unimodal halves of one architecture and the layers that join them, on batches of one shape.
 
-    The class's name is in fingerprints, and never changes. Masks among the tensors are `torch.bool`, True on real
-    tokens, patches or regions.
+    The class's name is in fingerprints, and never changes. Masks are `torch.bool`, True on real tokens or regions.
 
     Attributes:
         match: index of the matching head's class "match"; None if the head has a single output.
@@ -39,7 +38,7 @@ class Halves(ABC):
 
     @property
     def facts(self) -> str:
-        """The configuration, as part of the fingerprint: the scores depend on it, as on the weights."""
+        """The configuration, as part of the fingerprint."""
         return config_facts(self.module.config)
 
     @property
@@ -73,9 +72,8 @@ class Contrast:
 
     Attributes:
         heads: names of the module's projections.
-        vectors: takes the module and the states of images and texts to vectors `(n, d)` of both, of any length.
-        log_scale: takes the module to the logarithm of the factor of their cosines: a parameter, or a number that
-            stays. By default the number in the library's configuration.
+        vectors: module, states of images and of texts -> vectors `(n, d)` of both, of any length.
+        log_scale: module -> logarithm of the factor of their cosines: a parameter, or a number that stays.
     """
 
     heads: tuple[str, ...]
@@ -88,8 +86,8 @@ class FusionFamily:
     """A family of fusion encoders.
 
     Attributes:
-        load: loads a model for scoring.
-        load_trainable: loads a model for training; None if the family cannot be trained.
+        load: for scoring.
+        load_trainable: for training; None if the family cannot be trained.
         contrast: unimodal vectors of a trainable family; None if it has none.
         takes_any_shape: images may differ in height and width; else they must come out as the image tower reads them.
         reads_regions: the image's half is computed from a detector's regions in place of pixels.
@@ -104,10 +102,7 @@ class FusionFamily:
 
 @dataclass(frozen=True, slots=True)
 class FromTransformers:
-    """The loader of a class of transformers, `architecture`, wrapped as halves.
-
-    `unused` are parts that the matching head does not read, which the checkpoint may hold or lack.
-    """
+    """The loader of an `architecture` as halves; `unused` parts may be missing, for the matching head reads none."""
 
     halves: Callable[[Network], Halves]
     architecture: str

@@ -24,10 +24,7 @@ from tellapart.models.torch.network import Network, PreTrainedTokenizerBase, Pro
 def load_itm(source: str, options: ModelOptions) -> FusionScorer:
     """Load a fusion encoder of transformers with its matching head, from a folder or the hub.
 
-    The score of a pair is the probability of the head's class "match" (its softmax, in float32), or with the reading
-    `itm_logit` the logit of that probability; of a ViLT for retrieval, whose head has a single output, it is that
-    logit. LXMERT and VisualBERT read a detector's regions in place of pixels (see `RegionFile`); if the options name no
-    file of them, that is `regions.safetensors` or `regions.npz` in the model's folder.
+    LXMERT and VisualBERT read a detector's regions in place of pixels (`RegionFile`).
     """
     place = runtime(options)
     model_type = read_config(source)["model_type"]

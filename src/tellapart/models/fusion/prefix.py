@@ -23,9 +23,6 @@ class TrainableParts:
 
     Attributes:
         name: of its source.
-        halves: the loaded model.
-        preparation: of its images and texts.
-        contrast: its unimodal vectors; None if it has none.
         save: writes the model to a new folder and returns the name that `tellapart run -m` takes.
         others: the same model with other heads.
         read: number that the halves' head gives: `itm` or `itm_logit`.

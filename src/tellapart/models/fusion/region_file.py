@@ -27,14 +27,10 @@ LEFT_OUT = (
     "region features are read from a file: the time and the weights of the detector that made them are not included"
 )
 
-#: Looked for in the model's folder if no file of regions is named.
-_NAMES = ("regions.safetensors", "regions.npz")
-
+_NAMES = ("regions.safetensors", "regions.npz")  # in the model's folder
 _PARTS = ("features", "boxes")
 _HASH = re.compile(r"[0-9a-f]{64}")
-
-#: Regions are padded, masked, to a multiple of this: detectors give 36, or 10 to 100.
-_STEP = 4
+_STEP = 4  # regions are padded, masked, to a multiple: detectors give 36, or 10 to 100
 
 
 class RegionFile:
@@ -45,9 +41,6 @@ class RegionFile:
     path, relative to the folder of the file, or the hash of its pixels (`tellapart.data.images.pixel_hash`). Either
     way the look-up is by pixels, so a benchmark may name the image differently; two images with the same pixels must
     have the same regions. Arrays are read one image at a time, and nothing is unpickled.
-
-    Raises:
-        ModelError: the file is missing or of another kind, or an image has only features or only boxes.
     """
 
     def __init__(self, path: Path, dimensions: int) -> None:
@@ -129,10 +122,8 @@ class RegionFile:
         except DataError as error:
             raise DataError(f"{self.path} names an image that cannot be read: {error}") from error
         first = self._keys.setdefault(hashed, reference)
-        if any(
-            not np.array_equal(self._read_tensor(f"{first}/{part}"), self._read_tensor(f"{reference}/{part}"))
-            for part in _PARTS
-        ):
+        held, other = ([self._read_tensor(f"{key}/{part}") for part in _PARTS] for key in (first, reference))
+        if not all(map(np.array_equal, held, other)):
             raise ModelError(
                 f"{self.path}: {first} and {reference} have the same pixels and different regions; regions are found "
                 "by pixels, so keep one of the two"
@@ -179,13 +170,10 @@ def find_regions(folder: Path, named: Path | None) -> Path:
     )
 
 
-Arrays = tuple[list[str], Callable[[str], NDArray[Any]]]  # names, and a function that reads one array
-
-
-def _open_safetensors(path: Path) -> Arrays:
-    library = require("safetensors", extra="models")
-    file = library.safe_open(path, framework="numpy")
+def _open_safetensors(path: Path) -> tuple[list[str], Callable[[str], NDArray[Any]]]:
+    file = require("safetensors", extra="models").safe_open(path, framework="numpy")
     return list(file.keys()), file.get_tensor
 
 
-_OPENERS: dict[str, Callable[[Path], Arrays]] = {".npz": open_arrays, ".safetensors": _open_safetensors}
+#: Suffix -> the names of a file's arrays, and a function that reads one.
+_OPENERS = {".npz": open_arrays, ".safetensors": _open_safetensors}

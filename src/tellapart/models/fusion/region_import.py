@@ -14,9 +14,10 @@ import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,6 @@ from tellapart.data.plain_pickle import parse_plain_pickle
 from tellapart.data.progress import Progress
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, TellapartError, first_line, quote, require
-
-# Detectors' regions as the papers' authors published them: LXMERT's tsv, UNITER's and ViLBERT's lmdb, VL-T5's h5.
-#
-# Every reader yields one image after another, with boxes as shares of its width and height.
 
 #: Columns of LXMERT's tsv, and of the bottom-up attention that it is made by.
 _REGIONS = ("num_boxes", "boxes", "features")
@@ -54,18 +51,12 @@ with base.begin() as transaction:
     for key, value in transaction.cursor():
         sys.stdout.buffer.write(struct.pack("<QQ", len(key), len(value)) + key + value)
 """
-_LONGEST = 2000  # bytes of its error
 
-#: Entries of a data base about itself.
-_INDEX = ("keys", "__keys__", "__len__")
+_INDEX = ("keys", "__keys__", "__len__")  # entries of a data base about itself
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ImageRegions:
-    """The regions of the image that a file names `id`.
-
-    Features are float32 `(regions, dimensions)`; boxes float32 `(regions, 4)`, left, top, right, bottom, as shares.
-    """
+class ImageRegions(NamedTuple):
+    """The regions of the image that a file names `id`: float32 `(regions, dimensions)`, and boxes as shares."""
 
     id: str
     features: NDArray[np.float32]
@@ -73,7 +64,7 @@ class ImageRegions:
 
 
 def read_regions(path: Path) -> Iterator[ImageRegions]:
-    """Read a public file of region features, one image after the other."""
+    """Read a public file of regions image by image: LXMERT's tsv, UNITER's and ViLBERT's lmdb, VL-T5's h5."""
     readers = {".tsv": _read_tsv, ".h5": _read_h5, ".hdf5": _read_h5, ".lmdb": _read_lmdb, ".mdb": _read_lmdb}
     if not path.exists():
         raise DataError(f"{path} is not there; name a .tsv, an .h5 or an lmdb of region features")
@@ -103,9 +94,9 @@ def _to_shares(boxes: NDArray[Any], width: float, height: float) -> NDArray[np.f
 
 
 def _from_base64(entry: Mapping[str, Any], name: str) -> ImageRegions:
-    count, width, height = (int(entry[key]) for key in ("num_boxes", "image_w", "image_h"))
+    boxes_held, width, height = (int(entry[key]) for key in ("num_boxes", "image_w", "image_h"))
     features, boxes = (
-        np.frombuffer(base64.b64decode(entry[key], validate=True), np.float32).reshape(count, -1)
+        np.frombuffer(base64.b64decode(entry[key], validate=True), np.float32).reshape(boxes_held, -1)
         for key in ("features", "boxes")
     )
     return ImageRegions(name, features, _to_shares(boxes, width, height))
@@ -114,12 +105,9 @@ def _from_base64(entry: Mapping[str, Any], name: str) -> ImageRegions:
 def _read_tsv(path: Path) -> Iterator[ImageRegions]:
     # Nothing is quoted. The csv module takes one limit for all of the process, and fields may be 400 kB long.
     with path.open(encoding="utf-8") as file:
-        number = 0
-        while True:
-            number += 1
+        for number in count(1):
             with _name_source(path, f"line {number}"):
-                line = file.readline()
-                if not line:
+                if not (line := file.readline()):
                     return
                 row = line.rstrip("\n").split("\t")
                 columns = {len(_LXMERT): _LXMERT, len(_BOTTOM_UP): _BOTTOM_UP}.get(len(row))
@@ -185,7 +173,7 @@ def _list_entries(path: Path) -> Generator[tuple[bytes, bytes], None, None]:
                 key, value = process.stdout.read(first), process.stdout.read(second)
                 if len(value) == second:
                     yield key, value
-            why = process.stderr.read()[-_LONGEST:].decode("utf-8", "replace").strip().rpartition("\n")[2]
+            why = process.stderr.read()[-2000:].decode("utf-8", "replace").strip().rpartition("\n")[2]
             if process.wait():
                 died = f"it ends the process that reads it ({process.returncode})"
                 raise DataError(f"{path}: the data base cannot be read, {why or died}; copy it again")
@@ -260,24 +248,30 @@ def regions(
     ImportedRegions(images=1, without_regions=0, without_image=0)
     """
     sources, folder, out = as_paths(files, "files"), as_path(images, "images"), as_path(out, "out")
-    pictures = _Pictures(folder)
+    pictures, total = _name_pictures(folder)
     header: dict[str, Any] = {}
     without_image = 0
     with tempfile.TemporaryFile(dir=out.parent) as numbers:
         read = ((source, found) for source in sources for found in read_regions(source))
         for done, (source, found) in enumerate(read, 1):
-            picture = pictures.find(found.id, source)
+            picture = _find_picture(pictures, found.id, source)
             if picture is None:
                 without_image += 1
             else:
                 picture, home = picture.resolve(), out.parent.resolve()
-                if picture.is_relative_to(home):
-                    key = picture.relative_to(home).as_posix()
-                else:
-                    key = pixel_hash(decode(read_whole(picture), str(picture)))
-                _add_image(header, numbers, key, found, source)
+                inside = picture.is_relative_to(home)
+                key = (
+                    picture.relative_to(home).as_posix()
+                    if inside
+                    else pixel_hash(decode(read_whole(picture), str(picture)))
+                )
+                _check_regions(header, key, found, source)
+                for part in ("features", "boxes"):
+                    array = np.ascontiguousarray(getattr(found, part), np.float32)
+                    places = [numbers.tell(), numbers.tell() + numbers.write(array.data)]
+                    header[f"{key}/{part}"] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": places}
             if progress is not None:
-                progress("images", done, max(done, len(pictures)))
+                progress("images", done, max(done, total))
         if not header:
             raise DataError(f"{', '.join(map(str, sources))}: of {without_image} images none is in {folder}")
         text = json.dumps(header).encode()
@@ -287,50 +281,37 @@ def regions(
             file.write(struct.pack("<Q", len(text)) + text)
             shutil.copyfileobj(numbers, file)
     images_written = len(header) // 2
-    return ImportedRegions(images_written, len(pictures) - images_written, without_image)
+    return ImportedRegions(images_written, total - images_written, without_image)
 
 
-class _Pictures:
-    """The pictures of a folder, by stem and by the last number in it."""
-
-    def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise DataError(f"{folder} is not a folder; name the images' folder")
-        files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _PICTURES)
-        self._found: dict[str, list[Path]] = {}
-        for path in files:
-            number = _LAST_NUMBER.search(path.stem)
-            for name in {path.stem, path.name, str(int(number[1])) if number else path.stem}:
-                self._found.setdefault(name, []).append(path)
-        self._count = len(files)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def find(self, name: str, source: Path) -> Path | None:
-        """Return the picture of that name; None if there is none."""
-        picture = self._found.get(name) or self._found.get(str(int(name)) if name.isdecimal() else "")
-        if picture is None and (number := _LAST_NUMBER.search(name)):
-            # UNITER calls COCO_val2014_000000000042.jpg coco_val2014_000000000042.
-            alike = self._found.get(str(int(number[1])), [])
-            picture = [path for path in alike if path.stem.lower() == name.lower()]
-        if picture and len(picture) > 1:
-            raise DataError(
-                f"{source}: image {name} could be {picture[0]} or {picture[1]}; name the folder of one of them"
-            )
-        return picture[0] if picture else None
+def _name_pictures(folder: Path) -> tuple[dict[str, list[Path]], int]:
+    """Return the pictures of a folder by stem, name and the last number in the stem; and how many there are."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder; name the images' folder")
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _PICTURES)
+    named: dict[str, list[Path]] = {}
+    for path in files:
+        number = _LAST_NUMBER.search(path.stem)
+        for name in {path.stem, path.name, str(int(number[1])) if number else path.stem}:
+            named.setdefault(name, []).append(path)
+    return named, len(files)
 
 
-def _add_image(header: dict[str, Any], numbers: BinaryIO, key: str, regions: ImageRegions, source: Path) -> None:
-    """Append an image's numbers, and note their place."""
+def _find_picture(named: Mapping[str, list[Path]], name: str, source: Path) -> Path | None:
+    """Return the picture of that name; None if there is none."""
+    picture = named.get(name) or named.get(str(int(name)) if name.isdecimal() else "")
+    if picture is None and (number := _LAST_NUMBER.search(name)):
+        # UNITER calls COCO_val2014_000000000042.jpg coco_val2014_000000000042.
+        picture = [path for path in named.get(str(int(number[1])), []) if path.stem.lower() == name.lower()]
+    if picture and len(picture) > 1:
+        raise DataError(f"{source}: image {name} could be {picture[0]} or {picture[1]}; name the folder of one of them")
+    return picture[0] if picture else None
+
+
+def _check_regions(header: Mapping[str, Any], key: str, regions: ImageRegions, source: Path) -> None:
     if f"{key}/features" in header:
         raise DataError(f"{source}: image {regions.id} has regions twice")
     if len(regions.features) != len(regions.boxes) or not len(regions.boxes):
         raise DataError(
             f"{source}: image {regions.id} has {len(regions.features)} features for {len(regions.boxes)} boxes"
         )
-    for part in ("features", "boxes"):
-        array = np.ascontiguousarray(getattr(regions, part), np.float32)
-        start = numbers.tell()
-        numbers.write(array.data)
-        header[f"{key}/{part}"] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [start, numbers.tell()]}

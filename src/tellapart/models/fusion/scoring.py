@@ -37,30 +37,20 @@ class HalfEncoder(Protocol):
 
     def prepare_image(self, pixels: Pixels) -> Prepared:
         """Preprocess one RGB image, uint8 `(height, width, 3)`."""
-        ...
 
     def encode_images(self, images: Sequence[Pixels | Prepared]) -> list[TorchState]:
         """Compute one state for each image, prepared or not."""
-        ...
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
         """Compute one state for each text."""
-        ...
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
         """Score image state `k` against text state `k`: float32 `(n,)`."""
-        ...
 
 
 @dataclass(slots=True)
 class StateCache:
-    """States by key, within a bound of bytes; those unused the longest are dropped first.
-
-    Attributes:
-        limit: the bound.
-        nbytes: memory of the states kept.
-        states: by key, those used last at the end.
-    """
+    """States by key, within a bound of bytes (`limit`); those unused the longest come first, and are dropped first."""
 
     limit: int
     nbytes: int = 0
@@ -98,11 +88,7 @@ class FusionScorer:
 
     Attributes:
         batch_size: pairs to score at once, so that few halves share a forward with filling.
-        images_encoded: images whose half was computed.
-        texts_encoded: texts whose half was computed.
-
-    Raises:
-        ModelError: `cache_bytes` is negative.
+        images_encoded, texts_encoded: how many halves were computed.
     """
 
     batch_size = _CHUNK
@@ -133,25 +119,18 @@ class FusionScorer:
 
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the model, a sentence each."""
-        notes: tuple[str, ...] = getattr(self.encoder, "notes", ())
-        return notes
+        return tuple(getattr(self.encoder, "notes", ()))
 
     def prepare_image(self, pixels: Pixels) -> Prepared:
         """Preprocess one RGB image, uint8 `(height, width, 3)`, for `score_pairs`."""
         return self.encoder.prepare_image(pixels)
 
     def score_pairs(self, images: Sequence[Pixels | Prepared], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Score image `k`, uint8 `(height, width, 3)` or prepared, against text `k`: float32 `(n,)`.
-
-        Raises:
-            ModelError: there are not as many images as texts, or the encoder does not return one state for each.
-        """
+        """Score image `k`, uint8 `(height, width, 3)` or prepared, against text `k`: float32 `(n,)`."""
         if len(images) != len(texts):
             raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
-        hashes: dict[int, str] = {}  # a pair set's image comes as one array for all of its texts
-        for image in images:
-            if id(image) not in hashes:
-                hashes[id(image)] = image_key(image)
+        # A pair set's image comes as one array for all of its texts.
+        hashes = {number: image_key(image) for number, image in {id(image): image for image in images}.items()}
         image_keys, text_keys = [hashes[id(image)] for image in images], list(map(text_hash, texts))
         scores = np.zeros(len(texts), np.float32)
         for start in range(0, len(texts), _CHUNK):

@@ -15,30 +15,20 @@ from tellapart.models.fusion.family import Halves, Tensors
 from tellapart.models.huggingface.images import ImageInputs, Prepared
 from tellapart.models.huggingface.tokens import TokenReader
 from tellapart.models.protocols import Pixels
-from tellapart.models.torch.backend import (
-    Runtime,
-    forward,
-    import_torch,
-    move,
-    parameter_count,
-    pass_size,
-    run_grouped,
-    weights_fingerprint,
-)
-from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, join_samples
+from tellapart.models.torch import backend
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, join_samples, stack_samples
 from tellapart.models.torch.network import Network, Tensor
 
 __all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
 
-#: Readings of the matching head: the probability of a match; or its logit, which orders pairs in the same way and still
-#: separates them even if the probability is rounded to 0 or 1.
+#: Readings of the matching head: the probability of a match; or its logit, which separates pairs of probability 1, too.
 READINGS = ("itm", "itm_logit")
 
 #: Outputs of other heads: a cosine, a log-likelihood, a number for each answer of a list, P(true) of two images, a
 #: map of an image, a box.
 _OTHERS = ("cosine", "likelihood", "answers", "two_images", "heat", "box")
 
-#: Samples of one forward, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
+#: Samples of one backend.forward, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
 SIZES = (4, 32)
 
 
@@ -46,9 +36,7 @@ SIZES = (4, 32)
 class TorchState:
     """One image's or one text's half: tensors without the batch's axis, on the model's device.
 
-    Attributes:
-        tensors: depend on the image or text alone.
-        truncated: whether it is a text's that was longer than the context, so that its end is lost.
+    `truncated` is whether it is of a text that was longer than the context, so that its end is lost.
     """
 
     tensors: Tensors
@@ -61,21 +49,15 @@ class TorchState:
 
     @property
     def group(self) -> Hashable:
-        """Key of the states that may share a batch: the shapes, and whether a mask hides anything.
-
-        The library skips a mask that hides nothing in the batch, and another kernel then computes: whether
-        it does may not depend on the neighbours.
-        """
-        torch = import_torch()
-        return tuple(
-            (tuple(tensor.shape), bool(tensor.all()) if tensor.dtype == torch.bool else None) for tensor in self.tensors
-        )
+        """Key of the states that may share a batch: the shapes, and whether a mask hides anything (`batch_key`)."""
+        boolean = backend.import_torch().bool
+        return tuple((tuple(part.shape), bool(part.all()) if part.dtype == boolean else None) for part in self.tensors)
 
 
 def encode_states(
     name: str,
     model: Network,
-    place: Runtime,
+    place: backend.Runtime,
     samples: Sequence[Inputs],
     read: Callable[[dict[str, Any]], Iterable[Tensors]],
     sizes: tuple[int, int],
@@ -86,11 +68,11 @@ def encode_states(
     """
 
     def compute(batch: Sequence[Inputs]) -> list[TorchState]:
-        with forward(name, model):
+        with backend.forward(name, model):
             # A copy: a view would keep all of its batch in memory.
             return [TorchState(tuple(part.clone() for part in parts)) for parts in read(join_samples(batch, place))]
 
-    return run_grouped(samples, batch_key, pass_size(place.device, *sizes), compute)
+    return backend.run_grouped(samples, batch_key, backend.pass_size(place.device, *sizes), compute)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,16 +95,12 @@ class Preparation:
 class TorchFusionEncoder:
     """A fusion encoder whose halves are torch modules.
 
-    Every forward has a shape that follows from the sample alone: images as the preprocessing leaves them, texts
-    padded to the next multiple of eight tokens (never beyond the context), batches filled up to a fixed size.
-    So on a CPU no score depends, by a single bit, on how many pairs were asked, in which order, or beside which
-    others; on other devices kernels keep no such promise, and scores agree to about 1e-5 in float32.
+    Every backend.forward has a shape that follows from the sample alone: images as the preprocessing leaves them, texts
+    padded to the next multiple of eight tokens, batches filled up to a fixed size. So on a CPU no bit of a score
+    depends on its neighbours; on other devices scores agree to about 1e-5 in float32.
 
     The reading is `itm`, the softmax of the head's logits; or `itm_logit`, the logit of that probability, which is the
     match's logit minus the other's. A head with a single output has that one number for both.
-
-    Raises:
-        ModelError: the head has no such reading.
     """
 
     def __init__(
@@ -130,7 +108,7 @@ class TorchFusionEncoder:
         name: str,
         halves: Halves,
         preparation: Preparation,
-        runtime: Runtime,
+        runtime: backend.Runtime,
         *,
         reading: str = "itm",
         fingerprint: str | None = None,
@@ -139,13 +117,13 @@ class TorchFusionEncoder:
             raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
         self.name, self.left_out, self.notes = name, preparation.left_out, halves.notes
         self.kind: ScoreKind = "logit" if halves.match is None or reading == "itm_logit" else "probability"
-        self.batch_size = pass_size(runtime.device, *SIZES)
-        self.parameters = parameter_count(halves.module)
+        self.batch_size = backend.pass_size(runtime.device, *SIZES)
+        self.parameters = backend.parameter_count(halves.module)
         self._halves, self._preparation, self._runtime, self.reading = halves, preparation, runtime, reading
         length = f"{preparation.texts.length} tokens"
         self.traits = {"context": length, "dtype": runtime.dtype}
         if fingerprint is None:
-            identity = weights_fingerprint(
+            identity = backend.weights_fingerprint(
                 halves.module, type(halves).__name__, runtime.dtype, length, halves.facts, preparation.facts
             )
             fingerprint = f"tellapart:huggingface:{reading}:1:{identity}"
@@ -165,28 +143,15 @@ class TorchFusionEncoder:
         return values
 
     def encode_images(self, images: Sequence[Pixels | Prepared]) -> list[TorchState]:
-        """Compute the images' halves, one state for each image, prepared or not.
-
-        Raises:
-            ModelError: the model fails on an image.
-        """
-        torch = import_torch()
+        """Compute the images' halves, one state for each image, prepared or not."""
         prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        names = list(prepared[0]) if prepared else []
-        inputs = [tuple(torch.as_tensor(image[name]) for name in names) for image in prepared]
-        return self._encode_samples(
-            lambda tensors: self._halves.images(**dict(zip(names, tensors, strict=True))), inputs, [False] * len(inputs)
-        )
+        return self._encode(lambda inputs: self._halves.images(**inputs), list(map(_as_tensors, prepared)))
 
     def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
-        """Compute the texts' halves, one state for each.
-
-        Raises:
-            ModelError: the model fails on a text.
-        """
-        samples, truncated = self.samples(texts)
-        inputs = [(sample["input_ids"], sample["attention_mask"]) for sample in samples]
-        return self._encode_samples(lambda tensors: self._halves.texts(*tensors), inputs, truncated)
+        """Compute the texts' halves, one state for each."""
+        return self._encode(
+            lambda inputs: self._halves.texts(inputs["input_ids"], inputs["attention_mask"]), *self.samples(texts)
+        )
 
     def samples(self, texts: Sequence[str]) -> tuple[list[Inputs], list[bool]]:
         """Return each text's `input_ids` and bool `attention_mask`, and whether it lost its end."""
@@ -196,17 +161,13 @@ class TorchFusionEncoder:
     def cosine(self) -> TorchDual:
         """Return the dual encoder whose vectors are the halves; a score is their cosine."""
         halves = self._halves
-
-        def prepare(pixels: Pixels) -> Inputs:
-            return {name: import_torch().as_tensor(values) for name, values in self.prepare_image(pixels).items()}
-
         towers = Towers(
             name=self.name,
             module=halves.module,
             place=self._runtime,
             image=lambda inputs: halves.images(**inputs)[0],
             text=lambda inputs: halves.texts(inputs["input_ids"], inputs["attention_mask"])[0],
-            prepare=prepare,
+            prepare=lambda pixels: _as_tensors(self.prepare_image(pixels)),
             reader=self,
             offers={"take_notes": lambda: self.notes},
             sizes=SIZES,
@@ -214,33 +175,23 @@ class TorchFusionEncoder:
         return TorchDual(towers, fingerprint=self.fingerprint)
 
     def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
-        """Score image state `k` against text state `k`: float32 `(n,)`.
+        """Score image state `k` against text state `k`: float32 `(n,)`."""
+        return np.array(self.outputs(images, texts, self._read_scores), np.float32)
 
-        Raises:
-            ModelError: the model fails on a pair.
-        """
-        return np.array(self._join_pairs(images, texts, self._read_scores), np.float32)
-
-    def outputs(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> list[NDArray[np.float32]]:
-        """Return the head's output for image state `k` and text state `k`, of any shape.
-
-        Raises:
-            ModelError: the model fails on a pair.
-        """
-        return self._join_pairs(images, texts, lambda output: output)
-
-    def _join_pairs(
-        self, images: Sequence[TorchState], texts: Sequence[TorchState], read: Callable[[Any], Any]
+    def outputs(
+        self, images: Sequence[TorchState], texts: Sequence[TorchState], read: Callable[[Any], Any] | None = None
     ) -> list[NDArray[np.float32]]:
-        """Join pairs of states, in batches of one shape, and read the joint's output."""
+        """Return what is read of the head's output for image state `k` and text state `k`, by default all of it."""
 
         def compute(batch: Sequence[tuple[TorchState, TorchState]]) -> Any:
-            batch_images, batch_texts = (_stack_columns([pair[side].tensors for pair in batch]) for side in (0, 1))
-            with forward(self.name, self._halves.module):
-                return read(self._halves.join(batch_images, batch_texts).float()).cpu().numpy()
+            columns = ([pair[side].tensors for pair in batch] for side in (0, 1))
+            halves = (tuple(map(backend.import_torch().stack, zip(*rows, strict=True))) for rows in columns)
+            with backend.forward(self.name, self._halves.module):
+                output = self._halves.join(*halves).float()
+                return (output if read is None else read(output)).cpu().numpy()
 
         pairs = list(zip(images, texts, strict=True))
-        return run_grouped(pairs, lambda pair: (pair[0].group, pair[1].group), self.batch_size, compute)
+        return backend.run_grouped(pairs, lambda pair: (pair[0].group, pair[1].group), self.batch_size, compute)
 
     def _read_scores(self, logits: Tensor) -> Tensor:
         """Return the scores that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
@@ -251,18 +202,18 @@ class TorchFusionEncoder:
             return logits[:, match] - logits[:, 1 - match]
         return logits.softmax(1)[:, match]
 
-    def _encode_samples(
-        self, half: Callable[[Tensors], Tensors], inputs: Sequence[Tensors], truncated: Sequence[bool]
+    def _encode(
+        self, half: Callable[[Inputs], Tensors], samples: Sequence[Inputs], truncated: Sequence[bool] = ()
     ) -> list[TorchState]:
-        def compute(batch: Sequence[Tensors]) -> list[Tensors]:
-            with forward(self.name, self._halves.module):
-                tensors = half(tuple(move(tensor, self._runtime) for tensor in _stack_columns(batch)))
+        def compute(batch: Sequence[Inputs]) -> list[Tensors]:
+            with backend.forward(self.name, self._halves.module):
+                tensors = half(stack_samples(batch, self._runtime))
             # A copy: a view would keep all of its batch in memory.
             return [tuple(tensor[row].clone() for tensor in tensors) for row in range(len(batch))]
 
-        rows = run_grouped(inputs, lambda tensors: TorchState(tensors).group, self.batch_size, compute)
-        return [TorchState(*state) for state in zip(rows, truncated, strict=True)]
+        rows = backend.run_grouped(samples, batch_key, self.batch_size, compute)
+        return [TorchState(*state) for state in zip(rows, truncated or [False] * len(rows), strict=True)]
 
 
-def _stack_columns(rows: Sequence[Tensors]) -> Tensors:
-    return tuple(import_torch().stack(column) for column in zip(*rows, strict=True))
+def _as_tensors(prepared: Prepared) -> Inputs:
+    return {name: backend.import_torch().as_tensor(values) for name, values in prepared.items()}

@@ -1,8 +1,7 @@
 """EqBen's protocol for chat models: both images side by side, both captions listed, which belongs where?
 
 The question is asked in both orders of the captions, because a model that repeats the order of the list looks perfect
-in one of them: LLaVA got 90 % and 0 % in the paper. The protocol gives no score of an image and a text. It measures
-whether all of an item's pairing is right, which is the group score, and how much the order alone decides.
+in one of them: LLaVA got 90 % and 0 % in the paper. No pair gets a score; all of an item's pairing is right or wrong.
 """
 
 from __future__ import annotations
@@ -20,9 +19,6 @@ from tellapart.data.progress import Progress
 from tellapart.errors import DataError, ModelError
 from tellapart.metrics.order_bias import OrderBias, order_bias
 from tellapart.models.generative.answers_grammar import parse_pairing
-from tellapart.models.generative.prompts import EQBEN_CHOICE
-from tellapart.models.generative.reader import Reader
-from tellapart.models.generative.readings import Generative
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.scoring.frames import list_frames
 
@@ -36,33 +32,6 @@ class Chooser(Model, Protocol):
 
     def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
         """Answer, in the model's words, for images `k` (left, right) and captions `k` (1, 2)."""
-        ...
-
-
-class ChoiceModel(Generative):
-    """A chat model that reads both images in one picture, and answers EqBen's prompt.
-
-    The images are side by side without a gap. If the model's processor cuts a wide picture to its centre (LLaVA's
-    does), the picture is first padded to a square: otherwise the outer half of either image would be lost.
-
-    Source: EqBen (Wang et al. 2023), section 5.5 and Table 7.
-    """
-
-    def __init__(self, reader: Reader, *, dtype: str = "float32") -> None:
-        super().__init__(reader, EQBEN_CHOICE, f"choice, {ANSWER_TOKENS} tokens", dtype)
-        self._square = bool(getattr(reader.processor.image_processor, "do_center_crop", False))
-
-    def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
-        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text, one by one."""
-        if len(images) != len(captions):
-            raise ModelError(
-                f"{self.name}: {len(images)} pairs of images and {len(captions)} of captions; give as many"
-            )
-        pictures = [beside_each_other(left, right) for left, right in images]
-        if self._square:
-            pictures = [[pad_to_square(picture) for picture in own] for own in pictures]
-        prompts = [self.prompt.fill(first=first, second=second) for first, second in captions]
-        return self.answer(pictures, prompts, max_new_tokens=ANSWER_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,11 +44,13 @@ class BothOrders:
 
     @property
     def bias(self) -> OrderBias:
-        """Right and wrong in both orders; an answer that cannot be read is neither caption order, and wrong.
-
-        `true_first` is the order of the items, `chose_first` the share of answers that repeat the order of the list.
-        """
-        return order_bias(_read_answers(self.in_order, (1, 2)), _read_answers(self.swapped, (2, 1)))
+        """Right and wrong in both orders, `true_first` in the items'; an answer that cannot be read is wrong."""
+        read = [[parse_pairing(answer) for answer in answers] for answers in (self.in_order, self.swapped)]
+        signs = [
+            np.array([0 if pairing is None else 1 if pairing == right else -1 for pairing in pairings])
+            for pairings, right in zip(read, ((1, 2), (2, 1)), strict=True)
+        ]
+        return order_bias(*signs)
 
     def measure(self) -> dict[str, NDArray[np.float64]]:
         """Return one value an item, each float64 `(item,)`, for means and intervals.
@@ -129,18 +100,21 @@ def ask_both_orders(
 
 
 def beside_each_other(left: Pixels, right: Pixels) -> list[Pixels]:
-    """Put two images into one picture, and each frame of two videos: left and right, as `side_by_side`."""
+    """Put two images, or each frame of two videos, `side_by_side` into one picture."""
     return [side_by_side(*sides) for sides in zip(list_frames(left), list_frames(right), strict=True)]
 
 
 def side_by_side(left: Pixels, right: Pixels) -> Pixels:
-    """Put two images into one, left and right, without a gap.
+    """Put two images into one without a gap; the lower one is enlarged to the other's height (bicubic)."""
+    from PIL import Image
 
-    The lower one is first enlarged to the height of the other (bicubic, its proportions kept), so that neither is
-    favoured.
-    """
     height = max(left.shape[0], right.shape[0])
-    return np.concatenate([_enlarge_picture(left, height), _enlarge_picture(right, height)], axis=1)
+    sides = []
+    for side in (left, right):
+        size = (max(1, round(side.shape[1] * height / side.shape[0])), height)
+        enlarged = Image.fromarray(side).resize(size, Image.Resampling.BICUBIC)
+        sides.append(side if side.shape[0] == height else np.asarray(enlarged))
+    return np.concatenate(sides, axis=1)
 
 
 def pad_to_square(pixels: Pixels, colour: Sequence[int] = (127, 127, 127)) -> Pixels:
@@ -151,18 +125,3 @@ def pad_to_square(pixels: Pixels, colour: Sequence[int] = (127, 127, 127)) -> Pi
     top, left = (side - height) // 2, (side - width) // 2
     canvas[top : top + height, left : left + width] = pixels
     return canvas
-
-
-def _enlarge_picture(pixels: Pixels, height: int) -> Pixels:
-    if pixels.shape[0] == height:
-        return pixels
-    from PIL import Image
-
-    width = max(1, round(pixels.shape[1] * height / pixels.shape[0]))
-    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))
-
-
-def _read_answers(answers: Sequence[str], right: tuple[int, int]) -> NDArray[np.int64]:
-    """Return 1 for the right pairing, -1 for the other one, 0 for an answer that cannot be read."""
-    pairings = [parse_pairing(answer) for answer in answers]
-    return np.array([0 if pairing is None else 1 if pairing == right else -1 for pairing in pairings])

@@ -12,14 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
 from tellapart.models.generative.choice import pad_to_square
 from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
 from tellapart.models.huggingface.files import base_of, import_transformers, load_tokenizer, load_weights, loading
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch
-from tellapart.models.torch.network import PreTrainedConfig, PreTrainedModel, ProcessorMixin, Tensor
+from tellapart.models.torch.network import PreTrainedConfig, Tensor
 
 torch, transformers = import_torch(), import_transformers()
 
@@ -60,10 +59,6 @@ class ClipFlanT5(transformers.T5ForConditionalGeneration):  # type: ignore[misc,
 class ClipFlanT5Model(EncoderDecoderModel):
     """CLIP-FlanT5: an image's patches are made once for all its prompts."""
 
-    def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
-        super().__init__(source, model, processor, runtime)
-        self._read: tuple[str, Any] = ("", None)
-
     def _encode_prompt(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
         """Embed image and prompt; the text before the image ends with an end token, and so does the one after it."""
         parts = [self.tokenizer(part).input_ids for part in self._format.format(prompt=prompt).split(_MARK)]
@@ -75,24 +70,23 @@ class ClipFlanT5Model(EncoderDecoderModel):
     def _image_patches(self, pixels: Pixels) -> Tensor:
         from PIL import Image
 
-        key = pixel_hash(pixels)
-        if self._read[0] != key:
-            mean = [int(part * 255) for part in self.processor.image_processor.image_mean]
-            image = Image.fromarray(pad_to_square(pixels, mean))
-            values = self.processor.image_processor(images=[image], return_tensors="pt")["pixel_values"]
-            self._read = key, self.model.read_images(values.to(self.runtime.device, self.runtime.torch_dtype))
-        return self._read[1]
+        def read() -> Tensor:
+            prepare = self.processor.image_processor
+            image = Image.fromarray(pad_to_square(pixels, [int(part * 255) for part in prepare.image_mean]))
+            values = prepare(images=[image], return_tensors="pt")["pixel_values"]
+            return self.model.read_images(values.to(self.runtime.device, self.runtime.torch_dtype))
+
+        return self.read_once(pixels, read)
 
     def _input_length(self, inputs: Mapping[str, Any]) -> int:
         return int(inputs["inputs_embeds"].shape[1])
 
 
 def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) -> ClipFlanT5Model:
-    """Load CLIP-FlanT5 from a folder or the hub.
+    """Load CLIP-FlanT5 from a folder or the hub; its tokenizer is the folder's, else FlanT5's of the hub.
 
-    Size and preparation of images come from the CLIP that `mm_vision_tower` of its config.json names, a folder or a hub
-    id, as in the authors' code; its weights are the file's. The tokenizer is the folder's, else FlanT5's of the
-    hub.
+    Size and preparation of images come from the CLIP that `mm_vision_tower` of its config.json names, as in the
+    authors' code; the vision tower's weights are the file's.
     """
     tower = str(config.get("mm_vision_tower"))
     folder = Path(base_of(source)).expanduser()

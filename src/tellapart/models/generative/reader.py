@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
+from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
+from tellapart.models.control_tokens import list_control_tokens, refusal
 from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime
 from tellapart.models.torch.likelihood import LogProbability
-from tellapart.models.torch.network import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
+from tellapart.models.torch.network import PreTrainedModel, ProcessorMixin
 
-__all__ = ["CHAT_TASKS", "Ask", "PromptedAnswer", "Reader", "Task", "fit", "new_tokens", "too_long"]
+__all__ = ["CHAT_TASKS", "Ask", "PromptedAnswer", "Reader", "Task", "new_tokens"]
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptedAnswer:
+class PromptedAnswer(NamedTuple):
     """A prompt, and the answer whose probability is computed; `ends` if the end of the text is part of it."""
 
     prompt: str
@@ -48,27 +48,36 @@ Ask = Callable[[str], PromptedAnswer]
 
 
 class Reader(ABC):
-    """A loaded model that writes text about images.
+    """A loaded model that writes text about images, with its tokens' context.
 
     Attributes:
-        source: its folder or hub id.
         describe_prompt: precedes a caption whose likelihood is measured; None if none can be.
         tasks: prompts of the tasks that the model was trained for.
         takes_frames: whether a video comes as its frames, `(frames, height, width, 3)`, and is asked about in one
             prompt.
+        draws: whether its answers can be drawn at a temperature.
         method: a later method than the first, part of the fingerprint; empty for the first.
+        image_mark: the token in a prompt that stands for an image; empty if there is none.
         truncated: texts so far that did not fit the context and lost their end.
     """
 
     describe_prompt: Prompt | None = None
     tasks: Mapping[Task, Prompt] = MappingProxyType({})
     takes_frames = False
+    draws = False
     method = ""
+    image_mark = ""
     truncated = 0
 
-    def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
+    def __init__(
+        self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime, template: str = ""
+    ) -> None:
         self.source, self.model, self.processor, self.runtime = source, model, processor, runtime
         self.tokenizer = processor.tokenizer
+        self.language = model.config.get_text_config()
+        self.context = int(getattr(self.language, "max_position_embeddings", None) or 1 << 30)
+        self._control = list_control_tokens(processor, template)
+        self._last: tuple[str, Any] = ("", None)  # hash of an image's pixels, and what was read of it
 
     @abstractmethod
     def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
@@ -77,6 +86,17 @@ class Reader(ABC):
     @abstractmethod
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about some images, without blanks at the ends."""
+
+    def generate_all(self, asked: Sequence[tuple[Sequence[Pixels], str]], max_new_tokens: int) -> list[str]:
+        """Return the greedy answer to each prompt about some images."""
+        return [self.generate(pictures, prompt, max_new_tokens) for pictures, prompt in asked]
+
+    def check_text(self, text: str) -> None:
+        """Refuse a text that the model would take for an image, or for the end of a turn."""
+        if self.image_mark and self.image_mark in text:
+            raise refusal(self.source, text, self.image_mark)
+        for control in self._control:
+            control.refuse_in_prompt(self.source, text)
 
     def process_inputs(self, pictures: Sequence[Pixels], text: str, **options: Any) -> dict[str, Any]:
         """Run the processor on a text and its images: tensors of one row, on the device."""
@@ -88,6 +108,40 @@ class Reader(ABC):
             name: value.to(self.runtime.torch_dtype) if value.is_floating_point() else value
             for name, value in inputs.to(self.runtime.device).items()
         }
+
+    def read_once(self, pixels: Pixels, read: Callable[[], T]) -> T:
+        """Return what `read` makes of an image, or made of it if it was the last one."""
+        key = pixel_hash(pixels)
+        if self._last[0] != key:
+            self._last = ("", None)  # frees its memory first
+            self._last = (key, read())
+        value: T = self._last[1]
+        return value
+
+    def fit(self, text: str, tokenize: Callable[[str], tuple[T, int]]) -> T:
+        """Return a text's tokens; a text that needs more than the context loses its end, and is counted."""
+        short = text
+        while True:
+            tokens, needed = tokenize(short)
+            if needed <= self.context:
+                self.truncated += short != text
+                return tokens
+            if not short:
+                self.expect_room(needed)
+            ids = self.tokenizer(short, add_special_tokens=False).input_ids[: -(needed - self.context)]
+            # A cut through a character decodes to a replacement mark, and might then come back as long as it went.
+            left = (
+                str(self.tokenizer.decode(ids, skip_special_tokens=True)).rstrip().rstrip("\N{REPLACEMENT CHARACTER}")
+            )
+            short = left if len(left) < len(short) else short[: len(short) // 2]
+
+    def expect_room(self, needed: int) -> None:
+        """Refuse an image, a prompt and an answer that need more tokens than the context."""
+        if needed > self.context:
+            raise ModelError(
+                f"{self.source}: image, prompt and answer take {needed} tokens and its context holds {self.context}; "
+                "use a smaller image, a shorter prompt, or fewer frames of a video"
+            )
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of an answer's tokens, without special ones and blanks at the ends."""
@@ -103,33 +157,7 @@ class Reader(ABC):
         return pictures[0]
 
 
-def fit(
-    source: str, tokenizer: PreTrainedTokenizerBase, context: int, text: str, tokenize: Callable[[str], tuple[T, int]]
-) -> tuple[T, bool]:
-    """Tokenize a text, which loses its end if it exceeds the context; return its tokens and whether it did."""
-    short = text
-    while True:
-        tokens, needed = tokenize(short)
-        if needed <= context:
-            return tokens, short != text
-        if not short:
-            raise too_long(source, needed, context)
-        ids = tokenizer(short, add_special_tokens=False).input_ids
-        left = str(tokenizer.decode(ids[: max(0, len(ids) - needed + context)], skip_special_tokens=True)).rstrip()
-        # A cut through a character decodes to a replacement mark, and might then come back as long as it went.
-        left = left.rstrip("\N{REPLACEMENT CHARACTER}")
-        short = left if len(left) < len(short) else short[: len(short) // 2]
-
-
 def new_tokens(generated: Sequence[int], prompt: Sequence[int]) -> list[int]:
     """Return the tokens generated after the prompt; some families give them alone, others repeat the prompt first."""
     out, before = list(generated), list(prompt)
     return out[len(before) :] if out[: len(before)] == before else out
-
-
-def too_long(source: str, needed: int, context: int) -> ModelError:
-    """Return the error for an image and a prompt that leave too little of the context."""
-    return ModelError(
-        f"{source}: image, prompt and answer take {needed} tokens and its context holds {context}; use a smaller "
-        "image, a shorter prompt, or fewer frames of a video"
-    )

@@ -1,6 +1,5 @@
-"""Readings of a model that writes text about images: P("Yes"), the likelihood of a caption, and free answers.
+"""Readings of a model that writes text about images: P("Yes"), the likelihood of a caption, a choice, free answers.
 
-Any image-text-to-text model of transformers with a decoder (LLaVA, Qwen2-VL, Qwen2.5-VL, ...) and BLIP can be read.
 Scores are computed in the model's dtype and returned in float32; `tellapart.models.generative.chat` explains why no
 number depends on a neighbour.
 """
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +18,16 @@ from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.generative.answers_grammar import Corners, parse_box
 from tellapart.models.generative.chat import BOXES, ChatModel
-from tellapart.models.generative.encoder_decoder import EncoderDecoderModel
-from tellapart.models.generative.prompts import VQASCORE, Prompt
+from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other, pad_to_square
+from tellapart.models.generative.encoder_decoder import BlipAnswerer, BlipCaptioner, EncoderDecoderModel
+from tellapart.models.generative.prompts import EQBEN_CHOICE, VQASCORE, Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task
 from tellapart.models.generative.sampling import Sampling
-from tellapart.models.huggingface.files import config_facts, processor_facts
+from tellapart.models.huggingface import files
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.scoring.frames import list_frames
-from tellapart.models.torch.backend import import_torch, parameter_count, positions_by_key, weights_fingerprint
+from tellapart.models.torch import backend
 
 
 @runtime_checkable
@@ -37,40 +38,42 @@ class Answerer(Model, Protocol):
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
     ) -> list[str]:
         """Answer prompt `k` about the images `k`, greedily; no answer depends on its neighbours."""
-        ...
 
     def task_prompt(self, task: Task) -> Prompt:
         """Return this model's prompt for a task."""
-        ...
 
 
 class Generative:
     """A reading of a loaded model: its identity, free answers and boxes."""
 
     kind: ClassVar[ScoreKind] = "probability"
+    #: The prompt that scores are read after; None if it is the reader's before a caption.
+    asks: ClassVar[Prompt | None] = None
 
-    def __init__(self, reader: Reader, prompt: Prompt, reading: str, dtype: str = "float32") -> None:
-        self.prompt, self._reader = prompt, reader
-        self.name, self.parameters = reader.source, parameter_count(reader.model)
+    def __init__(self, reader: Reader, reading: str, dtype: str = "float32") -> None:
+        prompt = self.asks or reader.describe_prompt
+        if prompt is None:
+            raise ModelError(f"{reader.source} answers questions and writes no captions; score it by the reading 'vqa'")
+        self.prompt, self._reader, self._reading = prompt, reader, reading
+        self.name, self.parameters = reader.source, backend.parameter_count(reader.model)
         self.takes_frames = reader.takes_frames
         self._family = str(reader.model.config.model_type)
-        method = [reader.method] if reader.method else []
-        self.fingerprint = weights_fingerprint(
+        self.fingerprint = backend.weights_fingerprint(
             reader.model,
-            config_facts(reader.model.config),
-            processor_facts(reader.processor),
+            files.config_facts(reader.model.config),
+            files.processor_facts(reader.processor),
             str(getattr(reader.processor, "chat_template", None)),
             prompt.label,
             prompt.text,
-            reading,
+            _READINGS[reading].facts,
             dtype,
-            *method,
+            *([reader.method] if reader.method else []),
         )
         self._sampling: Sampling | None = None
 
     def draw(self, sampling: Sampling) -> None:
         """Draw answers from now on, in place of the likeliest: each by a seed of its own."""
-        if not isinstance(self._reader, ChatModel | EncoderDecoderModel):
+        if not self._reader.draws:
             raise ModelError(f"{self.name}, a model of type {self._family!r}, writes its likeliest answer alone")
         self._sampling = sampling
         settings = self._reader.model.generation_config
@@ -90,16 +93,14 @@ class Generative:
             raise ModelError(
                 f"{self.name}: {len(prompts)} prompts and images for {len(images)}; give one list for each"
             )
-        pairs = zip([[frame for image in own for frame in list_frames(image)] for own in images], prompts, strict=True)
-        if self._sampling is not None:
-            return [self._draw_answer(self._sampling, pictures, prompt, max_new_tokens) for pictures, prompt in pairs]
-        if isinstance(self._reader, ChatModel):
-            return self._reader.generate_all(list(pairs), max_new_tokens)
-        return [self._reader.generate(pictures, prompt, max_new_tokens) for pictures, prompt in pairs]
-
-    def _draw_answer(self, sampling: Sampling, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
-        import_torch().manual_seed(sampling.seed(prompt, pictures))
-        return self._reader.generate(pictures, prompt, max_new_tokens)
+        frames = [[frame for image in item for frame in list_frames(image)] for item in images]
+        if self._sampling is None:
+            return self._reader.generate_all(list(zip(frames, prompts, strict=True)), max_new_tokens)
+        answers = []
+        for pictures, prompt in zip(frames, prompts, strict=True):
+            backend.import_torch().manual_seed(self._sampling.seed(prompt, pictures))
+            answers.append(self._reader.generate(pictures, prompt, max_new_tokens))
+        return answers
 
     def task_prompt(self, task: Task) -> Prompt:
         """Return this model's prompt for a task; `prompt.fill(...)` makes the text for `answer`."""
@@ -131,7 +132,9 @@ class Generative:
         if self._sampling is not None:
             raise ModelError(f"{self.name}: this set takes scores, and draws are of answers; leave samples= out")
         values = np.zeros((len(texts), len(asks), 2), np.float64)
-        for positions in positions_by_key(map(pixel_hash, images)).values():  # image by image: each is read once
+        for positions in backend.positions_by_key(
+            map(pixel_hash, images)
+        ).values():  # image by image: each is read once
             for column, ask in enumerate(asks):
                 values[positions, column] = self._reader.log_probabilities(
                     images[positions[0]], [texts[row] for row in positions], ask
@@ -142,31 +145,26 @@ class Generative:
 class YesProbability(Generative):
     """A pair's score is P("Yes") after the question whether the image shows the text.
 
-    The plain probability, as VQAScore has it: all other answers ("No", "The", ...) share the rest.
-    With `over_no` it is P("Yes") / (P("Yes") + P("No")), for which 1/2 is the border of yes and no. With `with_end` it
-    is exp of the mean over the tokens of "Yes" and the end after them: VQAScore's code scores so if a tokenizer ends
-    each text, as T5's does, and then sqrt(P("Yes") P(end | "Yes")) is the published number.
+    All other answers ("No", "The", ...) share the rest, as VQAScore has it. `yes_no` is P("Yes") / (P("Yes") +
+    P("No")), for which 1/2 is the border of yes and no. `vqa_end` is exp of the mean over the tokens of "Yes" and the
+    end after them: VQAScore's code scores so if a tokenizer ends each text, as T5's does.
 
     Source: VQAScore (Lin et al. 2024), section 3.
     """
 
-    def __init__(
-        self, reader: Reader, *, over_no: bool = False, with_end: bool = False, dtype: str = "float32"
-    ) -> None:
-        reading = "yes over no" if over_no else "yes and the end" if with_end else "yes"
-        super().__init__(reader, VQASCORE, reading, dtype)
-        self.over_no, self.with_end = over_no, with_end
+    asks = VQASCORE
 
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)` in [0, 1]."""
+        ends, over_no = self._reading == "vqa_end", self._reading == "yes_no"
 
         def ask(text: str, word: str) -> PromptedAnswer:
-            return PromptedAnswer(self.prompt.fill(text=text), word, ends=self.with_end)
+            return PromptedAnswer(self.prompt.fill(text=text), word, ends=ends)
 
-        words = ("Yes", "No") if self.over_no else ("Yes",)
+        words = ("Yes", "No") if over_no else ("Yes",)
         read = self._read_answers(images, texts, *(partial(ask, word=word) for word in words))
-        logs = read[:, :, 0] / read[:, :, 1] if self.with_end else read[:, :, 0]
-        if self.over_no:
+        logs = read[:, :, 0] / read[:, :, 1] if ends else read[:, :, 0]
+        if over_no:
             logs -= np.logaddexp(logs[:, :1], logs[:, 1:])
         return np.exp(logs[:, 0]).astype(np.float32)
 
@@ -174,26 +172,93 @@ class YesProbability(Generative):
 class CaptionLikelihood(Generative):
     """A pair's score is log P(text and its end | image), in nats: the sum over its tokens, or the mean.
 
-    The end of the text counts: without it a caption could never score below one that goes on after it. The sum favours
-    short captions, the mean forgets how surprising all of a caption is; captions of one pair are nearly of one
-    length.
+    Without the end a caption could never score below one that goes on after it. The sum favours short captions, the
+    mean forgets how surprising all of a caption is; captions of one pair are nearly of one length.
 
     Source: VisualGPTScore (Lin et al. 2023), section 3; CapPa in BiVLC.
     """
 
     kind: ClassVar[ScoreKind] = "similarity"  # a log-probability: no logit of a match, and no probability
 
-    def __init__(self, reader: Reader, *, mean: bool = False, dtype: str = "float32") -> None:
-        if reader.describe_prompt is None:
-            raise ModelError(f"{reader.source} answers questions and writes no captions; score it by the reading 'vqa'")
-        super().__init__(reader, reader.describe_prompt, "mean likelihood" if mean else "likelihood", dtype)
-        self.mean = mean
-
     def log_likelihoods(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`; by the token with `mean`."""
+        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`; by the token as `mean_likelihood`."""
 
         def ask(text: str) -> PromptedAnswer:
             return PromptedAnswer(self.prompt.text, text, ends=True)
 
         read = self._read_answers(images, texts, ask)[:, 0]
-        return (read[:, 0] / read[:, 1] if self.mean else read[:, 0]).astype(np.float32)
+        mean = self._reading == "mean_likelihood"
+        return (read[:, 0] / read[:, 1] if mean else read[:, 0]).astype(np.float32)
+
+
+class ChoiceModel(Generative):
+    """A chat model that reads both images side by side in one picture, and answers EqBen's prompt.
+
+    If the model's processor cuts a wide picture to its centre (LLaVA's does), the picture is first padded to a square:
+    otherwise the outer half of either image would be lost.
+
+    Source: EqBen (Wang et al. 2023), section 5.5 and Table 7.
+    """
+
+    asks = EQBEN_CHOICE
+
+    def choose(self, images: Sequence[tuple[Pixels, Pixels]], captions: Sequence[tuple[str, str]]) -> list[str]:
+        """Answer for images `k` (left, right) and captions `k` (listed as 1 and 2): free text, one by one."""
+        if len(images) != len(captions):
+            raise ModelError(
+                f"{self.name}: {len(images)} pairs of images and {len(captions)} of captions; give as many"
+            )
+        pictures = [beside_each_other(left, right) for left, right in images]
+        if getattr(self._reader.processor.image_processor, "do_center_crop", False):
+            pictures = [[pad_to_square(picture) for picture in frames] for frames in pictures]
+        prompts = [self.prompt.fill(first=first, second=second) for first, second in captions]
+        return self.answer(pictures, prompts, max_new_tokens=ANSWER_TOKENS)
+
+
+class Reading(NamedTuple):
+    """A reading: its class, its part of the fingerprint, a task that a model needs, and what others lack."""
+
+    make: type[Generative]
+    facts: str
+    task: Task | None = None
+    lack: str = ""
+
+
+_NO_QUESTIONS = "answers no questions; score it by the reading 'likelihood'"
+_READINGS = {
+    "vqa": Reading(YesProbability, "yes", "vqa", _NO_QUESTIONS),
+    "vqa_end": Reading(YesProbability, "yes and the end", "vqa", _NO_QUESTIONS),
+    "yes_no": Reading(YesProbability, "yes over no", "vqa", _NO_QUESTIONS),
+    "likelihood": Reading(CaptionLikelihood, "likelihood"),
+    "mean_likelihood": Reading(CaptionLikelihood, "mean likelihood"),
+    "choice": Reading(ChoiceModel, f"choice, {ANSWER_TOKENS} tokens", "nlvr2", "follows no instructions"),
+}
+
+
+def load_generative(source: str, options: ModelOptions) -> Generative:
+    """Load a model that writes text about images, from a folder or the hub, for one of its readings."""
+    reader, reading = _load_reader(source, backend.runtime(options)), options.reading or "vqa"
+    make, _, task, lack = _READINGS[reading]
+    if task is not None and task not in reader.tasks:
+        raise ModelError(f"{source}, a {type(reader.model).__name__}, {lack}")
+    return make(reader, reading, options.dtype)
+
+
+def _load_reader(source: str, place: backend.Runtime) -> Reader:
+    config = files.read_config(source)
+    if files.is_clip_flan_t5(config):
+        from tellapart.models.generative.clip_flan_t5 import load_clip_flan_t5
+
+        return load_clip_flan_t5(source, config, place)
+    processor = files.load_processor(source)
+    if config["model_type"] == "blip":
+        answers = config.get("architectures") == ["BlipForQuestionAnswering"]
+        kind = "BlipForQuestionAnswering" if answers else "BlipForConditionalGeneration"
+        blip = BlipAnswerer if answers else BlipCaptioner
+        return blip(source, files.load_weights(kind, source, place), processor, place)
+    known = files.import_transformers().models.auto.modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    # The second class also covers models that take audio.
+    kind = "AutoModelForImageTextToText" if config["model_type"] in known else "AutoModelForMultimodalLM"
+    model = files.load_weights(kind, source, place)
+    has_encoder = getattr(model.config.get_text_config(), "is_encoder_decoder", False)
+    return (EncoderDecoderModel if has_encoder else ChatModel)(source, model, processor, place)

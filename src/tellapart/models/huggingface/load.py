@@ -33,15 +33,15 @@ _ITM = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion.load:load_it
 GENERATIVE: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(
         ("vqa", "vqa_end", "yes_no", "likelihood", "mean_likelihood", "choice"),
-        "tellapart.models.generative.load:load_generative",
+        "tellapart.models.generative.readings:load_generative",
     )
 )
 
 #: Readings of models with a vector for each token, and their loader.
-_LATE = dict.fromkeys(("retrieval", "filip"), "tellapart.models.fusion.late_interaction:load_late")
+_LATE = dict.fromkeys(("retrieval", "filip"), "tellapart.models.fusion.state_towers:load_late")
 
 #: The reading of models with a video tower, and its loader.
-_VIDEO = {"itc": "tellapart.models.fusion.video_towers:load_video"}
+_VIDEO = {"itc": "tellapart.models.fusion.state_towers:load_video"}
 
 #: Readings of CLIP-FlanT5; the first is VQAScore's number, as its authors' code computes it.
 _ANSWERS = ("vqa_end", "vqa", "yes_no", "likelihood", "mean_likelihood")

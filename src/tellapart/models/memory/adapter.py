@@ -13,23 +13,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from types import CellType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
+from tellapart.models.memory.identity import Identity
 from tellapart.models.memory.mistakes import explain_mistakes, read_output, to_array
-from tellapart.models.protocols import Pixels, Vectors
+from tellapart.models.protocols import Pixels
 from tellapart.models.torch.network import Network
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
 
 #: Methods by which an object is a model; the protocols group them.
 METHODS = (
@@ -75,17 +73,6 @@ class Ready:
         return int(getattr(self.value, "nbytes", 0))
 
 
-class Identity(NamedTuple):
-    """What a record holds of a model."""
-
-    name: str
-    fingerprint: str
-    kind: ScoreKind
-    stored: bool = True  # whether the store may keep its numbers: all that they depend on is in the fingerprint
-    file: Path | None = None  # that defines it, if the user named one
-    unstored: str = ""  # why the store keeps none of its numbers; empty if the record need not name it
-
-
 class MemoryModel:
     """A caller's model: methods of the protocols, called with its torch modules at rest.
 
@@ -103,19 +90,25 @@ class MemoryModel:
         holders: Sequence[object],
         *,
         thing: object = None,
-        arrays: bool = False,
         gradients: bool = False,
     ) -> None:
         self.name, self.fingerprint, self.kind, self.stored, self.file, self.unstored = identity
-        self._thing, self._holders, self._arrays, self._gradients = thing, holders, arrays, gradients
-        self._set_methods(methods, thing)
+        self._guard_methods(methods, holders, thing, gradients=gradients)
 
     def __getattr__(self, name: str) -> Any:
         if name in {"_thing", "stored"}:  # while it is being copied
             raise AttributeError(name)
         return getattr(self._thing, name)
 
-    def _set_methods(self, methods: Mapping[str, Callable[..., Any]], thing: object) -> None:
+    def _guard_methods(
+        self,
+        methods: Mapping[str, Callable[..., Any]],
+        holders: Sequence[object],
+        thing: object,
+        *,
+        gradients: bool = False,
+    ) -> None:
+        self._thing, self._holders, self._gradients, self._arrays = thing, holders, gradients, reads_arrays(thing)
         # Set, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
         self.__dict__ |= {name: getattr(thing, name) for name in _ATTRIBUTES if hasattr(thing, name)}
         self.__dict__ |= {name: self._guard_method(name, method) for name, method in methods.items()}
@@ -141,18 +134,29 @@ def methods_of(thing: object) -> dict[str, Callable[..., Any]]:
 
 def of_object(thing: Any, identity: Identity) -> MemoryModel:
     """Return an object as a model; `encode_images` and `encode_texts` without `similarity` are scored by cosines."""
-    methods, arrays = methods_of(thing), reads_arrays(thing)
-    if not ({"encode_images", "encode_texts"} <= methods.keys() and "similarity" not in methods):
-        return MemoryModel(identity, methods, [thing], thing=thing, arrays=arrays)
-    methods |= _encoders(identity.name, methods["encode_images"], methods["encode_texts"])
-    model = MemoryModel(identity, methods, [thing], thing=thing, arrays=arrays)
-    model.ranks_by_cosine = True
-    return model
+    methods = methods_of(thing)
+    if {"encode_images", "encode_texts"} <= methods.keys() and "similarity" not in methods:
+        return of_encoders(methods["encode_images"], methods["encode_texts"], identity, thing)
+    return MemoryModel(identity, methods, [thing], thing=thing)
 
 
-def of_encoders(images: Callable[..., Any], texts: Callable[..., Any], identity: Identity) -> MemoryModel:
+def of_encoders(
+    images: Callable[..., Any], texts: Callable[..., Any], identity: Identity, thing: object = None
+) -> MemoryModel:
     """Return a dual encoder of two functions: a list of PIL images, or of texts, to vectors `(n, dimensions)`."""
-    model = MemoryModel(identity, _encoders(identity.name, images, texts), [images, texts])
+
+    def encode(function: Callable[..., Any], kind: str, row: str, given: Sequence[Any]) -> NDArray[np.float32]:
+        call = f"{identity.name}, given {len(given)} {kind},"
+        return normalise(read_output(call, function(list(given)), (len(given), None), f"a row {row}"), identity.name)
+
+    encoders: dict[str, Callable[..., Any]] = {
+        "encode_images": partial(encode, images, "images", "an image"),
+        "encode_texts": partial(encode, texts, "texts", "a text"),
+        "similarity": dot_products,
+        "similarities": dot_products,
+    }
+    holders = [images, texts] if thing is None else [thing]
+    model = MemoryModel(identity, methods_of(thing) | encoders, holders, thing=thing)
     model.ranks_by_cosine = True
     return model
 
@@ -168,9 +172,18 @@ def of_function(function: Callable[..., Any], identity: Identity, *, batched: bo
     except TypeError as error:
         raise ModelError(f"{name}: {error}; a function that is a model takes {arguments}") from error
 
+    def score_pair(image: Any, text: str) -> float:
+        array = to_array(value := function(image, text))
+        if array is None or array.size != 1:
+            shape = quote(value) if array is None else f"an array {array.shape}"
+            raise ModelError(
+                f"{name}, given an image and a text, must return one number; it returned {shape}; if it takes lists of "
+                "both and returns their matrix, say batched=True"
+            )
+        return float(array.reshape(()))
+
     def score_pairs(images: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float32]:
-        scores = [_to_number(name, function(image, text)) for image, text in zip(images, texts, strict=True)]
-        return np.array(scores, np.float32)
+        return np.array([score_pair(*pair) for pair in zip(images, texts, strict=True)], np.float32)
 
     def score_matrix(images: Sequence[Any], texts: Sequence[str]) -> NDArray[np.float32]:
         call = f"{name}, given {len(images)} images and {len(texts)} texts,"
@@ -179,31 +192,6 @@ def of_function(function: Callable[..., Any], identity: Identity, *, batched: bo
 
     methods = {"score_matrix": score_matrix} if batched else {"score_pairs": score_pairs}
     return MemoryModel(identity, methods, [function], gradients=True)
-
-
-def _encoders(name: str, images: Callable[..., Any], texts: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    def encode(function: Callable[..., Any], given: Sequence[Any], kind: str, row: str) -> Vectors:
-        value = function(list(given))
-        vectors = read_output(f"{name}, given {len(given)} {kind},", value, (len(given), None), f"a row {row}")
-        return normalise(vectors, name)
-
-    return {
-        "encode_images": lambda given: encode(images, given, "images", "an image"),
-        "encode_texts": lambda given: encode(texts, given, "texts", "a text"),
-        "similarity": dot_products,
-        "similarities": dot_products,
-    }
-
-
-def _to_number(name: str, value: object) -> float:
-    array = to_array(value)
-    if array is None or array.size != 1:
-        shape = quote(value) if array is None else f"an array {array.shape}"
-        raise ModelError(
-            f"{name}, given an image and a text, must return one number; it returned {shape}; if it takes lists of "
-            "both and returns their matrix, say batched=True"
-        )
-    return float(array.reshape(()))
 
 
 def _show_pictures(given: Any, shown: dict[int, Any]) -> Any:
@@ -229,15 +217,13 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
     """
     torch = sys.modules.get("torch")
     modes = [(part, part.training) for module in modules for part in module.modules()]
-    moved = [module for module in modules if any(part.training for part in module.modules())]
-    tops = [(module, module.training) for module in moved]
+    moved = [(module, module.training) for module in modules if any(part.training for part in module.modules())]
     # Some kernels differ, in a last bit, for parameters that are trained, even where no gradient is taken.
-    trained = (
-        [] if gradients else [weight for module in modules for weight in module.parameters() if weight.requires_grad]
-    )
+    weights = [] if gradients else [weight for module in modules for weight in module.parameters()]
+    trained = [weight for weight in weights if weight.requires_grad]
     with keep_random_state(), nullcontext() if torch is None or gradients else torch.inference_mode():
         try:
-            for module in moved:
+            for module, _ in moved:
                 module.eval()
             for parameter in trained:
                 parameter.requires_grad_(False)
@@ -246,7 +232,7 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
             for parameter in trained:
                 parameter.requires_grad_(True)
             # By the module's method first, which may undo what its `eval` did (loralib merges weights there).
-            for module, was in tops:
+            for module, was in moved:
                 module.train(was)
             for part, was in modes:
                 part.training = was
@@ -255,18 +241,19 @@ def at_rest(modules: Sequence[Network], gradients: bool = False) -> Iterator[Non
 @contextmanager
 def keep_random_state() -> Iterator[None]:
     """Restore the random states of Python, numpy and torch at the end."""
-    python, numpy, torch = random.getstate(), np.random.get_state(), sys.modules.get("torch")
-    on_cpu = None if torch is None else torch.get_rng_state()
-    on_gpu = torch.cuda.get_rng_state_all() if torch is not None and torch.cuda.is_initialized() else None
+    states: list[tuple[Callable[[Any], object], Any]] = [
+        (random.setstate, random.getstate()),
+        (np.random.set_state, np.random.get_state()),
+    ]
+    if (torch := sys.modules.get("torch")) is not None:
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+        if torch.cuda.is_initialized():
+            states.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
     try:
         yield
     finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        if torch is not None and on_cpu is not None:
-            torch.set_rng_state(on_cpu)
-        if torch is not None and on_gpu is not None:
-            torch.cuda.set_rng_state_all(on_gpu)
+        for restore, state in states:
+            restore(state)
 
 
 def modules_of(thing: object) -> list[Any]:

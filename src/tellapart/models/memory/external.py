@@ -1,17 +1,12 @@
 """Files of scores that other programs made or use: npz, csv, parquet, the jsonl of Winoground's tools, plain npy.
 
 - `.npz`: arrays `ids` (strings, `(n,)`) and `scores` (numbers, `(n, images, texts)`), and, if known, `kind`.
-- `.csv`: a header `id,image,text,score`, then one row a pair; image and text count from 0. Further columns, such as
-  those of `tellapart export`, are ignored.
-- `.jsonl`: one `{"label": "0_c1_i0", "score": 29.97}` a line: item 0, text (caption) 1, image 0. The item's id may hold
-  underscores itself; a label is read from its end. Other keys are ignored.
-- `.parquet`: the columns of the `.csv`.
-- `.npy`: one array without ids, so in the benchmark's order: numbers `(item, image, text)`, or one number a pair.
-  Pairs stand as in the annotation file if that lists pairs (EqBen's flat list, for which its official template writes
-  such a file), else as `tellapart export` lists them.
+- `.csv`, `.parquet`: columns `id`, `image`, `text` and `score`, then a row a pair; image and text count from 0.
+- `.jsonl`: one `{"label": "0_c1_i0", "score": 29.97}` a line: item 0, text (caption) 1, image 0.
+- `.npy`: numbers `(item, image, text)`, or one a pair, in the order of the annotation file if that lists pairs (EqBen's
+  flat list), else as `tellapart export` lists them.
 
-Files often carry doubles. Every comparison here is made in float32, so they are rounded to it; `created_ties` counts
-the items in which that made two different scores equal.
+Files often carry doubles. Every comparison here is made in float32, so they are rounded to it.
 """
 
 from __future__ import annotations
@@ -22,7 +17,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -50,24 +44,8 @@ _VECTORS_HINT = (
     "tellapart run -m vectors:FOLDER"
 )
 
-#: The largest float32, as a double: a larger score cannot be represented.
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST = float(np.finfo(np.float32).max)  # a larger score cannot be represented
 _NOT_FINITE = "are not finite in float32, and every pair needs a number"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RawScores:
-    """Scores in the file's precision, `(item, image, text)`; and their kind, if the file has it."""
-
-    values: NDArray[Any]
-    kind: ScoreKind | None
-
-
-def created_ties(values: NDArray[Any]) -> int:
-    """Count the items in which two scores differ in the file's precision and are equal in float32."""
-    rows = np.sort(values.reshape(len(values), -1), axis=1)
-    rounded = rows.astype(np.float64).astype(np.float32)
-    return int(((rows[:, 1:] != rows[:, :-1]) & (rounded[:, 1:] == rounded[:, :-1])).any(axis=1).sum())
 
 
 def read_scores(
@@ -76,7 +54,7 @@ def read_scores(
     """Read scores of exactly these items, whatever their order in the file, rounded to float32.
 
     Args:
-        path: a `.npz`, `.csv` or `.jsonl` file; or a `.npy` file, which has no ids, in the order of `ids`.
+        path: a `.npz`, `.csv`, `.jsonl` or `.parquet` file; or a `.npy` file, which has no ids, in the order of `ids`.
         ids: of all items.
         shape: images and texts of every item.
         kind: of the numbers. If it is not given, the file's, or else a similarity.
@@ -90,30 +68,41 @@ def read_scores(
     >>> read_scores(path, ids=["a"], shape=(1, 2)).values.tolist()
     [[[0.5, 0.25]]]
     """
-    return round_scores(read_raw_scores(path, ids=ids, shape=shape), path, ids=ids, kind=kind)
+    return read_counted(path, ids=ids, shape=shape, kind=kind)[0]
 
 
-def round_scores(raw: RawScores, path: Path | str, *, ids: Sequence[str], kind: ScoreKind | None = None) -> Scores:
-    """Round the scores of `read_raw_scores` to float32; `read_scores` does both."""
-    if kind and raw.kind and kind != raw.kind:
-        raise ScoreError(f"{path} says that its scores are of kind {raw.kind!r}; {kind!r} was asked for")
-    try:
-        return Scores(ids, raw.values.astype(np.float64), kind or raw.kind or "similarity")
-    except ScoreError as error:
-        raise ScoreError(f"{path}: {error}") from error
-
-
-def read_raw_scores(
-    path: Path | str, *, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None = None
-) -> RawScores:
-    """Read scores as `read_scores` does, in the file's precision.
+def read_counted(
+    path: Path | str,
+    *,
+    ids: Sequence[str],
+    shape: tuple[int, int],
+    kind: ScoreKind | None = None,
+    rows: NDArray[np.int64] | None = None,
+) -> tuple[Scores, int]:
+    """Read scores as `read_scores` does; count the items in which rounding made two different scores equal.
 
     `rows` are the places of every pair, int `(item, image, text)`, in a `.npy` file with one number a pair; without
     them the pairs stand item by item, image by image.
     """
     path = Path(path)
+    values, stated = _read_values(path, ids, shape, rows)
+    if kind and stated and kind != stated:
+        raise ScoreError(f"{path} says that its scores are of kind {stated!r}; {kind!r} was asked for")
+    exact = np.sort(values.reshape(len(values), -1), axis=1)
+    rounded = exact.astype(np.float64).astype(np.float32)
+    ties = (exact[:, 1:] != exact[:, :-1]) & (rounded[:, 1:] == rounded[:, :-1])
+    try:
+        return Scores(ids, values.astype(np.float64), kind or stated or "similarity"), int(ties.any(axis=1).sum())
+    except ScoreError as error:
+        raise ScoreError(f"{path}: {error}") from error
+
+
+def _read_values(
+    path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None
+) -> tuple[NDArray[Any], ScoreKind | None]:
+    """Return scores in the file's precision, `(item, image, text)`, and their kind, if the file has it."""
     if path.suffix == ".npy":
-        return _read_npy(path, ids, shape, rows)
+        return _read_npy(path, ids, shape, rows), None
     if path.is_dir():
         raise ScoreError(f"{path} is a folder; name a file of scores{_VECTORS_HINT}")
     if (suffix := plain_suffix(path)) not in (*_SUFFIXES, ".parquet"):
@@ -126,7 +115,7 @@ def read_raw_scores(
     if suffix == ".npz":
         return _read_npz(path, ids, shape)
     try:
-        return RawScores(_gather_rows(path, _list_rows(path, suffix, len(ids) * shape[0] * shape[1]), ids, shape), None)
+        return _gather_rows(path, _list_rows(path, suffix, len(ids) * shape[0] * shape[1]), ids, shape), None
     except DataError as error:
         raise ScoreError(str(error)) from error
 
@@ -161,10 +150,8 @@ def _list_rows(path: Path, suffix: str, pairs: int) -> Iterator[tuple[int, Mappi
         return
     if suffix == ".parquet":
         names, columns = read_parquet(path, _COLUMNS, pairs)
-        cells = zip(*columns.values(), strict=True)
-        rows: Iterator[tuple[int, dict[str, Any]]] = enumerate(
-            (dict(zip(columns, row, strict=True)) for row in cells), 1
-        )
+        cells = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        rows: Iterator[tuple[int, dict[str, Any]]] = enumerate(cells, 1)
     else:
         table = read_csv(path)
         first = next(table, (0, dict[str, Any]()))
@@ -221,8 +208,7 @@ def _read_place(path: Path, line: int, name: str, value: object) -> int:
 
 
 def _read_number(path: Path, line: int, value: object) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+    if type(value) in (int, float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
         return float(value)  # type: ignore[arg-type]
     is_comma = re.fullmatch(r"-?\d{1,9},\d{1,19}", str(value))
     point = f"; write a point, as in {str(value).replace(',', '.')}" if is_comma else ""
@@ -230,7 +216,7 @@ def _read_number(path: Path, line: int, value: object) -> float:
     raise ScoreError(f"{path}:{line}: field 'score': expected a number; got {quote(value)}{point}")
 
 
-def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScores:
+def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> tuple[NDArray[Any], ScoreKind | None]:
     arrays = read_arrays(path, ("ids", "scores", "kind", "vectors"))
     if missing := {"ids", "scores"} - arrays.keys():
         hint = _VECTORS_HINT if "vectors" in arrays else ""
@@ -256,10 +242,10 @@ def _read_npz(path: Path, ids: Sequence[str], shape: tuple[int, int]) -> RawScor
     kind = arrays.get("kind")
     if kind is not None and (kind.shape != () or kind.dtype.kind != "U" or str(kind) not in get_args(ScoreKind)):
         raise ScoreError(f"{path}: kind must be one of {', '.join(get_args(ScoreKind))}; got {str(kind)[:80]!r}")
-    return RawScores(exact, None if kind is None else cast("ScoreKind", str(kind)))
+    return exact, None if kind is None else cast("ScoreKind", str(kind))
 
 
-def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None) -> RawScores:
+def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDArray[np.int64] | None) -> NDArray[Any]:
     array, (images, texts) = read_array(path), shape
     whole, pairs = (len(ids), images, texts), len(ids) * images * texts
     if array.shape not in ((pairs,), (pairs, 1), whole) or array.dtype.kind not in "fiu":
@@ -273,7 +259,7 @@ def _read_npy(path: Path, ids: Sequence[str], shape: tuple[int, int], rows: NDAr
     values = array.reshape(-1)[rows] if by_row else array.reshape(whole)
     bad = np.argwhere(~(np.abs(values.astype(np.float64)) <= _LARGEST)).tolist()
     _refuse_names(path, [f"{ids[item]}_c{text}_i{image}" for item, image, text in bad], _NOT_FINITE)
-    return RawScores(values, None)
+    return values
 
 
 def write_scores(scores: Scores, path: Path | str) -> None:

@@ -125,21 +125,6 @@ _MISTAKES = tuple(
 )
 
 
-def explain_error(error: BaseException) -> str | None:
-    """Return the line to write for an exception of a caller's function or module; None if no mistake is known."""
-    return next((line for pattern, line in _MISTAKES if pattern.search(str(error))), None)
-
-
-def refuse_steps(name: str, steps: Sequence[Any]) -> None:
-    """Refuse a preparation that draws random numbers, as in training."""
-    drawn = [type(step).__name__ for step in steps if type(step).__name__.startswith("Random")]
-    if drawn:
-        raise ModelError(
-            f"{name}: preprocess holds {drawn[0]}, of training: write model, _, preprocess = "
-            "open_clip.create_model_and_transforms(...), the third"
-        )
-
-
 def explain_prepared(value: object) -> str:
     """Return the sentence on a preparation's output that is not a tensor (channels, height, width)."""
     shape = _shape_of(value)
@@ -164,10 +149,10 @@ def explain_mistakes(call: str) -> Iterator[None]:
     """Add the line to write to an error by a known mistake; others pass unchanged."""
     try:
         yield
-    except ModelError as error:
-        line = explain_error(error.__cause__) if error.__cause__ else None
-        raise ModelError(f"{error}; {line}") from error.__cause__ if line else error
-    except (RuntimeError, TypeError, AttributeError, ValueError) as error:
-        if line := explain_error(error):
-            raise ModelError(f"{call}: {first_sentence(error)}; {line}") from error
-        raise
+    except (ModelError, RuntimeError, TypeError, AttributeError, ValueError) as error:
+        cause = error.__cause__ if isinstance(error, ModelError) else error
+        line = next((line for pattern, line in _MISTAKES if pattern.search(str(cause))), None) if cause else None
+        if line is None:
+            raise
+        said = str(error) if isinstance(error, ModelError) else f"{call}: {first_sentence(error)}"
+        raise ModelError(f"{said}; {line}") from cause

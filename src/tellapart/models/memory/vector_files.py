@@ -33,11 +33,8 @@ SUFFIXES = (".npz", ".parquet", ".safetensors", ".npy")
 #: Column of a table -> what it holds.
 _HELD = {"id": "id", "ids": "id", "vector": "vector", "vectors": "vector"}
 
-#: How far a length may lie from one, of vectors that count as of length one.
-_NEAR = 1e-3
-
-#: How far apart the vectors of one id may lie: a model in half precision moves them with the batch.
-_REPEATED = 0.01
+_NEAR = 1e-3  # how far a length may lie from one, of vectors that count as of length one
+_REPEATED = 0.01  # how far apart vectors of one id may lie: a model in half precision moves them with the batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +80,10 @@ class VectorModel:
 
     def take_notes(self) -> tuple[str, ...]:
         """Return whether the vectors had length one."""
+        sides = [(side.side, *side.lengths) for side in (self._images, self._texts)]
         return tuple(
-            f"the vectors of {side.side} were scaled to length one: they had lengths from {low:.4g} to {high:.4g}"
-            for side in (self._images, self._texts)
-            for low, high in [side.lengths]
+            f"the vectors of {side} were scaled to length one: they had lengths from {low:.4g} to {high:.4g}"
+            for side, low, high in sides
             if low < 1 - _NEAR or high > 1 + _NEAR
         )
 
@@ -120,22 +117,21 @@ def name_rows(side: str, values: object, ids: Sequence[str] | None, slots: Seque
         raise ScoreError(f"score_vectors({side}=): an array {array.shape} holds pixels; give vectors (n, dimensions)")
     if array is not None and array.ndim == 3:  # (items, images, dimensions)
         array = array.reshape(-1, array.shape[-1])
-    distinct = list(dict.fromkeys(slots))
+    distinct, numbers = list(dict.fromkeys(slots)), values if array is None else array
     if ids is not None:
-        named = name_vectors(side, values if array is None else array, list(ids))
+        named = name_vectors(side, numbers, list(ids))
         known = set(distinct)
         wrong = next((row for row, name in enumerate(ids) if name not in known), None)
         if wrong is not None:
             hint = nearest(ids[wrong], distinct[:5000]) or ""
             raise ScoreError(f"{side}=: row {wrong} has the id {quote(ids[wrong])}, of no item of {owner}{hint}")
         return named
-    places = distinct if array is not None and len(array) == len(distinct) else list(slots)
     if array is not None and array.ndim == 2 and len(array) not in {len(distinct), len(slots)}:
         raise ScoreError(
             f"{side}= has {len(array):,} rows, and {owner} {len(slots):,} {side}, {len(distinct):,} of them distinct: "
             f"give one row each, or {side[:-1]}_ids="
         )
-    return name_vectors(side, values if array is None else array, places)
+    return name_vectors(side, numbers, distinct if array is not None and len(array) == len(distinct) else list(slots))
 
 
 def read_vectors(path: Path) -> tuple[NDArray[Any], list[str] | None]:
@@ -190,9 +186,9 @@ def _read_safetensors(path: Path) -> tuple[Any, Any]:
 def _files_of(name: str) -> list[Path] | None:
     """Return the files of images' and texts' vectors in a folder; None if one is missing."""
     folder = Path(name.removeprefix("vectors:")).expanduser()
-    paths = [next((file for suffix in SUFFIXES if (file := folder / f"{side}{suffix}").is_file()), None)
-             for side in ("images", "texts")]  # fmt: skip
-    return None if None in paths else [file for file in paths if file is not None]
+    sides = [[folder / f"{side}{suffix}" for suffix in SUFFIXES] for side in ("images", "texts")]
+    files = [file for side in sides for file in [path for path in side if path.is_file()][:1]]
+    return files if len(files) == 2 else None
 
 
 def _load_folder(name: str, _options: ModelOptions) -> VectorModel:

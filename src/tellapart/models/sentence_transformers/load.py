@@ -17,8 +17,8 @@ from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
-from tellapart.models.fusion.late_interaction import score_tokens
 from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.state_towers import score_tokens
 from tellapart.models.fusion.torch_encoder import TorchState, encode_states
 from tellapart.models.huggingface.files import (
     config_facts,

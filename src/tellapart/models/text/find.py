@@ -1,19 +1,17 @@
-"""Scorers of a text alone, by name: its length, its plausibility, its grammar.
-
-They are blind models: builders select false captions by them, and audits measure with them how much captions give away.
-"""
+"""Scorers of a text alone, by name: its length, its plausibility, its grammar; and text models of transformers."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,26 +20,169 @@ from tellapart.catalog import names
 from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import DataError, ModelError, UnknownNameError, nearest
+from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.find import find_model
-from tellapart.models.huggingface.files import read_config
+from tellapart.models.huggingface.files import config_facts, load_tokenizer, load_weights, read_config
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import TextScorer
-from tellapart.models.text.text_model import CausalLikelihood, TextModel
 from tellapart.models.text.tinystories import TinyStories
-from tellapart.models.torch.backend import forward, runtime
+from tellapart.models.torch import backend
+from tellapart.models.torch.backend import Runtime, forward, import_torch, runtime
+from tellapart.models.torch.likelihood import read_batches
+from tellapart.models.torch.network import Tensor
+
+ROWS = 4  # texts that a model reads together by default: about the nouns of a caption
+
+#: Their positions begin behind the padding token's number: two rows of the table belong to no text.
+_SHIFTED = ("roberta", "camembert", "xlm-roberta", "xlm-roberta-xl")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextModel:
+    """Weights and tokenizer of one folder or hub id, in evaluation mode.
+
+    `rows` texts are read together, filled up by copies: the last bits of a number depend on it and on the text alone.
+    With `tokenizer_limit` texts are held to the tokenizer's maximum, too.
+    """
+
+    source: str
+    model: Any
+    tokenizer: Any
+    runtime: Runtime
+    rows: int = ROWS
+    tokenizer_limit: bool = False
+
+    @classmethod
+    def load(
+        cls,
+        architecture: str,
+        source: str,
+        runtime: Runtime,
+        *,
+        unused: Sequence[str] = (),
+        rows: int = ROWS,
+        tokenizer_limit: bool = False,
+    ) -> Self:
+        """Load a class of transformers, none of its weights guessed; `unused` parts may be missing in its files."""
+        tokenizer = load_tokenizer(source)
+        model = load_weights(architecture, source, runtime, unused=unused)
+        return cls(source, model, tokenizer, runtime, rows, tokenizer_limit)
+
+    def fingerprint(self) -> str:
+        """Return the model's class and a hash of weights, configuration, vocabulary, dtype and rows."""
+        vocabulary = json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
+        facts = (config_facts(self.model.config), vocabulary, self.runtime.dtype, str(self.rows))
+        return f"{type(self.model).__name__}:{backend.weights_fingerprint(self.model, *facts)[:16]}"
+
+    def weights_digest(self) -> str:
+        """Return the SHA-256 of weights, configuration and vocabulary, which `fingerprint` writes in another way."""
+        vocabulary = repr(sorted(self.tokenizer.get_vocab().items()))
+        return backend.weights_fingerprint(self.model, config_facts(self.model.config), vocabulary)
+
+    @property
+    def limit(self) -> int | None:
+        """The longest text that the model reads, in tokens with the special ones; None if there is none."""
+        config = self.model.config
+        longest: int | None = getattr(config, "max_position_embeddings", None)
+        if longest is not None and config.model_type in _SHIFTED:
+            longest -= 2
+        if not self.tokenizer_limit:
+            return longest
+        model_limit = int(self.tokenizer.model_max_length)
+        return model_limit if longest is None else min(model_limit, longest)
+
+    def ids(
+        self, texts: Sequence[str], *, least: int = 1, special: bool = True, masked: bool = False
+    ) -> list[list[int]]:
+        """Return the tokens of each text, with the special ones if wanted; `masked` texts hold some themselves."""
+        if not texts:
+            return []
+        limit, control = self.limit, ControlTokens(self.tokenizer)
+        options = {"padding": False, "truncation": False, "verbose": False} | ({} if masked else control.split)
+        empty, *rows = self.tokenizer(["", *texts], add_special_tokens=special, **options)["input_ids"]
+        if not masked:
+            control.refuse(self.source, texts, rows, empty)
+        for text, row in zip(texts, rows, strict=True):
+            if len(row) < least or (limit is not None and len(row) > limit):
+                most = "any number of" if limit is None else limit
+                problem = f"{self.source} reads {least} to {most} tokens; {text[:60]!a} has {len(row)}"
+                raise ModelError(f"{problem}: shorten the text, or leave it out")
+        return rows
+
+    def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], dict[str, Any]]]:
+        """Yield positions of rows that are read together, and their inputs `(row, length)`, which may end in copies."""
+        limit, tensor, pad = self.limit, import_torch().tensor, self.tokenizer.pad_token_id or 0
+        for length, positions in backend.positions_by_key(backend.bucket(len(row), limit) for row in rows).items():
+            for batch, real in backend.fixed_batches(positions, self.rows):
+                padded = [rows[position] + [pad] * (length - len(rows[position])) for position in batch]
+                mask = [[1] * len(rows[position]) + [0] * (length - len(rows[position])) for position in batch]
+                inputs = {"input_ids": padded, "attention_mask": mask}
+                yield batch[:real], {name: tensor(row, device=self.runtime.device) for name, row in inputs.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CausalLikelihood:
+    """A text's log-likelihood in nats, the sum over its tokens or, `per_token`, the mean.
+
+    The token `begin` is put before the first one, which without it is not predicted.
+    """
+
+    text_model: TextModel
+    name: str
+    fingerprint: str
+    begin: int | None
+    per_token: bool
+    kind: ClassVar[ScoreKind] = "similarity"
+
+    @classmethod
+    def from_mark(cls, source: str, *, per_token: bool) -> Self:
+        """Load a model that reads a text after its mark for the beginning, or else for the end (GPT-2)."""
+        loaded = TextModel.load("AutoModelForCausalLM", source, runtime(ModelOptions()))
+        begin, end = loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id
+        if begin is None and end is None:
+            raise ModelError(
+                f"{source}: its tokenizer has no mark for the beginning or the end of a text, so the first word has no "
+                "probability; name another causal model"
+            )
+        way = "mean" if per_token else "sum"
+        fingerprint = f"tellapart:causal:1:{way}:{loaded.weights_digest()}"
+        return cls(
+            loaded, f"{type(loaded.model).__name__}-{way}", fingerprint, end if begin is None else begin, per_token
+        )
+
+    @classmethod
+    def from_second_token(cls, source: str, runtime: Runtime) -> Self:
+        """Load a model that predicts all tokens but the first, and scores the mean: minus the log of the perplexity.
+
+        Source: the authors' code of Le et al., COCO-Counterfactuals, 2023, with GPT-2 large.
+        """
+        loaded = TextModel.load("AutoModelForCausalLM", source, runtime)
+        return cls(loaded, source, loaded.fingerprint(), begin=None, per_token=True)
+
+    def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return each text's log-likelihood in nats, float32 `(n,)`."""
+        unmarked = self.begin is None
+        rows = self.text_model.ids(texts, least=2 if unmarked else 1, special=unmarked)
+        if self.begin is not None:
+            rows = [[self.begin, *row] for row in rows]
+
+        def predict(batch: list[list[int]]) -> Tensor:
+            with forward(self.name, self.text_model.model):
+                ids = import_torch().tensor(batch, device=self.text_model.runtime.device)
+                return self.text_model.model(input_ids=ids).logits
+
+        sums = read_batches([row[:-1] for row in rows], [row[1:] for row in rows], self.text_model.limit, predict)
+        return np.array([total.total / (total.tokens if self.per_token else 1) for total in sums], np.float32)
+
 
 _ANSWER = re.compile(r"^(Found \d+ linkage|No complete linkages found)", re.MULTILINE)
 #: No words left over, no guesses at spelling, no second try with looser rules. The time allows for a busy machine.
 _OPTIONS = ("-null=0", "-spell=0", "-panic=0", "-islands-ok=0", "-graphics=0", "-verbosity=1", "-timeout=600")
-_AT_ONCE = 500
 
 
 @dataclass(frozen=True, eq=False)
 class LinkGrammar:
-    """1 for a text of which the parser parses every word, else 0.
-
-    Many captions are noun phrases ("A man on a horse") and no sentences: a text that fails is tried again after
-    "I see".
+    """1 for a text of which the parser parses every word, else 0; a noun phrase is tried again after "I see".
 
     Source: Sleator and Temperley, Parsing English with a Link Grammar, 1991; the program is `link-parser` of the
     package link-grammar, with its English dictionaries.
@@ -65,7 +206,7 @@ class LinkGrammar:
     @cached_property
     def fingerprint(self) -> str:
         """Of the program's version."""
-        output = self._run_parser(["--version"], "")
+        output = self._run_parser("", "--version")
         version = re.search(r"link-grammar-[\w.]+", output)
         return f"tellapart:link-grammar:1:{version[0] if version else output.strip()[:60]}"
 
@@ -74,27 +215,26 @@ class LinkGrammar:
         # One line each, that begins with a letter or digit; "!" would begin a command, "%" a comment.
         sentences = [re.sub(r"^\W+", "", " ".join(text.split())) for text in texts]
         scores = np.array(self._parse_sentences(sentences), np.float32)
-        rest = [position for position, sentence in enumerate(sentences) if sentence and not scores[position]]
-        phrases = [sentences[position] for position in rest]
-        scores[rest] = self._parse_sentences([f"I see {phrase[:1].lower()}{phrase[1:]}" for phrase in phrases])
+        rest = [place for place, sentence in enumerate(sentences) if sentence and not scores[place]]
+        phrases = [f"I see {sentences[place][:1].lower()}{sentences[place][1:]}" for place in rest]
+        scores[rest] = self._parse_sentences(phrases)
         return scores
 
     def _parse_sentences(self, sentences: Sequence[str]) -> list[bool]:
         parsed = [False] * len(sentences)
-        lines = [position for position, sentence in enumerate(sentences) if sentence]  # it skips empty lines
-        for first in range(0, len(lines), _AT_ONCE):
-            batch = lines[first : first + _AT_ONCE]
-            output = self._run_parser(["en", *_OPTIONS], "".join(f"{sentences[position]}\n" for position in batch))
-            answers = _ANSWER.findall(output)
+        places = [place for place, sentence in enumerate(sentences) if sentence]  # it skips empty lines
+        for first in range(0, len(places), 500):
+            batch = places[first : first + 500]
+            answers = _ANSWER.findall(self._run_parser("".join(f"{sentences[k]}\n" for k in batch), "en", *_OPTIONS))
             if len(answers) != len(batch):
                 raise ModelError(
                     f"{self.program} answered for {len(answers)} of {len(batch)} sentences; is its dictionary there?"
                 )
-            for position, answer in zip(batch, answers, strict=True):
-                parsed[position] = answer.startswith("Found")
+            for place, answer in zip(batch, answers, strict=True):
+                parsed[place] = answer.startswith("Found")
         return parsed
 
-    def _run_parser(self, arguments: Sequence[str], text: str) -> str:
+    def _run_parser(self, text: str, *arguments: str) -> str:
         try:
             done = subprocess.run(  # noqa: S603  (the program that `find` found, and no shell)
                 [self.program, *arguments], input=text, capture_output=True, text=True, encoding="utf-8", check=False
@@ -107,16 +247,11 @@ class LinkGrammar:
         return done.stdout
 
 
-#: Texts in one forward pass; part of the scorer, as its last bits depend on it.
-_ROWS = 8
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TextClassifier:
     """The log-odds of one label, a column of the outputs, or the only output of a regressor.
 
-    Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32. No
-    number depends on batch size, order or neighbours.
+    Log-odds, not a probability: two texts that a sure model puts at 0.99999 and 0.999999 do not tie in float32.
     """
 
     text_model: TextModel
@@ -129,9 +264,8 @@ class TextClassifier:
     def load(cls, source: str, label: str | None) -> Self:
         """Load a classifier from a folder or the hub; the label is None for a model with one output."""
         read_config(source)
-        loaded = TextModel.load(
-            "AutoModelForSequenceClassification", source, runtime(ModelOptions()), rows=_ROWS, tokenizer_limit=True
-        )
+        kind, place = "AutoModelForSequenceClassification", runtime(ModelOptions())
+        loaded = TextModel.load(kind, source, place, rows=8, tokenizer_limit=True)  # 8: its last bits depend on it
         labels = {name: column for column, name in loaded.model.config.id2label.items()}
         if label is None and len(labels) > 1:
             raise ModelError(f"{source} has the labels {', '.join(labels)}; name the good one: classifier:...#LABEL")
@@ -144,10 +278,10 @@ class TextClassifier:
     def score_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return each text's log-odds or output, float32 `(n,)`."""
         rows = self.text_model.ids(texts)
-        scores = np.zeros(len(rows), np.float32)
+        scores, model = np.zeros(len(rows), np.float32), self.text_model.model
         for places, inputs in self.text_model.batches(rows):
-            with forward(self.name, self.text_model.model):
-                logits = self.text_model.model(**inputs).logits.float()
+            with forward(self.name, model):
+                logits = model(**inputs).logits.float()
                 numbers, others = logits[:, self.column], [k for k in range(logits.shape[1]) if k != self.column]
                 if others:
                     numbers = numbers - logits[:, others].logsumexp(1)
@@ -178,14 +312,6 @@ def resolve_beside(path: str, home: Path) -> str:
     return str(local) if local.exists() else path
 
 
-def _load_stories(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
-    return TinyStories.load(Path(resolve_beside(path, home)), per_token=per_token)
-
-
-def _load_causal(path: str, home: Path, *, per_token: bool = False) -> TextScorer:
-    return CausalLikelihood.from_mark(resolve_beside(path, home), per_token=per_token)
-
-
 def _load_classifier(path: str, home: Path) -> TextScorer:
     folder, _, label = path.partition("#")
     return TextClassifier.load(resolve_beside(folder, home), label or None)
@@ -204,17 +330,28 @@ class ScorerForm(NamedTuple):
 _REGRESSOR = "the output of a sequence regressor of transformers (plausibility, acceptability)"
 _LABEL = "log-odds of one label of a sequence classifier of transformers (CoLA's `acceptable`)"
 _PARSED = "1 if the Link Grammar parser (`link-parser` on the PATH) can parse the whole sentence, else 0"
-_CAUSAL = "log-likelihood in nats under a causal model of transformers"
 
 #: Every form of a name; the word before the colon decides which scorer is made.
 SCORERS: Mapping[str, ScorerForm] = MappingProxyType(
     {
         "words": ScorerForm("how many words", lambda *_: Length("words")),
         "characters": ScorerForm("how many characters", lambda *_: Length("characters")),
-        "tinystories:FILE": ScorerForm("log-likelihood in nats under a checkpoint of llama2.c", _load_stories),
-        "tinystories-per-token:FILE": ScorerForm("its mean over the pieces", partial(_load_stories, per_token=True)),
-        "likelihood:FOLDER": ScorerForm(_CAUSAL, _load_causal),
-        "likelihood-per-token:FOLDER": ScorerForm("its mean over the tokens", partial(_load_causal, per_token=True)),
+        "tinystories:FILE": ScorerForm(
+            "log-likelihood in nats under a checkpoint of llama2.c",
+            lambda path, home: TinyStories.load(Path(resolve_beside(path, home))),
+        ),
+        "tinystories-per-token:FILE": ScorerForm(
+            "its mean over the pieces",
+            lambda path, home: TinyStories.load(Path(resolve_beside(path, home)), per_token=True),
+        ),
+        "likelihood:FOLDER": ScorerForm(
+            "log-likelihood in nats under a causal model of transformers",
+            lambda path, home: CausalLikelihood.from_mark(resolve_beside(path, home), per_token=False),
+        ),
+        "likelihood-per-token:FOLDER": ScorerForm(
+            "its mean over the tokens",
+            lambda path, home: CausalLikelihood.from_mark(resolve_beside(path, home), per_token=True),
+        ),
         "classifier:FOLDER": ScorerForm(_REGRESSOR, _load_classifier),
         "classifier:FOLDER#LABEL": ScorerForm(_LABEL, _load_classifier),
         "link-grammar": ScorerForm(_PARSED, lambda *_: LinkGrammar.find()),

@@ -1,7 +1,4 @@
-"""The plausibility of a text by itself: its likelihood under a small causal language model, in numpy.
-
-The checkpoints of llama2.c (stories15M and its sisters) are Llamas that were trained on TinyStories, simple English
-prose: they know that a man eats a sandwich and not the other way round, and have seen no benchmark's captions.
+"""The likelihood of a text by itself under a checkpoint of llama2.c, a Llama trained on simple stories; in numpy.
 
 Sources: Eldan and Li, TinyStories, 2023; Touvron et al., Llama 2, 2023; Karpathy, llama2.c.
 """
@@ -24,16 +21,12 @@ from tellapart.data.scores import ScoreKind
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import ModelError
 
-# The checkpoints of llama2.c: `model.bin`, with its `tokenizer.bin` behind it in one file or beside it in another.
-#
 #     model.bin      7 int32 (dim, hidden, layers, heads, key heads, vocabulary, context), float32 weights;
 #                    a negative vocabulary: the classifier is not the embedding, and comes last
 #     tokenizer.bin  int32 (longest piece), then for each piece float32 score, int32 length, UTF-8 bytes
-#
-# Source: Karpathy, llama2.c (`run.c`, and the legacy export of `export.py`).
+#     (llama2.c: `run.c`, and the legacy export of `export.py`)
 
-#: Twice the largest checkpoint that a processor runs at all.
-_MOST_BYTES = 1 << 34
+_MOST_BYTES = 1 << 34  # twice the largest checkpoint that a processor runs at all
 
 Floats = NDArray[np.float32]
 
@@ -73,14 +66,10 @@ class Sizes(NamedTuple):
             "rotation": (2, self.context, head // 2),
         } | ({"classifier": (pieces, self.dim)} if self.vocabulary < 0 else {})
 
-    def parameters(self) -> int:
-        """Count the weights, without the angles of positions, which the file holds too."""
-        return sum(prod(shape) for name, shape in self.layout().items() if name != "rotation")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """A model and its tokenizer, read and checked, and the SHA-256 of both.
+    """A model and its tokenizer, and the SHA-256 of both.
 
     Matrices among the weights are (in, out), save the embedding. Pieces have a score and a number; those of control and
     of bytes, which no text may spell, are left out.
@@ -95,19 +84,18 @@ class Checkpoint:
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read `model.bin`; its tokenizer follows in the same file, or lies beside it as `tokenizer.bin`."""
     data = _read_file(path, "name a checkpoint of llama2.c (model.bin)")
-    begin = 4 * len(Sizes._fields)
-    sizes = Sizes(*struct.unpack_from(f"<{len(Sizes._fields)}i", data.ljust(begin, b"\0")))
+    end = 4 * len(Sizes._fields)
+    sizes = Sizes(*struct.unpack_from("<7i", data.ljust(end, b"\0")))
     counts = (*sizes[:5], abs(sizes.vocabulary) - BYTES - 255, sizes.context)
     if min(counts) < 1 or sizes.dim % (2 * sizes.heads) or sizes.heads % sizes.key_heads:
         raise ModelError(f"{path} is not a checkpoint of llama2.c: it begins with {', '.join(map(str, sizes))}")
     layout = sizes.layout()
-    end = begin + 4 * sum(prod(shape) for shape in layout.values())
-    if len(data) < end:
-        raise ModelError(f"{path} is cut short: its weights take {end:,} bytes, it has {len(data):,}; fetch it again")
+    if len(data) < (whole := end + 4 * sum(map(prod, layout.values()))):
+        raise ModelError(f"{path} is cut short: its weights take {whole:,} bytes, it has {len(data):,}; fetch it again")
     weights = {}
     for name, shape in layout.items():
-        stored = np.frombuffer(data, "<f4", prod(shape), begin).reshape(shape).astype(np.float32, copy=False)
-        begin += stored.nbytes
+        stored = np.frombuffer(data, "<f4", prod(shape), end).reshape(shape).astype(np.float32, copy=False)
+        end += stored.nbytes
         # Multiplying few rows is twice as fast with (in, out).
         weights[name] = np.ascontiguousarray(stored.swapaxes(-1, -2)) if name in _MATRICES else stored
     weights.setdefault("classifier", np.ascontiguousarray(weights["embedding"].T))
@@ -122,7 +110,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             raise ModelError(f"{source} is cut short or no tokenizer: piece {number:,} of {expected:,} is not there")
         if number >= BYTES + 256:
             pieces.setdefault(rest[at - length : at], (score, number))
-    return Checkpoint(sizes, weights, pieces, hashlib.sha256(data[:end] + rest).hexdigest())
+    return Checkpoint(sizes, weights, pieces, hashlib.sha256(data[:whole] + rest).hexdigest())
 
 
 def _read_file(path: Path, todo: str) -> bytes:
@@ -132,17 +120,11 @@ def _read_file(path: Path, todo: str) -> bytes:
         raise ModelError(f"{error}; {todo}") from error
 
 
-_BEGIN = 1  # the piece that a text begins after
-_NO_PIECE = (-np.inf, -1)
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TinyStories:
     """A text's log-likelihood in nats under a llama2.c checkpoint: the sum over its pieces, or the mean.
 
-    The sum is the probability of the text and favours a short one; the mean does not. Blanks are not words: runs of
-    them count as one, and those around a text not at all. A text is computed by itself, so its number depends on no
-    batch.
+    Runs of blanks count as one, and those around a text not at all. A text is computed by itself, without a batch.
     """
 
     checkpoint: Checkpoint
@@ -156,8 +138,8 @@ class TinyStories:
 
     @property
     def parameters(self) -> int:
-        """Of the checkpoint; angles of positions are none."""
-        return self.checkpoint.sizes.parameters()
+        """Weights of the checkpoint, without the angles of positions."""
+        return sum(prod(shape) for name, shape in self.checkpoint.sizes.layout().items() if name != "rotation")
 
     @property
     def name(self) -> str:
@@ -185,10 +167,9 @@ class TinyStories:
                 f"{len(pieces)}: shorten the text, or leave this model out"
             )
         logits = self._predict_pieces(pieces)
-        highest = logits.max(axis=1, keepdims=True)
-        total = np.exp(logits - highest).sum(axis=1, dtype=np.float64)
-        shifted = logits[np.arange(len(pieces)), pieces] - highest[:, 0]
-        likelihoods: NDArray[np.float64] = shifted.astype(np.float64) - np.log(total)
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        total = np.exp(shifted).sum(axis=1, dtype=np.float64)
+        likelihoods: NDArray[np.float64] = shifted[np.arange(len(pieces)), pieces].astype(np.float64) - np.log(total)
         return likelihoods
 
     def encode(self, text: str) -> list[int]:
@@ -196,9 +177,9 @@ class TinyStories:
         words = " ".join(text.split())
         symbols = [character.encode("utf-8", "surrogatepass") for character in (f" {words}" if words else "")]
         while len(symbols) > 1:
-            pairs = [self.checkpoint.pieces.get(a + b, _NO_PIECE)[0] for a, b in pairwise(symbols)]
-            best = max(range(len(pairs)), key=pairs.__getitem__)  # the first of equals
-            if pairs[best] == _NO_PIECE[0]:
+            scores = [self.checkpoint.pieces.get(a + b, (-np.inf,))[0] for a, b in pairwise(symbols)]
+            best = scores.index(max(scores))
+            if scores[best] == -np.inf:
                 break
             symbols[best : best + 2] = [symbols[best] + symbols[best + 1]]
         numbers: list[int] = []
@@ -210,7 +191,7 @@ class TinyStories:
     def _predict_pieces(self, pieces: Sequence[int]) -> Floats:
         """Return the logits of each piece, given those before it: float32 `(piece, vocabulary)`."""
         w, last = self.checkpoint.weights, len(pieces)
-        x = w["embedding"][[_BEGIN, *pieces[:-1]]]  # (piece, dim)
+        x = w["embedding"][[1, *pieces[:-1]]]  # (piece, dim); piece 1 begins a text
         rotation = w["rotation"][:, :last, None]  # (cosine or sine, piece, 1, half a head)
         future = np.triu(np.full((last, last), -np.inf, np.float32), 1)
         for layer in range(self.checkpoint.sizes.layers):
