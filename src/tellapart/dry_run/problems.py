@@ -13,7 +13,7 @@ from tellapart.errors import TellapartError, plain
 
 #: A line on a row or a file that cannot be read; and the values in it, which differ from row to row.
 _FAULT = re.compile(r"(?P<place>.+?)(?::(?P<line>\d+))?: (?P<fault>.*)", re.DOTALL)
-_VALUE = re.compile(r"(field '[^']*')|'[^']*'|\"[^\"]*\"")
+_VALUE = re.compile(r"((?:field|key) '[^']*')|'[^']*'|\"[^\"]*\"")
 
 #: Items of each set on which the evaluation is tried, and then those by which its time is measured; seconds after which
 #: no more are tried.

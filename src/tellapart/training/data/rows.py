@@ -26,11 +26,12 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain, groupby
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from tellapart.benchmarks.locations import FolderImages, Locations, own_images
 from tellapart.builders.caption_files import read_json_captions
@@ -42,6 +43,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.strict_json import decode_text, expect_distinct, parse_json, plain_suffix, read_whole
 from tellapart.data.task_records import linked_images
+from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.records.run_folder import write_text_file
 
@@ -519,7 +521,8 @@ def _read_text(
     rows, left = list[TrainingRow](), list[str]()
     for number, (where, fields) in enumerate(listed):
         try:
-            rows.append(_make_row(where, fields, find_listed, len(listed), left, item=number))
+            item = fields.pop("item", number) if suffix == ".csv" else number  # of pairs that a paper released
+            rows.append(_make_row(where, fields, find_listed, len(listed), left, item=item))
         except DataError as error:
             if refused is None:
                 raise
@@ -567,72 +570,67 @@ def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[Trai
             )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+def _check_text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a text that is not blank")
+    return text
 
 
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+_Text = Annotated[str, AfterValidator(_check_text)]
 
 
-def _are_units(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(unit, list) and len(unit) > 1 and _are_texts(unit[:2]) and unit[2:] in ([], ["relation"])
-        for unit in value
-    )
+def _check_units(units: list[list[str]]) -> list[list[str]]:
+    if not all(len(unit) > 1 and unit[2:] in ([], ["relation"]) for unit in units):
+        raise ValueError('expected pairs of texts, each alone or with a third entry "relation"')
+    return units
 
 
-#: Fields of JSONL that are checked alone: what each must be.
-_KINDS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
-    "image": ("a text", _is_text),
-    "caption": ("a text", _is_text),
-    "negative_captions": ("a list of texts", _are_texts),
-    "positive_captions": ("a list of texts", _are_texts),
-    "units": ('a list of pairs of texts, each alone or with a third entry "relation"', _are_units),
-}
-_FIELDS = (*_KINDS, "negative_images", "cluster", "id")
+class _Fields(BaseModel):
+    """A row as a file holds it; the numbers of other rows are checked once all are read."""
+
+    model_config = ConfigDict(strict=True)
+
+    image: _Text
+    caption: Annotated[_Text, AfterValidator(one_text)]
+    negative_captions: list[_Text] = []
+    positive_captions: list[_Text] = []
+    units: Annotated[list[list[_Text]], AfterValidator(_check_units)] = []
+    negative_images: Any = []
+    cluster: Any = ""
+    id: Any = None
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for line, fields in read_jsonl(path):
-        if unknown := set(fields) - set(_FIELDS):
-            raise DataError(f"{path}:{line}: unknown field {sorted(unknown)[0]!r}; rows hold {', '.join(_FIELDS)}")
-        yield f"{path}:{line}", fields
+    return ((f"{path}:{line}", fields) for line, fields in read_jsonl(path))
 
 
 def _make_row(
-    place: str, fields: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
+    place: str, stated: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
 ) -> TrainingRow:
-    for name, (kind, is_right) in _KINDS.items():
-        if (name in {"image", "caption"} or name in fields) and not is_right(fields.get(name)):
-            raise DataError(f"{place}: field {name!r} must be {kind}, got {quote(fields.get(name))}")
+    fields = validate_table(_Fields, stated, place)
     try:
-        one_text(fields["caption"])
-        image = find(fields["image"])
-    except ValueError as error:
-        raise DataError(f"{place}: field 'caption': {error}") from error
+        image = find(fields.image)
     except DataError as error:
         raise DataError(f"{place}: field 'image': {error}") from error
-    negatives, positives, units, others = (
-        fields.get(name, []) for name in ("negative_captions", "positive_captions", "units", "negative_images")
-    )
+    others = fields.negative_images
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
         raise DataError(
             f"{place}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
         )
     # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
-    true = {words_of(text) for text in (fields["caption"], *positives)}
-    left += [f"{place}: negative_captions {quote(text)}" for text in negatives if words_of(text) in true]
+    true = {words_of(text) for text in (fields.caption, *fields.positive_captions)}
+    foils = tuple(text for text in fields.negative_captions if words_of(text) not in true)
+    left += [f"{place}: negative_captions {quote(text)}" for text in fields.negative_captions if text not in foils]
     return TrainingRow(
         image=image,
-        caption=fields["caption"],
-        negatives=tuple(text for text in negatives if words_of(text) not in true),
+        caption=fields.caption,
+        negatives=foils,
         counterparts=tuple(others),
-        units=tuple((unit, foil) for unit, foil, *_ in units),
-        relations=tuple(number for number, unit in enumerate(units) if len(unit) == 3),
-        positives=tuple(positives),
-        item=fields.get("item", item),  # no field of JSONL: released pairs alone have it
-        cluster=str(fields.get("cluster", "") or fields["image"]),
+        units=tuple((unit, foil) for unit, foil, *_ in fields.units),
+        relations=tuple(number for number, unit in enumerate(fields.units) if len(unit) == 3),
+        positives=tuple(fields.positive_captions),
+        item=item,
+        cluster=str(fields.cluster or fields.image),
     )
 
 
