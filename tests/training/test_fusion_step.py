@@ -12,7 +12,7 @@ pytest.importorskip("transformers", reason="fusion encoders need the extra 'mode
 
 import numpy as np
 from tiny_fusion import MODELS, blip, vilt
-from training_sets import architecture, config, far, logged, squares, table, weights
+from training_sets import architecture, check_resumed, config, far, logged, squares, table, weights
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
@@ -186,28 +186,11 @@ def test_a_fusion_encoder_learns_its_pairs_and_is_measured_by_its_matching_head(
     assert group_score(score(model, pairs, store=EmbeddingStore(None)).scores.values).mean() == finished.state.best
 
 
-class Stopped(Exception):  # noqa: N818
-    pass
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["batch", "rows"])
 def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str) -> None:
-    settings = config(
-        tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-itm"}, matching={"source": source},
-        validation={"every": 1}, optimiser={"steps": 3},
-    )  # fmt: skip
-    run_training(settings, tmp_path, tmp_path / "whole")
-
-    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
-        if (stage, done) == ("steps", 2):
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
-    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
-    for name in ("log.jsonl", "model/model.safetensors"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+    values = {"loss": {"name": "eqsim-itm"}, "matching": {"source": source}, "validation": {"every": 1}}
+    check_resumed(config(tmp_path, model=blip(tmp_path / "blip"), optimiser={"steps": 3}, **values), tmp_path)
 
 
 def test_the_family_follows_from_the_loss() -> None:

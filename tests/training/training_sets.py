@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
+from facts import raises
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
+from tellapart.errors import RunError
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.config import TrainConfig
+from tellapart.training.training_run import run_training
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "grey": (120, 120, 120)}
 
@@ -90,6 +95,34 @@ def toml(values: dict[str, Any]) -> str:
         if isinstance(inner, dict):
             lines += [f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in inner.items())]
     return "\n".join(lines) + "\n"
+
+
+class Stopped(Exception):  # noqa: N818
+    """Ends a training in the middle."""
+
+
+def stop_after(last: int) -> Callable[..., None]:
+    """A progress that stops a training after a step."""
+
+    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
+        if (stage, done) == ("steps", last):
+            raise Stopped
+
+    return progress
+
+
+def check_resumed(settings: TrainConfig, folder: Path, last: int = 2) -> None:
+    """A run that stops after a step goes on to the bytes of one that does not: log, weights and moments."""
+    run_training(settings, folder, folder / "whole")
+    with pytest.raises(Stopped):
+        run_training(settings, folder, folder / "stopped", progress=stop_after(last))
+    with raises(RunError, "resume=True", "stopped"):
+        run_training(settings, folder, folder / "stopped")
+    assert run_training(settings, folder, folder / "stopped", resume=True).resumed
+    whole = [file for file in (folder / "whole").rglob("*") if file.suffix in {".jsonl", ".safetensors"}]
+    assert len(whole) >= 5
+    for file in whole:
+        assert file.read_bytes() == (folder / "stopped" / file.relative_to(folder / "whole")).read_bytes(), file
 
 
 def weights(out: Path) -> dict[str, Any]:

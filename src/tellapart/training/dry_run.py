@@ -54,6 +54,7 @@ from tellapart.training.encoders.trainable import Trainable, describe_updated
 from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms, open_trackers
+from tellapart.training.steps import make_step
 
 #: Missing pictures that are listed on the terminal; JSON has all.
 _LISTED = 10
@@ -351,7 +352,7 @@ class _Rehearsal:
         with problems.collect():
             plan.schedule = self._plan_schedule(rows)
         with problems.collect():  # rows hold all that the loss reads
-            training.step(config, training.trainable, rows, training.ranks.accelerator, None)
+            make_step(config, training.trainable, rows, training.ranks.accelerator, None)
         if plan.schedule is None:
             return
         if len(problems.found) == before:
@@ -440,8 +441,7 @@ class _Rehearsal:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
             training_run.prepare_start(config, trainable, ranks.of, problems.collect)
             self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
-            trained, step = training_run.rows_of_step(config, rows), training_run.step_of(config)
-            training = Training(config, trainable, trained, step, self.files, validation, ranks)
+            training = Training(config, trainable, rows, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
                 self.config = config = config.with_steps(steps := fit_steps(training))
                 self.plan.notes.append(f"optimiser.minutes: about {steps:,} steps fit; the run measures it")

@@ -1,8 +1,6 @@
 """Ranks that train together and end together: an error in one of them is raised in all.
 
-Under torchrun several processes take the same steps. Each reads its images and opens its model; the first alone
-measures, and writes the run's folder. All that can fail in one rank runs in `RankGroup.together`, so that no other is
-left waiting in an exchange that never comes.
+All that can fail in one rank runs in `RankGroup.together`, so that no other waits for an exchange that never comes.
 """
 
 from __future__ import annotations

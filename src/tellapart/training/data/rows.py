@@ -1,12 +1,8 @@
 """Training rows: images with their captions, false captions, and hard counterparts.
 
-A source is a JSONL file, a pair set folder, COCO's captions, a table, webdataset's `shards`, or a file that a paper
-released (`released_rows`). A JSONL row holds `image` (a path), `caption`, and if it has them `negative_captions` (false
-of the image), `negative_images` (numbers of rows of the same file, from 0, whose images are hard to distinguish),
-`units` (pairs of texts: a part of the caption, and a foil that is false of the image; a third entry "relation" marks a
-relation of two things), `positive_captions` (further texts that are true of it) and `cluster`. Of a 2x2 item each image
-with its text is a row; the other text is its false caption, the other row its hard counterpart. Of a 1xn item the first
-text is the caption, the others are false.
+A source is a JSONL file, a pair set's folder, COCO's captions, a table, webdataset's shards, or a file that a paper
+released. Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
+counterpart. Of a 1xn item the first text is the caption, the others are false.
 """
 
 from __future__ import annotations
@@ -50,11 +46,8 @@ from tellapart.records.run_folder import write_text_file
 #: An entry of a pool.
 Choice = TypeVar("Choice")
 
-# Training rows in webdataset's shards, as img2dataset writes them: tar files of `KEY.jpg`, `KEY.txt` and `KEY.json`.
-#
-# Nothing is unpacked: a picture's path is `shard-00000.tar/KEY.jpg`, and its bytes are read by their place in the
-# shard. Source: webdataset's format (github.com/webdataset/webdataset, README): the key ends at the first dot of a
-# file's name.
+# Training rows in webdataset's shards, as img2dataset writes them: tar files of `KEY.jpg`, `KEY.txt` and `KEY.json`. A
+# picture's path is `shard-00000.tar/KEY.jpg`; nothing is unpacked. Source: github.com/webdataset/webdataset, README.
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _KEY = re.compile(r"(.*/)?[^./]*")
@@ -135,9 +128,7 @@ def _read_members(shard: Path, _state: tuple[int, int]) -> Mapping[str, tuple[in
     return members
 
 
-# Training rows in the files that people have: COCO's captions, tables as open_clip reads them, and two papers' files.
-#
-# All come as the fields of `rows`' JSONL, each with its place in the file, so that one function checks them all.
+# The files that people have come as the fields of JSONL, each with its place, so that one function checks them all.
 
 #: Field -> the columns that hold it in open_clip's, Hugging Face's and others' tables; the first that is there counts.
 _USUAL = {
@@ -586,7 +577,7 @@ def _check_units(units: list[list[str]]) -> list[list[str]]:
 
 
 class _Fields(BaseModel):
-    """A row as a file holds it; the numbers of other rows are checked once all are read."""
+    """A row of JSONL: `negative_images` are numbers of rows of the file, whose images are hard to distinguish."""
 
     model_config = ConfigDict(strict=True)
 
@@ -655,9 +646,7 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
     write_text_file(path, "".join(lines))
 
 
-# The order of rows, and the draws for each: functions of the seed and the step alone.
-#
-# So a run that is stopped goes on with the same numbers, on any number of ranks.
+# Orders and draws are functions of the seed and the step alone: a run that is stopped goes on with the same numbers.
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,7 @@
-"""The similarity matrix of all ranks' pairs, a few rows at a time.
+"""The similarity matrix of all ranks' pairs, a few rows at a time: memory is that of a chunk of rows, not of the batch.
 
-A contrastive loss is a function of rows: of image `i` with all texts, and of text `i` with all images. `by_rows` calls
-it for chunks of this rank's rows and forgets each chunk's matrix until the backward pass computes it again, so memory
-grows with the chunk times the batch and not with the square of the batch.
-
-Several ranks are one batch: a loss computes the rows of its rank against the columns of all, gathered with gradients.
-Each rank's gradient is then that of the mean over its rows, and DDP's average over ranks is the gradient of the mean
-over all rows: that of one rank. Random draws depend on the step, the row and the column alone, not on ranks or chunks.
+A rank computes its rows against the columns of all ranks, gathered with gradients; DDP's average over ranks is then the
+gradient of one rank. Random draws depend on the step, the row and the column alone.
 """
 
 from __future__ import annotations
