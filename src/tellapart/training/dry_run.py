@@ -26,7 +26,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.data.rows import read_jsonl
 from tellapart.data.strict_json import read_whole
-from tellapart.dry_run.problems import TRIED_ITEMS, Problems, fit_seconds, join_faults
+from tellapart.dry_run.run import TRIED_ITEMS, Problems, fit_seconds, join_faults
 from tellapart.errors import DataError, RunError, TellapartWarning, plain, quote
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore

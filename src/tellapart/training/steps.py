@@ -494,10 +494,8 @@ def _gather_states(states: Tensors) -> Tensors:
     """Return every rank's states `(n, length, ...)`, padded to the longest of all ranks."""
     if rank_and_count()[1] == 1:
         return states
-    import torch.distributed as dist
-
     length = torch.tensor([states[0].shape[1]], device=states[0].device)
-    dist.all_reduce(length, op=dist.ReduceOp.MAX)
+    torch.distributed.all_reduce(length, op=torch.distributed.ReduceOp.MAX)
     padded = (pad_tokens(tensor, int(length)) for tensor in states)
     # Not every backend of torch.distributed can send bool tensors.
     return tuple(gather(state.byte()).bool() if state.dtype == torch.bool else gather(state) for state in padded)

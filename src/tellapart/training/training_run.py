@@ -399,11 +399,10 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
     """
     if not 0 <= alpha <= 1:
         raise ModelError(f"interpolate: alpha must lie between 0 (before) and 1 (after); got {alpha}")
-    kinds = [{name: (tuple(tensor.shape), tensor.dtype) for name, tensor in side.items()} for side in (before, after)]
-    if odd := sorted(name for name in before.keys() | after.keys() if kinds[0].get(name) != kinds[1].get(name)):
-        first, second = (side.get(odd[0], "none") for side in kinds)
+    if odd := run_files.differing(before, after):
+        name, (first, second) = next(iter(odd.items()))
         raise ModelError(
-            f"interpolate: {len(odd)} tensors differ, {join_names(odd)}: {odd[0]!r} is {first} before and {second} "
+            f"interpolate: {len(odd)} tensors differ, {join_names([*odd])}: {name!r} is {first} before and {second} "
             "after; both ends must be one architecture (merge LoRA's matrices into the weights first)"
         )
 

@@ -8,7 +8,6 @@ counterpart. Of a 1xn item the first text is the caption, the others are false.
 from __future__ import annotations
 
 import ast
-import csv
 import hashlib
 import io
 import json
@@ -37,7 +36,7 @@ from tellapart.data.images import decode, leaves
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.data.strict_json import decode_text, expect_distinct, parse_json, plain_suffix, read_whole
+from tellapart.data.strict_json import decode_text, parse_json, plain_suffix, read_whole
 from tellapart.data.task_records import linked_images
 from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
@@ -137,7 +136,7 @@ _USUAL = {
     "cluster": ("cluster",),
 }
 
-_COLUMNS = ("title", "filepath", "neg_caption", "neg_image")
+_COLUMNS, _NEGATIVE = ("title", "filepath", "neg_caption", "neg_image"), ("caption", "image")
 #: Columns of false captions, which tables but NegCLIP's do not hold: a loss would train without them.
 _FALSE = re.compile(r"neg|foil|false.?cap", re.IGNORECASE)
 #: The authors' folder of an image -> which of a pair's two pictures the hub's release has it as.
@@ -157,16 +156,15 @@ def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield place, row | ({"positive_captions": others} if others else {})
 
 
-def table_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a CSV or TSV file: NegCLIP's, COCO-Counterfactuals', or any with an image and a caption."""
-    header = decode_text(read_whole(path), path).partition("\n")[0].rstrip("\r")
-    if not columns and plain_suffix(path) == ".tsv" and "neg_caption" in header.split("\t"):
-        yield from _negclip_rows(path)
-    elif not columns and any({"image_path", "caption"} <= {*header.split(mark)} for mark in ",;\t"):
-        yield from _counterfactual_rows(path)
-    else:
-        for line, row in read_csv(path):
-            yield f"{path}:{line}", _pick_fields(path, row, columns)
+def table_rows(path: Path, columns: Mapping[str, str]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Return the rows of a CSV or TSV file: NegCLIP's, COCO-Counterfactuals', or any with an image and a caption."""
+    rows = [(f"{path}:{line}", row) for line, row in read_csv(path)]
+    header = rows[0][1].keys() if rows and not columns else set()
+    if plain_suffix(path) == ".tsv" and "neg_caption" in header:
+        return [(place, _negclip_fields(place, row)) for place, row in rows]
+    if {"image_path", "caption"} <= header:
+        return _counterfactual_rows(rows)
+    return [(place, _pick_fields(path, row, columns)) for place, row in rows]
 
 
 def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, Any]:
@@ -197,32 +195,19 @@ def _refuse_false(place: Path | str, row: Mapping[str, str], columns: Mapping[st
         )
 
 
-def _negclip_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a NegCLIP file: `title`, `filepath`, and Python lists of `neg_caption` and `neg_image`.
+def _negclip_fields(place: str, row: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a row of NegCLIP: `title`, `filepath`, and Python lists of `neg_caption` and `neg_image`.
 
     Source: Yuksekonul et al. (2023), the released `train_neg_clip.tsv` and `valid_neg_clip.tsv`.
     """
-    text = decode_text(read_whole(path), path)
-    try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t")
-        expect_distinct(reader.fieldnames or (), path, line=1)
-        lines = list(reader)
-    except csv.Error as error:
-        raise DataError(f"{path}: is not NegCLIP's TSV: {error}") from error
-    for number, fields in enumerate(lines):
-        place = f"{path}:{number + 2}"
-        for name in _COLUMNS:
-            if fields.get(name) is None:
-                raise DataError(f"{place}: column {name!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
-        lists = {
-            f"negative_{kind}s": _read_list(place, name, fields[name])
-            for kind, name in (("caption", "neg_caption"), ("image", "neg_image"))
-        }
-        yield place, {"image": fields["filepath"], "caption": fields["title"], **lists}
+    if lacks := [name for name in _COLUMNS if name not in row]:
+        raise DataError(f"{place}: column {lacks[0]!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
+    negatives = {f"negative_{kind}s": _read_list(place, f"neg_{kind}", row[f"neg_{kind}"]) for kind in _NEGATIVE}
+    return {"image": row["filepath"], "caption": row["title"], **negatives}
 
 
-def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a CSV file of `image_path` and `caption`, counterfactual pairs put together again.
+def _counterfactual_rows(listed: Sequence[tuple[str, Mapping[str, str]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the rows of a table of `image_path` and `caption`, counterfactual pairs put together again.
 
     An image of COCO-Counterfactuals is named by its side's folder and the pair (`.../187055_2.jpg`); it is read as the
     hub's release has it, `187055_2_img_0.jpg`. If the file holds both halves of a pair, each is the other's false
@@ -232,8 +217,8 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Source: Le et al. (2023), the released `train-coco-cfs.csv`, `dev-coco-cfs.csv` and `test-coco-cfs.csv`.
     """
     rows = list[tuple[str, dict[str, Any]]]()
-    for line, fields in read_csv(path):
-        place, image = f"{path}:{line}", PurePosixPath(fields["image_path"])
+    for place, fields in listed:
+        image = PurePosixPath(fields["image_path"])
         _refuse_false(place, fields, {})
         row: dict[str, Any] = {"image": fields["image_path"], "caption": fields["caption"]}
         side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
@@ -253,7 +238,7 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             others = [other for other in numbers if other != number]
             captions = [rows[other][1]["caption"] for other in others]
             rows[number][1].update(item=item, negative_images=others, negative_captions=captions)
-    yield from rows
+    return rows
 
 
 def _read_list(place: str, name: str, text: str) -> list[Any]:

@@ -7,8 +7,9 @@ that of image 1 with text 2, and `s21` that of image 2 with text 1.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, ValidationInfo
 
@@ -155,18 +156,29 @@ def eqsim_ranking(
     return sum_parts(rank=ranking(matches)["total"], v1=beta * v1, v2=beta * v2)
 
 
-class _Four(NamedTuple):
-    """The similarities of two pairs, or of many, of shapes that broadcast."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Four:
+    """The similarities of two pairs, or of many, of shapes that broadcast; deviations are by Eq. 6."""
 
     s11: Tensor
     s12: Tensor
     s21: Tensor
     s22: Tensor
 
-    def deviations(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the deviations from Eq. 6: of v1, of v2 if the text changes, and of v2 if the image does."""
-        s11, s12, s21, s22 = self
-        return s12 - s21, (s11 - s12) - (s22 - s21), (s11 - s21) - (s22 - s12)
+    @property
+    def v1(self) -> Tensor:
+        """0 if the changed similarity is the same from either side."""
+        return self.s12 - self.s21
+
+    @property
+    def v2_text(self) -> Tensor:
+        """0 if a change of text costs either image the same."""
+        return (self.s11 - self.s12) - (self.s22 - self.s21)
+
+    @property
+    def v2_image(self) -> Tensor:
+        """0 if a change of image costs either text the same."""
+        return (self.s11 - self.s21) - (self.s22 - self.s12)
 
 
 def _hinge(deviation: Tensor, alpha: float) -> Tensor:
@@ -183,11 +195,10 @@ def _row_sums(
     rows: MatrixRows, fours: tuple[_Four, _Four], neighbours: Tensor | None, variant: Variant, alpha: float
 ) -> Tensor:
     """Return each row's sum of hinged v1, its count, its sum of hinged v2 and its count, `(c, 4)`."""
-    (v1, by_text, _), (other_v1, _, by_image) = (four.deviations() for four in fours)
-    negative = rows.negative
+    (as_texts, as_images), negative = fours, rows.negative
     close = torch.zeros_like(negative) if neighbours is None else _close_pairs(rows, neighbours)
-    first = (_hinge(v1, alpha) + _hinge(other_v1, alpha)) / 2
-    second = _hinge(by_text, alpha) + _hinge(by_image, alpha)
+    first = (_hinge(as_texts.v1, alpha) + _hinge(as_images.v1, alpha)) / 2
+    second = _hinge(as_texts.v2_text, alpha) + _hinge(as_images.v2_image, alpha)
     columns = []
     for deviations, mask in zip((first, second), _masks(variant, negative, close), strict=True):
         columns += [deviations.masked_fill(~mask, 0.0).sum(1), mask.sum(1).to(deviations.dtype)]
@@ -302,8 +313,8 @@ def _row_deviations(rows: MatrixRows, whole: Tensor, negatives: Tensor) -> Tenso
     of_images, of_texts = rows.logits()
     p12, p21 = (of_images - log[rows.part, None]).exp(), (of_texts - log[None, :]).exp()
     matched, at = (true - log).exp(), chosen.clamp(min=0)
-    _, *v2 = _Four(matched[rows.part, None], p12.gather(1, at), p21.gather(1, at), matched[at]).deviations()
-    sides = [side.square().masked_fill(chosen < 0, 0.0).sum(1) for side in v2]
+    four = _Four(matched[rows.part, None], p12.gather(1, at), p21.gather(1, at), matched[at])
+    sides = [side.square().masked_fill(chosen < 0, 0.0).sum(1) for side in (four.v2_text, four.v2_image)]
     easy = rows.negative & ~_close_pairs(rows, negatives)
     return torch.stack([*sides, (p12 - p21).square().masked_fill(~easy, 0.0).sum(1)], dim=1)
 
@@ -318,17 +329,18 @@ def _regularise_matches(
     paired = matches.negative_text_ids == matches.negative_image_ids
     counted = matches.has_wrong_text & matches.has_wrong_image & paired
     logits = (matches.true[:, None], matches.wrong_texts, matches.wrong_images, matches.counterparts)
-    v1, by_text, by_image = _Four(*(wide(side).sigmoid() for side in logits)).deviations()
+    four = _Four(*(wide(side).sigmoid() for side in logits))
 
     def mean(deviations: Tensor, mask: Tensor) -> Tensor:
         return share(deviations.masked_fill(~mask, 0.0).sum(), mask.sum())
 
     if as_released:
-        text, image = (mean(side.square(), counted) - alpha for side in (by_text, by_image))
+        text, image = (mean(side.square(), counted) - alpha for side in (four.v2_text, four.v2_image))
         return torch.zeros_like(text), text.relu() + image.relu()
     close = matches.close
     if close is None:  # those with the highest crossed logits
         either = torch.maximum(matches.wrong_texts, matches.wrong_images).detach()
         close = _mark(best(either.masked_fill(~counted, float("-inf")), min(k, either.shape[1])), either.shape[1])
     of_v1, of_v2 = _masks(variant, counted, close)
-    return mean(_hinge(v1, alpha), of_v1), mean(_hinge(by_text, alpha) + _hinge(by_image, alpha), of_v2)
+    second = _hinge(four.v2_text, alpha) + _hinge(four.v2_image, alpha)
+    return mean(_hinge(four.v1, alpha), of_v1), mean(second, of_v2)
