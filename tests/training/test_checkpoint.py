@@ -350,11 +350,6 @@ def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
     assert len(result["total"]) == 6 and len(result["validation_group_score"]) == 3
 
 
-def test_nothing_is_written_where_nothing_is_asked(tmp_path: Path) -> None:
-    run_training(config(tmp_path), tmp_path, tmp_path / "run")
-    assert not (tmp_path / "run" / "tensorboard").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("wandb") is not None, reason="wandb is installed")
 def test_a_missing_tracker_is_said_before_the_first_step(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders.load_start import open_fusion
-from tellapart.training.losses.loss import FusionLoss, find_loss
 from tellapart.training.ranks import open_accelerator
 from tellapart.training.steps import FusionStep
 from tellapart.training.training_run import run_training
@@ -191,13 +190,6 @@ def test_a_fusion_encoder_learns_its_pairs_and_is_measured_by_its_matching_head(
 def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str) -> None:
     values = {"loss": {"name": "eqsim-itm"}, "matching": {"source": source}, "validation": {"every": 1}}
     check_resumed(config(tmp_path, model=blip(tmp_path / "blip"), optimiser={"steps": 3}, **values), tmp_path)
-
-
-def test_the_family_follows_from_the_loss() -> None:
-    from tellapart.catalog import names
-
-    fusion = {name for name in names("loss") if isinstance(find_loss(name), FusionLoss)}
-    assert fusion == {"itm", "ranking", "eqsim-itm", "eqsim-ranking"}
 
 
 def test_a_model_and_a_loss_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -272,13 +272,6 @@ def test_a_run_that_diverges_names_the_batch_and_overwrites_nothing(tmp_path: Pa
     assert not (tmp_path / "run" / "model").exists()
 
 
-def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Path) -> None:
-    with raises(DataError, "24", "100", "batch.size"):
-        run_training(config(tmp_path, batch={"size": 100}), tmp_path, tmp_path / "run")
-    with raises(DataError, "items", "size"):
-        run_training(config(tmp_path, batch={"size": 7}, data={"together": True}), tmp_path, tmp_path / "other")
-
-
 @pytest.mark.slow
 def test_pictures_of_a_reported_benchmark_are_refused(tmp_path: Path) -> None:
     name = f"folder:{squares(tmp_path / 'test', seed=0)}"  # the same squares as the training set
@@ -348,19 +341,6 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> No
     assert record.comparison.b == result.name and group.b >= 0
     kept = tmp_path / "run" / "wise" / f"alpha-{record.sweep.best:.2f}" / "model"
     assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
-
-
-def test_weights_are_never_chosen_on_what_is_reported(tmp_path: Path) -> None:
-    settings = config(tmp_path, data={"validation": "demo"}, report={"benchmarks": ["demo"]})
-    with raises(DataError, "weights", "chosen"):
-        run_training(settings, tmp_path, tmp_path / "run")
-
-
-@pytest.mark.slow
-def test_a_split_by_cluster_leaves_no_item_on_both_sides(tmp_path: Path) -> None:
-    settings = config(tmp_path, data={"share": 0.6, "together": True}, batch={"size": 4})
-    finished = run_training(settings, tmp_path, tmp_path / "run")
-    assert finished.state.best is not None and len(finished.state.history) == 2
 
 
 def test_a_clip_of_transformers_trains_and_loads_again(tmp_path: Path) -> None:
