@@ -582,8 +582,8 @@ class _Rehearsal:
         if peak > (free := shutil.disk_usage(place).free):
             sizes = f"{decimal(round(peak))} of disk, and {place} has {decimal(free)}"
             self.problems.add(f"{self.out}: the run needs {sizes}; lower validation.keep, or name another out=")
-        times = ({name: seeds * float(seconds) for name, seconds in part.items()} for part in (bounds, self.parts))
-        return Forecast(*times, round(seeds * disk), round(peak))
+        total, parts = ({name: seeds * float(long) for name, long in times.items()} for times in (bounds, self.parts))
+        return Forecast(total, parts, round(seeds * disk), round(peak))
 
 
 def _present_part(path: Path) -> Path:
