@@ -82,7 +82,7 @@ def meter_state(*, swin_tower: bool = False) -> dict[str, Any]:
 def fiber_state(*, itm: bool = True, sharp: float = 4.0) -> dict[str, Any]:
     """Seven of the blocks: two that read the text in stage 2, one in stage 3; nine layers of text.
 
-    Attention of sharpness 4 tells a text's tokens apart, and gives gradients of norms up to 1,000; 1 is for training.
+    Attention of sharpness 4 tells a text's tokens apart, and gives gradients of norms up to 1,000; 2 is for training.
     """
     shapes = roberta("text_transformer", 9) | swin((1, 2, 3, 1), (2, 1)) | _heads("", "_itc", image=32)
     for k, source in ((6, 16), (7, 16), (8, 32)):
