@@ -126,7 +126,7 @@ def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(
 @pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
 def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: str) -> None:
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
-    # Over 20 seeds a last bit of FIBER's weights moves a logged number by 2e-3 of it, and a weight by 6e-5, at most.
+    # Over 20 seeds a last bit of FIBER's weights moves a logged number by 2.3e-3 of it, and a weight by 6e-5, at most.
     rounding = (2e-2, 1e-4) if name.startswith("fiber") else ()
     near(folder / f"{name}-alone", folder / name, *rounding)
     assert [each[name] for each in said] == ["", ""]
