@@ -110,11 +110,10 @@ def compare_times(path: Path, folder: Path) -> dict[str, Any]:
     run_training(read_config(path), path.parent, folder / path.stem)
     took = {"clock": time.perf_counter() - wall, "processor": time.process_time() - processor}
     for name, forecast in (("clock", plan.forecast), ("processor", again.forecast)):
-        span = forecast.seconds
         found[name] = {
-            "forecast": [round(each, 1) for each in (span.low, span.value, span.high)],
+            "forecast": [round(each, 1) for each in forecast.seconds.values()],
             "real": round(took[name], 1),
-            "off": round(span.value / took[name] - 1, 3),
+            "off": round(forecast.seconds["value"] / took[name] - 1, 3),
             "parts": {part.replace(SCENES, "SCENES"): round(seconds, 2) for part, seconds in forecast.parts.items()},
         }
     used = sum(file.stat().st_size for file in (folder / path.stem).rglob("*") if file.is_file())

@@ -79,8 +79,11 @@ def meter_state(*, swin_tower: bool = False) -> dict[str, Any]:
     return draw(shapes)
 
 
-def fiber_state(*, itm: bool = True) -> dict[str, Any]:
-    """Seven of the blocks: two that read the text in stage 2, one in stage 3; nine layers of text."""
+def fiber_state(*, itm: bool = True, sharp: float = 4.0) -> dict[str, Any]:
+    """Seven of the blocks: two that read the text in stage 2, one in stage 3; nine layers of text.
+
+    Attention of sharpness 4 tells a text's tokens apart, and gives gradients of norms up to 1,000; 2 is for training.
+    """
     shapes = roberta("text_transformer", 9) | swin((1, 2, 3, 1), (2, 1)) | _heads("", "_itc", image=32)
     for k, source in ((6, 16), (7, 16), (8, 32)):
         layer = f"text_transformer.encoder.layer.{k}"
@@ -93,7 +96,7 @@ def fiber_state(*, itm: bool = True) -> dict[str, Any]:
     # Else nine layers with norms behind them make one vector of all of a text's tokens.
     for name in state:
         if name.endswith(("query.weight", "key.weight")):
-            state[name] *= 4
+            state[name] *= sharp
         if name.startswith("text_transformer") and name.endswith("output.dense.weight"):
             state[name] *= 0.35
         if name.endswith(("t2i.self.key.weight", "t2i.self.value.weight")):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
-from training_sets import config, logged
+from training_sets import Stopped, config, logged, stop_after
 
 import tellapart as ta
 from facts import check_facts, raises
@@ -334,20 +334,11 @@ def _events(folder: Path) -> dict[str, list[tuple[int, float]]]:
     return {tag: [(one.step, one.value) for one in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
 
 
-class Stopped(Exception):  # noqa: N818
-    pass
-
-
 @pytest.mark.slow
 def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
     settings = config(tmp_path, log={"tensorboard": True}, data={"validation": "folder:train"}, optimiser={"steps": 6})
-
-    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
-        if (stage, done) == ("steps", 5):  # one step beyond the checkpoint
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        run_training(settings, tmp_path, tmp_path / "run", progress=progress)
+    with pytest.raises(Stopped):  # one step beyond the checkpoint
+        run_training(settings, tmp_path, tmp_path / "run", progress=stop_after(5))
     assert [step for step, _ in _events(tmp_path / "run" / "tensorboard")["total"]] == [1, 2, 3, 4, 5]
     run_training(settings, tmp_path, tmp_path / "run", resume=True)
     result = _events(tmp_path / "run" / "tensorboard")
@@ -357,11 +348,6 @@ def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
         assert [step for step, _ in result[tag]] == [step for step, _ in expected]
         assert [value for _, value in result[tag]] == pytest.approx([value for _, value in expected], rel=1e-6)
     assert len(result["total"]) == 6 and len(result["validation_group_score"]) == 3
-
-
-def test_nothing_is_written_where_nothing_is_asked(tmp_path: Path) -> None:
-    run_training(config(tmp_path), tmp_path, tmp_path / "run")
-    assert not (tmp_path / "run" / "tensorboard").exists()
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from training_sets import squares, table, toml
 import tellapart as ta
 from facts import check_facts, find_missing, raises
 from tellapart.errors import DataError
-from tellapart.training.config import DataConfig, find_faults, read_config, read_values
+from tellapart.training.config import DataConfig, find_faults, read_values
 from tellapart.training.dry_run import DryRun, rehearse
 from tellapart.training.training_run import read_sources
 
@@ -252,14 +252,6 @@ def test_a_misspelt_key_is_one_problem(typed: str, missing: str, write: Callable
     path.write_text(re.sub(rf"^{missing} =", f"{typed} =", path.read_text(), flags=re.MULTILINE))
     (fault,) = find_faults(read_values(path), path)
     check_facts(str(fault), "[optimiser]", repr(typed), repr(missing))
-
-
-def test_a_reported_folder_is_found_from_the_training_file(
-    write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(report={"benchmarks": ["folder:held", "demo"]})
-    monkeypatch.chdir(tmp_path.parent)
-    assert read_config(path).report.benchmarks == [f"folder:{tmp_path}/held", "demo"]
 
 
 def test_errors_of_images_name_the_lines_of_the_training_file(tmp_path: Path) -> None:

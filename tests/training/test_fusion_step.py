@@ -12,7 +12,7 @@ pytest.importorskip("transformers", reason="fusion encoders need the extra 'mode
 
 import numpy as np
 from tiny_fusion import MODELS, blip, vilt
-from training_sets import architecture, config, far, logged, squares, table, weights
+from training_sets import architecture, check_resumed, config, far, logged, squares, table, weights
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
@@ -26,7 +26,6 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders.load_start import open_fusion
-from tellapart.training.losses.loss import FusionLoss, find_loss
 from tellapart.training.ranks import open_accelerator
 from tellapart.training.steps import FusionStep
 from tellapart.training.training_run import run_training
@@ -186,35 +185,11 @@ def test_a_fusion_encoder_learns_its_pairs_and_is_measured_by_its_matching_head(
     assert group_score(score(model, pairs, store=EmbeddingStore(None)).scores.values).mean() == finished.state.best
 
 
-class Stopped(Exception):  # noqa: N818
-    pass
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["batch", "rows"])
 def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str) -> None:
-    settings = config(
-        tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-itm"}, matching={"source": source},
-        validation={"every": 1}, optimiser={"steps": 3},
-    )  # fmt: skip
-    run_training(settings, tmp_path, tmp_path / "whole")
-
-    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
-        if (stage, done) == ("steps", 2):
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
-    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
-    for name in ("log.jsonl", "model/model.safetensors"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
-
-
-def test_the_family_follows_from_the_loss() -> None:
-    from tellapart.catalog import names
-
-    fusion = {name for name in names("loss") if isinstance(find_loss(name), FusionLoss)}
-    assert fusion == {"itm", "ranking", "eqsim-itm", "eqsim-ranking"}
+    values = {"loss": {"name": "eqsim-itm"}, "matching": {"source": source}, "validation": {"every": 1}}
+    check_resumed(config(tmp_path, model=blip(tmp_path / "blip"), optimiser={"steps": 3}, **values), tmp_path)
 
 
 def test_a_model_and_a_loss_that_do_not_fit_are_refused(tmp_path: Path) -> None:

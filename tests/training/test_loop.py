@@ -1,4 +1,4 @@
-"""A run's numbers are those of a plain loop, with any gradient cache, however often it is killed."""
+"""A run's numbers are those of a plain loop, in any pieces or precision, however often it is killed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from training_sets import architecture, config, far, logged, squares, table, toml, weights
+from training_sets import architecture, check_resumed, config, far, logged, squares, table, toml, weights
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
@@ -27,13 +28,13 @@ from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.config import read_config
 from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.encoders import load_start
-from tellapart.training.encoders.load_start import open_dual, write_new_model
+from tellapart.training.encoders.load_start import draw_start, open_dual, write_new_model
 from tellapart.training.encoders.trainable import Encoded
 from tellapart.training.loop import rate
-from tellapart.training.ranks import open_accelerator
+from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import read_record
 from tellapart.training.report.page import write_progress
-from tellapart.training.steps import DualStep
+from tellapart.training.steps import DualStep, matching_settings
 from tellapart.training.training_run import run_training
 
 torch = import_torch()
@@ -197,28 +198,11 @@ def test_training_on_a_few_pairs_learns_them(tmp_path: Path) -> None:
     assert group_score(scores.values).mean() == finished.state.best
 
 
-class Stopped(Exception):  # noqa: N818
-    pass
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [1, 5])
-def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, stop: int) -> None:
+@pytest.mark.parametrize("last", [1, 5])
+def test_a_run_that_stops_anywhere_goes_on_to_the_same_bytes(tmp_path: Path, last: int) -> None:
     settings = config(tmp_path, loss={"name": "negclip"}, optimiser={"steps": 6}, data={"validation": "folder:train"})
-    run_training(settings, tmp_path, tmp_path / "whole")
-
-    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
-        if (stage, done) == ("steps", stop):
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        run_training(settings, tmp_path, tmp_path / "stopped", progress=progress)
-    with raises(RunError, "resume=True", "run"):
-        run_training(settings, tmp_path, tmp_path / "stopped")
-    assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).resumed
-    assert (tmp_path / "whole/log.jsonl").read_bytes() == (tmp_path / "stopped/log.jsonl").read_bytes()
-    for name in ("model/open_clip_model.safetensors", "checkpoints/step-00000006/optimiser.safetensors"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+    check_resumed(settings, tmp_path, last)
 
 
 @pytest.mark.slow
@@ -286,13 +270,6 @@ def test_a_run_that_diverges_names_the_batch_and_overwrites_nothing(tmp_path: Pa
     assert [line["step"] for line in logged(tmp_path / "run")] == [1]
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000001"]
     assert not (tmp_path / "run" / "model").exists()
-
-
-def test_a_batch_that_does_not_fit_is_refused_before_the_first_step(tmp_path: Path) -> None:
-    with raises(DataError, "24", "100", "batch.size"):
-        run_training(config(tmp_path, batch={"size": 100}), tmp_path, tmp_path / "run")
-    with raises(DataError, "items", "size"):
-        run_training(config(tmp_path, batch={"size": 7}, data={"together": True}), tmp_path, tmp_path / "other")
 
 
 @pytest.mark.slow
@@ -366,19 +343,6 @@ def test_what_was_gained_and_what_lies_between_is_measured(tmp_path: Path) -> No
     assert kept.is_dir() and len(list((tmp_path / "run" / "wise").glob("*/model"))) == 1
 
 
-def test_weights_are_never_chosen_on_what_is_reported(tmp_path: Path) -> None:
-    settings = config(tmp_path, data={"validation": "demo"}, report={"benchmarks": ["demo"]})
-    with raises(DataError, "weights", "chosen"):
-        run_training(settings, tmp_path, tmp_path / "run")
-
-
-@pytest.mark.slow
-def test_a_split_by_cluster_leaves_no_item_on_both_sides(tmp_path: Path) -> None:
-    settings = config(tmp_path, data={"share": 0.6, "together": True}, batch={"size": 4})
-    finished = run_training(settings, tmp_path, tmp_path / "run")
-    assert finished.state.best is not None and len(finished.state.history) == 2
-
-
 def test_a_clip_of_transformers_trains_and_loads_again(tmp_path: Path) -> None:
     import tiny_models
 
@@ -417,14 +381,8 @@ def test_a_run_stops_when_nothing_is_better_beyond_doubt_and_goes_on_to_the_same
     assert (finished.state.stopped, finished.state.step) == (True, 6)
     assert read_record(tmp_path / "run").steps == 6
 
-    def stop(stage: str, done: int, _total: int, _note: str = "") -> None:
-        if (stage, done) == ("steps", 5):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_training(settings, tmp_path, tmp_path / "stopped", progress=stop)
+    check_resumed(settings, tmp_path, last=5)
     assert run_training(settings, tmp_path, tmp_path / "stopped", resume=True).state == finished.state
-    assert (tmp_path / "run" / "log.jsonl").read_bytes() == (tmp_path / "stopped" / "log.jsonl").read_bytes()
     # A run that has stopped takes no further step.
     assert run_training(settings, tmp_path, tmp_path / "run", resume=True).state == finished.state
 
@@ -453,3 +411,84 @@ def test_a_run_of_minutes_has_its_steps_planned_once(tmp_path: Path) -> None:
     assert far(weights(tmp_path / "run"), weights(tmp_path / "named")) == 0
     page = (tmp_path / "run" / "report.html").read_text()  # nothing took the place of the last one
     assert f"step {steps} of {steps}" in page and 'http-equiv="refresh"' in page and page.count("<figure") >= 2
+
+
+def lines_of(folder: Path, name: str, **changes: Any) -> list[dict[str, float]]:
+    run_training(config(folder, **changes), folder, folder / name)
+    return logged(folder / name)
+
+
+@pytest.mark.slow
+def test_what_bfloat16_moves_is_measured_and_logged_once(tmp_path: Path) -> None:
+    plain, half = (lines_of(tmp_path, one, precision=one, optimiser={"steps": 2}) for one in ("float32", "bfloat16"))
+    assert not any("moved_loss" in line for line in [*plain, half[1]])
+    assert 1e-5 < half[0]["moved_gradient"] < 0.1
+    assert half[0]["moved_loss"] == pytest.approx(abs(half[0]["total"] / plain[0]["total"] - 1), rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch's own, while it reads the code
+def test_a_compiled_model_takes_the_same_step(tmp_path: Path) -> None:
+    one = {"optimiser": {"steps": 1}}
+    lines_of(tmp_path, "plain", **one)
+    (line,) = lines_of(tmp_path, "compiled", compile="aot_eager", **one)
+    assert line["moved_gradient"] < 1e-4 > line["moved_loss"]
+    assert far(weights(tmp_path / "plain"), weights(tmp_path / "compiled")) < 2e-5
+    with raises(DataError, "compile", "'aot_eager'"):
+        lines_of(tmp_path, "no", model="hf:none", loss={"name": "itm"}, compile="aot_eager")
+
+
+EQSIM = {"name": "eqsim", "variant": "v2-all", "normalise": "none", "alpha": 0.0}
+
+
+def gradients(steps: DualStep, numbers: list[int], part: int) -> tuple[dict[str, float], dict[str, Any]]:
+    steps.module.zero_grad()
+    drawn = steps.draw(numbers, part)
+    found = steps.backward(drawn, [steps.trainable.image(steps.rows.pixels(n)) for n in drawn.rows], part)
+    grads = {name: p.grad.clone() for name, p in steps.module.named_parameters() if p.grad is not None}
+    return {name: float(value) for name, value in found.items()}, grads
+
+
+@pytest.mark.slow
+def test_the_gradient_is_the_mean_of_the_parts_gradients(tmp_path: Path) -> None:
+    settings = config(
+        tmp_path, loss=EQSIM, batch={"size": 12, "accumulate": 3}, optimiser={"steps": 1, "warm_up": 0},
+    )  # fmt: skip
+    run_training(settings, tmp_path, tmp_path / "run")
+    _, trainable = draw_start(
+        f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", RankGroup(open_accelerator(settings.device))
+    )
+    trainable.module.train()
+    rows = read_rows(["folder:train"], tmp_path)
+    steps = DualStep(settings, trainable, rows, open_accelerator(settings.device), trainable.module)
+    order = BatchOrder(rows, 12, 0)
+    parts = [order.batch(part, parts=3) for part in range(3)]
+    assert [len(part) for part in parts] == [4, 4, 4] and [*parts[0], *parts[1], *parts[2]] == order.batch(0)
+    found = [gradients(steps, part, number) for number, part in enumerate(parts)]
+    line = logged(tmp_path / "run")[0]
+    for name in found[0][0]:
+        assert line[name] == pytest.approx(sum(losses[name] for losses, _ in found) / 3, rel=1e-6)
+    mean = {name: sum(grads[name] for _, grads in found) / 3 for name in found[0][1]}
+    assert line["gradient_norm"] == pytest.approx(
+        float(torch.stack([g.norm() for g in mean.values()]).norm()), rel=1e-5
+    )
+    # One matrix of all twelve is another loss.
+    whole, _ = gradients(steps, order.batch(0), 0)
+    assert whole["itc"] > line["itc"] + 0.3
+
+
+@pytest.mark.slow
+def test_a_part_may_be_cut_into_pieces_which_change_no_number(tmp_path: Path) -> None:
+    kept = [{"size": 12, "accumulate": 3, **micro} for micro in ({}, {"micro": 3})]
+    for name, batch in zip(("whole", "cut"), kept, strict=True):
+        run_training(config(tmp_path, loss=EQSIM, batch=batch, optimiser={"steps": 2}), tmp_path, tmp_path / name)
+    assert far(weights(tmp_path / "whole"), weights(tmp_path / "cut")) < 2e-5
+
+
+def test_parts_must_be_equal_and_hold_two_pairs(tmp_path: Path) -> None:
+    for size, count in ((8, 3), (8, 8)):
+        with raises(ValueError, f"accumulate = {count}", "8"):
+            config(tmp_path, batch={"size": size, "accumulate": count})
+    with raises(DataError, "2", "1", "batch.size", "batch.accumulate"):
+        fusion = config(tmp_path, loss={"name": "itm"}, matching={"negatives": 2}, batch={"size": 8, "accumulate": 4})
+        matching_settings(fusion, read_rows(["folder:train"], tmp_path))

@@ -6,16 +6,15 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from training_sets import config, logged, squares
+from training_sets import compared, config, logged, squares
 
 from facts import raises
 from tellapart.errors import RunError
-from tellapart.evaluation.compare import Comparison, MetricComparison
+from tellapart.evaluation.compare import Comparison
 from tellapart.evaluation.verified import read_result
 from tellapart.records.run_folder import find_runs
 from tellapart.records.samples import read_samples
@@ -107,35 +106,21 @@ def changed(record: TrainRecord, **changes: object) -> TrainRecord:
     return TrainRecord.model_validate({**record.model_dump(), **changes})
 
 
-def compared(low: float, high: float, name: str = "cifar10", **tests: object) -> Comparison:
-    tested: dict[str, Any] = {"p": 0.01, "p_holm": 0.02, "test": "exact McNemar", "detectable": None, **tests}
-    row = MetricComparison(
-        benchmark=name,
-        metric="accuracy",
-        n=100,
-        a=0.6,
-        b=0.5,
-        difference=-0.1,
-        low=low,
-        high=high,
-        method="bootstrap",
-        only_a=1,
-        only_b=11,
-        **tested,
-    )
+def lost(low: float, high: float, name: str = "cifar10", **tests: object) -> Comparison:
+    row = compared(name, 0.6, 0.5, "accuracy", difference=-0.1, low=low, high=high, **tests)
     return Comparison(a="before", b="after", rows=(row,), unshared=("valse",))
 
 
 def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, FinishedRun]) -> None:
     record = run[1].record
     assert record is not None
-    lost = model_card(changed(record, comparison=compared(-0.2, -0.01)))
+    worse = model_card(changed(record, comparison=lost(-0.2, -0.01)))
     assert (
-        "Worse, p after Holm below .05: cifar10 accuracy." in lost
-        and "Better, p after Holm below .05: nothing." in lost
+        "Worse, p after Holm below .05: cifar10 accuracy." in worse
+        and "Better, p after Holm below .05: nothing." in worse
     )
-    assert "Measured on one side alone, and so not compared: valse." in lost
-    unclear = model_card(changed(record, comparison=compared(-0.2, -0.01, p_holm=0.196)))
+    assert "Measured on one side alone, and so not compared: valse." in worse
+    unclear = model_card(changed(record, comparison=lost(-0.2, -0.01, p_holm=0.196)))
     assert "Worse, p after Holm below .05: nothing." in unclear
     shared = model_card(changed(record, leaks=(Leak("demo", ("a_b.png",), (), 600),)))
     assert "**Training images are pictures of what is reported** (`--allow-leak`, or `test_time_matching`)" in shared
@@ -162,9 +147,9 @@ def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card(run: tuple[P
     record = run[1].record
     assert record is not None
     floor = {"p": 1 / 10_001, "p_holm": 2 / 10_001, "test": "cluster sign flips"}
-    drawn = changed(record, comparison=compared(-0.2, -0.01, flips=10_000, **floor))
+    drawn = changed(record, comparison=lost(-0.2, -0.01, flips=10_000, **floor))
     assert "-10.00 [-20.0, -1.0] | <= 0.0002 |" in model_card(drawn)
-    assert "-10.00 [-20.0, -1.0] | 0.02 |" in model_card(changed(record, comparison=compared(-0.2, -0.01)))
+    assert "-10.00 [-20.0, -1.0] | 0.02 |" in model_card(changed(record, comparison=lost(-0.2, -0.01)))
 
 
 def test_a_start_of_a_hub_model_keeps_its_whole_fingerprint(run: tuple[Path, FinishedRun]) -> None:
@@ -189,7 +174,7 @@ def test_a_validation_value_names_its_metric_and_its_items(run: tuple[Path, Fini
 def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) -> None:
     record = run[1].record
     assert record is not None
-    card = model_card(changed(record, comparison=compared(-0.2, 0.2, "a|b\n# <script>`")))
+    card = model_card(changed(record, comparison=lost(-0.2, 0.2, "a|b\n# <script>`")))
     assert r"| a\|b # \<script\>\` | accuracy | 100 |" in card
     bare = record.model_dump()
     bare["config"]["model"] = "local-dir:x`\n---\n|y"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_sets import logged, toml, weights
+from training_sets import check_resumed, logged, toml, weights
 
 from facts import raises
 from tellapart.errors import DataError, ModelError
@@ -66,17 +66,7 @@ def test_a_run_of_the_preset_learns(tmp_path: Path, family: str) -> None:
 @pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
 def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path: Path, family: str) -> None:
     made = settings(tmp_path, family, dropout={'"*.output.dense"': 0.1})  # as published; augmented, too
-    run_training(made, tmp_path, tmp_path / "whole")
-
-    def stop(stage: str, done: int, _total: int, _note: str = "") -> None:
-        if (stage, done) == ("steps", 2):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_training(made, tmp_path, tmp_path / "stopped", progress=stop)
-    run_training(made, tmp_path, tmp_path / "stopped", resume=True)
-    for name in ("log.jsonl", "model/model.safetensors"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+    check_resumed(made, tmp_path)
     without = settings(tmp_path / "other", family)
     run_training(without, tmp_path / "other", tmp_path / "plain")
     assert logged(tmp_path / "plain")[0]["total"] != logged(tmp_path / "whole")[0]["total"]

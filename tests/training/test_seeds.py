@@ -13,12 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from training_sets import config, squares, table, toml
+from training_sets import compared, config, made_record, squares, table, toml
 
 from facts import check_facts, raises
 from tellapart.errors import MetricError, ModelError, RunError
-from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.records.timing_record import Machine
+from tellapart.evaluation.compare import Comparison
 from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
 from tellapart.training.seeds import between, over_seeds, paired_by_seed, read_seeds, train_seeds
 from tellapart.training.training_run import FinishedRun, best_alpha, interpolate
@@ -28,45 +27,9 @@ SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=
 
 def made(seed: int, after: Sequence[float], before: Sequence[float], names: str = "ab", **changes: Any) -> TrainRecord:
     """A record whose metrics have these values in the trained model and in its start."""
-    rows = tuple(
-        MetricComparison(
-            benchmark=name,
-            metric="group_score",
-            n=100,
-            a=a,
-            b=b,
-            difference=b - a,
-            low=None,
-            high=None,
-            method="bootstrap",
-            only_a=0,
-            only_b=0,
-            p=1.0,
-            p_holm=1.0,
-            test="exact McNemar",
-            detectable=None,
-        )
-        for name, a, b in zip(names, before, after, strict=False)
-    )
+    rows = tuple(compared(name, a, b, p=1.0, p_holm=1.0) for name, a, b in zip(names, before, after, strict=False))
     told = {"name": "made", "seed": seed, **changes}
-    return TrainRecord(
-        config=told,
-        fingerprint="0",
-        start="1",
-        model=f"local-dir:{seed}",
-        started="2026-01-01T00:00:00+00:00",
-        seconds=1.0,
-        resumed=False,
-        ranks=1,
-        versions={},
-        machine=Machine(processor="x", cores=1, system="x"),
-        data=DataRecord(rows=1, images=1, items=1, fingerprint="0"),
-        steps=1,
-        best_step=1,
-        best=None,
-        history=(),
-        comparison=Comparison(a="a", b="b", rows=rows),
-    )
+    return made_record(config=told, model=f"local-dir:{seed}", comparison=Comparison(a="a", b="b", rows=rows))
 
 
 @settings(max_examples=30)  # scipy tries every sign where differences tie

@@ -72,8 +72,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "diverged": {"optimiser": {"learning_rate": 1e30}},
     }
     settings |= {name: {**FUSION, "model": made(folder / f"{name}-model")} for name, made in MODELS.items()}
-    # The pairs that tiny FIBER would draw otherwise give it a gradient of norm 1,800, whose rounding moves its weights.
-    settings["fiber"] |= {"data": {"duplicates": "negatives"}}
     for name, changes in settings.items():
         (folder / f"{name}.toml").write_text(toml(table(folder, **changes)), encoding="utf-8")
     for family in MAKE:
@@ -128,10 +126,9 @@ def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(
 @pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
 def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: str) -> None:
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
-    # FIBER's tiny tower has norms over four numbers: of rounding they make 5 % of the third step's gradient, and 5 % of
-    # a weight's way, which is 3e-3 at most.
-    rounding = (1e-1, 3e-4) if name.startswith("fiber") else ()
-    near(folder / f"{name}-alone", folder / f"{name}", *rounding)
+    # Over 20 seeds a last bit of FIBER's weights moves a logged number by 2.3e-3 of it, and a weight by 6e-5, at most.
+    rounding = (2e-2, 1e-4) if name.startswith("fiber") else ()
+    near(folder / f"{name}-alone", folder / name, *rounding)
     assert [each[name] for each in said] == ["", ""]
 
 

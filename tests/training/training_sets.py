@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
+from facts import raises
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
+from tellapart.errors import RunError
+from tellapart.evaluation.compare import MetricComparison
 from tellapart.models.torch.checkpoint import read_state_dict
+from tellapart.records.timing_record import Machine
 from tellapart.training.config import TrainConfig
+from tellapart.training.record import DataRecord, TrainRecord
+from tellapart.training.training_run import run_training
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "grey": (120, 120, 120)}
 
@@ -92,6 +100,34 @@ def toml(values: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+class Stopped(Exception):  # noqa: N818
+    """Ends a training in the middle."""
+
+
+def stop_after(last: int) -> Callable[..., None]:
+    """A progress that stops a training after a step."""
+
+    def progress(stage: str, done: int, _total: int, _note: str = "") -> None:
+        if (stage, done) == ("steps", last):
+            raise Stopped
+
+    return progress
+
+
+def check_resumed(settings: TrainConfig, folder: Path, last: int = 2) -> None:
+    """A run that stops after a step goes on to the bytes of one that does not: log, weights and moments."""
+    run_training(settings, folder, folder / "whole")
+    with pytest.raises(Stopped):
+        run_training(settings, folder, folder / "stopped", progress=stop_after(last))
+    with raises(RunError, "resume=True", "stopped"):
+        run_training(settings, folder, folder / "stopped")
+    assert run_training(settings, folder, folder / "stopped", resume=True).resumed
+    whole = [file for file in (folder / "whole").rglob("*") if file.suffix in {".jsonl", ".safetensors"}]
+    assert len(whole) >= 5
+    for file in whole:
+        assert file.read_bytes() == (folder / "stopped" / file.relative_to(folder / "whole")).read_bytes(), file
+
+
 def weights(out: Path) -> dict[str, Any]:
     """The trained model's tensors by name."""
     (file,) = (out / "model").glob("*.safetensors")
@@ -107,3 +143,27 @@ def far(one: dict[str, Any], other: dict[str, Any]) -> float:
 def logged(out: Path) -> list[dict[str, float]]:
     """The lines of a run's log."""
     return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
+def compared(benchmark: str, a: float, b: float, metric: str = "group_score", **more: Any) -> MetricComparison:
+    """A metric of the start and of the trained model, with a test that finds them apart."""
+    values = {
+        "n": 100,
+        "difference": b - a,
+        "low": None,
+        "high": None,
+        "method": "bootstrap",
+        "only_a": 1,
+        "only_b": 11,
+    }
+    values |= {"p": 0.01, "p_holm": 0.02, "test": "exact McNemar", "detectable": None}
+    return MetricComparison(benchmark=benchmark, metric=metric, a=a, b=b, **values | more)
+
+
+def made_record(**changes: Any) -> TrainRecord:
+    """The record of a run of one step that measured nothing, but for its changes."""
+    values: dict[str, Any] = {"config": {"name": "made", "seed": 0}, "fingerprint": "0", "start": "1", "model": "x"}
+    values |= {"started": "2026-01-01T00:00:00+00:00", "seconds": 1.0, "resumed": False, "ranks": 1, "versions": {}}
+    values |= {"machine": Machine(processor="x", cores=1, system="x"), "steps": 1, "best_step": 1, "best": None}
+    values |= {"data": DataRecord(rows=1, images=1, items=1, fingerprint="0"), "history": ()}
+    return TrainRecord(**values | changes)

@@ -22,12 +22,11 @@ import numpy as np
 from rich.filesize import decimal
 
 from tellapart.benchmarks.find import find_benchmark
-from tellapart.data.images import decode, pixel_hash
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.data.rows import read_jsonl
 from tellapart.data.strict_json import read_whole
-from tellapart.dry_run.problems import TRIED_ITEMS, Problems, fit_seconds, join_faults
+from tellapart.dry_run.run import TRIED_ITEMS, Problems, fit_seconds, join_faults
 from tellapart.errors import DataError, RunError, TellapartWarning, plain, quote
 from tellapart.evaluation.run import run
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -37,7 +36,16 @@ from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import find_task
 from tellapart.training import training_run
 from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
-from tellapart.training.data.duplicates import Duplicates, count_duplicates, find_leaks, refuse_leaks
+from tellapart.training.data.duplicates import (
+    Duplicates,
+    Hashed,
+    Leak,
+    PictureHashes,
+    count_duplicates,
+    find_leaks,
+    hash_image,
+    refuse_leaks,
+)
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
 from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of, rescore
@@ -46,6 +54,7 @@ from tellapart.training.encoders.trainable import Trainable, describe_updated
 from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms, open_trackers
+from tellapart.training.steps import make_step
 
 #: Missing pictures that are listed on the terminal; JSON has all.
 _LISTED = 10
@@ -54,9 +63,9 @@ _BLOCKS = {True: "▁▂▃▄▅▆▇█", False: "_.-=+*#@"}
 
 #: Seconds that a dry run takes at most, if two steps and the start fit in; the shares of its parts in what is left.
 _SECONDS = 30.0
-_OPENING, _COMPARING, _STEPPING = 0.15, 0.2, 0.35
+_OPENING, _STEPPING = 0.3, 0.35
 
-#: Rows whose images are hashed, to time it; images that are compared however long that takes.
+#: Rows whose bytes are hashed, to time it; images that are decoded and compared however long that takes.
 _HASHED, _COMPARED = 200, 500
 
 #: Rows whose duplicates are counted; captions of a picture, as a multiple of the median, that only a placeholder has.
@@ -120,19 +129,10 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A forecast number with its interval."""
-
-    low: float
-    value: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
 class Forecast:
-    """The cost of the run: wall time as if nothing else ran, its parts, and disk in the end and at most."""
+    """The cost of the run: wall time as if nothing else ran, its bounds and parts; disk at the end and at most."""
 
-    seconds: Span
+    seconds: dict[str, float]
     parts: dict[str, float]
     disk_bytes: int
     disk_peak_bytes: int
@@ -218,10 +218,10 @@ class DryRun:
                 f"and resumed: {'the same weights' if trial.same else 'other weights'}"
             )
         if forecast is not None:
-            seconds, seeds = forecast.seconds, "" if self.seeds == 1 else f" for {self.seeds} seeds"
-            clock = [str(timedelta(seconds=round(bound))) for bound in (seconds.value, seconds.low, seconds.high)]
+            seeds = "" if self.seeds == 1 else f" for {self.seeds} seeds"
+            low, value, high = (str(timedelta(seconds=round(bound))) for bound in forecast.seconds.values())
             parts = (f"{name} {timedelta(seconds=round(long))}" for name, long in forecast.parts.items() if long >= 0.5)
-            yield f"time{seeds}: {clock[0]} ({clock[1]} to {clock[2]}), of it {', '.join(parts)}"
+            yield f"time{seeds}: {value} ({low} to {high}), of it {', '.join(parts)}"
             yield (
                 f"disk{seeds}: {decimal(forecast.disk_bytes)} in the end, {decimal(forecast.disk_peak_bytes)} at most"
             )
@@ -230,27 +230,29 @@ class DryRun:
         yield "no problem found" if self.passed else f"{len(self.problems)} to mend before this run"
 
 
-def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, int, list[str]]:
-    """Open every image, decode as many as the time allows, and count these."""
+def open_images(rows: TrainingRows, seconds: float) -> tuple[TrainingRows, PictureHashes, list[str]]:
+    """Open every image, decode and hash as many as the time allows; return the rows that have theirs, and errors."""
     until = time.monotonic() + seconds
 
-    def open_image(path: Path) -> tuple[str, str]:
+    def open_image(number: int, name: str) -> list[Hashed] | str:
+        path = Path(name)
         try:
-            if time.monotonic() < until:
-                return pixel_hash(decode(read_image(path), str(path))), ""
+            if number < _COMPARED or time.monotonic() < until:
+                return hash_image(name, lambda _: read_image(path))
             with path.open("rb") if path.is_file() else io.BytesIO(read_image(path)) as file:
-                return "", "" if file.read(16) else f"{path}: is empty"
+                return [] if file.read(16) else f"{name}: is empty"
         except DataError as error:
-            return "", str(error)
+            return str(error)
         except OSError as error:
-            return "", f"{path}: cannot be read ({error.strerror})"
+            return f"{name}: cannot be read ({error.strerror})"
 
-    paths = list(dict.fromkeys(row.image for row in rows.rows if row.image != Path()))
+    names = [name for name in rows.files if name != str(Path())]
     with ThreadPoolExecutor(4) as pool:
-        opened = dict(zip(paths, pool.map(open_image, paths), strict=True))
-    numbers = [number for number, row in enumerate(rows.rows) if row.image in opened and not opened[row.image][1]]
-    hashes = {path: value for path, (value, _) in opened.items() if value}
-    return rows.select(numbers).with_pictures(hashes), len(hashes), [error for _, error in opened.values() if error]
+        opened = dict(zip(names, pool.map(open_image, range(len(names)), names), strict=True))
+    numbers = [number for number, row in enumerate(rows.rows) if not isinstance(opened.get(str(row.image), ""), str)]
+    hashes = PictureHashes.gather([frame for found in opened.values() if not isinstance(found, str) for frame in found])
+    errors = [found for found in opened.values() if isinstance(found, str)]
+    return rows.select(numbers).with_pictures(hashes.by_file()), hashes, errors
 
 
 def try_steps(training: Training, steps: int, seconds: float, progress: NotedProgress | None = None) -> Trial:
@@ -350,7 +352,7 @@ class _Rehearsal:
         with problems.collect():
             plan.schedule = self._plan_schedule(rows)
         with problems.collect():  # rows hold all that the loss reads
-            training.step(config, training.trainable, rows, training.ranks.accelerator, None)
+            make_step(config, training.trainable, rows, training.ranks.accelerator, None)
         if plan.schedule is None:
             return
         if len(problems.found) == before:
@@ -373,9 +375,8 @@ class _Rehearsal:
 
     def _read_data(self) -> tuple[TrainingRows | None, PairSet | None]:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
-        config, problems, refused = self.config, self.problems, list[DataError]()
-        rows, validation, metric, compared = None, None, None, 0
-        begun = time.perf_counter()
+        config, problems, refused, begun = self.config, self.problems, list[DataError](), time.perf_counter()
+        rows, validation, metric = None, None, None
         for source in config.data.train:
             recipe = training_run.recipe_path(source, self.home) if source.startswith(training_run.RECIPE) else None
             with problems.collect():
@@ -384,16 +385,16 @@ class _Rehearsal:
         with problems.collect():
             rows = training_run.read_sources(config.data, self.home, refused)
         self.parts["reading"] = time.perf_counter() - begun
-        decoded, bad, begun = 0, [str(error) for error in refused], time.perf_counter()
+        begun, bad, hashes = time.perf_counter(), [str(error) for error in refused], None
         if rows is not None:
-            rows, decoded, unreadable = open_images(rows, _OPENING * (self.until - time.monotonic()))
+            rows, hashes, unreadable = open_images(rows, _OPENING * (self.until - time.monotonic()))
             bad += unreadable
-        pace = (time.perf_counter() - begun) / max(1, decoded)
         if bad:
             problems.add(f"data.train: {len(bad):,} rows or images cannot be read: {join_faults(bad)[0]}")
-        if not rows:
+        if not rows or hashes is None:
             self.plan.data = DataPlan(0, 0, 0, 0, tuple(bad))
             return None, None
+        self.parts["reading"] += (time.perf_counter() - begun) * len(rows.files) / max(1, len(hashes.names))
         with problems.collect():
             rows, validation = training_run.choose_validation(config, self.home, rows)
             metric = None if validation is None else metric_of(config.validation.metric, validation.shape)
@@ -401,39 +402,31 @@ class _Rehearsal:
         numbers, begun = range(min(len(rows), _HASHED)), time.perf_counter()
         _ = rows.select(numbers).fingerprint  # the run hashes all images
         self.parts["reading"] += (time.perf_counter() - begun) * len(rows) / len(numbers)
-        with problems.collect():
-            compared = self._compare_images(rows, pace)
-        images = {row.image: bool(row.picture) for row in rows.rows}
-        self.parts["reading"] += 0 if compared else pace * len(images)  # a comparison's time has that of decoding
-        items, decoded = None if validation is None else len(validation), sum(images.values())
-        self.plan.data = DataPlan(len(rows), len(images), decoded, compared, tuple(bad), items, metric)
+        decoded = rows.select([number for number, row in enumerate(rows.rows) if row.picture])
+        compared, items = self._compare_images(decoded, hashes), None if validation is None else len(validation)
+        counts = len(rows), len(rows.files), len(decoded.files), compared
+        self.plan.data = DataPlan(*counts, tuple(bad), items, metric)
         return rows, validation
 
-    def _compare_images(self, rows: TrainingRows, pace: float) -> int:
-        """Look for leaks among as many training images as time allows; return how many were compared."""
+    def _compare_images(self, rows: TrainingRows, hashes: PictureHashes) -> int:
+        """Look for leaks among the images that are decoded; return how many were compared."""
         config, place, names = self.config, training_run.data_locations(self.config.data, self.home), []
         validation = config.data.validation and resolve_name(config.data.validation, self.home)
         for name in filter(None, dict.fromkeys([*config.report.benchmarks, validation])):
             with self.problems.collect():
                 find_benchmark(name, place).records()
                 names.append(name)
-        if not names:
-            return 0
-        numbers = list({row.image: number for number, row in enumerate(rows.rows)}.values())
-        # A comparison decodes each image again, and takes about as long again for its hashes.
-        most = max(_COMPARED, int(_COMPARING * (self.until - time.monotonic()) / (2 * pace)))
-        some, begun = rows.select(numbers[:: math.ceil(len(numbers) / most)]), time.perf_counter()
-        leaks = find_leaks(some, names, self.progress, place)
-        pictures = sum(leak.images for leak in leaks)
-        share = (len(some) + pictures) / (len(numbers) + pictures)
-        self.parts["leaks"] = (time.perf_counter() - begun) / share
+        begun, leaks = time.perf_counter(), list[Leak]()
+        with self.problems.collect():
+            leaks = find_leaks(rows, names, self.progress, place, hashes)
+        self.parts["leaks"] = time.perf_counter() - begun
         for leak in leaks:
             if leak.benchmark == validation and (line := leak.describe_choice()):
                 self.problems.add(line)
             elif leak.benchmark != validation and not self.allow_leak:
                 with self.problems.collect():
                     refuse_leaks([leak])
-        return len(some)
+        return len(rows.files) if leaks else 0
 
     def _open_training(self, rows: TrainingRows, validation: PairSet | None) -> tuple[Training | None, str]:
         """Open the start and change it as the run would; return it with its name, or None if that fails."""
@@ -448,8 +441,7 @@ class _Rehearsal:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
             training_run.prepare_start(config, trainable, ranks.of, problems.collect)
             self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
-            trained, step = training_run.rows_of_step(config, rows), training_run.step_of(config)
-            training = Training(config, trainable, trained, step, self.files, validation, ranks)
+            training = Training(config, trainable, rows, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
                 self.config = config = config.with_steps(steps := fit_steps(training))
                 self.plan.notes.append(f"optimiser.minutes: about {steps:,} steps fit; the run measures it")
@@ -574,7 +566,11 @@ class _Rehearsal:
         fast, slow = np.quantile(trial.seconds, (0.1, 0.9)) * schedule.steps
         if len(trial.seconds) == 1:
             fast, slow = (self.parts["steps"] * factor for factor in (1 - _DOUBT, 1 + _DOUBT))
-        bounds = fast + rest * (1 - _DOUBT), self.parts["steps"] + rest, slow + rest * (1 + _DOUBT)
+        bounds = {
+            "low": fast + rest * (1 - _DOUBT),
+            "value": self.parts["steps"] + rest,
+            "high": slow + rest * (1 + _DOUBT),
+        }
         best, model = _count_bytes(files.best.parent), _count_bytes(files.model)
         alphas = len(set(config.report.alphas))
         log = files.log_path.stat().st_size * schedule.steps / trial.steps
@@ -586,8 +582,8 @@ class _Rehearsal:
         if peak > (free := shutil.disk_usage(place).free):
             sizes = f"{decimal(round(peak))} of disk, and {place} has {decimal(free)}"
             self.problems.add(f"{self.out}: the run needs {sizes}; lower validation.keep, or name another out=")
-        parts = {name: seeds * seconds for name, seconds in self.parts.items()}
-        return Forecast(Span(*(seeds * float(end) for end in bounds)), parts, round(seeds * disk), round(peak))
+        total, parts = ({name: seeds * float(long) for name, long in times.items()} for times in (bounds, self.parts))
+        return Forecast(total, parts, round(seeds * disk), round(peak))
 
 
 def _present_part(path: Path) -> Path:

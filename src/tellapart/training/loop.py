@@ -35,7 +35,7 @@ from tellapart.training.encoders.trainable import Inputs, Trainable, count_updat
 from tellapart.training.lazy_torch import torch
 from tellapart.training.ranks import RankGroup
 from tellapart.training.run_files import RunFiles, TrainingState
-from tellapart.training.steps import Drawn, TrainingStep
+from tellapart.training.steps import Drawn, TrainingStep, make_step
 
 
 def measure_moves(
@@ -77,7 +77,6 @@ class Training:
     config: TrainConfig
     trainable: Trainable
     rows: TrainingRows
-    step: type[TrainingStep[Any]]
     files: RunFiles
     validation: PairSet | None
     ranks: RankGroup
@@ -145,11 +144,11 @@ def _make_steps(training: Training) -> tuple[TrainingStep[Any], TrainingStep[Any
     config, accelerator = training.config, training.ranks.accelerator
     module = accelerator.prepare(training.trainable.module)
     wrapped = module if config.compile is None else torch.compile(module, backend=config.compile)
-    steps = training.step(config, training.trainable, training.rows, accelerator, wrapped)
+    steps = make_step(config, training.trainable, training.rows, accelerator, wrapped)
     if config.compile is None and config.precision == "float32":
         return steps, None
     plain_config = config.model_copy(update={"precision": "float32", "compile": None})
-    return steps, training.step(plain_config, training.trainable, training.rows, accelerator, module)
+    return steps, make_step(plain_config, training.trainable, training.rows, accelerator, module)
 
 
 def _read_parts(

@@ -1,8 +1,6 @@
 """Ranks that train together and end together: an error in one of them is raised in all.
 
-Under torchrun several processes take the same steps. Each reads its images and opens its model; the first alone
-measures, and writes the run's folder. All that can fail in one rank runs in `RankGroup.together`, so that no other is
-left waiting in an exchange that never comes.
+All that can fail in one rank runs in `RankGroup.together`, so that no other waits for an exchange that never comes.
 """
 
 from __future__ import annotations
@@ -35,10 +33,8 @@ class RankGroup:
         self.number: int = accelerator.process_index
         self._group: Any = None
         if self.of > 1:
-            import torch.distributed as dist
-
             # A second group: that of the gradients keeps accelerate's backend and its time limit.
-            self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
+            self._group = torch.distributed.new_group(backend="gloo", timeout=_PATIENCE)
 
     @property
     def leads(self) -> bool:
@@ -70,24 +66,18 @@ class RankGroup:
             if self.leads:
                 results = [compute()]
         if self.of > 1:
-            import torch.distributed as dist
-
-            dist.broadcast_object_list(results, src=0, group=self._group)
+            torch.distributed.broadcast_object_list(results, src=0, group=self._group)
         result: Result = results[0]
         return result
 
     def leave(self) -> None:
         """End the exchange, once all is done."""
         if self._group is not None:
-            import torch.distributed as dist
-
-            dist.destroy_process_group(self._group)
+            torch.distributed.destroy_process_group(self._group)
             self._group = None
 
     def _gather_failures(self, raised: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
         """Return every rank's failure, by rank."""
-        import torch.distributed as dist
-
         failed = torch.tensor([raised is not None], dtype=torch.uint8)
         failures: list[Any] = [None] * self.of
         described: tuple[type[TellapartError], str] | None = None
@@ -96,9 +86,9 @@ class RankGroup:
         elif raised is not None:
             described = RunError, str(raised) if isinstance(raised, OSError) else f"{type(raised).__name__}: {raised}"
         try:
-            dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=self._group)
+            torch.distributed.all_reduce(failed, op=torch.distributed.ReduceOp.MAX, group=self._group)
             if failed.item():
-                dist.all_gather_object(failures, described, group=self._group)
+                torch.distributed.all_gather_object(failures, described, group=self._group)
         except RuntimeError as lost:  # gloo's, when a connection is gone
             raise raised or RunError(
                 "another rank ended, and says why itself; go on with resume=True once that is mended"

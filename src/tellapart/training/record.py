@@ -81,14 +81,11 @@ class TrainRecord(_Record):
         config: all of the configuration, the preset's values among it.
         fingerprint: of all that decides the weights.
         start: fingerprint of the weights that it began with.
-        model: the trained model's name, as `tellapart run -m` takes it.
         limit: steps, if it was a smoke run.
-        started: when this process began, UTC; a run that was resumed began before.
-        seconds: wall time of this process.
-        leaks: pictures that each reported benchmark shares with the training images; with any, `--allow-leak` was
-            given.
+        started, seconds: of this process; a run that was resumed began before.
+        leaks: pictures that each reported benchmark shares with the training images.
         steps, best_step, best, history: how far it went, and the validation set's values.
-        updated: layers with low-rank updates, as `describe_updated` has them; empty if all weights were trained.
+        updated: layers with low-rank updates; empty if all weights were trained.
         idle: terms of the loss that were 0 at each of the first 50 steps, and why; empty if there were none.
         comparison: of the start (a) with the trained model (b), on the reported benchmarks.
         why: match and priors of the reported square items, `before` and `after`, without tags and items; None if

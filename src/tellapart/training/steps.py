@@ -1,15 +1,8 @@
 """Training steps: rows are drawn, images and texts encoded, the loss taken, and gradients left in the parameters.
 
 Dual encoders may have a gradient cache (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory
-Limited Setup"). The towers first run without gradients, a few pairs at a time; the loss gives each vector its gradient;
-then the towers run again, with gradients, and each vector's gradient flows on. Memory is that of a few pairs, the
-numbers are those of the whole batch.
-
-A fusion encoder's matching head scores true pairs, and images with wrong texts or vice versa. Every image and every
-text is encoded once; the fusion layers then join each pair. Negatives come from the batch, over
-all ranks, sampled by the contrastive logits (by the seed alone if a model has no unimodal towers), or they are a row's
-mined counterparts. EqSim needs a fourth similarity, that of the negative's image with its text. For a negative from
-the batch it is already computed; a mined one that is not in the batch costs another forward pass of its pair.
+Limited Setup"): the towers run again for each vector's gradient, in the memory of a few pairs. A fusion encoder encodes
+each image and text once and then joins pairs: true ones, and negatives of the batch or of the rows' counterparts.
 """
 
 from __future__ import annotations
@@ -51,8 +44,9 @@ class TrainingStep(ABC, Generic[Drawn]):
 
     def __post_init__(self) -> None:
         self._terms: tuple[LossTerm, ...] = self.config.loss_terms()
-        masked = self.config.data.duplicates == "masked"
-        self._text_ids = TextIds(self.trainable.reader) if masked else None
+        self._text_ids: TextIds | None = TextIds(self.trainable.reader)
+        if self.config.data.duplicates == "negatives":  # as released: a picture is its file, a text is no other's
+            self.rows, self._text_ids = self.rows.with_pictures({}), None
 
     @abstractmethod
     def draw(self, numbers: Sequence[int], step: int) -> Drawn:
@@ -500,10 +494,13 @@ def _gather_states(states: Tensors) -> Tensors:
     """Return every rank's states `(n, length, ...)`, padded to the longest of all ranks."""
     if rank_and_count()[1] == 1:
         return states
-    import torch.distributed as dist
-
     length = torch.tensor([states[0].shape[1]], device=states[0].device)
-    dist.all_reduce(length, op=dist.ReduceOp.MAX)
+    torch.distributed.all_reduce(length, op=torch.distributed.ReduceOp.MAX)
     padded = (pad_tokens(tensor, int(length)) for tensor in states)
     # Not every backend of torch.distributed can send bool tensors.
     return tuple(gather(state.byte()).bool() if state.dtype == torch.bool else gather(state) for state in padded)
+
+
+def make_step(config: TrainConfig, *parts: Any) -> TrainingStep[Any]:
+    """Return steps of the kind that the configuration's loss takes, with the other fields of `TrainingStep`."""
+    return (FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep)(config, *parts)

@@ -1,7 +1,6 @@
 """A training run: open and check everything, train, measure the start and the trained model, and write the record.
 
-A rank is one of the run's processes, each on one device. Every rank trains; the first one also checks, measures and
-writes.
+Every rank, one of the run's processes, trains; the first one also checks, measures and writes.
 """
 
 from __future__ import annotations
@@ -59,12 +58,10 @@ from tellapart.training.encoders.load_start import draw_start, open_start, resol
 from tellapart.training.encoders.trainable import Trainable, describe_updated, save_merged
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.loop import Training, fit_steps, train
-from tellapart.training.losses.loss import FusionLoss
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
 from tellapart.training.report.page import model_card
 from tellapart.training.run_files import RunFiles, TrainingState, Weights
-from tellapart.training.steps import DualStep, FusionStep
 
 #: A recipe among the sources is built first, into `sets/NAME` of the working folder, and stays there for the next run.
 RECIPE = "recipe:"
@@ -256,7 +253,7 @@ def run_training(
     with run_files.open_trackers(config.log, files.folder, config.name) as trackers:
         files.trackers += trackers
         training = Training(
-            config, trainable, rows_of_step(config, rows), step_of(config), files, validation, ranks, duplicates,
+            config, trainable, rows, files, validation, ranks, duplicates,
             None if show is None else partial(show, files, config.name),
         )  # fmt: skip
         if config.optimiser.minutes is not None:
@@ -323,16 +320,6 @@ def prepare_start(
         changes.add_dropout(trainable.module, config.dropout)
     with attempt():
         changes.settle_norms(trainable.module, config, ranks)
-
-
-def rows_of_step(config: TrainConfig, rows: TrainingRows) -> TrainingRows:
-    """Return the rows as a step takes them: with `data.duplicates = "negatives"` a picture is its file."""
-    return rows if config.data.duplicates == "masked" else rows.with_pictures({})
-
-
-def step_of(config: TrainConfig) -> type[DualStep | FusionStep]:
-    """Return the kind of steps that a configuration's loss takes."""
-    return FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep
 
 
 def _measure_both(
@@ -412,11 +399,10 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], alpha
     """
     if not 0 <= alpha <= 1:
         raise ModelError(f"interpolate: alpha must lie between 0 (before) and 1 (after); got {alpha}")
-    kinds = [{name: (tuple(tensor.shape), tensor.dtype) for name, tensor in side.items()} for side in (before, after)]
-    if odd := sorted(name for name in before.keys() | after.keys() if kinds[0].get(name) != kinds[1].get(name)):
-        first, second = (side.get(odd[0], "none") for side in kinds)
+    if odd := run_files.differing(before, after):
+        name, (first, second) = next(iter(odd.items()))
         raise ModelError(
-            f"interpolate: {len(odd)} tensors differ, {join_names(odd)}: {odd[0]!r} is {first} before and {second} "
+            f"interpolate: {len(odd)} tensors differ, {join_names([*odd])}: {name!r} is {first} before and {second} "
             "after; both ends must be one architecture (merge LoRA's matrices into the weights first)"
         )
 

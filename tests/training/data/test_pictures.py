@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from training_sets import config, logged, squares, weights
+from training_sets import check_resumed, config, logged, squares, weights
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
@@ -114,17 +114,7 @@ def test_a_flip_is_warned_of_where_captions_say_left_or_right(tmp_path: Path) ->
 @pytest.mark.slow
 def test_a_run_that_stops_draws_the_same_pictures(tmp_path: Path) -> None:
     settings = config(tmp_path, data={"augment": "meter"}, validation={"every": 1}, optimiser={"steps": 3})
-    run_training(settings, tmp_path, tmp_path / "whole")
-
-    def stop(stage: str, done: int, _total: int, _note: str = "") -> None:
-        if (stage, done) == ("steps", 2):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_training(settings, tmp_path, tmp_path / "stopped", progress=stop)
-    run_training(settings, tmp_path, tmp_path / "stopped", resume=True)
-    for name in ("log.jsonl", "model/open_clip_model.safetensors"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "stopped" / name).read_bytes()
+    check_resumed(settings, tmp_path)
     plain = config(tmp_path, validation={"every": 1}, optimiser={"steps": 3})
     run_training(plain, tmp_path, tmp_path / "plain")
     assert logged(tmp_path / "plain")[0]["total"] != logged(tmp_path / "whole")[0]["total"]

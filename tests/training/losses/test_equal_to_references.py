@@ -232,16 +232,6 @@ def test_eqsim_as_released(scale: float, margin: float, chunk: int | None) -> No
     assert True in seen
 
 
-def test_the_released_form_is_not_the_papers() -> None:
-    made = batch(ids=list(range(9)))
-    paper, code = (eqsim(made, alpha=0.0, k=4, as_released=released) for released in (False, True))
-    assert paper["itc"] == code["itc"]
-    assert paper["v1"] > 0
-    assert paper["v2"] > 0
-    assert abs(paper["v1"] - code["v1"]) > 1e-6
-    assert abs(paper["v2"] - code["v2"]) > 1e-6
-
-
 def test_pairs_of_one_image_are_never_drawn_as_released() -> None:
     made = batch(ids=[0, 0, 0, 1, 1, 2])
     for step in range(50):

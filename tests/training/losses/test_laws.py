@@ -193,25 +193,6 @@ def with_entry(made: Batch, value: float) -> Batch:
     )
 
 
-@pytest.mark.parametrize("name", DUAL)
-def test_a_caption_of_the_same_image_is_no_negative(name: str) -> None:
-    ids = torch.tensor([0, 1, 2, 0, 3])
-    for image_ids, matters in ((ids, False), (torch.arange(5), True)):
-        low, high = (with_entry(replace(batch(ids=ids.tolist()), image_ids=image_ids), value) for value in (-5.0, 5.0))
-        assert (low.images @ low.texts.T != high.images @ high.texts.T).nonzero().tolist() == [[0, 3]]
-        assert (abs(DUAL[name](low)["total"] - DUAL[name](high)["total"]) > 1e-3) == matters
-        if not matters:
-            assert DUAL[name](low)["total"] == DUAL[name](high)["total"]
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_caption_of_the_same_image_is_no_hard_negative(shared: bool) -> None:
-    low, high = (with_entry(batch(ids=[0, 1, 2, 0, 3]), value) for value in (-5.0, 5.0))
-    assert torch.equal(hard_negatives(low, 3, shared=shared).texts, hard_negatives(high, 3, shared=shared).texts)
-    apart = replace(high, image_ids=torch.arange(5))
-    assert hard_negatives(apart, 1, shared=shared).texts[0].item() == 3
-
-
 def similar(matrix: Tensor, scale: float = 8.0) -> Batch:
     """A batch whose cosines are a given matrix."""
     n = len(matrix)
@@ -572,12 +553,6 @@ def test_a_perfect_model_has_no_loss(name: str, captions: list[int], chunk: int 
     by_file = replace(made, text_ids=None, negative_text_ids=None, mates=replace(made.mates, text_ids=None))
     distinct = name in {"itc", "negbench", "hardneg", "eqsim", "cyclip"} and captions == [0, 1]
     assert (DUAL[name](by_file)["total"] > 0.1) == (not distinct)
-
-
-def test_one_caption_of_four_images_leaves_nothing_to_tell_apart() -> None:
-    made = Batch(torch.eye(4), torch.ones(4, 4) / 2, torch.tensor(10.0), torch.arange(4), text_ids=torch.ones(4).long())
-    assert itc(made)["total"] == 0
-    assert itc(replace(made, text_ids=None))["total"].item() == pytest.approx(np.log(4))
 
 
 def test_a_perfect_model_has_no_loss_by_the_sigmoid_or_by_patches_and_words() -> None:

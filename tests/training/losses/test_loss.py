@@ -55,16 +55,6 @@ def test_matching_with_contrast_and_released_eqsim_is_the_sum_of_the_three() -> 
         np.testing.assert_allclose(parts[name].item(), value, rtol=1e-11, err_msg=name)
 
 
-def test_the_gradient_of_a_sum_of_contrastive_losses_is_linear() -> None:
-    terms = read_terms({"name": "siglip", "also": {"hardneg": {"k": 2, "weight": 0.5, "factor": 3.0}, "cyclip": {}}})
-    images = batch().images.requires_grad_()
-    made = replace(batch(), images=images)
-    each = [term.loss(made, **term.options) for term in terms]
-    (whole,) = torch.autograd.grad(sum_terms(terms, each)["total"], images, retain_graph=True)
-    apart = [torch.autograd.grad(parts["total"], images, retain_graph=True)[0] for parts in each]
-    torch.testing.assert_close(whole, apart[0] + 3 * apart[1] + apart[2], rtol=1e-12, atol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("table", "said"),
     [
@@ -86,6 +76,7 @@ def test_losses_that_cannot_be_added_are_named(table: dict[str, object], said: s
 
 FULL = batch(ids=[0, 1, 2])
 LACKS = {"negative_texts": None, "has_negative": None}
+NEED_FALSE = (negclip, ce_clip, fsc_global, negbench, clic)
 
 
 @pytest.mark.parametrize(
@@ -115,43 +106,20 @@ def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str | 
 @pytest.mark.parametrize(
     ("loss", "change", "says"),
     [
-        (
-            negclip,
-            {"negative_texts": None, "has_negative": None},
-            ("negclip", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
-        ),
-        (
-            ce_clip,
-            {"negative_texts": None, "has_negative": None},
-            ("ce-clip", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
-        ),
-        (
-            fsc_global,
-            {"negative_texts": None, "has_negative": None},
-            ("fsc-global", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
-        ),
-        (fsc_clip, {"patches": None}, ("fsc-clip", "Batch(patches", "(pairs, patches, dimensions)")),
-        (
-            negbench,
-            {"negative_texts": None, "has_negative": None},
-            ("negbench", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
-        ),
-        (
-            clic,
-            {"negative_texts": None, "has_negative": None},
-            ("clic", "Batch(negative_texts", "(pairs, negatives, dimensions)"),
-        ),
-        (cs_clip, {"units": None}, ("cs-clip", "units")),
-        (tripletclip, {"mates": None}, ("tripletclip", "Batch(mates")),
-        (siglip, {"bias": None}, ("siglip", "Batch(bias")),
-        (trohn_img, {"mates": None}, ("trohn-img", "Batch(mates")),
+        *((loss, LACKS, ("Batch(negative_texts", "(pairs, negatives, dimensions)")) for loss in NEED_FALSE),
+        (fsc_clip, {"patches": None}, ("Batch(patches", "(pairs, patches, dimensions)")),
+        (cs_clip, {"units": None}, ("units",)),
+        (tripletclip, {"mates": None}, ("Batch(mates")),
+        (siglip, {"bias": None}, ("Batch(bias")),
+        (trohn_img, {"mates": None}, ("Batch(mates")),
         (trohn_img, {"mates": batch(ids=[5, 1, 2])}, ("[1, 2]", "image_ids")),
     ],
 )
 def test_a_loss_says_what_its_batch_lacks(
     loss: Callable[[Batch], Any], change: dict[str, Any], says: str | tuple[str, ...]
 ) -> None:
-    with raises(ModelError, says):
+    name = () if "image_ids" in says else (loss.__name__.replace("_", "-"),)
+    with raises(ModelError, *name, says):
         loss(replace(FULL, **change))
 
 
@@ -292,14 +260,3 @@ def test_an_image_tells_its_unit_from_its_own_foil_alone_and_units_count_a_half_
         assert parts["units"].item() == pytest.approx(0.5 * expected, rel=1e-14)
     first = cs_clip(replace(made, units=made.units[:, :1]), weight=1.0)["units"]
     assert first.item() == pytest.approx((own[0] + text) / 2, rel=1e-14)
-
-
-def test_another_images_foil_has_no_gradient_where_foils_are_own() -> None:
-    made = two_images()
-    for foils, touched in (("own", False), ("all", True)):
-        units = made.units.clone().requires_grad_()
-        image = torch.zeros_like(made.images)
-        image[0] = made.images[0]  # the second image has no direction, so that its own foil has no gradient
-        parts = cs_clip(replace(made, images=image, units=units), foils=foils)
-        (gradient,) = torch.autograd.grad(parts["units"], units)
-        assert bool(gradient[1, :, 1].abs().max() > 0) == touched

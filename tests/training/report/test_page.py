@@ -11,12 +11,11 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from training_sets import config, squares, table, toml
+from training_sets import compared, config, made_record, squares, table, toml
 
 from facts import check_facts
 from tellapart.diagnosis.why import MatchDifference, Reasons, Why, measure_reasons
 from tellapart.evaluation.compare import Comparison, MetricComparison
-from tellapart.records.machine import this_machine
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.training.data.duplicates import Leak
 from tellapart.training.record import DataRecord, Sweep, TrainRecord, read_record, write_record
@@ -26,23 +25,10 @@ from tellapart.training.train import print_trained
 HOSTILE = "folder:<script>alert('x')</script>"
 
 
-def compared(benchmark: str, metric: str, low: float, high: float, p_holm: float = 0.0213) -> MetricComparison:
-    tested: dict[str, Any] = {"p": 0.01, "p_holm": p_holm, "test": "exact McNemar", "detectable": None}
+def measured(benchmark: str, metric: str, low: float, high: float, p_holm: float = 0.0213) -> MetricComparison:
     middle = (low + high) / 2
-    return MetricComparison(
-        benchmark=benchmark,
-        metric=metric,
-        n=1200,
-        a=0.5,
-        b=0.5 + middle,
-        difference=middle,
-        low=low,
-        high=high,
-        method="bootstrap",
-        only_a=1,
-        only_b=11,
-        **tested,
-    )
+    numbers: dict[str, Any] = {"n": 1200, "difference": middle, "low": low, "high": high, "p_holm": p_holm}
+    return compared(benchmark, 0.5, 0.5 + middle, metric, **numbers)
 
 
 @pytest.fixture
@@ -54,17 +40,11 @@ def trained(tmp_path: Path) -> tuple[Path, TrainRecord]:
     rows.append({"step": 4, "validation_group_score": 0.6875})
     (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     values = {"validation": {"every": 4}, "data": {"share": 0.7}, "report": {"benchmarks": ["demo"]}}
-    record = TrainRecord(
+    record = made_record(
         config=config(tmp_path, **values).model_dump(mode="json"),
         fingerprint="0123",
         start="tellapart:huggingface:itc:1:" + "ab" * 32,
         model=f"local-dir:{folder}/model",
-        started="2026-11-22T10:00:00+00:00",
-        seconds=12.3,
-        resumed=False,
-        ranks=1,
-        versions={"tellapart": "0.1"},
-        machine=this_machine("cpu"),
         data=DataRecord(
             rows=24, images=24, items=12, fingerprint="f" * 64, validation=4, validation_metric="group_score"
         ),
@@ -77,10 +57,10 @@ def trained(tmp_path: Path) -> tuple[Path, TrainRecord]:
             a="before",
             b="after",
             rows=(
-                compared("demo", "text_score", 0.05, 0.25),
-                compared("demo", "group_score", 0.01, 0.15, p_holm=0.196),
-                compared("demo", "image_score", -0.15, -0.01, p_holm=0.05),
-                compared(HOSTILE, "accuracy", -0.2, -0.1),
+                measured("demo", "text_score", 0.05, 0.25),
+                measured("demo", "group_score", 0.01, 0.15, p_holm=0.196),
+                measured("demo", "image_score", -0.15, -0.01, p_holm=0.05),
+                measured(HOSTILE, "accuracy", -0.2, -0.1),
             ),
             unshared=("valse",),
         ),

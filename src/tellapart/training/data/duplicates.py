@@ -46,6 +46,10 @@ class Leak:
         )
 
 
+#: A picture's name, the hash of its pixels, its perceptual hash, and its thumbnail.
+Hashed = tuple[str, str, int, NDArray[np.uint8]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PictureHashes:
     """Hashes of pictures by their names: of the pixels, and perceptual ones."""
@@ -53,6 +57,12 @@ class PictureHashes:
     names: tuple[str, ...]
     pixels: tuple[str, ...]
     prints: ImageHashes
+
+    @classmethod
+    def gather(cls, hashes: Sequence[Hashed]) -> PictureHashes:
+        """Return the hashes of pictures together."""
+        prints = gather_hashes([(value, small) for *_, value, small in hashes])
+        return cls(tuple(name for name, *_ in hashes), tuple(value for _, value, *_ in hashes), prints)
 
     def by_file(self) -> dict[Path, str]:
         """Return the hash of the pixels of each file."""
@@ -71,24 +81,25 @@ def hash_pictures(rows: TrainingRows, progress: Progress | None = None) -> Pictu
     return _hash_images(list(rows.files), lambda name: read_image(Path(name)), "training images", progress)
 
 
+def hash_image(name: str, read: Callable[[str], bytes]) -> list[Hashed]:
+    """Return the hashes of a picture, or of each of a video's frames."""
+    try:
+        pixels = decode_slot(read(name), name)
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read ({error.strerror})") from error
+    return [(name, pixel_hash(frame), perceptual_hash(frame), thumbnail(frame)) for frame in list_frames(pixels)]
+
+
 def _hash_images(
     names: Sequence[str], read: Callable[[str], bytes], stage: str, progress: Progress | None
 ) -> PictureHashes:
-    def hash_frames(name: str) -> list[tuple[str, str, int, NDArray[np.uint8]]]:
-        try:
-            pixels = decode_slot(read(name), name)
-        except OSError as error:
-            raise DataError(f"{name}: cannot be read ({error.strerror})") from error
-        return [(name, pixel_hash(frame), perceptual_hash(frame), thumbnail(frame)) for frame in list_frames(pixels)]
-
     hashes = []
     with ThreadPoolExecutor(4) as pool:
-        for done, hashed in enumerate(pool.map(hash_frames, names), start=1):
+        for done, hashed in enumerate(pool.map(lambda name: hash_image(name, read), names), start=1):
             hashes += hashed
             if progress is not None:
                 progress(stage, done, len(names))
-    looks = gather_hashes([(value, small) for *_, value, small in hashes])
-    return PictureHashes(tuple(name for name, *_ in hashes), tuple(value for _, value, *_ in hashes), looks)
+    return PictureHashes.gather(hashes)
 
 
 def find_leaks(

@@ -1,6 +1,5 @@
 """Training pictures: read in threads, joined by two (CLIC), and changed, by the seed, the step and the row alone.
 
-So resuming and ranks change nothing. Changes are made in Pillow, before the model's preparation, as the authors' are.
 Each picture has a separate generator; torchvision's transforms share torch's with dropout and all threads that read.
 """
 

@@ -1,18 +1,13 @@
 """Training rows: images with their captions, false captions, and hard counterparts.
 
-A source is a JSONL file, a pair set folder, COCO's captions, a table, webdataset's `shards`, or a file that a paper
-released (`released_rows`). A JSONL row holds `image` (a path), `caption`, and if it has them `negative_captions` (false
-of the image), `negative_images` (numbers of rows of the same file, from 0, whose images are hard to distinguish),
-`units` (pairs of texts: a part of the caption, and a foil that is false of the image; a third entry "relation" marks a
-relation of two things), `positive_captions` (further texts that are true of it) and `cluster`. Of a 2x2 item each image
-with its text is a row; the other text is its false caption, the other row its hard counterpart. Of a 1xn item the first
-text is the caption, the others are false.
+A source is a JSONL file, a pair set's folder, COCO's captions, a table, webdataset's shards, or a file that a paper
+released. Of a 2x2 item each image with its text is a row; the other text is its false caption, the other row its hard
+counterpart. Of a 1xn item the first text is the caption, the others are false.
 """
 
 from __future__ import annotations
 
 import ast
-import csv
 import hashlib
 import io
 import json
@@ -26,11 +21,12 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain, groupby
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from tellapart.benchmarks.locations import FolderImages, Locations, own_images
 from tellapart.builders.caption_files import read_json_captions
@@ -40,19 +36,17 @@ from tellapart.data.images import decode, leaves
 from tellapart.data.many_objects import collector_paused
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.data.strict_json import decode_text, expect_distinct, parse_json, plain_suffix, read_whole
+from tellapart.data.strict_json import decode_text, parse_json, plain_suffix, read_whole
 from tellapart.data.task_records import linked_images
+from tellapart.data.validation import validate_table
 from tellapart.errors import DataError, TellapartWarning, nearest, quote
 from tellapart.records.run_folder import write_text_file
 
 #: An entry of a pool.
 Choice = TypeVar("Choice")
 
-# Training rows in webdataset's shards, as img2dataset writes them: tar files of `KEY.jpg`, `KEY.txt` and `KEY.json`.
-#
-# Nothing is unpacked: a picture's path is `shard-00000.tar/KEY.jpg`, and its bytes are read by their place in the
-# shard. Source: webdataset's format (github.com/webdataset/webdataset, README): the key ends at the first dot of a
-# file's name.
+# Training rows in webdataset's shards, as img2dataset writes them: tar files of `KEY.jpg`, `KEY.txt` and `KEY.json`. A
+# picture's path is `shard-00000.tar/KEY.jpg`; nothing is unpacked. Source: github.com/webdataset/webdataset, README.
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _KEY = re.compile(r"(.*/)?[^./]*")
@@ -133,9 +127,7 @@ def _read_members(shard: Path, _state: tuple[int, int]) -> Mapping[str, tuple[in
     return members
 
 
-# Training rows in the files that people have: COCO's captions, tables as open_clip reads them, and two papers' files.
-#
-# All come as the fields of `rows`' JSONL, each with its place in the file, so that one function checks them all.
+# The files that people have come as the fields of JSONL, each with its place, so that one function checks them all.
 
 #: Field -> the columns that hold it in open_clip's, Hugging Face's and others' tables; the first that is there counts.
 _USUAL = {
@@ -144,7 +136,7 @@ _USUAL = {
     "cluster": ("cluster",),
 }
 
-_COLUMNS = ("title", "filepath", "neg_caption", "neg_image")
+_COLUMNS, _NEGATIVE = ("title", "filepath", "neg_caption", "neg_image"), ("caption", "image")
 #: Columns of false captions, which tables but NegCLIP's do not hold: a loss would train without them.
 _FALSE = re.compile(r"neg|foil|false.?cap", re.IGNORECASE)
 #: The authors' folder of an image -> which of a pair's two pictures the hub's release has it as.
@@ -164,16 +156,15 @@ def json_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield place, row | ({"positive_captions": others} if others else {})
 
 
-def table_rows(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a CSV or TSV file: NegCLIP's, COCO-Counterfactuals', or any with an image and a caption."""
-    header = decode_text(read_whole(path), path).partition("\n")[0].rstrip("\r")
-    if not columns and plain_suffix(path) == ".tsv" and "neg_caption" in header.split("\t"):
-        yield from _negclip_rows(path)
-    elif not columns and any({"image_path", "caption"} <= {*header.split(mark)} for mark in ",;\t"):
-        yield from _counterfactual_rows(path)
-    else:
-        for line, row in read_csv(path):
-            yield f"{path}:{line}", _pick_fields(path, row, columns)
+def table_rows(path: Path, columns: Mapping[str, str]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Return the rows of a CSV or TSV file: NegCLIP's, COCO-Counterfactuals', or any with an image and a caption."""
+    rows = [(f"{path}:{line}", row) for line, row in read_csv(path)]
+    header = rows[0][1].keys() if rows and not columns else set()
+    if plain_suffix(path) == ".tsv" and "neg_caption" in header:
+        return [(place, _negclip_fields(place, row)) for place, row in rows]
+    if {"image_path", "caption"} <= header:
+        return _counterfactual_rows(rows)
+    return [(place, _pick_fields(path, row, columns)) for place, row in rows]
 
 
 def _pick_fields(path: Path, row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, Any]:
@@ -204,32 +195,19 @@ def _refuse_false(place: Path | str, row: Mapping[str, str], columns: Mapping[st
         )
 
 
-def _negclip_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a NegCLIP file: `title`, `filepath`, and Python lists of `neg_caption` and `neg_image`.
+def _negclip_fields(place: str, row: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of a row of NegCLIP: `title`, `filepath`, and Python lists of `neg_caption` and `neg_image`.
 
     Source: Yuksekonul et al. (2023), the released `train_neg_clip.tsv` and `valid_neg_clip.tsv`.
     """
-    text = decode_text(read_whole(path), path)
-    try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t")
-        expect_distinct(reader.fieldnames or (), path, line=1)
-        lines = list(reader)
-    except csv.Error as error:
-        raise DataError(f"{path}: is not NegCLIP's TSV: {error}") from error
-    for number, fields in enumerate(lines):
-        place = f"{path}:{number + 2}"
-        for name in _COLUMNS:
-            if fields.get(name) is None:
-                raise DataError(f"{place}: column {name!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
-        lists = {
-            f"negative_{kind}s": _read_list(place, name, fields[name])
-            for kind, name in (("caption", "neg_caption"), ("image", "neg_image"))
-        }
-        yield place, {"image": fields["filepath"], "caption": fields["title"], **lists}
+    if lacks := [name for name in _COLUMNS if name not in row]:
+        raise DataError(f"{place}: column {lacks[0]!r} is missing; expected NegCLIP's TSV, or a JSONL file of rows")
+    negatives = {f"negative_{kind}s": _read_list(place, f"neg_{kind}", row[f"neg_{kind}"]) for kind in _NEGATIVE}
+    return {"image": row["filepath"], "caption": row["title"], **negatives}
 
 
-def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a CSV file of `image_path` and `caption`, counterfactual pairs put together again.
+def _counterfactual_rows(listed: Sequence[tuple[str, Mapping[str, str]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the rows of a table of `image_path` and `caption`, counterfactual pairs put together again.
 
     An image of COCO-Counterfactuals is named by its side's folder and the pair (`.../187055_2.jpg`); it is read as the
     hub's release has it, `187055_2_img_0.jpg`. If the file holds both halves of a pair, each is the other's false
@@ -239,8 +217,8 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Source: Le et al. (2023), the released `train-coco-cfs.csv`, `dev-coco-cfs.csv` and `test-coco-cfs.csv`.
     """
     rows = list[tuple[str, dict[str, Any]]]()
-    for line, fields in read_csv(path):
-        place, image = f"{path}:{line}", PurePosixPath(fields["image_path"])
+    for place, fields in listed:
+        image = PurePosixPath(fields["image_path"])
         _refuse_false(place, fields, {})
         row: dict[str, Any] = {"image": fields["image_path"], "caption": fields["caption"]}
         side = next((number for folder, number in _SIDES.items() if folder in image.parts), None)
@@ -260,7 +238,7 @@ def _counterfactual_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             others = [other for other in numbers if other != number]
             captions = [rows[other][1]["caption"] for other in others]
             rows[number][1].update(item=item, negative_images=others, negative_captions=captions)
-    yield from rows
+    return rows
 
 
 def _read_list(place: str, name: str, text: str) -> list[Any]:
@@ -519,7 +497,8 @@ def _read_text(
     rows, left = list[TrainingRow](), list[str]()
     for number, (where, fields) in enumerate(listed):
         try:
-            rows.append(_make_row(where, fields, find_listed, len(listed), left, item=number))
+            item = fields.pop("item", number) if suffix == ".csv" else number  # of pairs that a paper released
+            rows.append(_make_row(where, fields, find_listed, len(listed), left, item=item))
         except DataError as error:
             if refused is None:
                 raise
@@ -567,72 +546,67 @@ def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[Trai
             )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+def _check_text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a text that is not blank")
+    return text
 
 
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+_Text = Annotated[str, AfterValidator(_check_text)]
 
 
-def _are_units(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(unit, list) and len(unit) > 1 and _are_texts(unit[:2]) and unit[2:] in ([], ["relation"])
-        for unit in value
-    )
+def _check_units(units: list[list[str]]) -> list[list[str]]:
+    if not all(len(unit) > 1 and unit[2:] in ([], ["relation"]) for unit in units):
+        raise ValueError('expected pairs of texts, each alone or with a third entry "relation"')
+    return units
 
 
-#: Fields of JSONL that are checked alone: what each must be.
-_KINDS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
-    "image": ("a text", _is_text),
-    "caption": ("a text", _is_text),
-    "negative_captions": ("a list of texts", _are_texts),
-    "positive_captions": ("a list of texts", _are_texts),
-    "units": ('a list of pairs of texts, each alone or with a third entry "relation"', _are_units),
-}
-_FIELDS = (*_KINDS, "negative_images", "cluster", "id")
+class _Fields(BaseModel):
+    """A row of JSONL: `negative_images` are numbers of rows of the file, whose images are hard to distinguish."""
+
+    model_config = ConfigDict(strict=True)
+
+    image: _Text
+    caption: Annotated[_Text, AfterValidator(one_text)]
+    negative_captions: list[_Text] = []
+    positive_captions: list[_Text] = []
+    units: Annotated[list[list[_Text]], AfterValidator(_check_units)] = []
+    negative_images: Any = []
+    cluster: Any = ""
+    id: Any = None
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for line, fields in read_jsonl(path):
-        if unknown := set(fields) - set(_FIELDS):
-            raise DataError(f"{path}:{line}: unknown field {sorted(unknown)[0]!r}; rows hold {', '.join(_FIELDS)}")
-        yield f"{path}:{line}", fields
+    return ((f"{path}:{line}", fields) for line, fields in read_jsonl(path))
 
 
 def _make_row(
-    place: str, fields: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
+    place: str, stated: dict[str, Any], find: Callable[[str], Path], count: int, left: list[str], *, item: int
 ) -> TrainingRow:
-    for name, (kind, is_right) in _KINDS.items():
-        if (name in {"image", "caption"} or name in fields) and not is_right(fields.get(name)):
-            raise DataError(f"{place}: field {name!r} must be {kind}, got {quote(fields.get(name))}")
+    fields = validate_table(_Fields, stated, place)
     try:
-        one_text(fields["caption"])
-        image = find(fields["image"])
-    except ValueError as error:
-        raise DataError(f"{place}: field 'caption': {error}") from error
+        image = find(fields.image)
     except DataError as error:
         raise DataError(f"{place}: field 'image': {error}") from error
-    negatives, positives, units, others = (
-        fields.get(name, []) for name in ("negative_captions", "positive_captions", "units", "negative_images")
-    )
+    others = fields.negative_images
     if not isinstance(others, list) or not all(type(other) is int and 0 <= other < count for other in others):
         raise DataError(
             f"{place}: field 'negative_images' must be a list of row numbers below {count}, got {quote(others)}"
         )
     # A "negative" that is the caption but for case, spaces and marks is none (15 are in NegCLIP's validation file).
-    true = {words_of(text) for text in (fields["caption"], *positives)}
-    left += [f"{place}: negative_captions {quote(text)}" for text in negatives if words_of(text) in true]
+    true = {words_of(text) for text in (fields.caption, *fields.positive_captions)}
+    foils = tuple(text for text in fields.negative_captions if words_of(text) not in true)
+    left += [f"{place}: negative_captions {quote(text)}" for text in fields.negative_captions if text not in foils]
     return TrainingRow(
         image=image,
-        caption=fields["caption"],
-        negatives=tuple(text for text in negatives if words_of(text) not in true),
+        caption=fields.caption,
+        negatives=foils,
         counterparts=tuple(others),
-        units=tuple((unit, foil) for unit, foil, *_ in units),
-        relations=tuple(number for number, unit in enumerate(units) if len(unit) == 3),
-        positives=tuple(positives),
-        item=fields.get("item", item),  # no field of JSONL: released pairs alone have it
-        cluster=str(fields.get("cluster", "") or fields["image"]),
+        units=tuple((unit, foil) for unit, foil, *_ in fields.units),
+        relations=tuple(number for number, unit in enumerate(fields.units) if len(unit) == 3),
+        positives=tuple(fields.positive_captions),
+        item=item,
+        cluster=str(fields.cluster or fields.image),
     )
 
 
@@ -657,9 +631,7 @@ def write_rows(path: Path, rows: TrainingRows, root: Path, *, outside: bool = Fa
     write_text_file(path, "".join(lines))
 
 
-# The order of rows, and the draws for each: functions of the seed and the step alone.
-#
-# So a run that is stopped goes on with the same numbers, on any number of ranks.
+# Orders and draws are functions of the seed and the step alone: a run that is stopped goes on with the same numbers.
 
 
 @dataclass(frozen=True)

@@ -45,17 +45,10 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trainable:
-    """A model of any family with gradients.
+    """A model of any family with gradients; a dual encoder has `towers`, and its module returns `Encoded` as a tuple.
 
-    Attributes:
-        module: the weights; a dual encoder's, called with inputs of images and of texts, returns `Encoded` as a tuple.
-        reader: the tokenizer, which shows the tokens that the text tower reads of a text, and whether it cuts it.
-        image: prepares an image, uint8 `(height, width, 3)`, as in measuring.
-        tokens: tokenises texts; `(m, length)`, cut to the context, as long as the longest needs.
-        model: returns a model that measures with the weights as they are; it shares them.
-        save: writes the model to a new folder and returns the name that `tellapart run -m` takes.
-        find_scale: returns the parameter whose exponential is a contrastive scale, or None.
-        towers: of a dual encoder.
+    `reader` is the tokenizer. `image` prepares a picture as in measuring, and `tokens` tokenises texts. `model` returns
+    a model that measures with the weights as they are, and `save` writes it and returns its name.
     """
 
     module: torch.nn.Module
@@ -167,9 +160,8 @@ def unit(vectors: Tensor) -> Tensor:
     return scaled
 
 
-# Batch normalisation in training: its statistics are those of a whole batch, or they stay as the model came with them.
-# A layer that sees a few pairs at a time, or one rank's pairs, would normalise by other statistics than those of the
-# batch, and move its running means once for each piece: the numbers would depend on memory and machines.
+# Batch normalisation has the statistics of a whole batch, or those that the model came with: of pieces, or of
+# one rank's pairs, they would depend on memory and machines.
 
 
 def settle_norms(module: torch.nn.Module, config: TrainConfig, ranks: int) -> None:

@@ -1,7 +1,4 @@
-"""Losses as functions whose keyword parameters are their options; `@loss` declares what a training step must give.
-
-A weighted sum of them is what `[loss]` and its tables `[loss.also.NAME]` name.
-"""
+"""Losses as functions whose keyword parameters are their options; `@loss` declares what a training step must give."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""The similarity matrix of all ranks' pairs, a few rows at a time.
+"""The similarity matrix of all ranks' pairs, a few rows at a time: memory is that of a chunk of rows, not of the batch.
 
-A contrastive loss is a function of rows: of image `i` with all texts, and of text `i` with all images. `by_rows` calls
-it for chunks of this rank's rows and forgets each chunk's matrix until the backward pass computes it again, so memory
-grows with the chunk times the batch and not with the square of the batch.
-
-Several ranks are one batch: a loss computes the rows of its rank against the columns of all, gathered with gradients.
-Each rank's gradient is then that of the mean over its rows, and DDP's average over ranks is the gradient of the mean
-over all rows: that of one rank. Random draws depend on the step, the row and the column alone, not on ranks or chunks.
+A rank computes its rows against the columns of all ranks, gathered with gradients; DDP's average over ranks is then the
+gradient of one rank. Random draws depend on the step, the row and the column alone.
 """
 
 from __future__ import annotations
@@ -58,9 +53,8 @@ def best(values: Tensor, count: int) -> Tensor:
 
 def rank_and_count() -> tuple[int, int]:
     """Return this process's rank, and how many ranks train together; 0 and 1 without torch.distributed."""
-    import torch.distributed as dist
-
-    return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+    together = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return (torch.distributed.get_rank(), torch.distributed.get_world_size()) if together else (0, 1)
 
 
 def count_rows(rows: Tensor) -> int:
@@ -80,22 +74,21 @@ def gather(rows: Tensor) -> Tensor:
 @cache
 def _gather_function() -> type[torch.autograd.Function]:
     """Return torch's function for `gather`, made on first use, because its base class is torch's."""
-    import torch.distributed as dist
 
     class Gather(torch.autograd.Function):
         @staticmethod
         def forward(_context: object, rows: Tensor) -> Tensor:
             rows = rows.contiguous()
-            everyone = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
-            dist.all_gather(everyone, rows)
+            everyone = [torch.empty_like(rows) for _ in range(torch.distributed.get_world_size())]
+            torch.distributed.all_gather(everyone, rows)
             return torch.cat(everyone)
 
         @staticmethod
         def backward(_context: object, gradient: Tensor) -> Tensor:
             # Every rank's loss depends on these rows; gloo has no reduce_scatter, so all is summed and cut.
             gradient = gradient.clone(memory_format=torch.contiguous_format)
-            dist.all_reduce(gradient)
-            return gradient.chunk(dist.get_world_size())[dist.get_rank()]
+            torch.distributed.all_reduce(gradient)
+            return gradient.chunk(torch.distributed.get_world_size())[torch.distributed.get_rank()]
 
     return Gather
 
@@ -105,10 +98,8 @@ def mean_over_ranks(value: Tensor) -> Tensor:
     _, count = rank_and_count()
     if count == 1:
         return value
-    import torch.distributed as dist
-
     mean = value.detach().clone()
-    dist.all_reduce(mean)
+    torch.distributed.all_reduce(mean)
     return mean / count + (value - value.detach())
 
 

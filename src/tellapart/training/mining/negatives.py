@@ -1,10 +1,7 @@
 """Negatives of training rows: coarse to fine, as for EqSim with ITM models, or nearest images, as for NegCLIP.
 
-Coarse to fine: of each image the 128 images nearest by unimodal features; the captions of those are scored with the
-image by a model that reads both together; the best of them are hard negatives, the others are drawn at random. A
-caption of the same picture (the same pixels in any file), or one that reads the same, is never a negative, nor of a
-counterpart. That another image's caption happens to be true of this one, too, no rule here can detect: the nearer the
-images, the likelier it is.
+A caption of the same picture, or one that reads the same, is never a negative. That another image's caption is true of
+this one, too, no rule here can detect.
 
 Sources: EqSim (Wang et al. 2023), appendix C; NegCLIP (Yuksekonul et al. 2023), section 4 (three nearest images).
 """
