@@ -26,12 +26,15 @@ from tellapart.report.curves import TagCurves, tag_curves
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
 from tellapart.report.plots.curves import RADIUS, section_curves
-from tellapart.report.plots.heatmap import HeatMap, first_breakdown, heat_map, is_above_chance
 from tellapart.report.sections import (
     MOST_ITEMS,
+    HeatMap,
     ReportRun,
     Section,
     ends,
+    first_breakdown,
+    heat_map,
+    is_above_chance,
     item_table,
     margins,
     model_table,

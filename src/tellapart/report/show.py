@@ -42,8 +42,7 @@ from tellapart.report.numbers import (
 )
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
-from tellapart.report.plots.heatmap import first_breakdown, heat_map
-from tellapart.report.sections import ReportRun, note_lines, shared_headline, worth_of
+from tellapart.report.sections import ReportRun, first_breakdown, heat_map, note_lines, shared_headline, worth_of
 from tellapart.report.terminal import add_row, console, print_lines, print_tables, table
 from tellapart.tasks.registry import headline, main_metric
 

@@ -107,11 +107,9 @@ def prepare_plot(kind: str, paths: Sequence[Path], **given: Any) -> Callable[[],
     """Read a picture's input, and return the function that draws it; `given` are settings of `plot`."""
     from tellapart.report.measured import gather, mark_imported, sort_runs
     from tellapart.report.plots.agreement import agreement, draw_agreement
-    from tellapart.report.plots.bars import draw_bars, draw_tiers
     from tellapart.report.plots.curves import draw_curves
-    from tellapart.report.plots.heatmap import draw_heatmap
-    from tellapart.report.plots.matrix import draw_matrix
     from tellapart.report.plots.pareto import draw_batches, prepare_pareto, read_batch_costs, read_costs
+    from tellapart.report.plots.pictures import draw_bars, draw_heatmap, draw_matrix, draw_tiers
 
     settings = {name: given.get(name) or default for name, (default, _) in _USES.items()}
     expect_kind(
