@@ -40,6 +40,11 @@ def score(value: Value) -> str:
     return f"{percent(value.value)} {interval(value)}".rstrip()
 
 
+def chance(value: Value | None, decimals: int = 2) -> str:
+    """Write a number's chance in percent; a dash if it is not defined."""
+    return "–" if value is None or value.chance is None else percent(value.chance, decimals)
+
+
 def count_text(n: int, limited_from: int | None = None) -> str:
     """Write a number of items, and their number before a limit cut them."""
     return thousands(n) if limited_from is None else f"{thousands(n)} of {thousands(limited_from)}"

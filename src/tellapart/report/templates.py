@@ -33,17 +33,33 @@ def _text_environment() -> Environment:
 
     from tellapart.report import numbers
 
-    # A line of a template is a sentence: line ends of names are hidden until it is split.
-    def hide(value: Any) -> Any:
-        return value.replace("\n", "\0") if isinstance(value, str) else value
-
-    environment = make_environment(PackageLoader("tellapart.report", ""), autoescape=False, finalize=hide)
-    names = ("counted", "join_few", "join_names", "percent", "points", "thousands")
+    environment = make_environment(
+        PackageLoader("tellapart.report", "text"), autoescape=False, finalize=_hide_marks, keep_trailing_newline=True
+    )
+    names = ("chance", "count_text", "counted", "deviation", "interval", "join_few", "join_names", "percent", "points",
+             "score", "thousands", "tie_text")  # fmt: skip
     environment.globals |= {name: getattr(numbers, name) for name in names}
     return environment
 
 
+#: What has a meaning in the text of a template, and not in a value: line ends, borders of cells and marks of rows.
+_MARKS = {"\n": "\0", "|": "\1", "~": "\3"}
+
+
+def _hide_marks(value: Any) -> Any:
+    return value.translate(str.maketrans(_MARKS)) if isinstance(value, str) else value
+
+
+def show_marks(text: str) -> str:
+    """Return a part of a rendered text with the marks that its values hold."""
+    return text.translate(str.maketrans({hidden: mark for mark, hidden in _MARKS.items()}))
+
+
+def render_text(template: str, **facts: Any) -> list[str]:
+    """Return the lines of a text's template (`text/NAME.txt.j2`); `show_marks` makes a line or a cell readable."""
+    return _text_environment().get_template(f"{template}.txt.j2").render(facts).split("\n")
+
+
 def write_lines(template: str, **facts: Any) -> tuple[str, ...]:
-    """Return the lines of a text's template (`NAME.txt.j2`) that are not empty."""
-    text = _text_environment().get_template(f"{template}.txt.j2").render(facts)
-    return tuple(line.replace("\0", "\n") for line in text.split("\n") if line)
+    """Return the lines of a text's template that are not empty."""
+    return tuple(map(show_marks, filter(None, render_text(template, **facts))))
