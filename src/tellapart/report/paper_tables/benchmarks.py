@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +14,13 @@ from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark, find_benchmark
 from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.catalog import BENCHMARKS
-from tellapart.data.rows import read_toml
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, samples_of, title_of_set
 from tellapart.report.numbers import describe_ties, items_text, thousands
+from tellapart.report.paper_tables.layouts import DATA
 from tellapart.report.paper_tables.table import (
     PaperTable,
     TableCell,
@@ -368,27 +367,13 @@ Groups = Sequence[Sequence[Part]]
 def parts_of(name: str) -> Groups:
     """Return the parts of a named average."""
 
-    def full(part: str, metric: str) -> Part:
+    def make_part(benchmark: str, metric: str, subset: str) -> Part:
         questions = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
-        return Part(f"whatsup-{part}", metric, questions * find_benchmark(f"whatsup-{part}").items)
+        size = SUBSETS[subset][0] if subset else questions * find_benchmark(benchmark).items
+        return Part(benchmark, metric, size, subset)
 
-    def subsets(kind: str) -> list[Part]:
-        names = (subset for subset in SUBSETS if subset.startswith(kind))
-        return [Part("sugarcrepe", "choice_score", SUBSETS[subset][0], subset) for subset in names]
-
-    six = [full(side, "individual_score") for side in "ab"]
-    six += [full(f"{of}-{count}", "choice_score") for of in ("coco", "vg") for count in ("one", "two")]
-    groups: dict[str, Groups] = {
-        "whatsup-six": [[part] for part in six],
-        "whatsup-three": [six[:2], six[2:4], six[4:]],
-        "whatsup-all": [six],
-        "whatsup-pairs": [[full(side, "pair_score")] for side in "ab"],
-        "whatsup-sets": [[full(side, "set_score")] for side in "ab"],
-        "sugarcrepe-micro": [subsets("")],
-        "sugarcrepe-macro": [[part] for part in subsets("")],
-        "sugarcrepe-three": [subsets(kind) for kind in ("replace", "swap", "add")],
-    }
-    return groups[name]
+    # A part is "benchmark metric", and of a subset "benchmark metric subset".
+    return [[make_part(*f"{part} ".split(" ")[:3]) for part in group] for group in DATA["averages"][name]["groups"]]
 
 
 def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mapping[str, str]) -> PaperTable:
@@ -427,61 +412,50 @@ def _mean_parts(groups: Groups, run: System, read: Callable[[Value], float | Non
     return TableCell(100 * sum(means) / len(means) if complete else None, imported=imported)
 
 
-_DATA = read_toml(Path(__file__).with_name("vlue.toml"))
-
 _EMPTY = TableCell(None)
 
 
 def tasks_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 2: models across, tasks and metrics down; rows that no model measured are left out.
 
-    VQA is measured by soft accuracy in domain and by exact match out of it.
-
-    Source: Zhou et al. 2022, Table 2.
+    VQA is measured by soft accuracy in domain and by exact match out of it. Source: Zhou et al. 2022, Table 2.
     """
     models, references = _collect_cells(runs), _name_references(runs)
     rows = [
         TableRow(label, tuple(cells.get((benchmark, metric), _EMPTY) for cells in models.values()), block=task)
-        for task, lines in _DATA["tasks"].items()
+        for task, lines in DATA["tasks"].items()
         for label, (benchmark, metric) in lines.items()
     ]
     columns = tuple(TableColumn("", model, reference=model in references) for model in models)
     table = PaperTable("VLUE, percent", ("task", "metric"), columns, tuple(rows), best_of="row")
-    names = [name for lines in _DATA["tasks"].values() for name, _ in lines.values()]
+    names = [name for lines in DATA["tasks"].values() for name, _ in lines.values()]
     return _mark_and_note(table, runs, names, "bold: the best of its row; OOD: out of domain")
 
 
 def captions_table(runs: Sequence[System]) -> PaperTable:
-    """Lay out VLUE's Table 3: models down, BLEU-4 and CIDEr in domain and out of it, times a hundred.
-
-    Source: Zhou et al. 2022, Table 3.
-    """
-    references, sources = _name_references(runs), [*map(tuple, _DATA["captions"].values())]
+    """Lay out VLUE's Table 3 (Zhou et al. 2022): models down, BLEU-4 and CIDEr in and out of domain, times 100."""
+    references, sources = _name_references(runs), [*map(tuple, DATA["captions"].values())]
     rows = [
         TableRow(name, tuple(cells.get(source, _EMPTY) for source in sources), reference=name in references)
         for name, cells in _collect_cells(runs).items()
     ]
-    columns = tuple(TableColumn("", name) for name in _DATA["captions"])
+    columns = tuple(TableColumn("", name) for name in DATA["captions"])
     table = PaperTable("VLUE captions, times 100", ("model",), columns, tuple(rows))
     legend = "bold: the best of its column; OOD: out of domain"
     return _mark_and_note(table, runs, [name for name, _ in sources], legend)
 
 
 def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
-    """Lay out VLUE's Table 4: models down; the mean of NLVR2 and VQA out of domain, and a cost (low is good).
-
-    Source: Zhou et al. 2022, Table 4 and Figure 2.
-    """
+    """Lay out VLUE's Table 4 (Zhou et al. 2022): models down; the mean of NLVR2 and VQA out of domain, and a cost."""
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
-    references, sources, rows = _name_references(runs), [*map(tuple, _DATA["performance"].values())], []
+    references, sources, rows = _name_references(runs), [*map(tuple, DATA["performance"].values())], []
     for run, cells in zip(runs, _collect_cells(runs).values(), strict=True):
         model, scores = plain(run.result.model.name), [cells[source].value for source in sources if source in cells]
         if len(scores) < len(sources):
             continue
         if model not in cost_of:
             raise RunError(f"no {costs.what} of {model}; the file has {', '.join(cost_of) or 'no model'}")
-        mean = sum(score or 0.0 for score in scores) / len(scores)
-        shown = (TableCell(mean), TableCell(cost_of[model]))
+        shown = (TableCell(sum(score or 0.0 for score in scores) / len(scores)), TableCell(cost_of[model]))
         rows.append(TableRow(run.label, shown, reference=run.label in references))
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
     table = PaperTable("VLUE, performance and cost", ("model",), columns, tuple(rows))
