@@ -14,7 +14,7 @@ from tellapart.diagnosis.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 from tellapart.errors import plain
 from tellapart.report.charts import LineChart
 from tellapart.report.numbers import count_text
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, make_panels, write_title
 from tellapart.report.sections import ModelEntry
 from tellapart.report.templates import write_lines
 from tellapart.report.terminal import tables_of
@@ -103,17 +103,14 @@ def draw_thresholds(curves: Curves) -> Figure:
     """Draw a panel for all items, and one for each value of the second tag; a curve a model, its threshold below."""
     subsets = list(dict.fromkeys(row.subset for row in curves.curves))
     across = min(_MOST_ACROSS, len(subsets))
-    down = -(-len(subsets) // across)
     models = len({row.model for row in curves.curves})
-    figure = new_figure(COLUMN if across == 1 else PAGE, 0.9 + (1.9 + 0.08 * models) * down)
-    panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
-    for axes, subset in zip(panels, subsets, strict=False):
+    width, height = COLUMN if across == 1 else PAGE, 0.9 + (1.9 + 0.08 * models) * -(-len(subsets) // across)
+    figure, panels = make_panels(width, height, len(subsets), across, sharey=True)
+    for axes, subset in zip(panels, subsets, strict=True):
         _draw_panel(axes, curves, [row for row in curves.curves if row.subset == subset])
         if curves.by is not None:
             axes.set_title("all items" if subset is None else plain(subset))
-    for axes in panels[len(subsets) :]:
-        axes.set_visible(False)
-    for axes in panels[max(0, len(subsets) - across) : len(subsets)]:
+    for axes in panels[-across:]:
         axes.set_xlabel(plain(curves.over))
         axes.tick_params(labelbottom=True)
     for axes in panels[::across]:

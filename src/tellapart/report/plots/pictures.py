@@ -29,7 +29,19 @@ from tellapart.report.measured import (
     value_of,
 )
 from tellapart.report.numbers import items_text, percent, thousands
-from tellapart.report.plots.style import COLUMN, GREY, LETTER, PAGE, axes_of, fold, look, new_figure, write_title
+from tellapart.report.plots.style import (
+    COLUMN,
+    GREY,
+    LETTER,
+    PAGE,
+    axes_of,
+    draw_shades,
+    fold,
+    look,
+    make_panels,
+    new_figure,
+    write_title,
+)
 from tellapart.report.sections import heat_map, is_above_chance, true_pairs, true_texts
 from tellapart.tasks.registry import headline
 
@@ -73,13 +85,11 @@ def draw_panels(labels: Sequence[str], panels: Mapping[str, Sequence[Value | Non
     titles = [fold(heading, max(8, int((width - room) / across / (LETTER * 9 / 8)))) for heading in panels]
     lines = 1 + max(heading.count("\n") for heading in titles)
     height = len(names) * (0.17 + 0.11 * max(name.count("\n") for name in names)) + 0.14 * lines + 0.25
-    figure = new_figure(width, (0.6 if title else 0.35) + down * height)
-    grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flat
-    for axes, heading, values in zip(grid, titles, panels.values(), strict=False):
+    height = (0.6 if title else 0.35) + down * height
+    figure, grid = make_panels(width, height, len(panels), across, sharex=True, sharey=True)
+    for axes, heading, values in zip(grid, titles, panels.values(), strict=True):
         _draw_bar_panel(axes, values)
         axes.set_title(heading)
-    for axes in list(grid)[len(panels) :]:
-        axes.set_visible(False)
     grid[0].set_yticks(range(len(names)), names)
     grid[0].set_ylim(len(names) - 0.4, -0.6)
     legend = "percent; line: interval; dashed: chance; diamond: ties at random"
@@ -171,22 +181,12 @@ def draw_heatmap(
     row = max(0.2, _LINE * (1 + max(name.count("\n") for name in labels)) + 0.03)
     figure, axes = axes_of(width, row * len(down) + height + 0.9)
     shares = np.array([[np.nan if value is None else value.value for value in values] for values in cells])
-    # Beyond the darkest share there is room: black numbers stay legible, and grey print keeps the order.
-    image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.6, aspect="auto")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
     with_numbers = len(across) <= _MOST_NUMBERS
-    if with_numbers:
-        for line, column in np.ndindex(shares.shape):
-            axes.text(column, line, _write_cell(cells[line][column]), ha="center", va="center", size=7)
-    else:
-        bounds, ticks = np.linspace(0, 1, 101), [0, 0.5, 1]
-        figure.colorbar(image, ax=axes, format=lambda share, _: f"{100 * share:g}", boundaries=bounds, ticks=ticks)
+    texts = [list(map(_write_cell, values)) for values in cells] if with_numbers else []
+    scale = {"format": lambda share, _: f"{100 * share:g}", "boundaries": np.linspace(0, 1, 101), "ticks": [0, 0.5, 1]}
+    # Beyond the darkest share there is room: black numbers stay legible, and grey print keeps the order.
+    draw_shades(axes, shares, texts, (labels, heads), colours="Blues", limits=(0.0, 1.6), rotation=rotation, **scale)
     (axes.axvline if turned else axes.axhline)(len(heat.rows) - 1.5, color="white", lw=3)  # before `all items`
-    axes.set_yticks(range(len(down)), labels)
-    axes.set_xticks(range(len(across)), heads, rotation=rotation)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
     above = "in brackets: not above " if with_numbers else ""
     chance = "" if heat.chance is None else f"; {above}chance ({percent(heat.chance)})"
     caption = f"{heat.metric.replace('_', ' ')}, percent{chance}"
