@@ -48,11 +48,6 @@ def make_item_page(
     order = sorted(range(len(rows)), key=lambda k: (rows[k].p is None, rows[k].p or 0.0, k))
     pictures = album([outcomes.items[k].images for k in order], read_image, budget) if read_image else Album()
     number_of = {row.id: number for number, row in enumerate(analysis.items)}
-    points = [
-        (number_of[row.id], _across(row.right), _upwards(row.discrimination), row)
-        for row in analysis.items
-        if row.discrimination is not None
-    ]
     cards = [
         {
             "row": row,
@@ -68,19 +63,9 @@ def make_item_page(
         .render(
             analysis=analysis,
             lines=analysis_lines(analysis),
-            points=points,
             cards=cards,
             most_names=_MOST_NAMES,
             first=[(number_of[row.id], row) for row in first_to_check(analysis, _MOST_ROWS)],
-            across=[(_across(share / 100), f"{share}") for share in range(0, 101, 25)],
-            upwards=[(_upwards(value), f"{value:g}") for value in (-1, -0.5, 0, 0.5, 1)],
+            points=[(number_of[row.id], row) for row in rows if row.discrimination is not None],
         )
     )
-
-
-def _across(share: float) -> float:
-    return round(50 + 570 * share, 1)  # of the picture's frame, as the template draws it
-
-
-def _upwards(discrimination: float) -> float:
-    return round(200 - 190 * discrimination, 1)

@@ -403,9 +403,11 @@ def overview_table(groups: Groups) -> Table:
             for model, record in records
         ]
         sets.append((benchmark, size, main, models))
-    tied = any(value is not None and value.ties for *_, models in sets for _, value in models)
     how = "with intervals" if measured else "measured by another tool"
-    return tables_of("overview", sets=sets, how=how, tied=["tied"] * tied)[0]
+    (rows,) = tables_of("overview", sets=sets, how=how)
+    if not any(rows.columns[5].cells):
+        del rows.columns[5]
+    return rows
 
 
 def tag_table(results: Sequence[Result], benchmark: str, tag: str) -> Table:
