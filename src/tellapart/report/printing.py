@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from tellapart.evaluation.verify import Verification
 
 
-#: Names of the columns of every comparison, after those that name a row's subject.
-_COMPARED = ("a", "b", "b - a", "only a", "only b", "p", "p (Holm)", "detectable")
+#: A table of a comparison: its title, its first headings, and labels and numbers of its rows.
+_Compared = tuple[str, list[str], list[tuple[list[str], MetricComparison]]]
 
 #: Letters of a first heading beyond which a table is too wide for a terminal.
 _LONGEST_HEAD = 24
@@ -50,14 +50,15 @@ _LONGEST_HEAD = 24
 def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> None:
     """Print two models side by side."""
     print_lines(f"a = {plain(comparison.a)}, b = {plain(comparison.b)}: percent, 95% intervals")
+    tables: list[_Compared] = []
     for benchmark in _list_benchmarks([comparison]):
         rows = [row for row in comparison.rows if row.benchmark == benchmark]
         if comparison.by is None:
             sizes = [] if len({row.n for row in rows}) == 1 else ["n"]
-            title = plain(benchmark) if sizes else f"{plain(benchmark)} ({count_items(rows[0])})"
-            fits = len(title) <= _LONGEST_HEAD  # else it would take the numbers' room
+            title = benchmark if sizes else f"{plain(benchmark)} ({count_items(rows[0])})"
+            fits = len(plain(title)) <= _LONGEST_HEAD  # else it would take the numbers' room
             labelled = [([row.metric, *(thousands(row.n) for _ in sizes)], row) for row in rows]
-            _print_rows([title if fits else "metric", *sizes], labelled, title=None if fits else title)
+            tables.append(("" if fits else title, [title if fits else "metric", *sizes], labelled))
             continue
         for metric in dict.fromkeys(row.metric for row in rows):
             labelled = [
@@ -65,7 +66,8 @@ def print_comparison(comparison: Comparison, left_out: Sequence[str] = ()) -> No
                 for row in rows
                 if row.metric == metric
             ]
-            _print_rows([comparison.by, "items"], labelled, title=f"{plain(benchmark)}: {metric}")
+            tables.append((f"{benchmark}: {metric}", [comparison.by, "items"], labelled))
+    print_template("compared_rows", tables=tables)
     _print_end([comparison], left_out, comparison.verdicts)
 
 
@@ -79,16 +81,38 @@ def print_models(comparison: ModelsComparison, left_out: Sequence[str] = ()) -> 
         if rankings := [ranking for ranking in comparison.tiers if ranking.benchmark == benchmark]:
             _print_tiers(benchmark, rankings, number_of)
         rows = [(pair, row) for pair in pairs for row in pair.rows if row.benchmark == benchmark]
+        tables: list[_Compared] = []
         for metric, subset in dict.fromkeys((row.metric, row.subset) for _, row in rows):
             named = [
                 ([f"{number_of[pair.b]} - {number_of[pair.a]}" if baseline is None else pair.b], row)
                 for pair, row in rows
                 if (row.metric, row.subset) == (metric, subset)
             ]
-            part = "" if subset is None else f", {plain(f'{pairs[0].by} = {subset}')}"
-            title = f"{plain(benchmark)}: {metric}{part} ({count_items(named[0][1])})"
-            _print_rows(["pair" if baseline is None else "model"], named, title=title)
+            part = "" if subset is None else f", {pairs[0].by} = {subset}"
+            title = f"{benchmark}: {metric}{part} ({count_items(named[0][1])})"
+            tables.append((title, ["pair" if baseline is None else "model"], named))
+        print_template("compared_rows", tables=tables)
     _print_end(pairs, left_out, comparison.verdicts, tiers=bool(comparison.tiers))
+
+
+def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dict[str, str]) -> None:
+    """Print models from best to worst by the main metric, with their value and tier by each."""
+    cells = {
+        ranking.metric: {
+            name: (mean, tier.rank) for tier in ranking.tiers for name, mean in zip(tier.names, tier.means, strict=True)
+        }
+        for ranking in rankings
+    }
+    sizes = {count_items(ranking): ranking.metric for ranking in rankings}
+    print_template(
+        "tiers",
+        benchmark=benchmark,
+        sizes=[size if len(sizes) == 1 else f"{size} ({metric})" for size, metric in sizes.items()],
+        heads=[heading for metric in cells for heading in (metric, "tier")],
+        names=cells[main_metric(list(cells))],
+        cells=[*cells.values()],
+        number_of=number_of,
+    )
 
 
 def _print_end(
@@ -120,41 +144,6 @@ def _print_end(
 
 def _list_benchmarks(pairs: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(row.benchmark for pair in pairs for row in pair.rows))
-
-
-def _print_tiers(benchmark: str, rankings: Sequence[MetricTiers], number_of: dict[str, str]) -> None:
-    """Print models from best to worst by the main metric, with their value and tier by each."""
-    cells = {
-        ranking.metric: {
-            name: (percent(mean), str(tier.rank))
-            for tier in ranking.tiers
-            for name, mean in zip(tier.names, tier.means, strict=True)
-        }
-        for ranking in rankings
-    }
-    rows = (
-        (number_of[name], name, *(cell for of_metric in cells.values() for cell in of_metric[name]))
-        for name in cells[main_metric(list(cells))]
-    )
-    heads = ("", "model", *(heading for metric in cells for heading in (metric, "tier")))
-    sizes = {count_items(ranking): ranking.metric for ranking in rankings}
-    parts = [size if len(sizes) == 1 else f"{size} ({metric})" for size, metric in sizes.items()]
-    print_lines("", f"{plain(benchmark)}: tiers of {', '.join(parts)}")
-    print_tables(table(*heads, numbers_from=2, rows=rows), gap=False)
-
-
-def _print_rows(
-    heads: Sequence[str], rows: Sequence[tuple[Sequence[str], MetricComparison]], *, title: str | None = None
-) -> None:
-    """Print rows: the subject of each, the number of its items if that differs; then its numbers."""
-    cells = (
-        (*label, percent(row.a), percent(row.b), points(row.difference, row.low, row.high, row.reason),
-         thousands(row.only_a), thousands(row.only_b), row.p_text, row.p_holm_text,
-         "-" if row.detectable is None else percent(row.detectable, 1))
-        for label, row in rows
-    )  # fmt: skip
-    print_lines("", *([] if title is None else [title]))
-    print_tables(table(*heads, *_COMPARED, numbers_from=1, rows=cells), gap=False)
 
 
 _LISTED = {

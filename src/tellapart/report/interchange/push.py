@@ -27,7 +27,8 @@ from tellapart.models.hub import reach_hub
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import first_metrics
-from tellapart.report.numbers import is_deviation, percent, worth_text
+from tellapart.report.numbers import is_deviation, worth_text
+from tellapart.report.templates import write_lines
 from tellapart.tasks.registry import find_task
 
 if TYPE_CHECKING:
@@ -255,16 +256,7 @@ def _write_note(record: BenchmarkResult, value: Value) -> str:
     cut = "" if record.limited_from is None else f" of {record.limited_from}"
     effective = worth_text([value])
     parts = [f"{value.n}{cut} items{f' ({effective})' if effective else ''}, a tie is never right"]
-    if record.published_items is not None:
-        parts.append(f"not the published files, which hold {record.published_items} records")
-    if value.low is not None and value.high is not None:
-        bounds = f"{percent(value.low)} to {percent(value.high)} percent"
-        parts.append(f"{value.level:.0%} interval {bounds} ({value.method})")
-    elif value.reason:
-        parts.append(f"no interval: {value.reason.removeprefix('too few for an interval: ')}")
-    if value.chance is not None:
-        parts.append(f"chance {percent(value.chance)} percent")
-    return "; ".join(parts)
+    return "; ".join([*parts, *write_lines("hub_note", record=record, value=value)])
 
 
 CARD, RESULTS, EVAL = "README.md", ".eval_results/tellapart.yaml", "eval.yaml"
