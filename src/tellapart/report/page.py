@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML file that needs no network.
+"""The report, and the page of items: self-contained HTML files that need no network.
 
 Tables and drawings are made here and need no JavaScript; the item browser works from JSON embedded in the page. Names,
 captions and ids are untrusted: the template escapes them, the JSON holds no `<`, and the script builds text nodes only.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tellapart.diagnosis.item_analysis import ItemAnalysis, ItemOutcomes, ItemRow
+from tellapart.errors import plain
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
@@ -41,12 +43,14 @@ from tellapart.report.sections import (
     sections,
     worst_first,
 )
-from tellapart.report.templates import make_environment
+from tellapart.report.templates import make_environment, write_lines
+from tellapart.report.terminal import tables_of
 from tellapart.report.why import explain_section, place_items, reason_rows
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from rich.table import Table
 
 
 #: Items of each kind; reference models that see no picture, the stronger first: it knows the true caption's words.
@@ -304,3 +308,58 @@ def _write_json(value: object) -> str:
     # Inside <script> only `<` could end the element or open a comment; JSON may write it as an escape.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
+
+
+#: Rows of a table on the terminal and on the page, and systems that a card names, at most.
+_MOST_SUSPECTS, _MOST_ROWS, _MOST_NAMES = 10, 25, 12
+
+
+def analysis_tables(analysis: ItemAnalysis) -> list[Table]:
+    """Return the tables of a first look: the set, items to look at, and its tags."""
+    return tables_of("items", analysis=analysis, first=first_to_check(analysis, _MOST_SUSPECTS))
+
+
+def first_to_check(analysis: ItemAnalysis, most: int) -> list[ItemRow]:
+    """Return the items whose labels are to be checked first: those with the lowest p, then discrimination."""
+    rated = [row for row in analysis.items if row.discrimination is not None]
+    return sorted(rated, key=lambda row: (row.p or 0.0, row.discrimination or 0.0, row.id))[:most]
+
+
+def analysis_lines(analysis: ItemAnalysis) -> list[str]:
+    """Return sentences on the analysis: suspects, groups of items, and notes."""
+    return [*map(plain, write_lines("suspects", analysis=analysis))]
+
+
+def make_item_page(
+    analysis: ItemAnalysis,
+    outcomes: ItemOutcomes,
+    read_image: Callable[[str], bytes] | None = None,
+    *,
+    budget: int = IMAGE_BUDGET,
+) -> str:
+    """Return the page of a benchmark's items as one HTML file."""
+    rows = analysis.items
+    order = sorted(range(len(rows)), key=lambda k: (rows[k].p is None, rows[k].p or 0.0, k))
+    pictures = album([outcomes.items[k].images for k in order], read_image, budget) if read_image else Album()
+    number_of = {row.id: number for number, row in enumerate(analysis.items)}
+    cards = [
+        {
+            "row": row,
+            "pictures": [pictures.uris[pictures.index[image]] for image in item.images if image in pictures.index],
+            "texts": item.texts,
+            "right": [name for name, value in zip(outcomes.systems, values, strict=True) if value == 1],
+        }
+        for row, item, values in zip(analysis.items, outcomes.items, outcomes.values, strict=True)
+    ]
+    return (
+        page_environment()
+        .get_template("items.html.j2")
+        .render(
+            analysis=analysis,
+            lines=analysis_lines(analysis),
+            cards=cards,
+            most_names=_MOST_NAMES,
+            first=[(number_of[row.id], row) for row in first_to_check(analysis, _MOST_ROWS)],
+            points=[(number_of[row.id], row) for row in rows if row.discrimination is not None],
+        )
+    )

@@ -64,13 +64,7 @@ _REFERENCES = {
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """A run's page, and the facts people must know about it.
-
-    Attributes:
-        path: None without a page: numbers that another tool measured have no items to show.
-        conclusions: in sentences, of each benchmark.
-        warnings: a line for each benchmark whose images are missing.
-    """
+    """A run's page (None if no numbers have items), its conclusions, and a line for each set without its images."""
 
     path: Path | None
     conclusions: tuple[Conclusion, ...] = ()

@@ -140,10 +140,7 @@ def _plain_layout(records: Sequence[BenchmarkResult]) -> _RowLayout:
 def _find_sources(
     row_of: RowOf, groups: Mapping[str, Mapping[str, Value]], row: tuple[str, ...]
 ) -> tuple[_Source | None, ...]:
-    """Find which cells are one number unchanged, and so have its interval.
-
-    With one number set to one and all others to zero, a cell of a paper's table holds that number's weight.
-    """
+    """Find the cells that are one number unchanged: with all others zero, a cell holds that number's weight."""
     sources: dict[str, _Source] = {}
     for value, metrics in groups.items():
         for metric in metrics:

@@ -228,11 +228,9 @@ _SMALL_LETTER = 0.062  # of 7 points
 
 
 def draw_matrix(runs: Sequence[System], item: str, benchmark: str | None = None) -> Figure:
-    """Draw an item: images across, captions down, a score in every cell, a block a model; true pairs are framed.
+    """Draw an item as EqBen's Figures 1 and 5: images across, captions down, a block of scores a model.
 
-    The darker the cell, the higher the score within the item; a model's verdicts are under its block.
-
-    Source: Wang et al. 2023 (EqBen), Figures 1 and 5.
+    True pairs are framed; the darker the cell, the higher the score within the item; verdicts are under a block.
     """
     benchmark, measured = pick_benchmark(runs, benchmark)
     samples = [_find_sample(run, benchmark, item) for run in measured]
