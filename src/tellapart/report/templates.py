@@ -42,12 +42,16 @@ def _text_environment() -> Environment:
     return environment
 
 
+#: Begins the line of a table.
+TABLE = "\ufdd3"
+
 #: What has a meaning in the text of a template, and not in a value: line ends, borders of cells and marks of rows.
-_MARKS = {"\n": "\0", "|": "\1", "~": "\3"}
+_MARKS = {"\n": "\ufdd0", "|": "\ufdd1", "~": "\ufdd2"}
+_HIDDEN = str.maketrans({**dict.fromkeys((*_MARKS.values(), TABLE), "\ufffd"), **_MARKS})
 
 
 def _hide_marks(value: Any) -> Any:
-    return value.translate(str.maketrans(_MARKS)) if isinstance(value, str) else value
+    return value.translate(_HIDDEN) if isinstance(value, str) else value
 
 
 def show_marks(text: str) -> str:

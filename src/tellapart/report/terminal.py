@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import plain
-from tellapart.report.templates import render_text, show_marks
+from tellapart.report.templates import TABLE, render_text, show_marks
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -148,10 +148,10 @@ def parts_of(template: str, **facts: Any) -> list[Table | str]:
             else:
                 add_row(new, map(show_marks, cells.split("|")), styles.get(mark, ""))
         tables.append(new)
-        return f"\2{len(tables) - 1}\n"
+        return f"{TABLE}{len(tables) - 1}\n"
 
     lines = render_text(template, table=draw, **facts)
-    return [tables[int(line[1:])] if line.startswith("\2") else plain(show_marks(line)) for line in lines[:-1]]
+    return [tables[int(line[1:])] if line.startswith(TABLE) else plain(show_marks(line)) for line in lines[:-1]]
 
 
 def print_template(template: str, **facts: Any) -> None:

@@ -289,7 +289,7 @@ def files_of_run(result: Result, read: Callable[[str], str | None]) -> HubFiles:
 
 
 def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: str = "test") -> HubFiles:
-    """Return the `eval.yaml` that registers a benchmark's dataset on the hub: a task for each metric of a first look."""
+    """Return the `eval.yaml` that registers a dataset on the hub, with a task for each metric of a first look."""
     sizes = benchmark.shape
     of = "" if sizes is None else f", {sizes[0]} images by {sizes[1]} texts each"
     # The metrics of every first look that a model of some kind can have here.

@@ -192,7 +192,7 @@ def section_curves(section: Section) -> list[list[Plot]]:
 
 
 def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
-    """Draw a panel for every deviation, a curve a model, as EqBen's Figures 6 and 13 do; models on another scale have another row."""
+    """Draw a panel for every deviation, a curve a model, and a row a scale, as EqBen's Figures 6 and 13 do."""
     benchmark, measured = pick_benchmark(runs, benchmark)
     traces = [_make_trace(number, run, benchmark, metrics) for number, run in enumerate(measured)]
     groups = share_a_scale(traces)
