@@ -47,16 +47,18 @@ TABLE = "\ufdd3"
 
 #: What has a meaning in the text of a template, and not in a value: line ends, borders of cells and marks of rows.
 _MARKS = {"\n": "\ufdd0", "|": "\ufdd1", "~": "\ufdd2"}
-_HIDDEN = str.maketrans({**dict.fromkeys((*_MARKS.values(), TABLE), "\ufffd"), **_MARKS})
+_HIDE = {ord(mark): hidden for mark, hidden in _MARKS.items()}
+_HIDE |= {ord(hidden): "\ufffd" for hidden in (*_MARKS.values(), TABLE)}
+_SHOW = {ord(hidden): mark for mark, hidden in _MARKS.items()}
 
 
 def _hide_marks(value: Any) -> Any:
-    return value.translate(_HIDDEN) if isinstance(value, str) else value
+    return value.translate(_HIDE) if isinstance(value, str) else value
 
 
 def show_marks(text: str) -> str:
     """Return a part of a rendered text with the marks that its values hold."""
-    return text.translate(str.maketrans({hidden: mark for mark, hidden in _MARKS.items()}))
+    return text.translate(_SHOW)
 
 
 def render_text(template: str, **facts: Any) -> list[str]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used
-from tellapart.data.rows import read_toml
 from tellapart.errors import RunError, UnknownNameError, nearest, quote
 
 if TYPE_CHECKING:
     from tellapart.report.paper_tables.table import PaperTable
 
 #: The layouts and the averages by name, and where VLUE's tables have their numbers from.
-DATA = read_toml(Path(__file__).with_name("layouts.toml"))
+DATA = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
 
 #: Layout -> its content; without one, a benchmark's layout.
 LAYOUTS: dict[str, str] = DATA["layouts"]

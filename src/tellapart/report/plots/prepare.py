@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tellapart.data.arguments import PathGiven, as_names, as_path, expect_kind
-from tellapart.data.rows import read_toml
 from tellapart.errors import RunError, UnknownNameError, nearest, quote
 from tellapart.report.plots.style import write_picture
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_DATA = read_toml(Path(__file__).with_name("kinds.toml"))
+_DATA = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
 
 #: Kind of picture -> its content.
 KINDS: dict[str, str] = _DATA["kinds"]
