@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +15,13 @@ from tellapart.benchmarks.benchmark import PaperTable as RowOf
 from tellapart.benchmarks.find import declared_benchmark, find_benchmark
 from tellapart.benchmarks.minimal_pairs import SUBSETS
 from tellapart.catalog import BENCHMARKS
+from tellapart.data.rows import read_toml
 from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
 from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, samples_of, title_of_set
 from tellapart.report.numbers import describe_ties, items_text, thousands
-from tellapart.report.paper_tables.layouts import DATA
 from tellapart.report.paper_tables.table import (
     PaperTable,
     TableCell,
@@ -34,6 +35,8 @@ from tellapart.report.paper_tables.table import (
 )
 from tellapart.report.plots.pareto import Costs
 from tellapart.tasks.registry import main_metric
+
+_DATA = read_toml(Path(__file__).with_name("layouts.toml"))
 
 #: Source of a cell's number: a tag's value (or ALL), and the metric.
 _Source = tuple[str, str]
@@ -370,7 +373,7 @@ def parts_of(name: str) -> Groups:
         return Part(benchmark, metric, size, subset)
 
     # A part is "benchmark metric", and of a subset "benchmark metric subset".
-    return [[make_part(*f"{part} ".split(" ")[:3]) for part in group] for group in DATA["averages"][name]["groups"]]
+    return [[make_part(*f"{part} ".split(" ")[:3]) for part in group] for group in _DATA["averages"][name]["groups"]]
 
 
 def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mapping[str, str]) -> PaperTable:
@@ -420,23 +423,23 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
     models, references = _collect_cells(runs), _name_references(runs)
     rows = [
         TableRow(label, tuple(cells.get((benchmark, metric), _EMPTY) for cells in models.values()), block=task)
-        for task, lines in DATA["tasks"].items()
+        for task, lines in _DATA["tasks"].items()
         for label, (benchmark, metric) in lines.items()
     ]
     columns = tuple(TableColumn("", model, reference=model in references) for model in models)
     table = PaperTable("VLUE, percent", ("task", "metric"), columns, tuple(rows), best_of="row")
-    names = [name for lines in DATA["tasks"].values() for name, _ in lines.values()]
+    names = [name for lines in _DATA["tasks"].values() for name, _ in lines.values()]
     return _mark_and_note(table, runs, names, "bold: the best of its row; OOD: out of domain")
 
 
 def captions_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 3 (Zhou et al. 2022): models down, BLEU-4 and CIDEr in and out of domain, times 100."""
-    references, sources = _name_references(runs), [*map(tuple, DATA["captions"].values())]
+    references, sources = _name_references(runs), [*map(tuple, _DATA["captions"].values())]
     rows = [
         TableRow(name, tuple(cells.get(source, _EMPTY) for source in sources), reference=name in references)
         for name, cells in _collect_cells(runs).items()
     ]
-    columns = tuple(TableColumn("", name) for name in DATA["captions"])
+    columns = tuple(TableColumn("", name) for name in _DATA["captions"])
     table = PaperTable("VLUE captions, times 100", ("model",), columns, tuple(rows))
     legend = "bold: the best of its column; OOD: out of domain"
     return _mark_and_note(table, runs, [name for name, _ in sources], legend)
@@ -445,7 +448,7 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
 def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
     """Lay out VLUE's Table 4 (Zhou et al. 2022): models down; the mean of NLVR2 and VQA out of domain, and a cost."""
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
-    references, sources, rows = _name_references(runs), [*map(tuple, DATA["performance"].values())], []
+    references, sources, rows = _name_references(runs), [*map(tuple, _DATA["performance"].values())], []
     for run, cells in zip(runs, _collect_cells(runs).values(), strict=True):
         model, scores = plain(run.result.model.name), [cells[source].value for source in sources if source in cells]
         if len(scores) < len(sources):

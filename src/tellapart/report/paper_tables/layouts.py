@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from tellapart.report.paper_tables.table import PaperTable
 
 #: The layouts and the averages by name, and where VLUE's tables have their numbers from.
-DATA = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
+_DATA = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
 
 #: Layout -> its content; without one, a benchmark's layout.
-LAYOUTS: dict[str, str] = DATA["layouts"]
+LAYOUTS: dict[str, str] = _DATA["layouts"]
 
 #: Average that papers take of a benchmark's parts -> its definition, and who takes it.
-AVERAGES = {name: average["is"] for name, average in DATA["averages"].items()}
+AVERAGES = {name: average["is"] for name, average in _DATA["averages"].items()}
 
 
 def table(
