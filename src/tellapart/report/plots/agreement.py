@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -182,7 +182,7 @@ def draw_agreement(agreement: Agreeing) -> Figure:
     figure, axes = axes_of(PAGE, min(9.0, 1.9 + 0.19 * size))
     numbered = size <= _MOST_NUMBERED
     texts = [[f"{100 * value:.0f}" for value in row] for row in agreement.correlations] if numbered else []
-    scale = {"boundaries": np.linspace(-1, 1, 101), "ticks": [-1, -0.5, 0, 0.5, 1]}
+    scale: dict[str, Any] = {"boundaries": np.linspace(-1, 1, 101), "ticks": [-1, -0.5, 0, 0.5, 1]}
     matrix = np.array(agreement.correlations)
     draw_shades(axes, matrix, texts, (labels, labels), colours="PuOr", limits=(-1.4, 1.4), letters=6, **scale)
     axes.tick_params(labelsize=7 if size <= 40 else 5)

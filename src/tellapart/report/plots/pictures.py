@@ -183,7 +183,11 @@ def draw_heatmap(
     shares = np.array([[np.nan if value is None else value.value for value in values] for values in cells])
     with_numbers = len(across) <= _MOST_NUMBERS
     texts = [list(map(_write_cell, values)) for values in cells] if with_numbers else []
-    scale = {"format": lambda share, _: f"{100 * share:g}", "boundaries": np.linspace(0, 1, 101), "ticks": [0, 0.5, 1]}
+    scale: dict[str, Any] = {
+        "format": lambda share, _: f"{100 * share:g}",
+        "boundaries": np.linspace(0, 1, 101),
+        "ticks": [0, 0.5, 1],
+    }
     # Beyond the darkest share there is room: black numbers stay legible, and grey print keeps the order.
     draw_shades(axes, shares, texts, (labels, heads), colours="Blues", limits=(0.0, 1.6), rotation=rotation, **scale)
     (axes.axvline if turned else axes.axhline)(len(heat.rows) - 1.5, color="white", lw=3)  # before `all items`

@@ -95,7 +95,7 @@ def prepare_plot(kind: str, paths: Sequence[Path], **given: Any) -> Callable[[],
     from tellapart.report.plots.pareto import draw_batches, prepare_pareto, read_batch_costs, read_costs
     from tellapart.report.plots.pictures import draw_bars, draw_heatmap, draw_matrix, draw_tiers
 
-    defaults = {name: _DEFAULTS.get(name) for name in _USES}
+    defaults: dict[str, Any] = {name: _DEFAULTS.get(name) for name in _USES}
     settings = {name: given.get(name) or default for name, default in defaults.items()}
     expect_kind(check_kind(kind), _USES, {name: (settings[name], default) for name, default in defaults.items()})
     benchmarks, metrics, labels = settings["benchmarks"], settings["metrics"], settings["labels"]
