@@ -15,7 +15,7 @@ from tellapart.report.charts import score_bar
 from tellapart.report.numbers import percent
 from tellapart.report.page import page_environment
 from tellapart.report.plots.curves import FEW, RADIUS, Trace, plot, share_a_scale
-from tellapart.report.plots.heatmap import HeatMap, breakdown_tag, heat_map
+from tellapart.report.sections import HeatMap, breakdown_tag, heat_map
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))

@@ -38,7 +38,7 @@ from tellapart.records.zipped import run_folders, unpacked
 from tellapart.report.curves import curve_lines, curve_tables, draw_thresholds
 from tellapart.report.frame import Frame, Shown, columns_of
 from tellapart.report.image_sources import ImageSources
-from tellapart.report.item_page import analysis_lines, analysis_tables, make_item_page
+from tellapart.report.page import analysis_lines, analysis_tables, make_item_page
 from tellapart.report.plots.style import write_picture
 from tellapart.report.printing import print_verifications
 from tellapart.report.progress import ProgressGiven, reporting

@@ -1,6 +1,6 @@
 """A report's numbers in sentences, and models of one benchmark against each other: paired tests, corrected over all.
 
-A sentence claims only as much as an interval or a test carries.
+A sentence, of `conclusions.txt.j2`, claims only as much as an interval or a test carries.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tellapart.evaluation.compare import MetricComparison, compare_pairs, judge_
 from tellapart.evaluation.systems import SharedBenchmark, System, is_testable, lay_out_outcomes
 from tellapart.metrics.per_item import by_tag
 from tellapart.records.result import Value
-from tellapart.report.numbers import percent, thousands
-from tellapart.report.plots.heatmap import first_breakdown
-from tellapart.report.sections import ModelEntry, Section
+from tellapart.report.numbers import MOST_NAMED, counted, thousands
+from tellapart.report.sections import ModelEntry, Section, first_breakdown
+from tellapart.report.templates import write_lines
 from tellapart.stats.interval import Interval
 from tellapart.stats.intervals import interval_for, share_in_clusters
 from tellapart.tasks.registry import METRICS
@@ -172,8 +172,8 @@ def weak_subsets(entry: ModelEntry, metric: str, *, seed: int = 0) -> tuple[Weak
 #: Benchmarks that each have their sentences at the head of a report; more are counted up.
 MOST_SINGLE = 3
 
-#: Models and subsets that a sentence names; more models are counted.
-_MOST_NAMED, _MOST_SUBSETS = 4, 3
+#: Subsets that a sentence names.
+_MOST_SUBSETS = 3
 
 #: About the reference model bag-of-words.
 WORDS_ALONE = "is given the words of the true caption but not their order"
@@ -202,44 +202,44 @@ def conclude(section: Section, rivals: Rivals) -> Conclusion:
     metric, labels = section.main, tuple(entry.label for entry in rivals.ranking)
     if not metric:
         return Conclusion(section.name, metric, (), {}, (), labels)
-    models = [(entry.label, entry.record.metrics[metric]) for entry in rivals.ranking]
-    standing = {label: said for label, value in models if (said := _describe_standing(metric, value))}
+    models = [(entry, entry.record.metrics[metric]) for entry in rivals.ranking]
+    standing = {entry.label: side for entry, value in models if (side := _side_of_chance(metric, value))}
     distinct = rivals.distinct(metric)
     near = tuple(entry.label for entry in rivals.ranking[1:] if distinct.get(entry.model) is False)
-    if len(models) == 1:
-        sentences = [_describe_model(section, metric, *models[0], standing)]
-    else:
-        sentences = [_first_of(section, metric, rivals), *_chance_of_all(models[0][1], len(models), standing)]
-    sentences += [*_describe_failures(metric, rivals.ranking[0]), *_describe_words_alone(section, metric)]
+    level = [entry for entry, value in models[1:] if value.value == models[0][1].value]
+    sentences = write_lines(
+        "conclusions",
+        models=[(entry.label, value) for entry, value in models],
+        rest=[(entry.label, of.value, distinct.get(entry.model)) for entry, of in models[1:] if entry not in level],
+        level=[labels[0], *(entry.label for entry in level)] if level else [],
+        standing=standing,
+        groups=[(side, [*names]) for side in (ABOVE, LEVEL, BELOW)
+                if (names := [label for label, of in standing.items() if of == side])],
+        is_tested=bool(distinct),
+        rivals=rivals,
+        metric=f"{metric} ({METRICS[metric].title})" if metric in METRICS else metric,
+        items=_write_items(section, metric),
+        weak=weak_subsets(rivals.ranking[0], metric)[:_MOST_SUBSETS],
+        words=_measure_words(section, metric),
+        constants={"below": BELOW, "few": MOST_NAMED, "tested": MOST_TESTED, "alpha": ALPHA, "words": WORDS_ALONE},
+    )  # fmt: skip
     first = (labels[0], *near) if len(labels) > 1 and distinct else ()
-    return Conclusion(section.name, metric, tuple(sentences), standing, first, labels)
+    return Conclusion(section.name, metric, sentences, standing, first, labels)
 
 
 def conclude_all(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     """Count many benchmarks up: on how many a model is above chance, and first or not distinguishable from it."""
     models = list(dict.fromkeys(name for conclusion in conclusions for name in conclusion.standing))
-    sentences = []
-    for model in models[:_MOST_NAMED]:
-        measured = [each for each in conclusions if model in (*each.standing, *each.measured)]
-        on = {each.name: each.standing.get(model, "") for each in measured}
-        above = sum(state == ABOVE for state in on.values())
-        parts = [f"{model} is above chance on {above} of {_write_count(len(on), 'benchmark')}"]
-        for said, words in (
-            (LEVEL, "not distinguishable from it on"),
-            (BELOW, "below it on"),
-            ("", "without a chance or an interval to judge by on"),
-        ):
-            if names := [name for name, state in on.items() if state == said]:
-                parts.append(f"{words} {_join_names(names)}")
-        sentences.append(f"{', '.join(parts)}.")
-    if len(models) > _MOST_NAMED:
-        sentences.append(f"The other {len(models) - _MOST_NAMED} models are told of with each benchmark.")
-    ranked = [conclusion for conclusion in conclusions if conclusion.first]
-    if firsts := Counter(model for ranking in ranked for model in ranking.first).most_common():
-        named = _join_names([f"{model} on {count}" for model, count in firsts])
-        of = _write_count(len(ranked), "benchmark")
-        sentences.append(f"First, or not distinguishable from the first, of {of} with tests: {named}.")
-    return tuple(sentences)
+    sides: dict[str, dict[str, list[str]]] = {model: {} for model in models}
+    for model in models:
+        for conclusion in conclusions:
+            if model in (*conclusion.standing, *conclusion.measured):
+                sides[model].setdefault(conclusion.standing.get(model, ""), []).append(conclusion.name)
+    ranked = [conclusion.first for conclusion in conclusions if conclusion.first]
+    firsts = Counter(model for first in ranked for model in first).most_common()
+    words = {LEVEL: "not distinguishable from it on", BELOW: "below it on",
+             "": "without a chance or an interval to judge by on"}  # fmt: skip
+    return write_lines("overall", sides=sides, above=ABOVE, words=words, ranked=ranked, firsts=firsts, most=MOST_NAMED)
 
 
 def answer_lines(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
@@ -249,7 +249,7 @@ def answer_lines(conclusions: Sequence[Conclusion]) -> tuple[str, ...]:
     return tuple(f"{each.name}: {' '.join(each.sentences)}" for each in conclusions if each.sentences)
 
 
-def _describe_standing(metric: str, value: Value) -> str:
+def _side_of_chance(metric: str, value: Value) -> str:
     """Name the side of chance on which an interval lies; nothing without an interval, or if a guess is never right."""
     if value.chance is None or value.low is None or value.high is None:
         return ""
@@ -259,102 +259,33 @@ def _describe_standing(metric: str, value: Value) -> str:
     return ABOVE if value.low > value.chance else BELOW if value.high < value.chance else LEVEL
 
 
-def _describe_model(section: Section, metric: str, label: str, value: Value, standing: dict[str, str]) -> str:
-    interval = f" ({value.reason})" if value.reason else ""
-    if value.low is not None and value.high is not None:
-        interval = f" ({value.level:.0%} interval {100 * value.low:.1f} to {100 * value.high:.1f})"
-    reached = f"{label} reaches {_write_percent(value.value)} by {_write_metric(metric)} on"
-    reached = f"{reached} {_write_items(section, metric)}{interval}"
-    if label not in standing:
-        return f"{reached}."
-    # The cost of ties, if they may be why a value lies below chance.
-    ties = ""
-    if standing[label] == BELOW and value.ties and value.tie_neutral is not None:
-        neutral = f"{_write_percent(value.tie_neutral)} if they were broken at random"
-        ties = f", with ties in {_write_count(value.ties, 'item')} counted as wrong ({neutral})"
-    return f"{reached}: {standing[label]}, {_write_percent(value.chance or 0)}{ties}."
+class _Words(NamedTuple):
+    """The values of a tag on which the model of words alone is best and worst, and the captions that it takes wrong."""
+
+    label: str
+    tag: str
+    ends: list[tuple[float, list[str]]]
+    lost: tuple[str, ...]
 
 
-def _first_of(section: Section, metric: str, rivals: Rivals) -> str:
-    first, *rest = rivals.ranking
-    value_of = {entry.model: entry.record.metrics[metric].value for entry in rivals.ranking}
-    written = {model: _write_percent(value) for model, value in value_of.items()}
-    on = f"first of {len(rivals.ranking)} models on {_write_items(section, metric)}"
-    start = f"{first.label} is {on}, with {written[first.model]} by {_write_metric(metric)}"
-    if level := [entry for entry in rest if value_of[entry.model] == value_of[first.model]]:
-        names = _name_few([entry.label for entry in (first, *level)], len(level) < _MOST_NAMED)
-        start = f"{names} are level, {on}, each with {written[first.model]} by {_write_metric(metric)}"
-        rest = [entry for entry in rest if entry not in level]
-        if not rest:
-            return f"{start}."
-    distinct = rivals.distinct(metric)
-    if not distinct:
-        return f"{start}, {rest[0].label} second with {written[rest[0].model]}; they were not tested."
-    parts = [start]
-    for differs, words in ((False, "not distinguishable from it"), (True, "lower")):
-        alike = [entry for entry in rest if distinct.get(entry.model) is differs]
-        if named := [f"{entry.label} ({written[entry.model]})" for entry in alike]:
-            parts.append(f"{_name_few(named)} {'is' if len(named) == 1 else 'are'} {words}")
-    if rivals.untested:
-        parts.append(f"{_write_count(rivals.untested, 'model')} after the first {MOST_TESTED} were not tested")
-    return f"{'; '.join(parts)} (paired tests at {ALPHA:.0%}, Holm over {rivals.tests})."
-
-
-def _chance_of_all(value: Value, count: int, standing: dict[str, str]) -> list[str]:
-    """Name the models above, below and near chance; nothing if all allow no conclusion."""
-    if not standing:
-        return []
-    chance = _write_percent(value.chance or 0)
-    if len(standing) == count and len(set(standing.values())) == 1:
-        return [f"{'Both' if count == 2 else 'All'} are {next(iter(standing.values()))}, {chance}."]
-    parts: list[str] = []
-    for said in (ABOVE, LEVEL, BELOW):
-        if names := [name for name, state in standing.items() if state == said]:
-            verb = "is" if len(names) == 1 else "are"
-            parts.append(f"{_name_few(names)} {verb} {said}{'' if parts else f', {chance}'}")
-    return [f"{'; '.join(parts)}."]
-
-
-def _name_few(names: Sequence[str], few: bool | None = None, many: str = "models") -> str:
-    """Name a few; of more, write their number."""
-    named = len(names) <= _MOST_NAMED if few is None else few
-    return _join_names(names) if named else f"{len(names)} {many}"
-
-
-def _describe_failures(metric: str, entry: ModelEntry) -> list[str]:
-    subsets = weak_subsets(entry, metric)
-    if not subsets:
-        return []
-    worst, *more = subsets[:_MOST_SUBSETS]
-    share = f"{_write_percent(worst.mean)} of {_write_count(worst.n, 'item')}"
-    said = f"{entry.label} fails most at items tagged {worst.tag} = {worst.value}: {share}"
-    then = _join_names([f"{subset.value} ({_write_percent(subset.mean)} of {thousands(subset.n)})" for subset in more])
-    return [f"{said} against {_write_percent(worst.others)} of the others{f'; then {then}' if then else ''}."]
-
-
-def _describe_words_alone(section: Section, metric: str) -> list[str]:
-    """Describe what the best model without word order gets, if that differs clearly between two values of a tag."""
+def _measure_words(section: Section, metric: str) -> _Words | None:
+    """Return what the model without word order gets, if that differs clearly between two values of a tag."""
     entry = next((model for model in section.entries if model.run.result.model.name == "bag-of-words"), None)
     tag = None if entry is None else first_breakdown({entry.label: entry.record}, section.name)
     if entry is None or tag is None:
-        return []
+        return None
     values = {name: group.metrics[metric] for name, group in entry.record.by[tag].items() if metric in group.metrics}
     high, low = (extreme(values.values(), key=lambda value: value.value, default=None) for extreme in (max, min))
     if high is None or low is None or high.low is None or low.high is None or low.high >= high.low:
-        return []
-    said = []
-    for end in (high, low):
-        names = [name for name, candidate in values.items() if candidate.value == end.value]
-        said.append(f"{100 * end.value:.4g}% of {_name_few(names, many=f'values of {tag}')}")
+        return None
+    ends = [(end.value, [name for name, of in values.items() if of.value == end.value]) for end in (high, low)]
     lost = [
         sample.texts
         for sample in entry.samples
         if len(sample.texts) == 2 and values.get(sample.tags.get(tag, "")) == low and not sample.outcomes.get(metric)
     ]
     shortest = min(lost, key=lambda texts: len("".join(texts)), default=())
-    example = " and ".join(f'"{text.removesuffix(".")}"' for text in shortest)
-    such = f", such as {example}." if example else "."
-    return [f"{entry.label}, which {WORDS_ALONE}, gets {said[0]}, and {said[1]}{such}"]
+    return _Words(entry.label, tag, ends, tuple(text.removesuffix(".") for text in shortest))
 
 
 def _write_items(section: Section, metric: str) -> str:
@@ -362,27 +293,5 @@ def _write_items(section: Section, metric: str) -> str:
     noun = next((sample.unit for sample in section.samples if metric in sample.outcomes), "item")
     value, published = section.record.metrics[metric], section.record.limited_from
     cut = "" if published is None else f"{thousands(value.n)} of "
-    items = f"{cut}{_write_count(value.n if published is None else published, noun)}"
-    return items if value.clusters == value.n else f"{items} in {_write_count(value.clusters, 'cluster')}"
-
-
-def _write_metric(metric: str) -> str:
-    return f"{metric} ({METRICS[metric].title})" if metric in METRICS else metric
-
-
-def _write_percent(fraction: float) -> str:
-    return f"{percent(fraction)}%"
-
-
-def _write_count(number: int, noun: str) -> str:
-    """Write a count with its noun."""
-    if number == 1:
-        return f"1 {noun}"
-    head, of, rest = noun.partition(" of ")
-    plural = f"{head[:-1]}ies" if head.endswith("y") else f"{head}s"
-    return f"{thousands(number)} {plural}{of}{rest}"
-
-
-def _join_names(names: Sequence[str]) -> str:
-    """Join names as people do."""
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+    items = f"{cut}{counted(value.n if published is None else published, noun)}"
+    return items if value.clusters == value.n else f"{items} in {counted(value.clusters, 'cluster')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,10 +13,11 @@ from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.diagnosis.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 from tellapart.errors import plain
 from tellapart.report.charts import LineChart
-from tellapart.report.numbers import count_text, percent, thousands
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, new_figure, write_title
+from tellapart.report.numbers import count_text
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, make_panels, write_title
 from tellapart.report.sections import ModelEntry
-from tellapart.report.terminal import add_row, table
+from tellapart.report.templates import write_lines
+from tellapart.report.terminal import tables_of
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.paired import write_p
 
@@ -53,47 +55,13 @@ def write_threshold(curve: Curve, smallest: float, largest: float) -> str:
 
 def curve_tables(curves: Curves) -> list[Table]:
     """Return the tables: a row for each curve, and for each pair of models."""
-    parts = [] if curves.by is None else [plain(curves.by)]
-
-    def name_part(subset: str | None) -> list[str]:
-        return ["all items" if subset is None else subset] * len(parts)
-
-    heads = ("model", *parts, "items", "right, %", "threshold, 95%", "slope", "lapse, %", "fit p")
-    rows = table(*heads, numbers_from=1 + len(parts), title=curves_title(curves))
-    for row in curves.curves:
-        cells = ["–"] * 3
-        if row.slope is not None and row.lapse is not None:
-            fit = "–" if row.p_fit is None else write_p(row.p_fit)
-            cells = [f"{row.slope:.3g}", percent(row.lapse, 1), fit]
-        threshold = write_threshold(row, curves.smallest, curves.largest)
-        add_row(rows, [row.model, *name_part(row.subset), thousands(row.n), percent(row.right, 1), threshold, *cells])
-    if not curves.differences:
-        return [rows]
-    title = f"differences of thresholds, {plain(curves.over)}"
-    pairs = table("a", "b", *parts, "b - a, 95%", "p", "p (Holm)", numbers_from=2 + len(parts), title=title)
-    for pair in curves.differences:
-        value = "" if pair.difference is None else f"{pair.difference:+.4g}"
-        if pair.p is not None:
-            bounds = ("open" if end is None else f"{end:+.4g}" for end in (pair.low, pair.high))
-            value += f" [{', '.join(bounds)}]"
-        p_values = ["–" if p is None else write_p(p) for p in (pair.p, pair.p_holm)]
-        add_row(pairs, [pair.a, pair.b, *name_part(pair.subset), value, *p_values])
-    return [rows, pairs]
+    threshold = partial(write_threshold, smallest=curves.smallest, largest=curves.largest)
+    return tables_of("curves", curves=curves, title=curves_title(curves), threshold=threshold, write_p=write_p)
 
 
 def curve_lines(curves: Curves) -> list[str]:
     """Return sentences on the curves: what a threshold is, and notes."""
-    middle = (1 + curves.chance) / 2
-    return [
-        f"threshold: where P(right) is half way from chance ({percent(curves.chance, 1)}%) to its best "
-        f"({percent(middle, 1)}% without lapses); values of {plain(curves.over)} go from {curves.smallest:.4g} to "
-        f"{curves.largest:.4g}",
-        "interval: of the posterior, from a flat prior; an end that is open lies outside of the values"
-        if curves.drawn
-        else "intervals and differences: clusters drawn with replacement, the same for all models; an end that is open "
-        "lies outside of the values",
-        *map(plain, curves.notes),
-    ]
+    return [*map(plain, write_lines("thresholds", curves=curves))]
 
 
 class TagCurves(NamedTuple):
@@ -135,17 +103,14 @@ def draw_thresholds(curves: Curves) -> Figure:
     """Draw a panel for all items, and one for each value of the second tag; a curve a model, its threshold below."""
     subsets = list(dict.fromkeys(row.subset for row in curves.curves))
     across = min(_MOST_ACROSS, len(subsets))
-    down = -(-len(subsets) // across)
     models = len({row.model for row in curves.curves})
-    figure = new_figure(COLUMN if across == 1 else PAGE, 0.9 + (1.9 + 0.08 * models) * down)
-    panels = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
-    for axes, subset in zip(panels, subsets, strict=False):
+    width, height = COLUMN if across == 1 else PAGE, 0.9 + (1.9 + 0.08 * models) * -(-len(subsets) // across)
+    figure, panels = make_panels(width, height, len(subsets), across, sharey=True)
+    for axes, subset in zip(panels, subsets, strict=True):
         _draw_panel(axes, curves, [row for row in curves.curves if row.subset == subset])
         if curves.by is not None:
             axes.set_title("all items" if subset is None else plain(subset))
-    for axes in panels[len(subsets) :]:
-        axes.set_visible(False)
-    for axes in panels[max(0, len(subsets) - across) : len(subsets)]:
+    for axes in panels[-across:]:
         axes.set_xlabel(plain(curves.over))
         axes.tick_params(labelbottom=True)
     for axes in panels[::across]:

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import RunError, plain
+from tellapart.errors import RunError
 from tellapart.evaluation.systems import key_samples, lay_out_outcomes
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Record, Result, Sample, Value
 from tellapart.records.run_folder import BESIDE, FOLLOWED, RESULTS, find_runs, natural_key, read_record, write_record
 from tellapart.records.samples import read_samples
 from tellapart.report.charts import LineChart
-from tellapart.report.numbers import percent, points
-from tellapart.report.numbers import score as write_score
 from tellapart.report.sections import shared_headline
-from tellapart.report.terminal import table
+from tellapart.report.terminal import tables_of
 from tellapart.stats.paired import Difference, paired
 from tellapart.tasks.registry import main_metric
 
@@ -172,18 +170,7 @@ def draw_points(benchmark: str, found: Sequence[FollowedPoint]) -> LineChart:
 
 def followed_tables(folder: Path) -> list[Table]:
     """Lay out the checkpoints of a run folder, a table a benchmark; none of other runs."""
-    tables = []
-    for benchmark, found in sort_points(read_checkpoints(folder)).items():
-        values = {point.checkpoint: percent(point.value.value) for point in found}
-        rows = (
-            (point.checkpoint, write_score(point.value), f"{values[point.best]} ({point.best})",
-             "" if (loss := point.forgotten) is None else points(loss.value, loss.low, loss.high, loss.reason))
-            for point in found
-        )  # fmt: skip
-        heads = ("checkpoint", found[0].metric, "best so far", "forgotten, points")
-        title = f"{plain(benchmark)}: checkpoints, {found[0].metric} in percent"
-        tables.append(table(*heads, numbers_from=1, title=title, rows=rows))
-    return tables
+    return tables_of("checkpoints", sets=sort_points(read_checkpoints(folder)))
 
 
 def followed_rows(folder: Path) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tellapart.records.result import BenchmarkResult, Value
 
@@ -11,6 +11,9 @@ _MATTERS = 0.9
 
 #: Shares that differ by less are one: sums of the same terms in another order.
 _SAME = 1e-9
+
+#: Names in a sentence; of more their number is written.
+MOST_NAMED = 4
 
 
 def percent(fraction: float, decimals: int = 2) -> str:
@@ -35,6 +38,11 @@ def points(difference: float, low: float | None, high: float | None, reason: str
 def score(value: Value) -> str:
     """Write a fraction and its interval in percent."""
     return f"{percent(value.value)} {interval(value)}".rstrip()
+
+
+def chance(value: Value | None, decimals: int = 2) -> str:
+    """Write a number's chance in percent; a dash if it is not defined."""
+    return "–" if value is None or value.chance is None else percent(value.chance, decimals)
 
 
 def count_text(n: int, limited_from: int | None = None) -> str:
@@ -101,3 +109,21 @@ def deviation(number: float | None) -> str:
 def thousands(number: int) -> str:
     """Write a count."""
     return f"{number:,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a count with its noun."""
+    head, of, rest = noun.partition(" of ")
+    plural = f"{head[:-1]}ies" if head.endswith("y") else f"{head}s"
+    return f"{number:,} {noun if number == 1 else f'{plural}{of}{rest}'}"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join names as people do."""
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def join_few(names: Sequence[str], many: str = "models", *, few: bool | None = None) -> str:
+    """Name a few; of more, write their number."""
+    named = len(names) <= MOST_NAMED if few is None else few
+    return join_names(names) if named else f"{len(names)} {many}"

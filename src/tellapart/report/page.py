@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML file that needs no network.
+"""The report, and the page of items: self-contained HTML files that need no network.
 
 Tables and drawings are made here and need no JavaScript; the item browser works from JSON embedded in the page. Names,
 captions and ids are untrusted: the template escapes them, the JSON holds no `<`, and the script builds text nodes only.
@@ -8,42 +8,47 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tellapart.diagnosis.item_analysis import ItemAnalysis, ItemOutcomes, ItemRow
+from tellapart.errors import plain
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
 from tellapart.records.run_folder import file_name
 from tellapart.report import numbers
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals, conclude, conclude_all, rivals_of
-from tellapart.report.curves import TagCurves, tag_curves
+from tellapart.report.curves import tag_curves
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
 from tellapart.report.plots.curves import RADIUS, section_curves
-from tellapart.report.plots.heatmap import HeatMap, first_breakdown, heat_map, is_above_chance
 from tellapart.report.sections import (
     MOST_ITEMS,
     ReportRun,
     Section,
     ends,
+    first_breakdown,
+    heat_map,
+    is_above_chance,
     item_table,
     margins,
     model_table,
     sections,
     worst_first,
 )
-from tellapart.report.templates import make_environment
+from tellapart.report.templates import make_environment, write_lines
+from tellapart.report.terminal import tables_of
 from tellapart.report.why import explain_section, place_items, reason_rows
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from rich.table import Table
 
 
 #: Items of each kind; reference models that see no picture, the stronger first: it knows the true caption's words.
@@ -157,7 +162,7 @@ def make_page(
 ) -> ReportPage:
     """Return the report's HTML, and the sentences with which it begins; the curves of checkpoints follow them."""
     all_sections = sections(runs)
-    views = []
+    views: list[dict[str, Any]] = []
     for position, section in enumerate(all_sections):
         # The unused part of one benchmark's share goes to those after it.
         rivals = rivals_of(section)
@@ -167,12 +172,14 @@ def make_page(
         browsed = ends(section.worst(), MOST_ITEMS) if section.record.shape else []
         pictures = _collect_pictures(section, browsed, image_budget_bytes // (len(all_sections) - position))
         image_budget_bytes -= pictures.size
-        views.append(_View(section, pictures, sorted(browsed), rivals, conclude(section, rivals), telling, head))
+        views.append(_make_view(section, rivals, sorted(browsed), pictures) | {"telling": telling, "head": head})
     names = label_runs([run.result.model.name for run in runs])
-    data = {"models": names, "sections": [view.data() for view in views if view.section.record.shape]}
+    browsers = [view for view in views if view["section"].record.shape]
+    sections_of = [_make_data(view["section"], view["browsed"], view["album"]) for view in browsers]
+    data: dict[str, Any] = {"models": names, "sections": sections_of}
     if reload:
         data["reload"] = reload
-    conclusions, followed = tuple(view.conclusion for view in views), sort_points(checkpoints)
+    conclusions, followed = tuple(view["conclusion"] for view in views), sort_points(checkpoints)
     html = (
         page_environment()
         .get_template("template.html.j2")
@@ -188,83 +195,56 @@ def make_page(
     return ReportPage(html, conclusions)
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """A section, its pictures, the positions of the items to browse, its conclusions, and the items at its head."""
+def _make_view(section: Section, rivals: Rivals, browsed: Sequence[int], pictures: Album) -> dict[str, Any]:
+    """Return a section's facts for the template: the items to browse and their pictures, and its tables by tag."""
+    tagged = {entry.label: entry.record for entry in section.entries}
+    # The tag of the first table's columns, and its values.
+    parts = first_breakdown(tagged, section.name, most=MOST_PARTS)
+    values = dict.fromkeys(value for record in tagged.values() for value in record.by.get(parts or "", ()))
+    ranked = {entry.label: entry.record for entry in rivals.ranking}
+    by = first_breakdown(ranked, section.name)
+    counts: dict[str, Counter[str]] = {}
+    for position in browsed:
+        for tag, value in section.samples[position].tags.items():
+            counts.setdefault(tag, Counter())[value] += 1
+    return {
+        "section": section,
+        "album": pictures,
+        "browsed": browsed,
+        "rivals": rivals,
+        "conclusion": conclude(section, rivals),
+        # The metric that ranks the models, then the others of a first look.
+        "columns": tuple(name for name in dict.fromkeys((section.main, *section.headline)) if name),
+        "parts": None if parts is None else (parts, tuple(values)),
+        "heat": heat_map(ranked, section.name, section.main, by) if by and len(ranked) > 1 and section.main else None,
+        "tag_curves": tag_curves(section.name, section.main, rivals.ranking),
+        "has_images": any(sample.images for sample in section.samples),
+        # Tag -> value -> items to browse, for the filters.
+        "tags": {tag: dict(sorted(of.items())) for tag, of in sorted(counts.items()) if len(of) <= MOST_VALUES},
+    }
 
-    section: Section
-    album: Album
-    browsed: Sequence[int]
-    rivals: Rivals
-    conclusion: Conclusion
-    telling: tuple[TellingItems, ...]
-    head: Album
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The metrics of the first table: the one that ranks the models, then the others of a first look."""
-        return tuple(name for name in dict.fromkeys((self.section.main, *self.section.headline)) if name)
-
-    @property
-    def parts(self) -> tuple[str, tuple[str, ...]] | None:
-        """The tag of the first table's columns, and its values; None if no tag has few values."""
-        records = {entry.label: entry.record for entry in self.section.entries}
-        if (tag := first_breakdown(records, self.section.name, most=MOST_PARTS)) is None:
-            return None
-        return tag, tuple(dict.fromkeys(value for record in records.values() for value in record.by.get(tag, ())))
-
-    @property
-    def heat(self) -> HeatMap | None:
-        """The models by the tag that breaks the benchmark down; None of one model, or of no two subsets."""
-        records = {entry.label: entry.record for entry in self.rivals.ranking}
-        tag = first_breakdown(records, self.section.name)
-        if tag is None or len(records) < 2 or not self.section.main:
-            return None
-        return heat_map(records, self.section.name, self.section.main, tag)
-
-    @property
-    def tag_curves(self) -> tuple[TagCurves, ...]:
-        """The models' curves over numeric tags; reference models are left out."""
-        return tag_curves(self.section.name, self.section.main, self.rivals.ranking)
-
-    @property
-    def has_images(self) -> bool:
-        return any(sample.images for sample in self.section.samples)
-
-    @property
-    def tags(self) -> dict[str, dict[str, int]]:
-        """Tag -> value -> items to browse, for the filters."""
-        count: dict[str, Counter[str]] = {}
-        for sample in self._select_browsed(self.section.samples):
-            for tag, value in sample.tags.items():
-                count.setdefault(tag, Counter())[value] += 1
-        return {tag: dict(sorted(of.items())) for tag, of in sorted(count.items()) if len(of) <= MOST_VALUES}
-
-    def _select_browsed(self, samples: Sequence[Sample]) -> list[Sample]:
-        return [samples[position] for position in self.browsed]
-
-    def data(self) -> dict[str, Any]:
-        """Return the data of the page's script."""
-        section = self.section
-        outcomes = section.outcomes
-        return {
-            "anchor": section.anchor,
-            "name": section.name,
-            "shape": (*(section.record.shape or ()), *([section.record.true] if section.record.true > 1 else [])),
-            "headline": [name for name in section.headline if name in outcomes],
-            "items": item_table(self._select_browsed(section.samples), self.album.index),
-            "models": [
-                {
-                    "model": entry.model,
-                    "kind": entry.record.kind,
-                    **model_table(
-                        self._select_browsed(entry.samples),
-                        [name for name in outcomes if name in entry.samples[0].outcomes],
-                    ),
-                }
-                for entry in section.entries
-            ],
-        }
+def _make_data(section: Section, browsed: Sequence[int], pictures: Album) -> dict[str, Any]:
+    """Return the data of the page's script."""
+    outcomes, record = section.outcomes, section.record
+    return {
+        "anchor": section.anchor,
+        "name": section.name,
+        "shape": (*(record.shape or ()), *([record.true] if record.true > 1 else [])),
+        "headline": [name for name in section.headline if name in outcomes],
+        "items": item_table([section.samples[position] for position in browsed], pictures.index),
+        "models": [
+            {
+                "model": entry.model,
+                "kind": entry.record.kind,
+                **model_table(
+                    [entry.samples[position] for position in browsed],
+                    [name for name in outcomes if name in entry.samples[0].outcomes],
+                ),
+            }
+            for entry in section.entries
+        ],
+    }
 
 
 def _collect_pictures(section: Section, positions: Sequence[int], budget: int) -> Album:
@@ -301,3 +281,58 @@ def _write_json(value: object) -> str:
     # Inside <script> only `<` could end the element or open a comment; JSON may write it as an escape.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
+
+
+#: Rows of a table on the terminal and on the page, and systems that a card names, at most.
+_MOST_SUSPECTS, _MOST_ROWS, _MOST_NAMES = 10, 25, 12
+
+
+def analysis_tables(analysis: ItemAnalysis) -> list[Table]:
+    """Return the tables of a first look: the set, items to look at, and its tags."""
+    return tables_of("items", analysis=analysis, first=first_to_check(analysis, _MOST_SUSPECTS))
+
+
+def first_to_check(analysis: ItemAnalysis, most: int) -> list[ItemRow]:
+    """Return the items whose labels are to be checked first: those with the lowest p, then discrimination."""
+    rated = [row for row in analysis.items if row.discrimination is not None]
+    return sorted(rated, key=lambda row: (row.p or 0.0, row.discrimination or 0.0, row.id))[:most]
+
+
+def analysis_lines(analysis: ItemAnalysis) -> list[str]:
+    """Return sentences on the analysis: suspects, groups of items, and notes."""
+    return [*map(plain, write_lines("suspects", analysis=analysis))]
+
+
+def make_item_page(
+    analysis: ItemAnalysis,
+    outcomes: ItemOutcomes,
+    read_image: Callable[[str], bytes] | None = None,
+    *,
+    budget: int = IMAGE_BUDGET,
+) -> str:
+    """Return the page of a benchmark's items as one HTML file."""
+    rows = analysis.items
+    order = sorted(range(len(rows)), key=lambda k: (rows[k].p is None, rows[k].p or 0.0, k))
+    pictures = album([outcomes.items[k].images for k in order], read_image, budget) if read_image else Album()
+    number_of = {row.id: number for number, row in enumerate(analysis.items)}
+    cards = [
+        {
+            "row": row,
+            "pictures": [pictures.uris[pictures.index[image]] for image in item.images if image in pictures.index],
+            "texts": item.texts,
+            "right": [name for name, value in zip(outcomes.systems, values, strict=True) if value == 1],
+        }
+        for row, item, values in zip(analysis.items, outcomes.items, outcomes.values, strict=True)
+    ]
+    return (
+        page_environment()
+        .get_template("items.html.j2")
+        .render(
+            analysis=analysis,
+            lines=analysis_lines(analysis),
+            cards=cards,
+            most_names=_MOST_NAMES,
+            first=[(number_of[row.id], row) for row in first_to_check(analysis, _MOST_ROWS)],
+            points=[(number_of[row.id], row) for row in rows if row.discrimination is not None],
+        )
+    )

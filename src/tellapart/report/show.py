@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from tellapart.benchmarks.probes import PREFIXES
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
 from tellapart.diagnosis.probes import probe_rows
-from tellapart.diagnosis.samples import Share, samples_rows
+from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import DataError, RunError, TellapartError, plain
 from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.systems import gather, label_runs, leave_references
@@ -30,21 +30,17 @@ from tellapart.report.image_sources import ImageSources, bundle_picture
 from tellapart.report.numbers import (
     count_text,
     describe_ties,
-    deviation,
     is_deviation,
     is_even,
     items_text,
     percent,
-    points,
     score,
-    thousands,
-    tie_text,
 )
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
-from tellapart.report.plots.heatmap import first_breakdown, heat_map
-from tellapart.report.sections import ReportRun, note_lines, shared_headline, worth_of
-from tellapart.report.terminal import add_row, console, print_lines, print_tables, table
+from tellapart.report.sections import ReportRun, first_breakdown, heat_map, note_lines, shared_headline, worth_of
+from tellapart.report.templates import write_lines
+from tellapart.report.terminal import console, print_lines, print_tables, tables_of
 from tellapart.tasks.registry import headline, main_metric
 
 if TYPE_CHECKING:
@@ -68,13 +64,7 @@ _REFERENCES = {
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """A run's page, and the facts people must know about it.
-
-    Attributes:
-        path: None without a page: numbers that another tool measured have no items to show.
-        conclusions: in sentences, of each benchmark.
-        warnings: a line for each benchmark whose images are missing.
-    """
+    """A run's page (None if no numbers have items), its conclusions, and a line for each set without its images."""
 
     path: Path | None
     conclusions: tuple[Conclusion, ...] = ()
@@ -203,10 +193,16 @@ def print_runs(
         first = results[0].benchmarks[name]
         if read := [first.read_as] * bool(first.read_as) + [f"read from field {first.field}"] * bool(first.field):
             print_lines(plain(f"{name}: {'; '.join(read)}"))
-    print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))), _probe_table(folder, groups))
+    print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))))
+    if any(name.startswith(PREFIXES) for name, _ in groups) and (
+        rows := probe_rows(leave_references(gather([folder])))
+    ):
+        print_tables(*tables_of("probes", rows=rows))
     models = {result.model.name for _, members in groups for result in members}
     if any(map(read_sampled, models)):
-        print_tables(*_samples_tables(folder))
+        drawn = samples_rows(gather([folder]))
+        sets = dict.fromkeys((row.benchmark, row.metric) for row in drawn)
+        print_tables(*tables_of("draws", rows=drawn, sets=sets))
     if references := [f"{name} {meaning}" for name, meaning in _REFERENCES.items() if name in models]:
         print_lines(f"references: {'; '.join(references)}", "")
     printed: set[str] = set()
@@ -215,10 +211,12 @@ def print_runs(
             # A reference model's deviations show nothing about the others; a run of them alone still shows them.
             measured = [result for result in results if result.model.name not in REFERENCES] or results
             tables = (breakdown_table(measured[0], benchmark), equivariance_table(measured, benchmark))
-            print_tables(*result_tables(results, benchmark), *tables, _paper_table(results, benchmark))
+            print_tables(*result_tables(results, benchmark), *tables, *_paper_tables(results, benchmark))
             printed.clear()
         # Below tables of several sets a note that two of them share stands once.
-        if lines := [line for line in _note_lines(results, benchmark, ties=every) if line not in printed]:
+        notes = note_lines([(result.model.name, result.benchmarks[benchmark].notes) for result in results])
+        written = map(plain, write_lines("ties", results=results, benchmark=benchmark, ties=every, notes=notes))
+        if lines := [line for line in written if line not in printed]:
             print_lines(*lines, "")
             printed.update(lines)
     report = write()
@@ -236,57 +234,17 @@ def _print_path(report: WrittenReport) -> None:
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
-def _probe_table(folder: Path, groups: Iterable[tuple[str, Sequence[Result]]]) -> Table | None:
-    """Return what is left without pictures, word order or time; None if a run has no probe beside the set itself."""
-    if not any(name.startswith(PREFIXES) for name, _ in groups):
-        return None
-    rows = probe_rows(leave_references(gather([folder])))
-    cells = (
-        (row.model, row.benchmark, row.probe, row.metric, percent(row.real), percent(row.left),
-         points(row.difference, row.low, row.high, row.reason),
-         "–" if row.chance is None else percent(row.chance))
-        for row in rows
-    )  # fmt: skip
-    heads = ("model", "benchmark", "probe", "metric", "real", "left", "left - real", "chance")
-    title = "what is left without a side of the items: percent, paired 95% intervals"
-    return table(*heads, numbers_from=4, title=title, rows=cells, folds=True) if rows else None
-
-
-def _samples_tables(folder: Path) -> Iterator[Table]:
-    """Return what several draws of each writer's answers share: a table for each set and metric."""
-
-    def write(share: Share) -> str:
-        if share.low is None or share.high is None:
-            return percent(share.value)
-        return f"{percent(share.value)} [{percent(share.low, 1)}, {percent(share.high, 1)}]"
-
-    rows = samples_rows(gather([folder]))
-    for of in dict.fromkeys((row.benchmark, row.metric) for row in rows):
-        cells = (
-            (row.model, f"{row.draws} at {row.temperature:g}", "–" if row.greedy is None else percent(row.greedy),
-             *map(write, (row.expected, row.all_right, row.any_right, row.changed)))
-            for row in rows if (row.benchmark, row.metric) == of
-        )  # fmt: skip
-        title = f"{plain(of[0])}, {of[1]} of drawn answers: percent of items, 95% intervals"
-        heads = ("model", "draws", "greedy", "expected", "right in all", "in any", "answer changes")
-        yield table(*heads, numbers_from=2, title=title, rows=cells, folds=True)
-
-
-def _paper_table(results: Sequence[Result], benchmark: str) -> Table | None:
-    """Lay the results out as the benchmark's paper does; None if it has no such table, or values are missing."""
+def _paper_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
+    """Lay the results out as the benchmark's paper does; none if it has no such table, or values are missing."""
     declared = declared_benchmark(benchmark)
     if declared is None or declared.paper is None:
-        return None
+        return []
     tag, row_of = declared.paper
     rows = {}
     for result in results:
         if row := paper_row(row_of, numbers_of(groups_of(result.benchmarks[benchmark], tag))):
             rows[plain(result.model.name)] = row
-    if not rows:
-        return None
-    title = f"{plain(benchmark)}: as in the paper's table, percent"
-    cells = ((column, *(f"{row[column]:.2f}" for row in rows.values())) for column in next(iter(rows.values())))
-    return table("", *rows, numbers_from=1, title=title, rows=cells, folds=True)
+    return tables_of("paper", benchmark=benchmark, rows=rows) if rows else []
 
 
 def on_the_same_items(results: Iterable[Result]) -> list[tuple[str, list[Result]]]:
@@ -296,21 +254,6 @@ def on_the_same_items(results: Iterable[Result]) -> list[tuple[str, list[Result]
         for name, record in result.benchmarks.items():
             groups.setdefault((name, record.fingerprint), []).append(result)
     return [(name, members) for (name, _), members in groups.items()]
-
-
-def _note_lines(results: Sequence[Result], benchmark: str, *, ties: bool) -> list[str]:
-    lines = []
-    for result in results:
-        record, model = result.benchmarks[benchmark], plain(result.model.name)
-        if ties and record.tied_comparisons:
-            items = count_nouns(record.tied_items, "item")
-            tied = count_nouns(record.tied_comparisons, "tied comparison")
-            lines.append(f"{model}: {items} with a tie, whether it decides a metric or not ({tied})")
-        if record.rounded_ties:
-            items = count_nouns(record.rounded_ties, "item")
-            lines.append(f"{model}: scores that differ beyond float32 only, and so are tied, in {items}")
-    notes_of = [(result.model.name, result.benchmarks[benchmark].notes) for result in results]
-    return [*lines, *map(plain, note_lines(notes_of))]
 
 
 #: Metrics that fit a terminal's table; values of a tag that may be rows of it, and columns.
@@ -334,36 +277,17 @@ def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
 def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[str] | None = None) -> Table:
     """Return the first look: models as rows, the headline metrics as columns, chance as the last row."""
     records = find_records(results, benchmark)
-    first = records[0][1].metrics
     names = shared_headline([records[0][1]]) if names is None else names
-    rows = _number_table(write_title(benchmark, records, names), "model", *names)
-    for model, record in records:
-        values = [record.metrics.get(name) for name in names]
-        add_row(rows, [model, *("" if value is None else score(value) for value in values)])
-        if any(value is not None and value.ties for value in values):
-            add_row(rows, ["  ties broken at random", *map(tie_text, values)], "dim")
-            official = ["" if v is None or v.official is None else percent(v.official) for v in values]
-            if any(official):
-                add_row(rows, ["  ties as its authors count", *official], "dim")
-    rows.add_section()
-    add_row(rows, ["chance", *(chance_cell(first.get(name)) for name in names)], "dim")
-    if counts_differ(records[0][1], names):
-        add_row(rows, ["n", *(thousands(first[name].n) for name in names)], "dim")
-    return rows
+    differ = counts_differ(records[0][1], names)
+    title = write_title(benchmark, records, names)
+    return tables_of("result", title=title, records=records, names=names, counts_differ=differ)[0]
 
 
 def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | None:
     """Return mean, spread and mean size of the equivariance deviations; None if the shape has none."""
     records = find_records(results, benchmark)
     names = [name for name, value in records[0][1].metrics.items() if is_deviation(value)]
-    title = "equivariance deviations, each model in its own unit: 0 is best"
-    rows = _number_table(title, "model", "metric", "mean", "sd", "mean |.|", "n")
-    for model, record in records:
-        for row, name in enumerate(names):
-            value = record.metrics[name]
-            numbers = map(deviation, (value.value, value.sd, value.mean_absolute))
-            add_row(rows, ["" if row else model, name, *numbers, thousands(value.n)])
-    return rows if names else None
+    return tables_of("deviations", records=records, names=names)[0] if names else None
 
 
 def breakdown_table(result: Result, benchmark: str) -> Table | None:
@@ -377,28 +301,19 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
         return None
     names = headline(record.metrics)
     even = [tag for tag in record.by if is_even(record, tag)]
-    title = f"{write_title(benchmark, [(model, record)], names)}: {plain(model)} by tag"
-    rows = _number_table(title, "tag", "n", *names)
-
-    def add_group(label: str, metrics: Mapping[str, Value], style: str = "") -> None:
-        values, count = [metrics.get(name) for name in names], max((value.n for value in metrics.values()), default=0)
-        cells = ("" if value is None else score(value) for value in values)
-        add_row(rows, [label, thousands(count) if count else "–", *cells], style)
-        fewer = ["" if value is None or value.n == count else f"of {thousands(value.n)}" for value in values]
-        if any(fewer):
-            add_row(rows, ["", "", *fewer], "dim")
-
+    rows: list[tuple[str | None, Mapping[str, Value], bool]] = []
     for tag, groups in record.by.items():
-        for value, group in groups.items() if len(groups) <= _MOST_ROWS else ():
-            add_group(f"{tag} = {value}", group.metrics)
-        if (macro := record.macro.get(tag)) and (tag not in even or len(groups) > _MOST_ROWS):
-            add_group(f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, "dim")
-        rows.add_section()
+        shown = groups.items() if len(groups) <= _MOST_ROWS else ()
+        rows += [(f"{tag} = {value}", group.metrics, False) for value, group in shown]
+        if (macro := record.macro.get(tag)) and (tag not in even or not shown):
+            rows.append((f"macro: mean of {tag}'s {len(groups)} values", macro.metrics, True))
+        rows.append((None, {}, False))
     # The record of another tool describes its average over all parts.
     average = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
     same = f" (= macro of {', '.join(even)})" if even else ""
-    add_group(f"{average}{same}", record.metrics, "dim")
-    return rows
+    rows.append((f"{average}{same}", record.metrics, True))
+    title = f"{write_title(benchmark, [(model, record)], names)}: {model} by tag"
+    return tables_of("breakdown", title=title, names=names, rows=rows)[0]
 
 
 def find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:
@@ -431,15 +346,6 @@ def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]], 
     return f"{plain(benchmark)}: {of}{f', {effective}' if effective else ''}{level}"
 
 
-def _number_table(title: str, *headings: str) -> Table:
-    return table(*headings, numbers_from=1, title=title, folds=True)
-
-
-def chance_cell(value: Value | None, decimals: int = 2) -> str:
-    """Write a number's chance in percent; a dash if it is not defined."""
-    return "–" if value is None or value.chance is None else percent(value.chance, decimals)
-
-
 def first_tables(groups: Groups) -> list[Table]:
     """Return one table for each benchmark; of more than three benchmarks one table, a line for each model."""
     if len(groups) > MOST_SINGLE:
@@ -462,50 +368,37 @@ def first_table(results: Sequence[Result], benchmark: str, *, width: int | None 
 
 
 def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str, main: str, tag: str) -> Table:
-    from rich.text import Text
-
     columns = [*dict.fromkeys(value for _, record in records for value in record.by.get(tag, {}))]
-    values_of = []
-    for _, record in records:
+    rows = []
+    for model, record in records:
         groups = map(record.by.get(tag, {}).get, columns)
         of_groups = (None if group is None else group.metrics.get(main) for group in groups)
-        values_of.append([record.metrics.get(main), *of_groups])
-    first, (of_all, *of_first) = records[0][1], values_of[0]
+        rows.append((model, [record.metrics.get(main), *of_groups]))
+    first, of_all = records[0][1], rows[0][1][0]
     # The record of another tool describes its average over all parts.
     by = of_all.average if is_imported(first) and of_all is not None else f"by {tag}"
-    rows = _number_table(f"{write_title(benchmark, records, [main])}; {plain(by)}", "model", main, *columns)
-    for (model, _), (value, *shares_of) in zip(records, values_of, strict=True):
-        shares = ("–" if group is None else percent(group.value, 1) for group in shares_of)
-        add_row(rows, [model, "–" if value is None else score(value), *shares])
-    rows.add_section()
-    add_row(rows, ["chance", chance_cell(of_all), *(chance_cell(value, 1) for value in of_first)], "dim")
-    cells = ("–" if count is None or not count.n else thousands(count.n) for count in (of_all, *of_first))
-    add_row(rows, ["n" if counts_differ(first, [main]) else "items", *cells], "dim")
-    if ties := describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in records]}):
-        rows.caption, rows.caption_justify = Text(ties, style="not italic"), "left"
-    return rows
+    title = f"{write_title(benchmark, records, [main])}; {by}"
+    ties = describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in records]})
+    facts = {"columns": columns, "rows": rows, "ties": ties, "counts_differ": counts_differ(first, [main])}
+    return tables_of("parts", title=title, main=main, **facts)[0]
 
 
 def overview_table(groups: Groups) -> Table:
     """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
     measured = any(not is_imported(result.benchmarks[name]) for name, results in groups for result in results)
-    how = "with intervals" if measured else "measured by another tool"
-    heads = ("benchmark", "items", "metric", "model", "value", "tied", "chance")
-    rows = _number_table(f"percent, {how}, by the metric that ranks each benchmark", *heads)
-    rows.columns[2].justify = rows.columns[3].justify = "left"
-    rows.columns[3].no_wrap = False
+    sets = []
     for benchmark, results in groups:
         records = find_records(results, benchmark)
         main = main_metric(shared_headline([record for _, record in records]))
         first = records[0][1].metrics.get(main)
         size = "" if first is None or not first.n else count_text(first.n, records[0][1].limited_from)
-        start = [benchmark, size, main]
-        for model, record in records:
-            value = record.metrics.get(main)
-            tied = "" if value is None or not value.ties else thousands(value.ties)
-            label = f"{model} (imported)" if measured and is_imported(record) else model
-            add_row(rows, [*start, label, "–" if value is None else score(value), tied, chance_cell(value)])
-            start = ["", "", ""]
+        models = [
+            (f"{model} (imported)" if measured and is_imported(record) else model, record.metrics.get(main))
+            for model, record in records
+        ]
+        sets.append((benchmark, size, main, models))
+    how = "with intervals" if measured else "measured by another tool"
+    (rows,) = tables_of("overview", sets=sets, how=how)
     if not any(rows.columns[5].cells):
         del rows.columns[5]
     return rows
@@ -516,19 +409,10 @@ def tag_table(results: Sequence[Result], benchmark: str, tag: str) -> Table:
     records = find_records(results, benchmark)
     labels = label_runs([model for model, _ in records])
     heat = heat_map(dict(zip(labels, (record for _, record in records), strict=True)), benchmark, tag=tag)
-    title = f"{write_title(benchmark, records, [heat.metric])}; {heat.metric} by {plain(tag)}"
-
-    def fill(write: Callable[[Value], str]) -> Table:
-        rows = _number_table(title, tag, "n", *heat.models)
-        for row in heat.rows:
-            if row is heat.rows[-1]:
-                rows.add_section()
-            count = thousands(row.n) if row.n else "–"
-            add_row(rows, [row.name, count, *("–" if v is None else write(v) for v in row.values)])
-        return rows
-
-    full = fill(score)
-    return full if _measure_width(full) <= console().width else fill(lambda value: percent(value.value))
+    title = f"{write_title(benchmark, records, [heat.metric])}; {heat.metric} by {tag}"
+    full, bare = (tables_of("tag", title=title, tag=tag, heat=heat, write=write)[0]
+                  for write in (score, lambda value: percent(value.value)))  # fmt: skip
+    return full if _measure_width(full) <= console().width else bare
 
 
 def _measure_width(rows: Table) -> int:

@@ -7,11 +7,12 @@ import io
 import os
 import sys
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import plain
+from tellapart.report.templates import TABLE, render_text, show_marks
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -115,6 +116,56 @@ def table(
     for cells in rows:
         add_row(new, cells)
     return new
+
+
+def parts_of(template: str, **facts: Any) -> list[Table | str]:
+    """Return the tables and the lines between them of a text's template.
+
+    There `call table(HEADS...)` makes a table: a line a row, `|` between cells. A line `~section~` is a rule, `~dim~`
+    and `~alarm~` before the first cell a style.
+    """
+    from rich.text import Text
+
+    tables: list[Table] = []
+    styles = {"dim": "dim", "alarm": "bold red"}
+
+    def draw(
+        *heads: str, caller: Callable[[], str], title: str = "", caption: str = "", headless: bool = False,
+        left: Sequence[int] = (), wraps: Sequence[int] = (), **options: Any,
+    ) -> str:  # fmt: skip
+        new = table(*heads, title=plain(show_marks(title)) or None, **options)
+        new.show_header = not headless
+        if caption:
+            new.caption, new.caption_justify = Text(caption, style="not italic"), "left"
+        for column in left:
+            new.columns[column].justify = "left"
+        for column in wraps:
+            new.columns[column].no_wrap = False
+        for line in filter(None, caller().split("\n")):
+            _, mark, cells = line.split("~", 2) if line.startswith("~") else ("", "", line)
+            if mark == "section":
+                new.add_section()
+            else:
+                add_row(new, map(show_marks, cells.split("|")), styles.get(mark, ""))
+        tables.append(new)
+        return f"{TABLE}{len(tables) - 1}\n"
+
+    lines = render_text(template, table=draw, **facts)
+    return [tables[int(line[1:])] if line.startswith(TABLE) else plain(show_marks(line)) for line in lines[:-1]]
+
+
+def print_template(template: str, **facts: Any) -> None:
+    """Print a text's template: its tables, and its lines."""
+    for part in parts_of(template, **facts):
+        if isinstance(part, str):
+            print_lines(part)
+        else:
+            console().print(part)
+
+
+def tables_of(template: str, **facts: Any) -> list[Table]:
+    """Return the tables of a text's template."""
+    return [part for part in parts_of(template, **facts) if not isinstance(part, str)]
 
 
 def add_row(rows: Table, cells: Iterable[str], style: str = "") -> None:

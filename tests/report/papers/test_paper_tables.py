@@ -357,25 +357,21 @@ def test_the_command_prints_or_writes_one_format(save, tmp_path) -> None:
     assert "choose one" in str(refused.exception)
 
 
-def test_what_a_table_cannot_show_is_said(save, vlue) -> None:
-    folder = save("m")
+def test_what_a_table_cannot_show_is_said(save, vlue, tmp_path) -> None:
+    (path := tmp_path / "some.csv").write_text("model,ms\nLXMERT,1\n")
+    folders = [save("m")]
+    refused = [
+        (folders, {"layout": "vlue"}, ("any", "coco-retrieval", "vlue-retrieval", "nlvr2")),
+        (folders, {"layout": "vlue-captions"}, ("any", "coco-captions", "vlue-captions")),
+        (folders, {"benchmarks": ("x",)}, ("'x'", "run")),
+        (vlue, {"layout": "vlue-cost"}, ("models", "vlue-cost")),
+        (vlue, {"layout": "vlue-cost", "costs": path}, ("ViLBERT", "LXMERT")),
+    ]
+    for runs, settings, facts in refused:
+        with raises(RunError, *facts):
+            lay_out(runs, **settings)
     with raises(UnknownNameError, "'vleu'", "'vlue'"):
-        lay_out([folder], "vleu")
-    with raises(RunError, "any", "coco-retrieval", "vlue-retrieval", "nlvr2"):
-        lay_out([folder], "vlue")
-    with raises(RunError, "any", "coco-captions", "vlue-captions"):
-        lay_out([folder], "vlue-captions")
-    with raises(RunError, "models", "vlue-cost"):
-        lay_out(vlue, "vlue-cost")
-    with raises(RunError, "'x'", "run"):
-        lay_out([folder], benchmarks=("x",))
-
-
-def test_a_model_without_a_cost_is_said(vlue, tmp_path) -> None:
-    path = tmp_path / "some.csv"
-    path.write_text("model,ms\nLXMERT,1\n")
-    with raises(RunError, "ViLBERT", "LXMERT"):
-        lay_out(vlue, "vlue-cost", costs=path)
+        lay_out(folders, "vleu")
 
 
 def test_the_best_is_bold_only_above_chance(save) -> None:
@@ -400,25 +396,18 @@ def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save) -> Non
         lay_out(folders, sort="grup_score")
 
 
-def test_a_limited_run_says_so_in_every_table_and_picture(save) -> None:
-    folder = save("m", n=20)
+def test_a_limited_run_says_so_in_every_table_and_picture_and_is_no_rival_of_a_full_one(save) -> None:
+    folder, whole = save("m", n=20), save("m", n=30)
     result = read_result(folder)
-    cut = {name: part.model_copy(update={"limited_from": 300}) for name, part in result.benchmarks.items()}
+    cut = {name: part.model_copy(update={"limited_from": 30}) for name, part in result.benchmarks.items()}
     write_result(folder, result.model_copy(update={"benchmarks": cut}))
     table = lay_out([folder])
-    assert table.title == "shapes, 20 of 300 items, percent"
-    assert r"\caption{shapes, 20 of 300 items, percent}" in write_latex(table)
+    assert table.title == "shapes, 20 of 30 items, percent"
+    assert r"\caption{shapes, 20 of 30 items, percent}" in write_latex(table)
     (run,) = gather([folder])
-    assert title_of([run], "shapes").startswith("shapes, 20 of 300 items")
-
-
-def test_a_limited_run_is_no_rival_of_a_full_one(save) -> None:
-    whole, part = save("m", n=30), save("m", n=20)
-    result = read_result(part)
-    cut = {name: record.model_copy(update={"limited_from": 30}) for name, record in result.benchmarks.items()}
-    write_result(part, result.model_copy(update={"benchmarks": cut}))
+    assert title_of([run], "shapes").startswith("shapes, 20 of 30 items")
     with raises(RunError, "30", "20", "30", "limit="):
-        lay_out([whole, part])
+        lay_out([whole, folder])
 
 
 ENGINES = [

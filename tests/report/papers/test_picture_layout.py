@@ -18,8 +18,8 @@ from matplotlib.text import Text
 from tellapart.records.result import Value
 from tellapart.records.samples import read_samples
 from tellapart.report.plots import style
-from tellapart.report.plots.bars import draw_panels
 from tellapart.report.plots.pareto import CostPoint, draw_pareto
+from tellapart.report.plots.pictures import draw_panels
 from tellapart.report.plots.prepare import prepare_plot
 from tellapart.report.plots.style import COLUMN, PAGE, fold, write_picture
 from tellapart.stats.pareto import pareto_front

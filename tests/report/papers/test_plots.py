@@ -121,19 +121,9 @@ def test_of_many_models_the_names_stand_down_and_of_many_columns_there_are_shade
     assert [label.get_text() for label in few.get_xticklabels()] == ["m0", "m1"] and len(few.texts) == 28
 
 
-def test_a_heat_map_that_cannot_be_drawn_says_why(pair, save, publish) -> None:
-    with raises(RunError, "type", "tag="):
-        figure("heatmap", pair)
-    with raises(RunError, "'tpye'", "'type'", "type"):
-        figure("heatmap", pair, tag="tpye")
+def test_a_heat_map_of_a_set_without_tags_says_why(publish) -> None:
     with raises(RunError, "x", "items", "tags"):
         figure("heatmap", [publish("m", {("x", "accuracy"): 0.5})])
-    with raises(RunError, "'recall'", "text_score"):
-        figure("heatmap", pair, metrics=("recall",), tag="type")
-    with raises(RunError, "v1", "map", "scores"):
-        figure("heatmap", pair, metrics=("v1",), tag="type")
-    with raises(RunError, "metric", "b", "heatmap"):
-        figure("heatmap", pair, metrics=("a", "b"))
 
 
 def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_path, make_run) -> None:
@@ -234,19 +224,17 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path) -> None:
         prepare_plot("agree", [run])
 
 
-def test_runs_on_different_items_share_no_picture(save) -> None:
+def test_runs_of_different_items_or_sets_share_no_picture(save) -> None:
     with raises(RunError, "run-0", "30", "run-1", "40"):
         figure("bars", [save("a", n=30), save("b", n=40)])
-
-
-def test_a_picture_of_two_benchmarks_asks_which(save) -> None:
     folders = [save("a"), save("b", benchmark="other")]
-    with raises(RunError, "benchmarks=", "runs"):
-        figure("bars", folders)
-    with raises(RunError, "'x'", "run"):
-        figure("bars", folders, benchmarks=("x",))
-    with raises(RunError, "benchmark", "shapes"):
-        figure("tiers", folders, benchmarks=("shapes", "other"))
+    for kind, benchmarks, facts in (
+        ("bars", (), ("benchmarks=", "runs")),
+        ("bars", ("x",), ("'x'", "run")),
+        ("tiers", ("shapes", "other"), ("benchmark", "shapes")),
+    ):
+        with raises(RunError, *facts):
+            figure(kind, folders, benchmarks=benchmarks)
 
 
 @pytest.mark.parametrize("benchmark", ["shapes", "folder:/home/me/my pairs"])
@@ -261,27 +249,30 @@ def test_an_item_that_is_not_there_names_the_file_that_lists_the_items(save, ben
 
 
 def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
-    with raises(RunError, "'recall'", "text_score"):
-        figure("bars", pair, metrics=("recall",))
-    with raises(RunError, "v9", "v1", "shapes"):
-        figure("curves", pair, metrics=("v9",))
+    refused = [
+        ("heatmap", {}, ("type", "tag=")),
+        ("heatmap", {"tag": "tpye"}, ("'tpye'", "'type'", "type")),
+        ("heatmap", {"metrics": ("recall",), "tag": "type"}, ("'recall'", "text_score")),
+        ("heatmap", {"metrics": ("v1",), "tag": "type"}, ("v1", "map", "scores")),
+        ("heatmap", {"metrics": ("a", "b")}, ("metric", "b", "heatmap")),
+        ("bars", {"metrics": ("recall",)}, ("'recall'", "text_score")),
+        ("curves", {"metrics": ("v9",)}, ("v9", "v1", "shapes")),
+        ("matrix", {}, ("item=", "ID")),
+        ("tiers", {"metrics": ("a", "b")}, ("metric", "b", "ranks")),
+        ("pareto", {}, ("costs=", "FILE")),
+        ("pareto", {"metrics": ("a", "b"), "costs": tmp_path / "c.csv"}, ("metric", "b", "pareto")),
+    ]
+    for kind, settings, facts in refused:
+        with raises(RunError, *facts):
+            figure(kind, pair, **settings)
     with raises(RunError, "2x2", "scores", "items"):
         figure("curves", [save("c", shape=(1, 2))])
-    with raises(RunError, "item=", "ID"):
-        figure("matrix", pair)
-    with raises(RunError, "metric", "b", "ranks"):
-        figure("tiers", pair, metrics=("a", "b"))
-    with raises(RunError, "costs=", "FILE"):
-        figure("pareto", pair)
-    with raises(RunError, "metric", "b", "pareto"):
-        figure("pareto", pair, metrics=("a", "b"), costs=tmp_path / "c.csv")
     with raises(UnknownNameError, "'tier'", "'tiers'"):
         figure("tier", pair)
-    with raises(RunError, "a.jpg", "picture"):
-        write_picture(tmp_path / "a.jpg", prepare_plot("bars", pair))
     (tmp_path / "file").write_text("")
-    with raises(RunError, "file/a.svg"):
-        write_picture(tmp_path / "file" / "a.svg", prepare_plot("bars", pair))
+    for out in ("a.jpg", "file/a.svg"):
+        with raises(RunError, out):
+            write_picture(tmp_path / out, prepare_plot("bars", pair))
 
 
 def test_a_task_without_a_matrix_is_said(tmp_path, make_run) -> None:
@@ -407,24 +398,22 @@ def test_a_table_of_costs_is_refused_with_its_line(tmp_path, text, message) -> N
 
 
 def test_costs_that_are_missing_are_said(pair, tmp_path) -> None:
-    path = tmp_path / "costs.csv"
+    path, steps = tmp_path / "costs.csv", tmp_path / "steps.csv"
     path.write_text("model,ms\nstrong,1\n")
-    with raises(RunError, "weak"):
-        points(gather(pair), read_costs(path), ["shapes"])
-    with raises(RunError, "'price'", "parameters"):
-        read_costs(tmp_path / "timing.json", "price")
-    with raises(RunError, "parameters"):
-        read_costs(timings(tmp_path / "none.json", 1, parameters=None), "parameters")
-    with raises(RunError, "throughput", "pairs"):
-        read_batch_costs([timings(tmp_path / "slow.json", 1, pairs=None)])
+    steps.write_text("series,batch_size,seconds\na,1,1\n")
     twice = [timings(tmp_path / f"{k}.json", 8) for k in range(2)]
-    with raises(RunError, "8", "strong"):
-        read_batch_costs(twice)
-    path.write_text("series,batch_size,seconds\na,1,1\n")
-    with raises(RunError, "seconds", "milliseconds"):
-        read_batch_costs([path, twice[0]])
-    with raises(RunError, "model", "shapes"):
-        points(gather(pair), read_costs(timings(tmp_path / "one.json", 1)), ["shapes", "other"])
+    refused = [
+        (points, (gather(pair), read_costs(path), ["shapes"]), ("weak",)),
+        (points, (gather(pair), read_costs(twice[0]), ["shapes", "other"]), ("model", "shapes")),
+        (read_costs, (tmp_path / "timing.json", "price"), ("'price'", "parameters")),
+        (read_costs, (timings(tmp_path / "none.json", 1, parameters=None), "parameters"), ("parameters",)),
+        (read_batch_costs, ([timings(tmp_path / "slow.json", 1, pairs=None)],), ("throughput", "pairs")),
+        (read_batch_costs, (twice,), ("8", "strong")),
+        (read_batch_costs, ([steps, twice[0]],), ("seconds", "milliseconds")),
+    ]
+    for read, given, facts in refused:
+        with raises(RunError, *facts):
+            read(*given)
 
 
 def test_two_runs_of_a_model_on_the_same_items_are_two_points(save, tmp_path) -> None:

@@ -144,11 +144,7 @@ def _bounds(column: Any) -> tuple[float, float] | None:
 
 
 def read_log(path: Path, model: str | None = None) -> Log | None:
-    """Read a log of items; None if the file is none.
-
-    Raises:
-        TellapartError: it cannot be read, does not name its model, or holds an item that was not judged.
-    """
+    """Read a log of items; None if the file is none."""
     readers: Mapping[str, Callable[[], Log | None]] = {
         ".eval": lambda: _read_inspect(path, _unpack(path), model),
         ".jsonl": lambda: _read_harness(path, model),

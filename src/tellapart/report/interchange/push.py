@@ -27,7 +27,8 @@ from tellapart.models.hub import reach_hub
 from tellapart.records.result import BenchmarkResult, Result, Value, is_imported
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import first_metrics
-from tellapart.report.numbers import is_deviation, percent, worth_text
+from tellapart.report.numbers import is_deviation, worth_text
+from tellapart.report.templates import write_lines
 from tellapart.tasks.registry import find_task
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tellapart.benchmarks.hub import Hub
 
 
-def harness_results(result: Result) -> dict[str, Any]:
+def harness_json(result: Result) -> str:
     """Return a run as lm-eval's `results_*.json`: a benchmark is a task, a tag's value a task of its group.
 
     A metric `m` is `m,none`; its `m_stderr,none` is half the interval's width over the normal quantile of its level.
@@ -44,33 +45,32 @@ def harness_results(result: Result) -> dict[str, Any]:
 
     Source: `result_schema.py` of lm-evaluation-harness 0.4.13; its `make_table` prints the result.
     """
-    # A benchmark and its parts: name -> record, metrics.
-    tasks: dict[str, tuple[BenchmarkResult, Mapping[str, Value]]] = {}
+    # A benchmark and its parts: name -> record, shares of right items, number of items.
+    tasks: dict[str, tuple[BenchmarkResult, dict[str, Value], int]] = {}
     subtasks: dict[str, list[str]] = {}
     for name, record in result.benchmarks.items():
-        tasks[name] = record, record.metrics
         groups = {f"{name}_{tag}_{value}": group for tag, of in record.by.items() for value, group in of.items()}
-        tasks |= {part: (record, group.metrics) for part, group in groups.items()}
+        for task, metrics in {name: record.metrics, **{part: group.metrics for part, group in groups.items()}}.items():
+            shares = {metric: value for metric, value in metrics.items() if not is_deviation(value)}
+            tasks[task] = record, shares, max((value.n for value in metrics.values()), default=0)
         subtasks[name] = [*groups]
-    entries = {name: _make_entry(name, metrics) for name, (_, metrics) in tasks.items()}
+    entries = {name: _harness_entry(name, shares, items) for name, (_, shares, items) in tasks.items()}
     whole = {name: entries[name] for name, record in result.benchmarks.items() if record.by}
-    run = result.run
-    date = None
+    run, date = result.run, None
     with suppress(ValueError):
         date = datetime.fromisoformat(run.started).timestamp()
-    return {
+    content = {
         "results": entries,
         # As in lm-eval, the field is absent if no task is a group.
         **({"groups": whole} if whole else {}),
         "group_subtasks": subtasks,
-        "configs": {name: _make_config(name, record, metrics) for name, (record, metrics) in tasks.items()},
-        "versions": {name: record.fingerprint[:12] for name, (record, _) in tasks.items()},
+        "configs": {name: _harness_config(name, record, shares) for name, (record, shares, _) in tasks.items()},
+        "versions": {name: record.fingerprint[:12] for name, (record, *_) in tasks.items()},
         "n-shot": dict.fromkeys(tasks, 0),
-        "higher_is_better": {name: dict.fromkeys(_list_scores(metrics), True) for name, (_, metrics) in tasks.items()},
+        "higher_is_better": {name: dict.fromkeys(shares, True) for name, (_, shares, _) in tasks.items()},
         "n-samples": {
             name: {"original": (name in subtasks and record.limited_from) or items, "effective": items}
-            for name, (record, metrics) in tasks.items()
-            for items in [_count_items(metrics)]
+            for name, (record, _, items) in tasks.items()
         },
         "config": {
             "model": "tellapart",
@@ -89,25 +89,12 @@ def harness_results(result: Result) -> dict[str, Any]:
         "total_evaluation_time_seconds": f"{sum(benchmark.seconds for benchmark in result.benchmarks.values()):.6f}",
         "tellapart_versions": run.versions,
     }
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def harness_json(result: Result) -> str:
-    """Return `harness_results` as the text of a file."""
-    return json.dumps(harness_results(result), indent=2, allow_nan=False) + "\n"
-
-
-def _list_scores(metrics: Mapping[str, Value]) -> list[str]:
-    return [name for name, value in metrics.items() if not is_deviation(value)]
-
-
-def _count_items(metrics: Mapping[str, Value]) -> int:
-    return max((value.n for value in metrics.values()), default=0)
-
-
-def _make_entry(name: str, metrics: Mapping[str, Value]) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": name, "alias": name, "sample_len": _count_items(metrics)}
-    for metric in _list_scores(metrics):
-        value = metrics[metric]
+def _harness_entry(name: str, shares: Mapping[str, Value], items: int) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": name, "alias": name, "sample_len": items}
+    for metric, value in shares.items():
         entry |= {f"{metric},none": value.value, f"{metric}_stderr,none": "N/A"}
         if value.low is not None and value.high is not None:
             quantile = NormalDist().inv_cdf(0.5 + value.level / 2)
@@ -115,23 +102,16 @@ def _make_entry(name: str, metrics: Mapping[str, Value]) -> dict[str, Any]:
     return entry
 
 
-def _make_config(name: str, record: BenchmarkResult, metrics: Mapping[str, Value]) -> dict[str, Any]:
-    binary = {metric.name for metric in METRICS.values() if metric.binary}
-    return {
-        "task": name,
-        "dataset_path": name,
-        "output_type": record.output,
-        "num_fewshot": 0,
-        "metric_list": [
-            {"metric": metric, "aggregation": "mean", "higher_is_better": True, "binary": metric in binary}
-            for metric in _list_scores(metrics)
-        ],
-        "metadata": {
-            "fingerprint": record.fingerprint,
-            "ties": "the other tool's rule" if is_imported(record) else "a tie is never right",
-            "notes": list(record.notes),
-        },
-    }
+def _harness_config(name: str, record: BenchmarkResult, shares: Mapping[str, Value]) -> dict[str, Any]:
+    metrics = [
+        {"metric": metric, "aggregation": "mean", "higher_is_better": True,
+         "binary": metric in METRICS and METRICS[metric].binary}
+        for metric in shares
+    ]  # fmt: skip
+    ties = "the other tool's rule" if is_imported(record) else "a tie is never right"
+    facts = {"fingerprint": record.fingerprint, "ties": ties, "notes": list(record.notes)}
+    task = {"task": name, "dataset_path": name, "output_type": record.output, "num_fewshot": 0}
+    return {**task, "metric_list": metrics, "metadata": facts}
 
 
 #: Task -> the hub's word for it; matching and retrieval have none there, and go by the field's.
@@ -143,6 +123,16 @@ _HUB_TASKS = {
     "questions": "visual-question-answering",
     "captions": "image-to-text",
 }
+
+
+def _hub_of(benchmark: str) -> Hub | None:
+    declared = declared_benchmark(benchmark)
+    return None if declared is None else declared.hub
+
+
+def _known_revision(source: Hub, record: BenchmarkResult) -> str | None:
+    """Return the dataset's revision if it is known to be the one measured: it was read from the hub's cache."""
+    return source.revision if source.revision in record.origin else None
 
 
 def eval_results(result: Result) -> list[EvalResult]:
@@ -174,39 +164,34 @@ def model_index_yaml(result: Result) -> str:
     entries = eval_results(result)
     if not entries:
         raise RunError(f"the run of {result.model.name} measured nothing that a card could hold")
-    hub = require("huggingface_hub", extra="hub")
-    data = hub.ModelCardData(model_name=result.model.name, eval_results=entries)
+    data = require("huggingface_hub", extra="hub").ModelCardData(model_name=result.model.name, eval_results=entries)
     return f"---\n{data.to_yaml()}\n---\n"
 
 
 def update_card(path: Path, result: Result) -> str:
-    """Return the text of a model card with the run's results put in; results of other sets stay."""
-    hub = require("huggingface_hub", extra="hub")
+    """Return the text of a model card on disk with the run's results put in, if it is the run's model's."""
     try:
         text = decode_text(read_whole(path, error=RunError), path, error=RunError)
-        data = hub.ModelCard(text).data
-    except (RunError, ValueError) as error:
+    except RunError as error:
         raise RunError(f"{path} is not a model card: {error}") from error
-    if data.get("eval_results") and (name := data.get("model_name")) != result.model.name:
-        raise RunError(f"{path} holds results of {name}, the run is of {result.model.name}; name the right card")
     return put_results(text, result, str(path), rename=True)
 
 
 def put_results(text: str, result: Result, place: str, *, rename: bool = False) -> str:
     """Return the text of a model card with a run's results put in; results of other sets stay."""
-    hub = require("huggingface_hub", extra="hub")
-    entries = eval_results(result)
     try:
-        card = hub.ModelCard(text)
+        card = require("huggingface_hub", extra="hub").ModelCard(text)
     except ValueError as error:
         raise RunError(f"{place} is not a model card: {error}") from error
-    new = {(entry.unique_identifier, entry.metric_type) for entry in entries}
+    if rename and card.data.get("eval_results") and (name := card.data.get("model_name")) != result.model.name:
+        raise RunError(f"{place} holds results of {name}, the run is of {result.model.name}; name the right card")
     if rename or not card.data.get("model_name"):
         card.data.model_name = result.model.name
-    card.data.eval_results = [
-        *(one for one in card.data.get("eval_results") or [] if (one.unique_identifier, one.metric_type) not in new),
-        *entries,
-    ]
+    entries = eval_results(result)
+    new = {(entry.unique_identifier, entry.metric_type) for entry in entries}
+    earlier = card.data.get("eval_results") or []
+    others = [entry for entry in earlier if (entry.unique_identifier, entry.metric_type) not in new]
+    card.data.eval_results = [*others, *entries]
     return str(card)
 
 
@@ -217,21 +202,19 @@ def eval_results_yaml(result: Result) -> str:
 
     Source: huggingface.co/docs/hub/eval-results.
     """
-    hub = require("huggingface_hub", extra="hub")
-    entries, _ = eval_result_entries(result)
+    entries = eval_result_entries(result)
     if not entries:
         raise RunError(
             f"none of {', '.join(result.benchmarks) or 'no benchmark'} is a dataset on the hub, and .eval_results "
             "knows no others; write a model-index instead"
         )
-    return _write_yaml(hub.eval_result_entries_to_yaml(entries))
+    return _entries_text(entries, None)
 
 
-def eval_result_entries(result: Result) -> tuple[list[EvalResultEntry], tuple[str, ...]]:
-    """Return the entries of `eval_results_yaml`, and the benchmarks that are not on the hub."""
+def eval_result_entries(result: Result) -> list[EvalResultEntry]:
+    """Return the entries of `eval_results_yaml`."""
     hub = require("huggingface_hub", extra="hub")
-    sources = {name: _hub_of(name) for name in result.benchmarks}
-    entries = [
+    return [
         hub.EvalResultEntry(
             dataset_id=source.repo,
             dataset_revision=_known_revision(source, record),
@@ -242,38 +225,29 @@ def eval_result_entries(result: Result) -> tuple[list[EvalResultEntry], tuple[st
             notes=_write_note(record, record.metrics[metric]),
         )
         for name, record in result.benchmarks.items()
-        if (source := sources[name]) is not None
+        if (source := _hub_of(name)) is not None
         for metric in first_metrics([record])
     ]
-    return entries, tuple(name for name, source in sources.items() if source is None)
-
-
-def _hub_of(benchmark: str) -> Hub | None:
-    declared = declared_benchmark(benchmark)
-    return None if declared is None else declared.hub
-
-
-def _known_revision(source: Hub, record: BenchmarkResult) -> str | None:
-    """Return the dataset's revision if it is known to be the one measured: it was read from the hub's cache."""
-    return source.revision if source.revision in record.origin else None
 
 
 def _describe_value(record: BenchmarkResult, value: Value) -> dict[str, Any]:
-    facts: dict[str, Any] = {"average": value.average}
-    if value.low is not None and value.high is not None:
-        facts |= {"interval": [value.low, value.high], "level": value.level, "method": value.method}
-    elif value.reason:
-        facts["no_interval"] = value.reason
-    if value.n:
-        facts |= {"items": value.n, "clusters": value.clusters, "ties": value.ties}
-    further = {
+    measured = value.low is not None and value.high is not None
+    facts = {
+        "average": value.average,
+        "interval": [value.low, value.high] if measured else None,
+        "level": value.level if measured else None,
+        "method": value.method if measured else None,
+        "no_interval": None if measured else value.reason or None,
+        "items": value.n or None,
+        "clusters": value.clusters if value.n else None,
+        "ties": value.ties if value.n else None,
         "effective_items": None if value.effective is None else round(value.effective, 1),
         "limited_from": record.limited_from,
         "published_items": record.published_items,
         "chance": value.chance,
         "imported": list(record.notes) if is_imported(record) else None,
     }
-    return facts | {name: fact for name, fact in further.items() if fact is not None}
+    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _write_note(record: BenchmarkResult, value: Value) -> str:
@@ -282,16 +256,7 @@ def _write_note(record: BenchmarkResult, value: Value) -> str:
     cut = "" if record.limited_from is None else f" of {record.limited_from}"
     effective = worth_text([value])
     parts = [f"{value.n}{cut} items{f' ({effective})' if effective else ''}, a tie is never right"]
-    if record.published_items is not None:
-        parts.append(f"not the published files, which hold {record.published_items} records")
-    if value.low is not None and value.high is not None:
-        bounds = f"{percent(value.low)} to {percent(value.high)} percent"
-        parts.append(f"{value.level:.0%} interval {bounds} ({value.method})")
-    elif value.reason:
-        parts.append(f"no interval: {value.reason.removeprefix('too few for an interval: ')}")
-    if value.chance is not None:
-        parts.append(f"chance {percent(value.chance)} percent")
-    return "; ".join(parts)
+    return "; ".join([*parts, *write_lines("hub_note", record=record, value=value)])
 
 
 CARD, RESULTS, EVAL = "README.md", ".eval_results/tellapart.yaml", "eval.yaml"
@@ -312,9 +277,9 @@ def files_of_run(result: Result, read: Callable[[str], str | None]) -> HubFiles:
     """Return a run's results as files for its model's page, with the results already there."""
     card = read(CARD)
     files = {CARD: model_index_yaml(result) if card is None else put_results(card, result, CARD)}
-    entries, left_out = eval_result_entries(result)
-    if entries:
+    if entries := eval_result_entries(result):
         files[RESULTS] = _entries_text(entries, read(RESULTS))
+    left_out = tuple(name for name in result.benchmarks if _hub_of(name) is None)
     names = ", ".join(result.benchmarks)
     description = (
         f"Measured by `tellapart` on {result.run.started[:10]}: {names}. Every number has its items, interval, ties "
@@ -324,10 +289,7 @@ def files_of_run(result: Result, read: Callable[[str], str | None]) -> HubFiles:
 
 
 def files_of_benchmark(benchmark: Benchmark, *, config: str = "default", split: str = "test") -> HubFiles:
-    """Return the `eval.yaml` that registers a benchmark's dataset on the hub: a task for each metric of a first look.
-
-    Source: huggingface.co/docs/hub/eval-results.
-    """
+    """Return the `eval.yaml` that registers a dataset on the hub, with a task for each metric of a first look."""
     sizes = benchmark.shape
     of = "" if sizes is None else f", {sizes[0]} images by {sizes[1]} texts each"
     # The metrics of every first look that a model of some kind can have here.
@@ -374,31 +336,26 @@ class HubRepository:
 
     def __init__(self, repo: str, kind: str) -> None:
         self._hub = require("huggingface_hub", extra="hub")
-        self._constants = require("huggingface_hub.constants", extra="hub")
-        self._errors = require("huggingface_hub.errors", extra="hub")
-        self.repo, self.kind = repo, kind
+        constants = require("huggingface_hub.constants", extra="hub")
+        self.repo, self.kind, self.offline = repo, kind, bool(constants.HF_HUB_OFFLINE)
+        self.server = constants.ENDPOINT
+        self.page = f"{self.server}/{'datasets/' if kind == 'dataset' else ''}{repo}"
         self._known: dict[str, str | None] = {}
-        self.offline = bool(self._constants.HF_HUB_OFFLINE)
         # Without a token in the environment nobody is logged in, even if one of the hub's files has one.
         self._api = self._hub.HfApi(token=os.environ.get(TOKEN) or False)
 
-    @property
-    def page(self) -> str:
-        """Its address."""
-        return f"{self._constants.ENDPOINT}/{'datasets/' if self.kind == 'dataset' else ''}{self.repo}"
-
     def read(self, path: str) -> str | None:
         """Return the text of a file, or None if there is none."""
+        errors = require("huggingface_hub.errors", extra="hub")
 
         def fetch() -> str | None:
             try:
                 local = self._api.hf_hub_download(self.repo, path, repo_type=self.kind)
-            except self._errors.EntryNotFoundError as error:
-                if isinstance(error, self._errors.LocalEntryNotFoundError):
-                    raise
-                return None
-            try:
                 return Path(local).read_text(encoding="utf-8")
+            except errors.LocalEntryNotFoundError:
+                raise
+            except errors.EntryNotFoundError:
+                return None
             except UnicodeDecodeError as error:
                 raise RunError(f"{path} of {self.page} is not a text in UTF-8") from error
 
@@ -411,7 +368,7 @@ class HubRepository:
         if not os.environ.get(TOKEN):
             raise RunError(
                 f"{TOKEN} is not set, and a pull request to {self.page} needs a token that may write discussions: make "
-                f"one on {self._constants.ENDPOINT}/settings/tokens and set {TOKEN}, or see the files: dry_run=True"
+                f"one on {self.server}/settings/tokens and set {TOKEN}, or see the files: dry_run=True"
             )
         operations = [
             self._hub.CommitOperationAdd(path_in_repo=path, path_or_fileobj=text.encode())
@@ -420,16 +377,15 @@ class HubRepository:
         ]
         if not operations:
             return None
-
-        words: dict[str, Any] = {"commit_message": proposed.message, "commit_description": proposed.description}
-        words |= {"repo_type": self.kind, "create_pr": True}
-        made = self._ask_hub(lambda: self._api.create_commit(self.repo, operations, **words))
+        words = {"commit_message": proposed.message, "commit_description": proposed.description}
+        made = self._ask_hub(
+            lambda: self._api.create_commit(self.repo, operations, repo_type=self.kind, create_pr=True, **words)
+        )
         address: str | None = made.pr_url
         return address
 
     def _ask_hub(self, call: Callable[[], Any]) -> Any:
         """Ask the hub; its errors become one line with advice."""
-        errors = self._errors
         with reach_hub(self._hub) as why:
             if why:
                 raise RunError(f"{self.page}: {why.removesuffix(', or').rstrip(';')}")
@@ -438,30 +394,33 @@ class HubRepository:
                 # The hub's advice on a card (no licence) is its owner's.
                 warnings.simplefilter("ignore", UserWarning)
                 return call()
-        except errors.GatedRepoError as error:
-            raise RunError(f"{self.page} is gated: accept its conditions there, and set {TOKEN}") from error
-        except errors.RepositoryNotFoundError as error:
-            raise RunError(
-                f"{self.page} is not there, or this token may not see it; check the name (OWNER/NAME), and {TOKEN}"
-            ) from error
-        except errors.HFValidationError as error:
-            raise RunError(f"{self.repo} is not an id of the hub; expected OWNER/NAME") from error
-        except ValueError as error:  # the hub's check of a card's front matter
-            raise RunError(f"the hub refuses {self.page}: {' '.join(str(error).split())}") from error
-        except errors.HfHubHTTPError as error:
-            if error.response.status_code in {401, 403}:
-                raise RunError(
-                    f"{self.page}: the hub refuses this {TOKEN} ({first_sentence(error)}); it needs the right to write "
-                    "there, or to open discussions and pull requests"
-                ) from error
-            raise RunError(f"{self.page}: {first_sentence(error)}") from error
-        except OSError as error:
-            raise RunError(f"{self.page}: {first_sentence(error)}") from error
         except Exception as error:
-            # Of the library that carries the calls, which is another one in each of the hub's versions.
-            if type(error).__module__.partition(".")[0] not in {"httpx", "requests"}:
+            if isinstance(error, RunError) or not (message := self._describe_error(error)):
                 raise
-            raise RunError(f"{self.page} cannot be reached: {first_sentence(error)}") from error
+            raise RunError(message) from error
+
+    def _describe_error(self, error: Exception) -> str:
+        """Return the line of an error of the hub; empty of one that is not the hub's."""
+        errors, said = require("huggingface_hub.errors", extra="hub"), first_sentence(error)
+        refused = getattr(getattr(error, "response", None), "status_code", None) in {401, 403}
+        gone = f"is not there, or this token may not see it; check the name (OWNER/NAME), and {TOKEN}"
+        rights = "it needs the right to write there, or to open discussions and pull requests"
+        # Of the library that carries the calls, which is another one in each of the hub's versions.
+        is_carrier = type(error).__module__.partition(".")[0] in {"httpx", "requests"}
+        lines: list[tuple[bool, str]] = [
+            (isinstance(error, errors.GatedRepoError),
+             f"{self.page} is gated: accept its conditions there, and set {TOKEN}"),
+            (isinstance(error, errors.RepositoryNotFoundError), f"{self.page} {gone}"),
+            (isinstance(error, errors.HFValidationError),
+             f"{self.repo} is not an id of the hub; expected OWNER/NAME"),
+            # The hub's check of a card's front matter.
+            (isinstance(error, ValueError), f"the hub refuses {self.page}: {' '.join(str(error).split())}"),
+            (isinstance(error, errors.HfHubHTTPError) and refused,
+             f"{self.page}: the hub refuses this {TOKEN} ({said}); {rights}"),
+            (isinstance(error, (errors.HfHubHTTPError, OSError)), f"{self.page}: {said}"),
+            (is_carrier, f"{self.page} cannot be reached: {said}"),
+        ]  # fmt: skip
+        return next((line for holds, line in lines if holds), "")
 
 
 @dataclass(frozen=True, slots=True)

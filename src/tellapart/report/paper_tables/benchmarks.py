@@ -36,6 +36,8 @@ from tellapart.report.paper_tables.table import (
 from tellapart.report.plots.pareto import Costs
 from tellapart.tasks.registry import main_metric
 
+_DATA = read_toml(Path(__file__).with_name("layouts.toml"))
+
 #: Source of a cell's number: a tag's value (or ALL), and the metric.
 _Source = tuple[str, str]
 
@@ -141,10 +143,7 @@ def _plain_layout(records: Sequence[BenchmarkResult]) -> _RowLayout:
 def _find_sources(
     row_of: RowOf, groups: Mapping[str, Mapping[str, Value]], row: tuple[str, ...]
 ) -> tuple[_Source | None, ...]:
-    """Find which cells are one number unchanged, and so have its interval.
-
-    With one number set to one and all others to zero, a cell of a paper's table holds that number's weight.
-    """
+    """Find the cells that are one number unchanged: with all others zero, a cell holds that number's weight."""
     sources: dict[str, _Source] = {}
     for value, metrics in groups.items():
         for metric in metrics:
@@ -368,27 +367,13 @@ Groups = Sequence[Sequence[Part]]
 def parts_of(name: str) -> Groups:
     """Return the parts of a named average."""
 
-    def full(part: str, metric: str) -> Part:
+    def make_part(benchmark: str, metric: str, subset: str) -> Part:
         questions = 4 if metric == "individual_score" else 1  # a set of four photographs asks four questions
-        return Part(f"whatsup-{part}", metric, questions * find_benchmark(f"whatsup-{part}").items)
+        size = SUBSETS[subset][0] if subset else questions * find_benchmark(benchmark).items
+        return Part(benchmark, metric, size, subset)
 
-    def subsets(kind: str) -> list[Part]:
-        names = (subset for subset in SUBSETS if subset.startswith(kind))
-        return [Part("sugarcrepe", "choice_score", SUBSETS[subset][0], subset) for subset in names]
-
-    six = [full(side, "individual_score") for side in "ab"]
-    six += [full(f"{of}-{count}", "choice_score") for of in ("coco", "vg") for count in ("one", "two")]
-    groups: dict[str, Groups] = {
-        "whatsup-six": [[part] for part in six],
-        "whatsup-three": [six[:2], six[2:4], six[4:]],
-        "whatsup-all": [six],
-        "whatsup-pairs": [[full(side, "pair_score")] for side in "ab"],
-        "whatsup-sets": [[full(side, "set_score")] for side in "ab"],
-        "sugarcrepe-micro": [subsets("")],
-        "sugarcrepe-macro": [[part] for part in subsets("")],
-        "sugarcrepe-three": [subsets(kind) for kind in ("replace", "swap", "add")],
-    }
-    return groups[name]
+    # A part is "benchmark metric", and of a subset "benchmark metric subset".
+    return [[make_part(*f"{part} ".split(" ")[:3]) for part in group] for group in _DATA["averages"][name]["groups"]]
 
 
 def with_named_averages(table: PaperTable, runs: Sequence[System], named: Mapping[str, str]) -> PaperTable:
@@ -427,17 +412,13 @@ def _mean_parts(groups: Groups, run: System, read: Callable[[Value], float | Non
     return TableCell(100 * sum(means) / len(means) if complete else None, imported=imported)
 
 
-_DATA = read_toml(Path(__file__).with_name("vlue.toml"))
-
 _EMPTY = TableCell(None)
 
 
 def tasks_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 2: models across, tasks and metrics down; rows that no model measured are left out.
 
-    VQA is measured by soft accuracy in domain and by exact match out of it.
-
-    Source: Zhou et al. 2022, Table 2.
+    VQA is measured by soft accuracy in domain and by exact match out of it. Source: Zhou et al. 2022, Table 2.
     """
     models, references = _collect_cells(runs), _name_references(runs)
     rows = [
@@ -452,10 +433,7 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
 
 
 def captions_table(runs: Sequence[System]) -> PaperTable:
-    """Lay out VLUE's Table 3: models down, BLEU-4 and CIDEr in domain and out of it, times a hundred.
-
-    Source: Zhou et al. 2022, Table 3.
-    """
+    """Lay out VLUE's Table 3 (Zhou et al. 2022): models down, BLEU-4 and CIDEr in and out of domain, times 100."""
     references, sources = _name_references(runs), [*map(tuple, _DATA["captions"].values())]
     rows = [
         TableRow(name, tuple(cells.get(source, _EMPTY) for source in sources), reference=name in references)
@@ -468,10 +446,7 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
 
 
 def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
-    """Lay out VLUE's Table 4: models down; the mean of NLVR2 and VQA out of domain, and a cost (low is good).
-
-    Source: Zhou et al. 2022, Table 4 and Figure 2.
-    """
+    """Lay out VLUE's Table 4 (Zhou et al. 2022): models down; the mean of NLVR2 and VQA out of domain, and a cost."""
     cost_of = {plain(name): cost for name, cost in costs.of.items()}
     references, sources, rows = _name_references(runs), [*map(tuple, _DATA["performance"].values())], []
     for run, cells in zip(runs, _collect_cells(runs).values(), strict=True):
@@ -480,8 +455,7 @@ def cost_table(runs: Sequence[System], costs: Costs) -> PaperTable:
             continue
         if model not in cost_of:
             raise RunError(f"no {costs.what} of {model}; the file has {', '.join(cost_of) or 'no model'}")
-        mean = sum(score or 0.0 for score in scores) / len(scores)
-        shown = (TableCell(mean), TableCell(cost_of[model]))
+        shown = (TableCell(sum(score or 0.0 for score in scores) / len(scores)), TableCell(cost_of[model]))
         rows.append(TableRow(run.label, shown, reference=run.label in references))
     columns = (TableColumn("", "performance"), TableColumn("", costs.what))
     table = PaperTable("VLUE, performance and cost", ("model",), columns, tuple(rows))

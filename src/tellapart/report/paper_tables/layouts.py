@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,24 +13,14 @@ from tellapart.errors import RunError, UnknownNameError, nearest, quote
 if TYPE_CHECKING:
     from tellapart.report.paper_tables.table import PaperTable
 
+#: The layouts and the averages by name, and where VLUE's tables have their numbers from.
+_DATA = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
+
 #: Layout -> its content; without one, a benchmark's layout.
-LAYOUTS = {
-    "vlue": "VLUE's Table 2: models across, tasks down, in domain and out of it",
-    "vlue-captions": "VLUE's Table 3",
-    "vlue-cost": "VLUE's Table 4: performance and what models cost",
-}
+LAYOUTS: dict[str, str] = _DATA["layouts"]
 
 #: Average that papers take of a benchmark's parts -> its definition, and who takes it.
-AVERAGES = {
-    "whatsup-six": "What'sUp, the plain mean of its six sets (vl_compo)",
-    "whatsup-three": "What'sUp, the mean of A and B, COCO, and Visual Genome, each pooled (READ)",
-    "whatsup-all": "What'sUp, the share of all questions of its six sets",
-    "whatsup-pairs": "What'sUp, the mean of A's and B's pair score",
-    "whatsup-sets": "What'sUp, the mean of A's and B's set score",
-    "sugarcrepe-micro": "SugarCrepe, the share of all items",
-    "sugarcrepe-macro": "SugarCrepe, the plain mean of its seven subsets",
-    "sugarcrepe-three": "SugarCrepe, the mean of replace, swap and add, each pooled (vl_compo)",
-}
+AVERAGES = {name: average["is"] for name, average in _DATA["averages"].items()}
 
 
 def table(

@@ -10,13 +10,15 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from pathlib import Path
 from typing import Literal, Self
 
 from tellapart.benchmarks.benchmark import ALL
 from tellapart.benchmarks.benchmark import PaperTable as RowOf
-from tellapart.data.rows import spreadsheet_cell
+from tellapart.data.rows import read_toml, spreadsheet_cell
 from tellapart.errors import MetricError, plain
 from tellapart.records.result import BenchmarkResult, Value
+from tellapart.report.templates import render_text, show_marks, write_lines
 
 
 def groups_of(record: BenchmarkResult, tag: str) -> dict[str, dict[str, Value]]:
@@ -179,20 +181,10 @@ def stack_groups(table: PaperTable) -> PaperTable:
     return replace(table, heads=heads, columns=columns, rows=rows)
 
 
-#: Letters that LaTeX reads as commands.
-_COMMANDS = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\char34{}",  # \textquotedbl is not in LaTeX's first encoding
-    # After a line's end, a bracket or a star would be read as part of the line.
-    "[": "{[}",
-    "*": "{*}",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-}
+_LETTERS = read_toml(Path(__file__).with_name("latex.toml"))
+
+#: Letters that LaTeX reads as commands, and Greek ones, which mathematics has in every engine.
+_COMMANDS, _GREEK = _LETTERS["commands"], dict(zip(_LETTERS["greek"], _LETTERS["names"].split(), strict=True))
 
 #: Ligatures if they follow each other: two hyphens are a dash, a question mark and an accent another mark.
 _JOINED = frozenset("-`',?!")
@@ -202,15 +194,6 @@ _T1 = frozenset("«»ÐÞðþĄąĐđĘęĮįŊŋŲų")
 
 #: Letters that pdflatex sets in any document.
 _KNOWN = frozenset(map(chr, range(0xA1, 0x17F))) - _T1 - frozenset("\xadĦħĸĿŀŉŦŧ") | frozenset("ȘșȚț–—‘’“”†‡•…€™←↑→↓")
-
-#: Mathematics has them in every engine; capitals that look like Latin letters have no command.
-_GREEK_COMMANDS = r"""
-    \alpha \beta \gamma \delta \epsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi o \pi \rho \varsigma
-    \sigma \tau \upsilon \phi \chi \psi \omega \mathrm{A} \mathrm{B} \Gamma \Delta \mathrm{E} \mathrm{Z} \mathrm{H}
-    \Theta \mathrm{I} \mathrm{K} \Lambda \mathrm{M} \mathrm{N} \Xi \mathrm{O} \Pi \mathrm{P} \Sigma \mathrm{T}
-    \Upsilon \Phi \mathrm{X} \Psi \Omega
-"""
-_GREEK = dict(zip("αβγδεζηθικλμνξοπρςστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ", _GREEK_COMMANDS.split(), strict=True))
 
 
 def latex_text(text: str) -> str:
@@ -282,87 +265,41 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~])")
 def write_latex(table: PaperTable, *, intervals: bool = False) -> str:
     r"""Return a `table` environment for a document that uses the packages `booktabs` and `graphicx`."""
     wide = len(table.columns) > _MOST_COLUMNS
-    kind = "table*" if wide else "table"
-    tabular = [
-        rf"\begin{{tabular}}{{{'l' * len(table.heads)}{'r' * len(table.columns)}}}",
-        r"\toprule",
-        *_latex_headings(table, stacked=wide),
-        r"\midrule",
-        *_latex_rows(table, intervals=intervals, below=len(table.columns) > _MOST_BESIDE),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    listed = map(latex_text, _list_notes(table, intervals=intervals))
-    notes = [re.sub(r"^dagger:", r"$^\\dagger$:", note) for note in listed]
-    latex = "\n".join(
-        [
-            rf"\begin{{{kind}}}[t]",
-            r"\centering",
-            rf"\caption{{{latex_text(table.title)}}}",
-            *([r"\setlength{\tabcolsep}{3pt}"] if wide else []),
-            *fit_width(tabular),
-            *(["", r"\smallskip", rf"{{\footnotesize {'. '.join(notes)}.}}"] if notes else []),
-            rf"\end{{{kind}}}",
-            "",
-        ]
-    )
-    return "\n".join([*latex_packages(latex), latex])
 
-
-def _latex_headings(table: PaperTable, *, stacked: bool) -> list[str]:
-    def name_of(column: TableColumn) -> str:
-        words = re.split(r"(?<=[-_/])| ", column.name) if stacked else [column.name]
+    def write_name(name: str) -> str:
+        words = re.split(r"(?<=[-_/])| ", name) if wide else [name]
         lines = r"\\".join(map(latex_text, words))
         return rf"\shortstack[r]{{{lines}}}" if len(words) > 1 else lines
 
-    groups = [(name, len(list(columns))) for name, columns in groupby(column.group for column in table.columns)]
-    names = " & ".join([*map(latex_text, table.heads), *map(name_of, table.columns)]) + r" \\"
-    if not any(name for name, _ in groups):
-        return [names]
-    cells, rules, first = [], [], len(table.heads) + 1
-    for name, width in groups:
-        cells.append(rf"\multicolumn{{{width}}}{{c}}{{{latex_text(name)}}}" if name else " & ".join([""] * width))
-        if name:
-            rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}")
-        first += width
-    return [" & ".join([*[""] * len(table.heads), *cells]) + r" \\", " ".join(rules), names]
-
-
-def _latex_rows(table: PaperTable, *, intervals: bool, below: bool) -> list[str]:
-    """Write the rows; intervals next to their numbers, or in a line below them."""
-    lines: list[str] = []
+    groups, first = [], len(table.heads) + 1
+    for name, columns in groupby(column.group for column in table.columns):
+        groups.append((latex_text(name), len(list(columns)), first))
+        first += groups[-1][1]
+    rows = []
     for before, row in zip([None, *table.rows], table.rows, strict=False):
-        if before is not None and (row.plain != before.plain or row.block != before.block):
-            lines.append(r"\midrule")
         labels = _row_labels(table, row)
         if before is not None and row.block == before.block and len(labels) > 1:
             labels[0] = ""
-        bounds = [_latex_bounds(cell) if intervals else "" for cell in row.cells]
-        suffixes = [f" {bound}" if bound and not below else "" for bound in bounds]
-        cells = [
-            f"{_latex_number(cell, followed=bool(suffix))}{suffix}"
-            for cell, suffix in zip(row.cells, suffixes, strict=True)
-        ]
-        lines.append(" & ".join([*map(latex_text, labels), *cells]) + r" \\")
-        if below and any(bounds):
-            lines.append(" & ".join([*[""] * len(labels), *bounds]) + r" \\")
-    return lines
-
-
-def _latex_number(cell: TableCell, *, followed: bool) -> str:
-    if cell.value is None:
-        return "--"
-    if cell.best:
-        return rf"\textbf{{{cell.value:.2f}}}"
-    # \rlap: a mark without width at a cell's end leaves digits under digits.
-    mark = "" if not cell.near else r"$^\dagger$" if followed else r"\rlap{$^\dagger$}"
-    return f"{cell.value:.2f}{mark}"
-
-
-def _latex_bounds(cell: TableCell) -> str:
-    if cell.low is None:
-        return r"{\scriptsize [-]}" if cell.reason else ""
-    return rf"{{\scriptsize [{cell.low:.1f}, {cell.high:.1f}]}}"
+        ruled = before is not None and (row.plain != before.plain or row.block != before.block)
+        rows.append((ruled, [*map(latex_text, labels)], row.cells))
+    tabular = write_lines(
+        "tabular",
+        heads=[*map(latex_text, table.heads)],
+        names=[write_name(column.name) for column in table.columns],
+        groups=groups,
+        rows=rows,
+        intervals=intervals,
+        below=len(table.columns) > _MOST_BESIDE,
+    )
+    listed = map(latex_text, _list_notes(table, intervals=intervals))
+    notes = [re.sub(r"^dagger:", r"$^\\dagger$:", note) for note in listed]
+    kind = "table*" if wide else "table"
+    lines = [rf"\begin{{{kind}}}[t]", r"\centering", rf"\caption{{{latex_text(table.title)}}}"]
+    lines += [r"\setlength{\tabcolsep}{3pt}"] * wide
+    lines += fit_width(tabular)
+    lines += ["", r"\smallskip", rf"{{\footnotesize {'. '.join(notes)}.}}"] if notes else []
+    lines += [rf"\end{{{kind}}}", ""]
+    return "\n".join([*latex_packages("\n".join(lines)), *lines])
 
 
 def _list_notes(table: PaperTable, *, intervals: bool) -> list[str]:
@@ -380,32 +317,17 @@ def _list_notes(table: PaperTable, *, intervals: bool) -> list[str]:
 
 def write_markdown(table: PaperTable, *, intervals: bool = False) -> str:
     """Return a table as GitHub's Markdown has them; a shared heading comes before each of its columns' names."""
-
-    def cell_of(cell: TableCell) -> str:
-        if cell.value is None:
-            return "–"
-        number = f"**{cell.value:.2f}**" if cell.best else f"{cell.value:.2f}{'†' if cell.near else ''}"
-        if not intervals or (cell.low is None and not cell.reason):
-            return number
-        return f"{number} [-]" if cell.low is None else f"{number} [{cell.low:.1f}, {cell.high:.1f}]"
-
-    def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(cells)} |"
-
-    heads = [*table.heads, *(column.full_name for column in table.columns)]
-    listed = _list_notes(table, intervals=intervals)
-    notes = [f"{_escape_markdown(note).replace('dagger:', '†:')}." for note in listed]
-    return "\n".join(
-        [
-            f"**{_escape_markdown(table.title)}**",
-            "",
-            line([_escape_markdown(head) for head in heads]),
-            f"|{'|'.join([':---'] * len(table.heads) + ['---:'] * len(table.columns))}|",
-            *(line([*map(_escape_markdown, _row_labels(table, row)), *map(cell_of, row.cells)]) for row in table.rows),
-            "",
-            *([" ".join(notes), ""] if notes else []),
-        ]
+    listed = map(_escape_markdown, _list_notes(table, intervals=intervals))
+    lines = render_text(
+        "markdown",
+        title=_escape_markdown(table.title),
+        labels=len(table.heads),
+        heads=[*map(_escape_markdown, [*table.heads, *(column.full_name for column in table.columns)])],
+        rows=[([*map(_escape_markdown, _row_labels(table, row))], row.cells) for row in table.rows],
+        notes=[f"{note.replace('dagger:', '†:')}." for note in listed],
+        intervals=intervals,
     )
+    return "\n".join(map(show_marks, lines))
 
 
 def write_csv(table: PaperTable, *, intervals: bool = False) -> str:

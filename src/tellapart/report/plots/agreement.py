@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from tellapart.records.imported import read_imported
 from tellapart.records.zipped import run_folders
 from tellapart.report.measured import gather
 from tellapart.report.numbers import is_deviation
-from tellapart.report.plots.style import PAGE, axes_of, fold, write_title
+from tellapart.report.plots.style import PAGE, axes_of, draw_shades, fold, write_title
 from tellapart.stats.benchmark_agreement import agree, items_to_tell_apart
 from tellapart.tasks.registry import headline, main_metric
 
@@ -177,28 +177,19 @@ def _read_numbers(paths: Sequence[Path], labels: Mapping[str, str]) -> dict[str,
 
 def draw_agreement(agreement: Agreeing) -> Figure:
     """Draw rank correlations of benchmarks, neighbours alike: purple agrees, orange disagrees."""
-    names = [benchmark.name for benchmark in agreement.benchmarks]
-    size = len(names)
-    labels = [fold(name, 28) for name in names]
+    size = len(agreement.benchmarks)
+    labels = [fold(benchmark.name, 28) for benchmark in agreement.benchmarks]
     figure, axes = axes_of(PAGE, min(9.0, 1.9 + 0.19 * size))
+    numbered = size <= _MOST_NUMBERED
+    texts = [[f"{100 * value:.0f}" for value in row] for row in agreement.correlations] if numbered else []
+    scale: dict[str, Any] = {"boundaries": np.linspace(-1, 1, 101), "ticks": [-1, -0.5, 0, 0.5, 1]}
     matrix = np.array(agreement.correlations)
-    image = axes.imshow(matrix, cmap="PuOr", vmin=-1.4, vmax=1.4, aspect="auto")
-    axes.set_yticks(range(size), labels)
-    axes.set_xticks(range(size), labels, rotation=90)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0, labelsize=7 if size <= 40 else 5)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    if size <= _MOST_NUMBERED:
-        for (down, across), value in np.ndenumerate(matrix):
-            axes.text(across, down, f"{100 * value:.0f}", ha="center", va="center", size=6)
-    else:
-        figure.colorbar(image, ax=axes, boundaries=np.linspace(-1, 1, 101), ticks=[-1, -0.5, 0, 0.5, 1])
+    draw_shades(axes, matrix, texts, (labels, labels), colours="PuOr", limits=(-1.4, 1.4), letters=6, **scale)
+    axes.tick_params(labelsize=7 if size <= 40 else 5)
     first = ", ".join(f"{100 * share:.0f}" for share in agreement.shares[:3])
-    unit = "times 100" if size <= _MOST_NUMBERED else "shade"
     axes.set_xlabel(
-        f"Spearman's correlation over {agreement.models} models ({unit}); principal components of ranks: {first} % of "
-        f"the variance, {agreement.dimensions} above shuffled tables",
+        f"Spearman's correlation over {agreement.models} models ({'times 100' if numbered else 'shade'}); principal "
+        f"components of ranks: {first} % of the variance, {agreement.dimensions} above shuffled tables",
         fontsize=7,
         wrap=True,
     )

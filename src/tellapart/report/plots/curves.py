@@ -101,12 +101,10 @@ def share_a_scale(traces: Sequence[Trace]) -> list[list[Trace]]:
 
 
 def plot(metric: str, traces: Sequence[Trace], width: float = 340.0, height: float = 170.0) -> Plot:
-    """Draw one deviation of the items for models on one scale: densities over all items, or dots if they are few.
+    """Draw one deviation of the items for models on one scale (EqSim, Figures 6 and 13): densities, or a dot an item.
 
     All curves have the same bins, symmetric about zero. The axis holds 99 % of every model's items, or eight times its
-    typical deviation if that is less; items beyond are counted. Below 30 items each is a dot, each model's on a floor.
-
-    Source: EqSim, Fig. 6 and 13.
+    typical deviation if that is less; items beyond are counted.
     """
     values = [trace.values[metric] for trace in traces]
     # A few extreme items must not make the rest a spike.
@@ -194,10 +192,7 @@ def section_curves(section: Section) -> list[list[Plot]]:
 
 
 def draw_curves(runs: Sequence[System], benchmark: str | None = None, metrics: Sequence[str] = ()) -> Figure:
-    """Draw a panel for every deviation, a curve a model, as the page does; models on another scale get a separate row.
-
-    Source: Wang et al. 2023 (EqBen), Figures 6 and 13.
-    """
+    """Draw a panel for every deviation, a curve a model, and a row a scale, as EqBen's Figures 6 and 13 do."""
     benchmark, measured = pick_benchmark(runs, benchmark)
     traces = [_make_trace(number, run, benchmark, metrics) for number, run in enumerate(measured)]
     groups = share_a_scale(traces)

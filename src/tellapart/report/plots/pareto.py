@@ -250,10 +250,7 @@ class CostPoint:
 def points(
     runs: Sequence[System], costs: Costs, benchmarks: Sequence[str], metrics: Sequence[str] = ()
 ) -> list[CostPoint]:
-    """Put scores and costs together; runs of one model are one point, its score the plain mean over benchmarks.
-
-    Source: VLUE section 5.3 and Figure 2.
-    """
+    """Put scores and costs together; a model is one point, its score the plain mean (VLUE section 5.3)."""
     complete, ranked = read_ranked(runs, benchmarks, metrics)
     names = [plain(run.result.model.name) for run in complete]
     cost_of = {plain(name): cost for name, cost in costs.of.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,31 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_DATA = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8"))
+
 #: Kind of picture -> its content.
-KINDS = {
-    "bars": "metrics with intervals, and the line of chance; of several benchmarks a panel each",
-    "tiers": "a ranking; models that the items do not tell apart share a band",
-    "curves": "how equivariance deviations are distributed",
-    "heatmap": "one metric by the values of a tag and by model",
-    "matrix": "one item: images, captions, each model's scores",
-    "pareto": "performance against latency, parameters, FLOPs, or a cost of your own",
-    "cost": "cost against batch size",
-    "agree": "how alike benchmarks rank models: Spearman's correlations, neighbours alike",
-}
+KINDS: dict[str, str] = _DATA["kinds"]
 
-
-#: Setting -> its default, and the kinds that use it, of those that not all do.
-_USES: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "benchmarks": ((), tuple(kind for kind in KINDS if kind != "cost")),
-    "metrics": ((), ("bars", "tiers", "curves", "heatmap", "pareto")),
-    "item": (None, ("matrix",)),
-    "tag": (None, ("heatmap",)),
-    "seed": (0, ("tiers",)),
-    "costs": (None, ("pareto",)),
-    "cost": ("latency", ("pareto",)),
-    "labels": (None, tuple(kind for kind in KINDS if kind != "cost")),
-    "sort": (None, ("bars", "tiers", "curves", "heatmap", "matrix")),
-}
+#: Setting that not all kinds use -> those that do; and its default.
+_USES: dict[str, tuple[str, ...]] = {name: tuple(kinds) for name, kinds in _DATA["uses"].items()}
+_DEFAULTS: dict[str, Any] = {"benchmarks": (), "metrics": (), "seed": 0, "cost": "latency"}
 
 
 def plot(
@@ -84,14 +68,14 @@ def plot(
     """
     from tellapart.records.zipped import run_folders
 
-    names, asked = as_names(benchmarks, "benchmarks"), as_names(metrics, "metrics")
-    costs, to = None if costs is None else as_path(costs, "costs"), as_path(out, "out")
+    settings = {
+        "benchmarks": as_names(benchmarks, "benchmarks"), "metrics": as_names(metrics, "metrics"), "item": item,
+        "tag": tag, "costs": None if costs is None else as_path(costs, "costs"), "cost": cost, "labels": labels,
+        "sort": sort, "seed": seed,
+    }  # fmt: skip
+    to = as_path(out, "out")
     with run_folders(runs, "runs") as folders:
-        draw = prepare_plot(
-            kind, folders, benchmarks=names, metrics=asked, item=item, tag=tag, costs=costs, cost=cost, labels=labels,
-            sort=sort, seed=seed,
-        )  # fmt: skip
-        write_picture(to, draw)
+        write_picture(to, prepare_plot(kind, folders, **settings))
     return to
 
 
@@ -107,18 +91,13 @@ def prepare_plot(kind: str, paths: Sequence[Path], **given: Any) -> Callable[[],
     """Read a picture's input, and return the function that draws it; `given` are settings of `plot`."""
     from tellapart.report.measured import gather, mark_imported, sort_runs
     from tellapart.report.plots.agreement import agreement, draw_agreement
-    from tellapart.report.plots.bars import draw_bars, draw_tiers
     from tellapart.report.plots.curves import draw_curves
-    from tellapart.report.plots.heatmap import draw_heatmap
-    from tellapart.report.plots.matrix import draw_matrix
     from tellapart.report.plots.pareto import draw_batches, prepare_pareto, read_batch_costs, read_costs
+    from tellapart.report.plots.pictures import draw_bars, draw_heatmap, draw_matrix, draw_tiers
 
-    settings = {name: given.get(name) or default for name, (default, _) in _USES.items()}
-    expect_kind(
-        check_kind(kind),
-        {name: kinds for name, (_, kinds) in _USES.items()},
-        {name: (settings[name], default) for name, (default, _) in _USES.items()},
-    )
+    defaults: dict[str, Any] = {name: _DEFAULTS.get(name) for name in _USES}
+    settings = {name: given.get(name) or default for name, default in defaults.items()}
+    expect_kind(check_kind(kind), _USES, {name: (settings[name], default) for name, default in defaults.items()})
     benchmarks, metrics, labels = settings["benchmarks"], settings["metrics"], settings["labels"]
     if kind == "cost":
         batches = read_batch_costs(paths)

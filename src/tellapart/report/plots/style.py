@@ -5,16 +5,18 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tellapart.errors import RunError, TellapartWarning, require
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 #: The two widths of a picture in inches, a paper's column and its page; its letters are 7 to 9 points high.
 COLUMN, PAGE = 3.3, 6.9
@@ -152,6 +154,34 @@ def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
     """Return an empty figure of that many inches, and its one pair of axes."""
     figure = new_figure(width, height)
     return figure, figure.add_subplot()
+
+
+def make_panels(width: float, height: float, count: int, across: int, **shared: Any) -> tuple[Figure, list[Axes]]:
+    """Return a figure of that many inches, and its panels, so many side by side."""
+    figure = new_figure(width, height)
+    grid = list(figure.subplots(-(-count // across), across, squeeze=False, **shared).flat)
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    return figure, grid[:count]
+
+
+def draw_shades(
+    axes: Axes, shares: NDArray[np.float64], texts: Sequence[Sequence[str]], labels: Sequence[Sequence[str]], *,
+    colours: str, limits: tuple[float, float], rotation: int = 90, letters: int = 7, **scale: Any,
+) -> None:  # fmt: skip
+    """Draw a matrix as shades with texts in its cells, or without them a colour bar; `labels` are down and across."""
+    image = axes.imshow(shares, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    for down, row in enumerate(texts):
+        for across, text in enumerate(row):
+            axes.text(across, down, text, ha="center", va="center", size=letters)
+    if not texts:
+        axes.figure.colorbar(image, ax=axes, **scale)
+    axes.set_yticks(range(len(labels[0])), labels[0])
+    axes.set_xticks(range(len(labels[1])), labels[1], rotation=rotation)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
 
 
 def fold(name: str, letters: int) -> str:
