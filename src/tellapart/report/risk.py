@@ -34,7 +34,9 @@ def risk_tables(risks: Risks) -> list[Table]:
         return [rows]
     pairs = table("a", "b", "b - a, 95%", numbers_from=2, title="differences of areas")
     for pair in risks.differences:
-        bounds = f" [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]" if None not in (pair.low, pair.high) else ""
+        bounds = ""
+        if pair.low is not None and pair.high is not None:
+            bounds = f" [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
         add_row(pairs, [pair.a, pair.b, f"{100 * pair.difference:+.1f}{bounds}"])
     return [rows, pairs]
 
