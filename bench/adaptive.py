@@ -4,8 +4,6 @@ Run as `OPENBLAS_NUM_THREADS=1 python bench/adaptive.py`; it takes about three m
 `bench/records/adaptive.json`. Both designs have the same posterior, so that the choice of items alone differs.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -6,8 +6,6 @@ Two models are looked at after every item. What a look may find is counted out, 
 of counts follows from those of one item earlier. Only the widths are of drawn runs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

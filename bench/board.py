@@ -8,8 +8,6 @@ scores are sent and measured, each of which makes the board show a new record. T
 hidden benchmark, in a process of its own; the readers share the machine with it and with its measuring process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import io

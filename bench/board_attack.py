@@ -18,8 +18,6 @@ missed. A file whose measuring process was killed from outside is told as such: 
 and how well it would if times were drawn: 99 of 100 orders do no better than `by_chance`.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

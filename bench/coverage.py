@@ -8,8 +8,6 @@ on where it was. It takes about an hour of one core. `--only KIND` measures some
 `--again KIND` measures those of a kind whose rule was changed, all the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import zlib

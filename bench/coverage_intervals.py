@@ -1,7 +1,5 @@
 """Simulations: each function draws data sets of one setting, and takes the intervals that would be printed of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

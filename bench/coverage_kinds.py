@@ -1,7 +1,5 @@
 """The catalogue of `coverage.toml`: every kind of interval and every test that is printed, with what simulates it."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

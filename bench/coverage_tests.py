@@ -1,7 +1,5 @@
 """Every printed p-value on simulated data: how often it is at most 5 % where nothing is to be found, and its power."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

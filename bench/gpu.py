@@ -18,8 +18,6 @@ one image with two texts, whose better text is another one than on the CPU in fl
 flips there bound those of trained models from above, and say nothing about them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ texts of their own. The exponent is fitted to what a size takes beyond the small
 1 is linear. A size that would not end within the time is left out, and named.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import tempfile

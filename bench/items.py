@@ -3,8 +3,6 @@
 Run as `OPENBLAS_NUM_THREADS=1 python bench/items.py`; it takes about two minutes and writes `bench/records/items.json`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -12,8 +12,6 @@ and each that counts is compared with the truth. Two attacks are carried out:
   ones whose number is the most uncertain; for small sets alone, where a step is a few items
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, islice

@@ -9,8 +9,6 @@ are in memory already; beside it stands the product of the same vectors alone, i
 of its own; its highest memory counts.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

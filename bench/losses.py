@@ -6,8 +6,6 @@ turns on the same batch; a ratio is the median over rounds of one round's ratio,
 EqSim's paper counts forward passes: 1.026 for its dual encoder (ITC), 1.95 for its fusion encoder (its appendix A.4).
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

@@ -7,8 +7,6 @@ The record keeps each seed's rounds, its paired differences from the start with 
 before and after; over seeds it has means with Student's intervals.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict

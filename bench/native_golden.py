@@ -10,8 +10,6 @@ output a reading must equal. `bench/records/native_golden.json` keeps the differ
 the record, and runs nothing else. ViLBERT and VL-T5 have no library to be compared with at that width.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ The pictures are the two photographs that scikit-learn brings, and a drawing of 
 ways of decoding take turns, and the fastest of many repeats counts: other work on the machine only ever adds time.
 """
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Callable

@@ -8,8 +8,6 @@ uint8 tensors, which torchvision's transforms call. A way is of use only where e
 change a number.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

@@ -6,8 +6,6 @@ People are right with probability p, of n items and of 1,000 others that only th
 them with probability a. `shorter` is the mean length beside that of Wilson's interval of people's items alone.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

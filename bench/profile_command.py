@@ -8,8 +8,6 @@ cProfile counts the main thread alone, and calls of small functions cost more un
 the record has the highest that the process took, and the growth while each function ran.
 """
 
-from __future__ import annotations
-
 import contextlib
 import cProfile
 import json

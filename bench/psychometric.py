@@ -4,8 +4,6 @@ Run as `OPENBLAS_NUM_THREADS=1 python bench/psychometric.py`; it takes about fif
 `bench/records/psychometric.json`.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from pathlib import Path

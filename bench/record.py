@@ -1,7 +1,5 @@
 """What every bench needs: options that are a function's parameters, times of the processor, and a record as a file."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -6,8 +6,6 @@ item is right for both models, for one alone or for none, by shares that vary be
     OPENBLAS_NUM_THREADS=1 python bench/regression_gate.py --gates 500
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

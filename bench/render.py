@@ -5,8 +5,6 @@
 that whatever else runs on the machine does not change the figure; the workers' start is in it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

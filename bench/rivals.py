@@ -4,8 +4,6 @@ Environments lie outside the repository, in `$TELLAPART_BENCH` or `~/.cache/tell
 installed once from the registry with the repository's constraints.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

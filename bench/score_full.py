@@ -7,8 +7,6 @@ folder of another version's `src`, that version scores the same file, both in tu
 for the time.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -12,8 +12,6 @@ are scored again. The price is that of a run of ViT-B/32: both towers in bfloat1
 the images and texts of items near a tie.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -8,8 +8,6 @@ turns over slices of 2,048 captions, in the order of a run, on one thread; figur
 the distinct ones of VALSE's and SugarCrepe's published files; weights are random.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -22,8 +22,6 @@ The bound is the model alone: a bare loop over prepared tensors, each distinct i
 `drivers/forward_driver.py`).
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import os

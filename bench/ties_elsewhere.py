@@ -6,8 +6,6 @@ Out of each pinned wheel the one function that turns scores into right and wrong
 captions, the same score for both. Nothing else of the tools is imported. The outcome is kept in `records/ties.json`.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -8,8 +8,6 @@ Each tower is taken forward and back, the text tower once plainly, as the traine
 several steps.
 """
 
-from __future__ import annotations
-
 import csv
 import time
 from collections.abc import Callable

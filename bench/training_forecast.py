@@ -8,8 +8,6 @@ seconds of this process, for which the dry run's clock is replaced; those hold o
 is the forecast over the real time, less 1; the goal is 0.25 either way.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

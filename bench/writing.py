@@ -7,8 +7,6 @@ rounds. The library's `generate` writes one by one, as tellapart does where ever
 all at once. Likelihoods are of one caption and of four, for pictures that were not read before.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial

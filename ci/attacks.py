@@ -1,7 +1,5 @@
 """Files that were made to do harm: each is refused in one line that names it, or read, soon and in little memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -7,8 +7,6 @@ neither a dependency nor imported here. The packages are pinned by version and S
 module does not start (it needs libraries of a desktop), the reason is told, OUT is removed, and the exit status is 75.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 Files of text are those of `valid/`, copied below a scratch folder; the program writes the others itself.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

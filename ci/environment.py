@@ -9,8 +9,6 @@ on the PATH, or comes into the environment as a wheel. This file needs the stand
 anything is installed.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import importlib.metadata

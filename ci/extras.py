@@ -6,8 +6,6 @@ What a command needs and no registry has (a video, a diffusion model) is made on
 network for the installs, and is no part of `.ci/run`.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 `gates.py` tries them with its other attacks, and `docs/false_inputs.md` has the table of what came of each.
 """
 
-from __future__ import annotations
-
 import json
 import stat
 import struct

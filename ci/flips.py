@@ -7,8 +7,6 @@ that names the file, or says that something is computed again, and ends in the s
 nothing, and ends in the same bytes (times excepted). Anything else is bad.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """Work in a fork of this process, which has imported what it needs: it can be killed at a chosen moment."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

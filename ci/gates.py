@@ -15,8 +15,6 @@ part of the record, `--no-attacks` leaves them out and keeps it.
 (A CSV file that was cut inside its last field ends in a shorter field; many files end without a line's end.)
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -8,8 +8,6 @@ leaves undisturbed: every file, byte by byte, but for times, the command's own `
 store. Drafts that a killed process left behind (hidden files) are counted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

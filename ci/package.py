@@ -8,8 +8,6 @@ checkout prints its help and measures the reference models on the demo. Only the
 first writes an address into pyproject.toml and the files that name it. With `--out` the two archives are kept there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

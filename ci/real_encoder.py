@@ -17,8 +17,6 @@ EfficientNet, 2019 (Lite0: no squeeze-and-excitation, ReLU6); Wang et al., MiniL
 Sentence-BERT, 2019.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import hashlib

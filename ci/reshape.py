@@ -4,8 +4,6 @@ Each way either leaves the content as it was, or does what a reader can see who 
 is refused, or read as the valid one. A changed digit of a score is none of them, since no reader can know.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

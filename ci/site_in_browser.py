@@ -6,8 +6,6 @@ Pages of every kind are opened from a server, in one colour scheme on a desk and
 Chromium or axe-core (`python ci/parts.py axe`) nothing is checked, and the reason is printed.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterator

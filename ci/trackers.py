@@ -6,8 +6,6 @@ Installs them, and what they need beyond this environment, to OUT (113 MB), for 
 Where that fails, the reason is on stderr, OUT is removed, and the exit status is 75.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

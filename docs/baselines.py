@@ -13,8 +13,6 @@ The part `tasks` of that file is `docs/task_baselines.py`'s, and kept. `docs/gen
 file; `tests/test_baselines.py` measures again if DIR is there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

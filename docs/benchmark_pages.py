@@ -4,8 +4,6 @@ The site's hook (`docs/site_pages.py`) makes them at each build; nothing of them
 `docs/baselines.json` (measured here) and `examples/vlue_board/records.toml` (what a paper reports).
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator, Mapping

@@ -11,8 +11,6 @@ captions, and a small model judges. `tests/build/captions/test_released_counterf
 again if DIR is there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -5,8 +5,6 @@ extras `dev`, `plot`, `build` and `train`, and a few minutes. Names of entries a
 without a run it writes the page alone.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -5,8 +5,6 @@ runs/demo/report.html site`; it needs Chromium on the PATH and the `dev` extra. 
 kept as text in `docs/pictures.json`, so that a test sees when they are old.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

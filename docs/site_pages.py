@@ -6,8 +6,6 @@ so that nothing is written twice. A link to another file of the repository leads
 become MathML: no script, no network.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

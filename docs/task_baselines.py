@@ -9,8 +9,6 @@ it is measured on are distributed; or, of `bag-of-words`, which captions are tru
 `docs/generate.py` makes the table from the file; `tests/test_task_baselines.py` measures again if DIR is there.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

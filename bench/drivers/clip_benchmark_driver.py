@@ -13,8 +13,6 @@ Its defaults stay (batches of 64, 4 workers) but for two options: `--no_amp`, si
 several times slower there and gives other numbers; and, warm, `--skip_existing`, without which it computes all again.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

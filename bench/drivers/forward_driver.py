@@ -8,8 +8,6 @@ stored or compared within the time that counts. Prints the seconds of images and
 both.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -6,8 +6,6 @@ A `DataLoader` with as many workers as cores, `inference_mode`, and in bfloat16 
 Nothing is kept for a second run. Prints each set's accuracy.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

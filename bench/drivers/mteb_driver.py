@@ -9,8 +9,6 @@ name, and its pin of open_clip 2.31.0 is not asked for, so that every tool runs 
 Its defaults stay: texts in batches of 32, images one by one (its evaluator makes their loader without a batch size).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

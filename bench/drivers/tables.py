@@ -5,8 +5,6 @@ Run in the tool's own environment.
 Images stay the files' bytes, as the hub's own tables of these benchmarks hold them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -8,8 +8,6 @@ past results (without one it stops, if it may not download the authors'), and th
 `SLURM_CPUS_PER_TASK`, or else 96 processes; here the cores. Batches of 32 are its default.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

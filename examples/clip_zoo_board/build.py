@@ -6,8 +6,6 @@ Without `--only`, all 202 checkpoints; `--only` a name keeps that one, and can b
 out the benchmarks whose names begin so.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -5,8 +5,6 @@ each stage took is in the record. The folder of the model is `runs/encoder/demo-
 that ships.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

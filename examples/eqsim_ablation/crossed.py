@@ -4,8 +4,6 @@ Seeds and items are both drawn from many, and crossed: every seed is measured on
 alone for the sample finds a difference wherever two trainings differ; one of the seeds alone wastes what the items say.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

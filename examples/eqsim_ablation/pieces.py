@@ -1,7 +1,5 @@
 """The pieces of the record: what a model does on the test sets, item by item, and what it has forgotten."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The plan of the ablation: its sets, its start, its rows, and the configuration of each run."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Sequence

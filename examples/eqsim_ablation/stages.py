@@ -1,7 +1,5 @@
 """The stages of the ablation, in order: each leaves a piece of the record, and can be killed and done again."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

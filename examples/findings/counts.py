@@ -4,8 +4,6 @@ The files that were counted are their authors', and are not copied here (docs/de
 them. Of two systems on the same items there are four: both are right, the first alone, the second alone, neither.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Published scores of Winoground's items: files of 1,600 lines, one for each caption and image of 400 items."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
