@@ -4,12 +4,11 @@ Run as `OPENBLAS_NUM_THREADS=1 python bench/adaptive.py`; it takes about three m
 `bench/records/adaptive.json`. Both designs have the same posterior, so that the choice of items alone differs.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 from tellapart.diagnosis.psychometric import ThresholdSearch
 
@@ -58,10 +57,10 @@ def measure_model(model: tuple[float, float, float], runs: int) -> list[dict[str
     return rows
 
 
-def main(runs: int = 60, out: Path = RECORDS / "adaptive.json") -> None:
-    """Measure every model, and write the record."""
-    write_record(out, {"runs": runs, "rows": [row for model in MODELS for row in measure_model(model, runs)]})
+def measure(runs: int = 60) -> dict[str, Any]:
+    """Measure every model."""
+    return {"runs": runs, "rows": [row for model in MODELS for row in measure_model(model, runs)]}
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "adaptive")

@@ -13,11 +13,9 @@ the record, and runs nothing else. ViLBERT and VL-T5 have no library to be compa
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
-from record import RECORDS, run_bench, write_record
-
-ROOT = Path(__file__).resolve().parents[1]
-RECORD = RECORDS / "native_golden.json"
+from record import RECORDS, run_bench
 
 
 def compare_lxmert() -> float:
@@ -42,18 +40,17 @@ def compare_lxmert() -> float:
     return float((joined - theirs).abs().max())
 
 
-def main(full: bool = False) -> None:
-    """Compare every file in every reading, print and record."""
-    known = json.loads(RECORD.read_text())
+def compare(full: bool = False) -> dict[str, Any]:
+    """Compare every file in every reading, or LXMERT alone; what is not compared is kept of the record."""
+    known = json.loads((RECORDS / "native_golden.json").read_text())
     if full:
-        write_record(RECORD, known | {"lxmert_full": {"itm": compare_lxmert()}})
-        return
-    sys.path.append(str(ROOT / "tests" / "native"))
+        return known | {"lxmert_full": {"itm": compare_lxmert()}}
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "native"))
     from golden import CASES, difference
 
     record = {name: {reading: difference(name, reading) for reading in case.scores} for name, case in CASES.items()}
-    write_record(RECORD, record | {name: found for name, found in known.items() if name.endswith("_full")})
+    return record | {name: found for name, found in known.items() if name.endswith("_full")}
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(compare, "native_golden")

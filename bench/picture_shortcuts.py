@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 SIDE = 224
 
@@ -46,11 +46,11 @@ WAYS: dict[str, Callable[[Path, tuple[int, int]], NDArray[np.uint8]]] = {
 }
 
 
-def main(folder: Path, pictures: int = 2_000, record: Path = RECORDS / "picture_shortcuts.json") -> None:
-    """Prepare each picture in every way, print and record."""
+def measure(folder: Path, pictures: int = 2_000) -> dict[str, Any]:
+    """Prepare each picture in every way."""
     torch.set_num_threads(1)
     found = compare_ways(sorted(folder.rglob("*.jpg"))[:pictures])
-    write_record(record, {"command": "python bench/picture_shortcuts.py FOLDER"} | found)
+    return {"command": "python bench/picture_shortcuts.py FOLDER"} | found
 
 
 def compare_ways(paths: list[Path]) -> dict[str, Any]:
@@ -83,4 +83,4 @@ def compare_ways(paths: list[Path]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "picture_shortcuts", "--record")

@@ -7,10 +7,10 @@ them with probability a. `shorter` is the mean length beside that of Wilson's in
 """
 
 from itertools import product
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 from tellapart.stats.intervals import wilson
 from tellapart.stats.prediction_powered import prediction_powered
@@ -32,13 +32,12 @@ def measure_cell(n: int, share: float, agrees: float, draws: int) -> dict[str, f
     return {"n": n, "p": share, "agrees": agrees, "coverage": held / draws, "shorter": round(lengths / alone, 3)}
 
 
-def main(draws: int = 2000, out: Path = RECORDS / "prediction_powered.json") -> None:
-    """Measure all cells and write the record."""
+def measure(draws: int = 2000) -> dict[str, Any]:
+    """Measure all cells."""
     grid = product((20, 50, 100, 300), (0.5, 0.8, 0.95, 0.98), (0.6, 0.8, 0.95))
     cells = [measure_cell(*cell, draws) for cell in grid]
-    lowest = min(cell["coverage"] for cell in cells)
-    write_record(out, {"draws": draws, "others": OTHERS, "lowest": lowest, "cells": cells})
+    return {"draws": draws, "others": OTHERS, "lowest": min(cell["coverage"] for cell in cells), "cells": cells}
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "prediction_powered")

@@ -13,7 +13,7 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 from tellapart.builders.pipeline import build
 from tellapart_render.captions.grammar import ASPECTS
@@ -47,12 +47,12 @@ def measured(aspect: str, pairs: int, workers: int, folder: Path) -> dict[str, f
     }
 
 
-def main(pairs: int = 20, workers: int = 2, out: Path = RECORDS / "render.json") -> None:
-    """Measure every aspect and write the record."""
+def measure(pairs: int = 20, workers: int = 2) -> dict[str, object]:
+    """Measure every aspect."""
     with tempfile.TemporaryDirectory() as folder:
         aspects = {each: measured(each, pairs, workers, Path(folder)) for each in ASPECTS}
     per_pair = sum(each["cpu_seconds"] / each["pairs"] for each in aspects.values())
-    record = {
+    return {
         "what": "pairs of the builder scenes, 160 px, 8 samples, depth 6, vocabulary figure-14, masks and rejected "
         "draws included",
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "workers": workers},
@@ -62,8 +62,7 @@ def main(pairs: int = 20, workers: int = 2, out: Path = RECORDS / "render.json")
             PAIRS_OF_THE_PAPER * per_pair / 2 / 3600, 2
         ),
     }
-    write_record(out, record)
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "render")

@@ -7,7 +7,6 @@ folder of another version's `src`, that version scores the same file, both in tu
 for the time.
 """
 
-import argparse
 import json
 import os
 import resource
@@ -17,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from record import run_bench
 
 from tellapart.benchmarks.eqben import SUBSETS
 
@@ -65,11 +65,8 @@ def numbers_of(out: Path) -> tuple[object, bytes]:
     return {**record, "seconds": None, "origin": None}, (out / "samples" / "eqben.jsonl").read_bytes()
 
 
-def main() -> None:
-    """Print CPU seconds and the report's size, of one version or of two."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--against", type=Path, help="the src of another version")
-    against = parser.parse_args().against
+def measure(against: Path | None = None) -> None:
+    """Print CPU seconds and the report's size, of one version or of two: `against` is the src of the other."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write_benchmark(folder)
@@ -86,4 +83,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(measure)

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from record import RECORDS, run_bench, time_call, write_record
+from record import run_bench, time_call
 from rivals import make_model
 from shapes import read_real_sets
 from typer import Option
@@ -40,13 +40,8 @@ from tellapart.records.samples import read_samples
 SAMPLE, FACTOR = 200, 2.0
 
 
-def main(
-    data: Annotated[Path, Option()],
-    encoder: Annotated[Path, Option()],
-    items: int = 600,
-    out: Path = RECORDS / "screened.json",
-) -> None:
-    """Measure, print, record: published annotations, and the real encoder's folder with photos/."""
+def measure(data: Annotated[Path, Option()], encoder: Annotated[Path, Option()], items: int = 600) -> dict[str, Any]:
+    """Measure published annotations, and the real encoder's folder with photos/."""
     towers = measure_towers(data)
     record: dict[str, Any] = {"items": items, "towers": towers, "sets": {}}
     cases: list[tuple[Path, Any]] = [(DEMO_ENCODER_FOLDER, "demo")]
@@ -58,7 +53,7 @@ def main(
             rounded = copy_folder(folder, Path(scratch) / folder.name)
             lower = score(rounded, pairs, Path(scratch) / name / "bfloat16")
             record["sets"][name] = {"bfloat16": screen(exact, lower, towers["bfloat16"])}
-    write_record(out, record)
+    return record
 
 
 def list_pairs(data: Path, photos: Path, items: int) -> list[PairSet]:
@@ -192,4 +187,4 @@ def time_each(encode: Any, samples: Sequence[Any]) -> float:
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "screened")

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from record import run_bench, write_record
+from record import run_bench
 
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.torch.backend import import_torch
@@ -120,8 +120,8 @@ def compare_times(path: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
-def main(out: Path | None = None) -> None:
-    """Try and train each run, and write what came of it."""
+def measure() -> dict[str, Any]:
+    """Try and train each run."""
     torch = import_torch()
     torch.set_num_threads(1)
     import open_clip  # noqa: F401  (both forecast and run would else pay for imports, the first of them alone)
@@ -143,8 +143,8 @@ def main(out: Path | None = None) -> None:
             path = folder / f"{name}.toml"
             path.write_text((Path(__file__).parent / "forecast" / path.name).read_text().replace("SCENES", SCENES))
             record["runs"][path.stem] = compare_times(path, folder)
-    write_record(out, record)
+    return record
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure)
