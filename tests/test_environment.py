@@ -1,7 +1,5 @@
 """The environment of `make demo` and `make test`: uv or pip, the settings of pip for uv, and the lock."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """One run in several processes: the same numbers, nothing lost with a rank that is killed, one line for an error."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

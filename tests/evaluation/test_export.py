@@ -1,7 +1,5 @@
 """Exports of every kind of benchmark come back filled in, and in no other way; files not as long as published ones."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

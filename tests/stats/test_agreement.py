@@ -1,7 +1,5 @@
 """Agreement: kappa against scikit-learn, its corner cases, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given

@@ -1,7 +1,5 @@
 """Exact McNemar tests of many pairs of runs at once: each is the binomial test of its own counts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

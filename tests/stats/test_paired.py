@@ -1,7 +1,5 @@
 """Two runs: McNemar against its formula, the difference, the sign-flip test, and what is refused."""
 
-from __future__ import annotations
-
 from math import comb
 
 import numpy as np

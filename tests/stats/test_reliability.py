@@ -1,8 +1,6 @@
 """Reliability: alpha's published examples, kappa against scikit-learn, intervals that cover and do not depend on
 order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
