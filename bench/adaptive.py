@@ -1,7 +1,6 @@
-"""Measure how many items a threshold takes: chosen one by one, against as many of every value in a fixed design.
+"""How many items a threshold takes: chosen one by one, against as many of every value (three minutes of one core).
 
-Run as `OPENBLAS_NUM_THREADS=1 python bench/adaptive.py`; it takes about three minutes of one core and writes
-`bench/records/adaptive.json`. Both designs have the same posterior, so that the choice of items alone differs.
+Run with OPENBLAS_NUM_THREADS=1. Both designs have the same posterior, so that the choice of items alone differs.
 """
 
 from typing import Any

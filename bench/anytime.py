@@ -1,9 +1,6 @@
-"""Measure the tests that hold at every look: false alarms, power, when they stop, and what they cost in width.
+"""The tests that hold at every look: false alarms, power, when they stop, and what they cost in width (a minute).
 
-    python bench/anytime.py    # a minute; writes bench/records/anytime.json
-
-Two models are looked at after every item. What a look may find is counted out, not drawn: the probability of each pair
-of counts follows from those of one item earlier. Only the widths are of drawn runs.
+Two models are looked at after every item. What a look may find is counted out, not drawn; the widths are of drawn runs.
 """
 
 import math

@@ -1,11 +1,7 @@
-"""How long the board's pages take: 30 models, 5 benchmarks, 1,000 items each, every outcome in memory.
+"""How long the board's pages take: 30 models, 5 benchmarks, 1,000 items each (some four minutes).
 
-    python bench/board.py        # some four minutes
-
-The record says how long a start reads the run folders and what memory they take, how long a page takes that is made
-anew (`made`: gathered, rendered, packed), and what readers wait: one, a hundred at once, and a hundred while files of
-scores are sent and measured, each of which makes the board show a new record. The server is `tellapart serve` with one
-hidden benchmark, in a process of its own; the readers share the machine with it and with its measuring process.
+`made` is a page made anew; `waited` is what readers of `tellapart serve` wait: one, a hundred, and a hundred while
+files are measured. The readers share the machine with the server and its measuring process.
 """
 
 import asyncio

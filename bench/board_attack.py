@@ -1,21 +1,13 @@
-"""A board under attack: nothing is lost, and the first page is never older than half a minute.
+"""A board under attack: nothing is lost, and the first page is never older than half a minute (some six minutes).
 
-    python bench/board_attack.py                                                  # some six minutes
     python bench/board_attack.py --seconds 20 --files 4 --readers 20 --locked 2   # the short form
     python bench/board_attack.py --clock                                          # two minutes, on an idle machine
 
-For five minutes 200 readers look at pages, a run is added every ten seconds, and 50 files are sent to a hidden
-benchmark and measured. Meanwhile another program locks the submissions' database for 20 seconds, three times; bad runs
-are dropped in; the process that measures is killed; and the server itself is killed (SIGKILL) and started again,
-as a supervisor does. The server is `tellapart serve` in a process of its own on the same machine as the readers.
+Readers look at pages while runs are added and files measured; the database is locked, bad runs are dropped in, and the
+measuring process and the server are killed. Exit status 1 if a goal is missed.
 
-What is told: how long a run that was added was not on the first page (the page's age), what became of every file that
-the server had acknowledged, and whether `tellapart board check` finds the state whole. Exit status 1 if a goal is
-missed. A file whose measuring process was killed from outside is told as such: it ends as `refused` or `stopped`.
-
-`--clock` is another attack: files, each made so that one label would decide how long it is measured, against 300 and
-4,000 pairs. It tells how well the best split of their times (of the processor, and of the answer) separates the labels,
-and how well it would if times were drawn: 99 of 100 orders do no better than `by_chance`.
+`--clock` sends files of which one label would decide how long they are measured. It tells how well the best split of
+their times separates the labels, and how well that of drawn times would: 99 of 100 do no better than `by_chance`.
 """
 
 import json

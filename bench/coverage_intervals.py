@@ -114,11 +114,6 @@ def labels(rng: Draws, table: Floats, datasets: int, items: int) -> NDArray[np.i
     return np.stack(np.divmod(pairs, len(table)), axis=-1).astype(np.int64)
 
 
-def table_with_kappa(shares: Floats, kappa: float) -> Floats:
-    """Return shares of each pair of labels `(label, label)` with these marginals and this kappa."""
-    return kappa * np.diag(shares) + (1 - kappa) * np.outer(shares, shares)
-
-
 LEVEL = 0.95
 # Data sets whose resamples are held at once: 10,000 float64 each.
 _AT_ONCE = 200
@@ -371,29 +366,26 @@ def corpus_bleu(rng: Draws, datasets: int, *, images: int, order: int) -> Found:
 # -- agreement
 
 
-def _agreement(rng: Draws, datasets: int, units: int, shares: tuple[float, ...], kappa: float, of: str) -> Found:
-    marginals = np.array(shares)
-    pairs = iter(labels(rng, table_with_kappa(marginals, kappa), datasets, units))
+def _agreement(of: Callable[..., Any]) -> Callable[..., Found]:
+    """Simulate a statistic of two people's labels; of the same marginals alpha is kappa in a large sample."""
 
-    def draw() -> tuple[float, Any]:
-        rows = [[str(label) for label in row] for row in next(pairs)]
-        if of == "kappa":
-            found = kappa_with_interval([row[0] for row in rows], [row[1] for row in rows])
-        else:
-            found = alpha_with_interval(rows)
-        return np.nan if found.value is None else found.value, found.interval
+    def simulate(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
+        marginals = np.array(shares)
+        # Shares of each pair of labels with these marginals and this kappa.
+        table = kappa * np.diag(marginals) + (1 - kappa) * np.outer(marginals, marginals)
+        pairs = iter(labels(rng, table, datasets, units))
 
-    return one_by_one(datasets, kappa, draw)
+        def draw() -> tuple[float, Any]:
+            found = of([[str(label) for label in row] for row in next(pairs)])
+            return np.nan if found.value is None else found.value, found.interval
 
+        return one_by_one(datasets, kappa, draw)
 
-def kappas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
-    """Cohen's kappa of two people."""
-    return _agreement(rng, datasets, units, shares, kappa, "kappa")
+    return simulate
 
 
-def alphas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
-    """Krippendorff's alpha of two people with the same marginals: in a large sample it is kappa."""
-    return _agreement(rng, datasets, units, shares, kappa, "alpha")
+kappas = _agreement(lambda rows: kappa_with_interval(*map(list, zip(*rows, strict=True))))
+alphas = _agreement(alpha_with_interval)
 
 
 # -- agreement with people's ratings: prompts of four images each (TIFA has five, GenAI-Bench six)
@@ -535,19 +527,15 @@ def difference_in_clusters(rng: Draws, datasets: int, *, clusters: int, sizes: s
 
     def draw() -> tuple[float, Any]:
         codes = np.repeat(np.arange(clusters), cluster_sizes(rng, sizes, (clusters,)).astype(np.int64))
-        runs = [_repeated(rng, values, codes, 0.6) for _ in range(2)]
+        runs = []
+        for _ in range(2):  # some items repeat their cluster's first value, for a correlation of 0.6
+            first, repeats = measured(rng, values, (clusters,)), rng.random(len(codes)) < np.sqrt(0.6)
+            runs.append(np.where(repeats, first[codes], measured(rng, values, (len(codes),))))
         runs[1] = np.where((rng.random(clusters) < same)[codes], *runs)
         found = paired_difference(*runs, codes, binary=False)
         return found.value, found
 
     return one_by_one(datasets, 0.0, draw)
-
-
-def _repeated(rng: Draws, values: str, codes: NDArray[np.int64], correlation: float) -> Floats:
-    """Return measured values of items, some of which repeat their cluster's first one, for the correlation."""
-    first = measured(rng, values, (int(codes[-1]) + 1,))
-    repeats = rng.random(len(codes)) < np.sqrt(correlation)
-    return np.where(repeats, first[codes], measured(rng, values, (len(codes),)))
 
 
 def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[float, float]) -> Found:

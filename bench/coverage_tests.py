@@ -12,10 +12,7 @@ ALPHA = 0.05
 
 
 def mcnemar_level(_rng: Draws, _datasets: int, *, items: int, differing: float) -> dict[str, float]:
-    """McNemar's exact test on independent items; every outcome is enumerated, so nothing is drawn.
-
-    The exact test is the same with a coin that takes it to 5 % exactly, the most powerful unbiased one.
-    """
+    """McNemar's test, every outcome enumerated; the exact test has a coin that takes it to 5 % exactly."""
     from scipy.stats import binom
 
     def shares(better: float) -> tuple[float, float]:

@@ -1,7 +1,4 @@
-"""Measure item analysis on simulated systems: coverage of its intervals, false alarms of suspects, and their power.
-
-Run as `OPENBLAS_NUM_THREADS=1 python bench/items.py`; it takes about two minutes and writes `bench/records/items.json`.
-"""
+"""Item analysis on simulated systems: coverage, false alarms of suspects, and their power (two minutes)."""
 
 from typing import NamedTuple
 

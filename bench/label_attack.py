@@ -1,15 +1,8 @@
 """How many hidden labels of 2x2 items a user learns who sends files for that alone.
 
-`python bench/label_attack.py [--runs N] [--out FILE]`.
-
-Each label is drawn with a fair coin, and a file is measured as a board does: right items over all, rounded. An item is
-guessed as published, guessed swapped, or tied, which is always wrong. A label counts when the numbers leave no other,
-and each that counts is compared with the truth. Two attacks are carried out:
-
-- `search`: for the guess at which the number first rises, by halves of its probability (`middle_place`); then one label
-  a file
-- `sums`: over some items all labels that fit the numbers are listed, and each file is the one of some hundred drawn
-  ones whose number is the most uncertain; for small sets alone, where a step is a few items
+An item is guessed as published, swapped, or tied, which is always wrong; a label counts when the numbers leave no
+other. `search` looks for the guess at which the number first rises, then takes one label a file; `sums` keeps all
+labels that fit, and sends the file whose number is the most uncertain: for small sets.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,8 @@
 """Memory and time of a set of 250,000 items, and of a gallery of 5,000 images by 25,000 captions.
 
-    python bench/large.py
     python bench/large.py --items 2000 --images 200 --record trial.json    # to see that it works
 
-A run is the whole command, with the bundled encoder, on items of two small pictures (500 in all) and two texts of their
-own; a run again has every score in its store. A gallery is ranked both ways from float32 vectors of 512 dimensions that
-are in memory already; beside it stands the product of the same vectors alone, in float32 and inexact. Each is a process
-of its own; its highest memory counts.
+A run again has every score in its store. Beside the gallery stands the product of its vectors alone.
 """
 
 import json

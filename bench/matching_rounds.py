@@ -1,10 +1,7 @@
 """What test-time matching does to the half-trained encoder on the demo: the section of docs/test_time_matching.md.
 
-    tellapart train examples/training/test_time_matching.toml --seeds 3 --out runs/matching
-    python bench/matching_rounds.py runs/matching [--out bench/records/matching_rounds.json]
-
-The record keeps each seed's rounds, its paired differences from the start with intervals over items, and the reasons
-before and after; over seeds it has means with Student's intervals.
+tellapart train examples/training/test_time_matching.toml --seeds 3 --out runs/matching
+python bench/matching_rounds.py runs/matching
 """
 
 import sys

@@ -1,13 +1,7 @@
 """The largest difference of each family to its authors' code: on their own state dicts, random and of tiny width.
 
-    python bench/native_golden.py
-    python bench/native_golden.py --full
-
-The files are `../shared/data/native/NAME_tiny.safetensors`, and `CASES` in `tests/native/golden.py` says which
-output a reading must equal. `bench/records/native_golden.json` keeps the differences; docs/systems.md quotes them.
-
-`--full` compares LXMERT at its published width, with random weights, with transformers' class. It adds `lxmert_full` to
-the record, and runs nothing else. ViLBERT and VL-T5 have no library to be compared with at that width.
+`--full` compares LXMERT at its published width with transformers' class, and adds `lxmert_full` to the record; ViLBERT
+and VL-T5 have no library to be compared with.
 """
 
 import json

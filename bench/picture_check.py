@@ -1,9 +1,6 @@
-"""The cost of the check that a picture is complete, by kind of picture: processor time of decoding with it and without.
+"""The cost of the check that a picture is complete, by kind of picture: processor time of decoding with and without.
 
-    python bench/picture_check.py --out bench/records/picture_check.json
-
-The pictures are the two photographs that scikit-learn brings, and a drawing of flat colours, each in every kind. Both
-ways of decoding take turns, and the fastest of many repeats counts: other work on the machine only ever adds time.
+Both ways take turns, and the fastest of many repeats counts: other work on the machine only ever adds time.
 """
 
 import io

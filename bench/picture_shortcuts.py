@@ -2,10 +2,8 @@
 
     python bench/picture_shortcuts.py FOLDER      # of JPEG files, in it and below
 
-The plain way is the one that open_clip's transforms take: Pillow decodes and resizes to a shorter side of 224, bicubic.
-Beside it stand decoding at a reduced size (Pillow's `draft`), which reads fewer coefficients, and torch's resize of
-uint8 tensors, which torchvision's transforms call. A way is of use only where every byte is the same, since nothing may
-change a number.
+The plain way is open_clip's: Pillow decodes, and resizes to a shorter side of 224, bicubic. A way is of use only where
+every byte is the same, since nothing may change a number.
 """
 
 import time

@@ -1,9 +1,7 @@
-"""Measure how often prediction-powered intervals hold the true share, and how much shorter they are.
-
-    python bench/prediction_powered.py [--draws 2000] [--out bench/records/prediction_powered.json]
+"""How often prediction-powered intervals hold the true share, and how much shorter they are than Wilson's.
 
 People are right with probability p, of n items and of 1,000 others that only the judge answers; the judge agrees with
-them with probability a. `shorter` is the mean length beside that of Wilson's interval of people's items alone.
+them with probability a.
 """
 
 from itertools import product

@@ -1,8 +1,4 @@
-"""Measure psychometric functions on simulated models: coverage of thresholds and of their differences, false alarms.
-
-Run as `OPENBLAS_NUM_THREADS=1 python bench/psychometric.py`; it takes about fifteen minutes of one core and writes
-`bench/records/psychometric.json`.
-"""
+"""Psychometric functions on simulated models: coverage of thresholds and of differences, false alarms (15 minutes)."""
 
 import json
 from itertools import product

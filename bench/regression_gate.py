@@ -1,9 +1,6 @@
-"""Measure how often the gate stops a model that is as good as the base, and how often it sees the fall that it states.
+"""How often the gate stops a model that is as good as the base, and how often it sees the fall that it states.
 
-Items lie in clusters and two benchmarks have three headlines each, correlated as text, image and group score are. Each
-item is right for both models, for one alone or for none, by shares that vary between clusters.
-
-    OPENBLAS_NUM_THREADS=1 python bench/regression_gate.py --gates 500
+Items lie in clusters; two benchmarks have three headlines each, correlated as text, image and group score are.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 """Images per core-minute of the builder `scenes`, at the size and samples of the shipped demo.
 
-`python bench/render.py` builds a few pairs of each aspect by `tellapart.builders.pipeline` with both cores, and writes
-`bench/records/render.json`. CPU seconds (user + system, of this process and its workers) are counted, not wall time, so
-that whatever else runs on the machine does not change the figure; the workers' start is in it.
+CPU seconds of this process and its workers count, not wall time: other work on the machine does not change the figure.
 """
 
 import json

@@ -1,10 +1,7 @@
 """How long `tellapart score eqben` takes for all 251,048 quadruples, and how large its report is.
 
-    python bench/score_full.py [--against FOLDER]
-
-The annotation file is drawn: EqBen's layout and counts, captions of everyday length, in random order. With --against, a
-folder of another version's `src`, that version scores the same file, both in turn, and their records must be equal but
-for the time.
+With --against, a folder of another version's `src`, that version scores the same file, and the records must be equal
+but for the time.
 """
 
 import json

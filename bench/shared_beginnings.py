@@ -2,10 +2,8 @@
 
     python bench/shared_beginnings.py --data ../shared/data
 
-The encoder is called by its public interface, `find_model(...).encode_texts`, with tokens and norms in its time. The
-loop is given tokens, sorted by length, in batches of 32 padded to multiples of 8, and fills none up: a bound. Both take
-turns over slices of 2,048 captions, in the order of a run, on one thread; figures are processor seconds. Captions are
-the distinct ones of VALSE's and SugarCrepe's published files; weights are random.
+The loop is given tokens, sorted by length, and is a bound. Both take turns over slices of 2,048 captions on one thread;
+figures are processor seconds, weights are random.
 """
 
 import json

@@ -1,9 +1,7 @@
 """What a constant model gets on one item of SugarCrepe's shape in other tools, by their own scoring code.
 
-    python bench/ties_elsewhere.py        # fetches three wheels (13 MB) without their dependencies; needs torch
-
-Out of each pinned wheel the one function that turns scores into right and wrong is taken and called: one image, two
-captions, the same score for both. Nothing else of the tools is imported. The outcome is kept in `records/ties.json`.
+It fetches three wheels (13 MB) without their dependencies. Of each the one function that turns scores into right and
+wrong is taken and called: one image, two captions, the same score for both.
 """
 
 import ast

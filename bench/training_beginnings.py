@@ -2,10 +2,8 @@
 
     python bench/training_beginnings.py --data ../shared/data [--out FILE]
 
-NegCLIP's published rows: 32 captions and a false one each, 32 random images, ViT-B/32 with random weights, one thread.
-Each tower is taken forward and back, the text tower once plainly, as the trainer does it, and once by
-`SharedTexts.encode`, whose gradients are compared with the plain ones. Figures are processor seconds, the median of
-several steps.
+The text tower is taken forward and back plainly, and by `SharedTexts.encode`, on NegCLIP's published rows. Figures are
+processor seconds, the median of several steps of ViT-B/32 with random weights on one thread.
 """
 
 import csv

@@ -1,11 +1,7 @@
-"""How near a dry run's forecast comes to real training runs.
+"""How near a dry run's forecast comes to real training runs of three kinds.
 
-    python bench/training_forecast.py [--out bench/records/training_forecast.json]
-
-Three small runs of different kinds: contrast with validation and a reported set, false captions with a gradient cache
-and a sweep, and a fusion encoder. Each is tried dry and then trained, twice: by the clock, and by the processor's
-seconds of this process, for which the dry run's clock is replaced; those hold on a machine with other work, too. `off`
-is the forecast over the real time, less 1; the goal is 0.25 either way.
+Each is tried dry and then trained, twice: by the clock, and by the processor's seconds of this process. `off` is the
+forecast over the real time, less 1; the goal is 0.25 either way.
 """
 
 import json

@@ -1,10 +1,7 @@
 """A chat model of random weights: tokens of captions a second beside the library's `generate`, and texts' likelihoods.
 
-    python bench/writing.py
-
-Both write captions of so many tokens to pictures of one size; they take turns, and a figure is the median of the
-rounds. The library's `generate` writes one by one, as tellapart does where every image has a prompt of its own, and
-all at once. Likelihoods are of one caption and of four, for pictures that were not read before.
+They take turns, and a figure is the median of the rounds. The library writes one by one, as tellapart does where every
+image has a prompt of its own, and all at once.
 """
 
 import statistics

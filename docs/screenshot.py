@@ -1,9 +1,4 @@
-"""Take the README's pictures: `docs/report.png` and `docs/report-items.png` of a report, `docs/board.png` of a board.
-
-`make pictures` calls it, or: `tellapart board export --runs runs/demo --out site`, then `python docs/screenshot.py
-runs/demo/report.html site`; it needs Chromium on the PATH and the `dev` extra. The numbers that the pictures show are
-kept as text in `docs/pictures.json`, so that a test sees when they are old.
-"""
+"""Take the README's pictures of a report and a board, and keep the numbers that they show in `docs/pictures.json`."""
 
 import json
 import sys

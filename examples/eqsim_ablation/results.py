@@ -45,10 +45,7 @@ Runs = Mapping[str, Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A row's differences from another: over all items, by set, and by aspect; `p` is of all items.
-
-    `compare_rows` gives p by Holm's correction over its rows.
-    """
+    """A row's differences from another, over all items, by set and by aspect; p is Holm's over the compared rows."""
 
     method: Method
     base: Method
@@ -203,11 +200,7 @@ def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: S
 
 
 def reasons_table(plan: Plan, runs: Runs) -> str:
-    """Write which items are right or lost to a prior: of the start and the first row, and how the others differ.
-
-    A piece has rates of three scores, which are enough: an item with both captions right and a picture wrong has a
-    match that the pictures' prior outweighs, and likewise for captions. The rest of the wrong items is of both kinds.
-    """
+    """Write which items are right or lost to a prior: of the start and the first row, and how the others differ."""
     base, shared = plan.methods[0], [row for row in plan.methods[1:] if len(runs[row.name]) >= FEWEST]
     if not shared or not runs[base.name]:
         return ""
@@ -341,15 +334,7 @@ def _mean_sd(values: Sequence[float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A check's results.
-
-    Attributes:
-        check: the check.
-        runs: of its rows as it has them, and of all others.
-        rows: as it has them.
-        gain: of its first row over the same row without the change; None with too few seeds.
-        others: its other rows, and those beside it, against its first.
-    """
+    """A check's results: its rows, the gain of the first over the row without the change, and the others against it."""
 
     check: Check
     runs: Runs

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from examples.clip_zoo_board.build import COLUMNS, build
-from examples.findings.frame import PHONE, Page, Source, join_words, percent
+from examples.findings.frame import PHONE, SOURCES, Page, join_words, name_rows, percent
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.records.imported import read_imported
@@ -27,9 +27,7 @@ from tellapart.stats.intervals import Interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RESULTS = Source(
-    "vl_compo/individual_results.csv", "not stated; numbers alone", "github.com/ytaek-oh/vl_compo at 43e2eae"
-)
+RESULTS = SOURCES["vl_compo"]
 
 _RIVALS = ("coco-retrieval", "imagenet")
 #: The architecture with the most checkpoints.
@@ -313,11 +311,7 @@ def _draw_sets(sets: list[_Set]) -> Figure:
             axes.plot([sets[row].interval.low, sets[row].interval.high], [row, row], color=style.colour, linewidth=1)
         axes.scatter([sets[row].coco for row in rows], rows, color=style.colour, marker=style.marker, s=20, label=label)
     axes.axvline(0, color=GREY, linewidth=0.7)
-    axes.set_yticks(range(len(sets)), [one.name for one in sets])
-    axes.invert_yaxis()
     axes.set_xlim(-1, 1)
     axes.set_xticks([-1, -0.5, 0, 0.5, 1])
-    axes.set_xlabel("rank correlation with text recall at 1 on COCO")
-    axes.grid(axis="x")
-    figure.legend(loc="outside upper left", ncols=3, handletextpad=0.2, columnspacing=1)
+    name_rows(figure, axes, [one.name for one in sets], "rank correlation with text recall at 1 on COCO", 3)
     return figure

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import PHONE, Page, Source, bounds, make_table, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, bounds, make_table, percent, points
 from examples.findings.gains import BIVLC, read_clips, read_rows
 from examples.findings.order_and_ties import ANSWERS
 from tellapart.builders.negatives.lexicon import words
@@ -27,7 +27,7 @@ from tellapart.tasks.choice import read_given_choices
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_VALSE = Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE")
+_VALSE = SOURCES["valse"]
 EDITS, FIRST, GAP = "caption_edits", "first_difference", "difference_of_counts"
 #: Of a tag: the largest value of the low group, the smallest of the high one, and both in words.
 _GROUPS = {FIRST: (3, 7, "words 1 to 3, word 7 or later"), EDITS: (2, 4, "1 or 2 words, 4 or more")}

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from examples.findings.counts import FourCounts, read_counts
-from examples.findings.frame import PHONE, Page, Source, bounds, make_table, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, bounds, make_table, name_rows, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.metrics.registry import METRICS
 from tellapart.stats.multiple import holm
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 PUBLISHED = Path(__file__).with_name("published_gains.toml")
 _CLIPS = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
-BIVLC = (
-    Source("bivlc/BiVLC_ViT-B-32.csv", "MIT", "github.com/IMirandaM/BiVLC"),
-    Source("bivlc/BiVLC_CLIP_*.csv", "MIT", "github.com/IMirandaM/BiVLC"),
-    Source("bivlc/SUGARCREPE_CORRECT_*.csv", "MIT", "github.com/IMirandaM/BiVLC"),
-)
+BIVLC = tuple(SOURCES[name] for name in ("bivlc", "bivlc-tuned", "bivlc-sugarcrepe"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +44,10 @@ class _Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A published change of a share, and the smallest change that a paired test of so many items sees.
+    """A published change of a share, and the smallest that a paired test of so many items sees.
 
-    Attributes:
-        items, worth: items, and as many as would leave a mean over items as uncertain as one over these parts.
-        key, source: of the table that has both figures.
-        kind, typical: for two systems that disagree as rarely as any here, and as the middle pair.
+    `worth` items leave a mean over items as uncertain as one over parts. `kind` is for two systems that disagree as
+    rarely as any here, `typical` as the middle pair.
     """
 
     title: str
@@ -262,9 +256,5 @@ def _draw_gains(published: list[Gain]) -> Figure:
         )
     axes.set_xscale("log")
     plain_logarithm(axes.xaxis)
-    axes.set_yticks(range(len(titles)), titles)
-    axes.invert_yaxis()
-    axes.set_xlabel("points; grey: the smallest that is seen")
-    axes.grid(axis="x")
-    figure.legend(loc="outside upper left", ncols=3, handletextpad=0.2, columnspacing=1)
+    name_rows(figure, axes, titles, "points; grey: the smallest that is seen", 3)
     return figure

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from scipy.stats import binom, rankdata
 
 import tellapart as ta
-from examples.findings.frame import PHONE, Page, Source, bounds, join_words, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, bounds, join_words, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.diagnosis.item_analysis import ItemAnalysis
 from tellapart.metrics.registry import METRICS
@@ -26,9 +26,7 @@ from tellapart.stats.paired import Difference, Tier, mcnemar, paired_difference,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_TAGS = Source(
-    "winoground_subsets_diwan.json", "numbers alone", "github.com/ajd12342/why-winoground-hard (Diwan et al. 2022)"
-)
+_TAGS = SOURCES["winoground-subsets"]
 _SIMULATED = Path(__file__).parents[2] / "bench" / "records" / "items.json"
 _METRICS = ("text_score", "image_score", "group_score")
 #: Systems with two heads of the same weights: the matching head, the contrastive one.

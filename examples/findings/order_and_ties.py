@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import PHONE, Page, Source, bounds, join_words, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, join_words, name_rows, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
@@ -29,50 +29,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PARTS = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
-ANSWERS = Source("sugarcrepe/gpt-4v-results/*/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe, gpt-4v-results (2023)")
+ANSWERS = SOURCES["sugarcrepe-gpt4v"]
 #: Sets in the order of their year: name, name in the catalogue, which has the year, files, the fields of the true and
 #: the false caption, and how a tie between two captions counts in the authors' code.
 _LAYOUTS = (
-    ("VALSE", "valse", Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE"), ("caption", "foil"), "wrong"),
-    (
-        "SugarCrepe",
-        "sugarcrepe",
-        Source("sugarcrepe/data/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe"),
-        ("caption", "negative_caption"),
-        "wrong",
-    ),
-    (
-        "ViLMA, five files",
-        "vilma-counting",
-        Source("vilma/data/*.json", "MIT", "github.com/ilkerkesen/ViLMA"),
-        ("caption", "foils"),
-        "right",
-    ),
-    (
-        "VITATECS",
-        "vitatecs",
-        Source("vitatecs/data/*", "CC BY 4.0", "github.com/lscpku/VITATECS"),
-        ("caption", "counterfactual"),
-        "wrong",
-    ),
-    (
-        "SugarCrepe++",
-        "sugarcrepe-pp",
-        Source("sugarcrepe_pp/*.json", "CC BY 4.0", "github.com/Sri-Harsha/scpp"),
-        ("caption", "negative_caption"),
-        "wrong",
-    ),
-    (
-        "CameraBench",
-        "camerabench",
-        Source(
-            "camerabench/camerabench/data/vqa_and_retrieval/*/*.jsonl", "CC BY 4.0", "github.com/linzhiqiu/t2v_metrics"
-        ),
-        ("pos_text", "neg_text"),
-        "wrong",
-    ),
+    ("VALSE", "valse", SOURCES["valse"], ("caption", "foil"), "wrong"),
+    ("SugarCrepe", "sugarcrepe", SOURCES["sugarcrepe"], ("caption", "negative_caption"), "wrong"),
+    ("ViLMA, five files", "vilma-counting", SOURCES["vilma"], ("caption", "foils"), "right"),
+    ("VITATECS", "vitatecs", SOURCES["vitatecs"], ("caption", "counterfactual"), "wrong"),
+    ("SugarCrepe++", "sugarcrepe-pp", SOURCES["sugarcrepe-pp"], ("caption", "negative_caption"), "wrong"),
+    ("CameraBench", "camerabench", SOURCES["camerabench"], ("pos_text", "neg_text"), "wrong"),
 )
-
 
 #: The catalogue's note of code that takes the first of tied captions, in files in which that is the true one.
 _FIRST_IS_TRUE = "and that is the caption"
@@ -90,7 +57,11 @@ class _Part(NamedTuple):
 
 def order_and_ties(data: Path) -> Page:
     """Make the page."""
-    parts, everything = _compare_orders(data)
+    answers = [_read_part(data, part) for part in _PARTS]
+    parts = [_compare_part(name, *found) for name, found in zip(_PARTS, answers, strict=True)]
+    every = tuple(np.concatenate(column) for column in zip(*answers, strict=True))
+    everything, first_alike = _compare_part("all", *every), order_bias(*every[:2]).both
+    right_in_both = interval_for(first_alike, every[2], binary=True)
     adjusted = holm([part.p for part in parts])
     apart = [part for part, p in zip(parts, adjusted, strict=True) if p <= 0.05]
     lowest = min(parts, key=lambda part: part.difference.value)
@@ -125,7 +96,10 @@ def order_and_ties(data: Path) -> Page:
     }
     values |= {"most": most, "moved": moved, "parts": parts, "systems": systems}
     values |= {"parts_apart": join_words([f"`{part.name}`" for part in apart])}
-    values |= {"difference_bounds": _bounds(everything.difference), "both_bounds": _both_bounds(data)}
+    values |= {
+        "difference_bounds": _bounds(everything.difference),
+        "both_bounds": bounds(right_in_both.low, right_in_both.high),
+    }
     values |= {"orders_rows": rows}
     values |= {
         "ties_rows": [
@@ -154,13 +128,6 @@ def order_and_ties(data: Path) -> Page:
 _METRICS = ("text_score", "image_score", "group_score")
 
 
-def _compare_orders(data: Path) -> tuple[list[_Part], _Part]:
-    answers = [_read_part(data, part) for part in _PARTS]
-    everything = tuple(np.concatenate(column) for column in zip(*answers, strict=True))
-    parts = [_compare_part(name, *found) for name, found in zip(_PARTS, answers, strict=True)]
-    return parts, _compare_part("all", *everything)
-
-
 def read_orders(data: Path) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Return for each part the outcomes with the true caption first, and second."""
     biases = {part: order_bias(*_read_part(data, part)[:2]) for part in _PARTS}
@@ -187,14 +154,6 @@ def _compare_part(name: str, first: NDArray[np.int64], second: NDArray[np.int64]
         float(bias.both.mean()),
         paired_permutation(a, b, images),
     )
-
-
-def _both_bounds(data: Path) -> str:
-    first, second, images = (
-        np.concatenate(column) for column in zip(*(_read_part(data, part) for part in _PARTS), strict=True)
-    )
-    found = interval_for(order_bias(first, second).both, images, binary=True)
-    return bounds(found.low, found.high)
 
 
 def _bounds(difference: Difference, sign: int = 1) -> str:
@@ -284,9 +243,6 @@ def _draw_orders(parts: list[_Part]) -> Figure:
     ):
         style = look(number)
         axes.scatter(100 * np.array(shares), range(len(parts)), color=style.colour, marker=style.marker, label=label)
-    axes.set_yticks(range(len(parts)), [part.name for part in parts])
-    axes.invert_yaxis()
-    axes.set_xlabel("GPT-4V on SugarCrepe: right answers, percent")
-    axes.grid(axis="x")
+    name_rows(figure, axes, [part.name for part in parts], "GPT-4V on SugarCrepe: right answers, percent")
     figure.legend(loc="outside upper left", ncols=2)
     return figure

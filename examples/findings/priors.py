@@ -40,14 +40,7 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Systems:
-    """What each system's scores show, item by item.
-
-    Attributes:
-        names: of the systems.
-        group, match: bool `(system, item)`.
-        reason: bool `(reason, system, item)`, in the order of `Reason`.
-        squares: float64 `(system, item, 3)`: the match's, the caption's, the picture's.
-    """
+    """What scores show, by `(system, item)`: group, match, reasons in `Reason`'s order, squares of the three parts."""
 
     names: tuple[str, ...]
     group: NDArray[np.float64]
@@ -100,11 +93,7 @@ def _intervals(found: Systems) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The four comparisons of each BiVLC item under one model, and its captions.
-
-    Attributes:
-        right: whether image 0 and 1 prefer their captions, and caption 0 and 1 their images, bool `(item, 4)`.
-    """
+    """The four comparisons of each BiVLC item, bool `(item, 4)`: images that prefer their captions, and the reverse."""
 
     right: NDArray[np.bool_]
     clusters: Sequence[str]

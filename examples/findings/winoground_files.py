@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import Source
+from examples.findings.frame import SOURCES
 
-SCORES = Source(
-    "winoground_scores/*.jsonl", "MIT (repository); numbers alone", "github.com/juletx/spatial-reasoning, winoground"
-)
+SCORES = SOURCES["winoground"]
 #: The file of people's ratings.
 PEOPLE = "human"
 

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from examples.clip_zoo_board.build import COLUMNS, names_of
 from examples.findings.checkpoints import RESULTS
-from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent
+from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, join_words, make_table, name_rows, percent
 from tellapart.auditing.captions import (
     bag_of_words,
     find_context,
@@ -50,17 +50,12 @@ _CATALOGUE = {
     "sugarcrepe-pp": ("sugarcrepe_pp", "subset"),
 }
 _SQUARES = {"bivlc": "bivlc", "coco-counterfactuals": "coco_counterfactuals", "cola": "cola"}
-_SOURCES = (
-    Source("sugarcrepe/data/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe"),
-    Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE"),
-    Source("sugarcrepe_pp/*.json", "CC BY 4.0", "github.com/Sri-Harsha/scpp"),
-    Source("vitatecs/data/*.jsonl", "CC BY 4.0", "github.com/lscpku/VITATECS"),
-    Source("vilma/data/*.json", "MIT", "github.com/ilkerkesen/ViLMA"),
-    Source("bivlc/BiVLC_ViT-B-32.csv", "MIT", "github.com/IMirandaM/BiVLC"),
-    Source("coco_counterfactuals/metadata.jsonl", "CC BY 4.0", "COCO-Counterfactuals' release"),
-    Source("cola/*.json", "MIT", "github.com/arijitray1993/COLA"),
-    Source("vlue/vqa_vlue_test.json", "not stated; counts alone", "github.com/MichaelZhouwang/VLUE"),
-    RESULTS,
+_SOURCES = tuple(
+    SOURCES[name]
+    for name in (
+        *("sugarcrepe", "valse", "sugarcrepe-pp", "vitatecs-rows", "vilma", "bivlc", "coco-counterfactuals", "cola"),
+        *("vlue", "vl_compo"),
+    )
 )
 _HEADS = ("items", "words (95 %)", "and form", "language model", "CLIP ViT-B/32", "checkpoints below words")
 _CLIP, _NEGCLIP = ("ViT-B-32", "openai"), ("NegCLIP", "coco-ft")
@@ -68,12 +63,7 @@ _CLIP, _NEGCLIP = ("ViT-B-32", "openai"), ("NegCLIP", "coco-ft")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A set, or a part of one: right without the picture, by words that were learnt from its other items.
-
-    Attributes:
-        words, interval: by captions as CLIP reads them.
-        form, form_interval: by captions as they stand in the file, with capitals and spare spaces.
-    """
+    """A set or part: right by words of its other items, as CLIP reads them, and with the file's capitals and spaces."""
 
     name: str
     part: str
@@ -324,11 +314,8 @@ def _draw_parts(parts: list[_Part]) -> Figure:
         *zip(*known, strict=True), color=clip.colour, marker=clip.marker, s=18, label="CLIP ViT-B/32, published"
     )
     axes.axvline(50, color=GREY, linewidth=0.7)
-    axes.set_yticks(range(len(parts)), names)
-    axes.invert_yaxis()
     axes.set_xticks(range(50, 101, 10))
-    axes.set_xlabel("right, percent; chance is 50")
-    axes.grid(axis="x")
+    name_rows(figure, axes, names, "right, percent; chance is 50")
     figure.legend(loc="outside upper left", ncols=2)
     return figure
 
@@ -338,15 +325,8 @@ _CONTEXTS = ("77", "32")
 
 _XVNLI = "xvnli/datasets/XVNLI/annotations/{}/test.jsonl"
 _MARVL = "marvl/datasets/marvl/zero_shot/annotations/marvl-{}.jsonl"
-_CAMERA = "camerabench/camerabench/data/vqa_and_retrieval/*/*.jsonl"
-_NATURAL = "naturalbench/test_set.json"
 
-SIDES_SOURCES = (
-    Source(_XVNLI.format("*"), "MIT", "github.com/e-bug/iglue at 43cbac9"),
-    Source(_MARVL.format("??"), "CC BY 4.0", "github.com/e-bug/iglue at 43cbac9"),
-    Source(_CAMERA, "CC BY 4.0", "github.com/linzhiqiu/t2v_metrics at 6ecb74f"),
-    Source(_NATURAL, "see its page", "github.com/Baiqi-Li/NaturalBench"),
-)
+SIDES_SOURCES = tuple(SOURCES[name] for name in ("xvnli", "marvl", "camerabench-sides", "naturalbench"))
 
 
 def describe_sides(data: Path, sets: Mapping[str, PairSet]) -> tuple[str, ...]:
@@ -395,9 +375,9 @@ def _describe_scripts(data: Path) -> Iterator[str]:
 
 def _describe_places(data: Path) -> str:
     """Return the places of the truth in files that name one."""
-    camera = [row.fields for path in Source(_CAMERA, "", "").files(data) for row in read_rows(path)]
+    camera = [row.fields for path in SOURCES["camerabench-sides"].files(data) for row in read_rows(path)]
     first = truth_first(_pair_texts((row["texts"], row["texts"].index(row["pos_text"])) for row in camera))
-    natural: list[list[Any]] = json.loads((data / _NATURAL).read_text(encoding="utf-8"))
+    natural: list[list[Any]] = json.loads(SOURCES["naturalbench"].files(data)[0].read_text("utf-8"))
     options = [(("A", "B"), "AB".index(answer.strip()[0])) for _, _, answer, _ in natural if answer.strip()[0] in "AB"]
     balanced = truth_first(_pair_texts(options))
     assert first is not None
