@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from record import run_bench
+from scipy.special import expit
 
 from tellapart.diagnosis.psychometric import ThresholdSearch
 
@@ -21,8 +22,6 @@ ADAPTIVE, FIXED = (60, 100, 150, 200), (*range(60, 200, 20), *range(200, 1601, 5
 
 def run_design(model: tuple[float, float, float], looks: tuple[int, ...], adaptive: bool, seed: int) -> Any:
     """Simulate one model, and return the interval's width and whether it holds the threshold, `(look, 2)`."""
-    from scipy.special import expit
-
     threshold, slope, lapse = model
     values, rng = np.linspace(0, 1, VALUES), np.random.default_rng([seed, int(adaptive)])
     right = GUESS + (1 - GUESS - lapse) * expit(slope * (values - threshold))

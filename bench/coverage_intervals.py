@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata, spearmanr
 
+from tellapart.evaluation.gap import difference_bounds
 from tellapart.metrics.captions import bleu
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
@@ -25,7 +26,9 @@ from tellapart.stats.bootstrap import (
 from tellapart.stats.bounds import differing_from_mode, independent_bounds, moments_of_mean, share_bounds
 from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, graded_bounds, macro_bounds
 from tellapart.stats.intervals import interval_for
+from tellapart.stats.item_analysis import discrimination_bounds, reliability
 from tellapart.stats.paired import FEW_DIFFERING, bonett_price_bounds, paired_difference
+from tellapart.training.seeds import paired_by_seed
 
 Floats = NDArray[np.float64]
 Draws = np.random.Generator
@@ -470,8 +473,6 @@ def item_discrimination(
     rng: Draws, datasets: int, *, systems: int, spread: float, item: int, of_family: int = 1
 ) -> Found:
     """An item's discrimination over systems; 0 is of middling difficulty, 3 the hardest."""
-    from tellapart.stats.item_analysis import discrimination_bounds
-
     family = np.arange(systems) // of_family
     drawn = (_abilities(rng, systems, spread, of_family) for _ in range(datasets))
     found = np.array([[column[item] for column in discrimination_bounds(one, family)] for one in drawn])
@@ -480,8 +481,6 @@ def item_discrimination(
 
 def item_reliability(rng: Draws, datasets: int, *, systems: int, spread: float, of_family: int = 1) -> Found:
     """Cronbach's alpha over systems."""
-    from tellapart.stats.item_analysis import reliability
-
     family = np.arange(systems) // of_family
     found = [reliability(_abilities(rng, systems, spread, of_family), family) for _ in range(datasets)]
     columns = (np.array([getattr(one, name) for one in found], np.float64) for name in ("alpha", "low", "high"))
@@ -540,8 +539,6 @@ def difference_in_clusters(rng: Draws, datasets: int, *, clusters: int, sizes: s
 
 def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[float, float]) -> Found:
     """The gap between two benchmarks' shares, from their own intervals."""
-    from tellapart.evaluation.gap import difference_bounds
-
     parts = [
         independent_share(rng, datasets, items=items, share=share)
         for items, share in zip((inside, outside), shares, strict=True)
@@ -561,8 +558,6 @@ def hidden_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share:
 
 def over_seeds(rng: Draws, datasets: int, *, seeds: int) -> Found:
     """Student's interval of the mean difference over seeds."""
-    from tellapart.training.seeds import paired_by_seed
-
     table = rng.normal(size=(datasets, seeds))
     ends = np.array([paired_by_seed(row.tolist(), [0.0] * seeds)[:2] for row in table], np.float64)
     return Found(table.mean(axis=1), ends[:, 0], ends[:, 1], 0.0)

@@ -11,13 +11,13 @@ from typing import Any
 
 from record import RECORDS, run_bench
 
+from tellapart.models.fusion.families import Lxmert
+from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.torch.backend import import_torch
+
 
 def compare_lxmert() -> float:
     """Return the largest difference of LXMERT's match of two pairs, in logits, to transformers' own class."""
-    from tellapart.models.fusion.families import Lxmert
-    from tellapart.models.huggingface.files import import_transformers
-    from tellapart.models.torch.backend import import_torch
-
     torch, library = import_torch(), import_transformers()
     torch.manual_seed(0)
     module = library.LxmertForPreTraining(library.LxmertConfig()).eval()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from record import run_bench
+from scipy.special import expit, ndtr
 
 from tellapart.diagnosis.psychometric import fit_psychometric
 from tellapart.stats.interval import Interval
@@ -29,8 +30,6 @@ def draw_outcomes(
     rng: np.random.Generator, guess: float, items: int, together: int, levels: int, models: tuple[Any, float, float]
 ) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Draw values, outcomes `(item, model)` and clusters."""
-    from scipy.special import expit, ndtr
-
     thresholds, slope, lapse = models
     values = rng.permutation(np.resize(np.linspace(0, 1, levels), items)) if levels else rng.random(items)
     clusters = np.arange(items) // together

@@ -26,6 +26,9 @@ import rivals
 from record import RECORDS, command_line, write_record
 from shapes import GROUPS, REAL_GROUPS, distinct, make_sets
 
+from tellapart.evaluation.run import compare_precisions
+from tellapart.records.samples import read_samples
+
 REAL, SYNTHETIC = RECORDS / "speed.json", RECORDS / "speed_synthetic.json"
 MODELS = ("ViT-B-32", "ViT-S-32")
 
@@ -144,9 +147,6 @@ def _measure(
 
 def _count_flips(job: rivals.Job) -> dict[str, Any]:
     """Return by set how many outcomes of all items bfloat16 flipped, and how far a score moved."""
-    from tellapart.evaluation.run import compare_precisions
-    from tellapart.records.samples import read_samples
-
     found = {}
     for name in job.names:
         lower, exact = (

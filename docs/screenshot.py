@@ -6,6 +6,8 @@ from pathlib import Path
 
 from gallery import DESKTOP, DOCS, open_browser, open_page
 
+from tellapart.api.run import open_run
+
 
 def photograph(report: Path, site: Path) -> None:
     """Photograph the head of the report, its first items, and a leaderboard of the board."""
@@ -20,8 +22,6 @@ def photograph(report: Path, site: Path) -> None:
 
 def keep_numbers(run: Path) -> None:
     """Write each model's metrics of the first look, in percent, and the fingerprint of the items."""
-    from tellapart.api.run import open_run
-
     opened = open_run(run)
     records = {system.label: system.record("demo") for system in opened.systems}
     numbers = {

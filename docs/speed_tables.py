@@ -3,18 +3,15 @@
 python docs/speed_tables.py      # draws docs/speed.svg
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tellapart.report.plots.style import write_picture
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for `examples`
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HERE, RECORDS = ROOT / "docs", ROOT / "bench" / "records"
 PICTURE = HERE / "speed.svg"
@@ -64,8 +61,9 @@ def read_record(name: str) -> dict[str, Any] | None:
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def draw_speed() -> Figure:
+def draw_speed() -> Any:
     """Processor seconds by tool with the bound, next to the gain of shared beginnings by set."""
+
     from matplotlib.figure import Figure
 
     record, shared = read_record("speed"), read_record("shared_beginnings")
@@ -94,8 +92,6 @@ def draw_speed() -> Figure:
 
 def main() -> int:
     """Draw the picture."""
-    from tellapart.report.plots.style import write_picture
-
     if read_record("speed") is None:
         print("no record of bench/speed.py --annotations: nothing to draw", file=sys.stderr)
         return 1

@@ -1,11 +1,9 @@
 """What the ablation found: each row's difference from the first, the answer, its picture, and the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +12,9 @@ from examples.eqsim_ablation.crossed import Verdict, compare_crossed
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import HERE, Check, Method, Plan
 from examples.findings.frame import PHONE, make_table, points, render_page
+from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.multiple import holm
 from tellapart.training.seeds import paired_by_seed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Seeds that two rows must share to be compared: with fewer the test finds a difference where there is none too often.
 FEWEST = 4
@@ -116,10 +112,8 @@ def against_first(plan: Plan, runs: Runs) -> list[Compared]:
     return compare_rows(plan, runs, [(row, first) for row in others])
 
 
-def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Figure:
+def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Any:
     """Draw each row's difference from the first with its interval, over all items and on the unseen setting."""
-    from tellapart.report.plots.style import GREY, axes_of, look
-
     ranked = sorted(compared, key=lambda each: -float(each.overall.value))
     figure, axes = axes_of(PHONE, 1.2 + 0.2 * len(ranked))
     drawn = (

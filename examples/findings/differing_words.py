@@ -1,13 +1,11 @@
 """Published outcomes by the words in which two captions differ: how many, and from which word on."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +18,10 @@ from tellapart.diagnosis.curve import Curves, measure_curves, tag_captions
 from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.records.result import Sample
 from tellapart.report.curves import write_threshold
+from tellapart.report.plots.style import GREY, legend_below, look, new_figure
 from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import number_clusters
 from tellapart.tasks.choice import read_given_choices
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _VALSE = SOURCES["valse"]
 EDITS, FIRST, GAP = "caption_edits", "first_difference", "difference_of_counts"
@@ -188,9 +184,7 @@ def _tag_item(cluster: str, texts: tuple[str, str], part: str) -> Sample:
     return tag_captions(tag_captions([item], EDITS), FIRST)[0]
 
 
-def _draw(fitted: dict[tuple[str, str], Curves]) -> Figure:
-    from tellapart.report.plots.style import GREY, legend_below, look, new_figure
-
+def _draw(fitted: dict[tuple[str, str], Curves]) -> Any:
     figure = new_figure(PHONE, 4.8)
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
     shown = itertools.product(("SugarCrepe", "BiVLC"), ("replace_obj", "replace_rel"))

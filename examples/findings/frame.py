@@ -1,7 +1,5 @@
 """The form of a page of findings: question, answer, picture, numbers, sources, limits."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import tomllib
@@ -9,13 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: Inches: a picture of this width is not made smaller on a phone of 390 pixels, so that its names stay readable.
 PHONE = 3.7
@@ -57,7 +51,7 @@ class Page:
     """One page: the template of its name in `templates`, filled with `values`, the picture, and the sources."""
 
     name: str
-    picture: Callable[[], Figure]
+    picture: Callable[[], Any]
     sources: Sequence[Source]
     values: Mapping[str, Any]
     data: Path
@@ -107,7 +101,7 @@ def make_table(heads: Sequence[str], align: str, rows: Iterable[Sequence[str]]) 
     return "\n".join([lines[0], f"|{marks}|", *lines[1:]])
 
 
-def name_rows(figure: Figure, axes: Axes, names: Sequence[str], label: str, columns: int = 0) -> None:
+def name_rows(figure: Any, axes: Any, names: Sequence[str], label: str, columns: int = 0) -> None:
     """Name the rows of a picture, the first on top, its axis, and above it what so many columns of a legend hold."""
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()

@@ -1,12 +1,10 @@
 """The order of two captions in a question, and ties: how far published numbers depend on them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +13,15 @@ from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, join_w
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
-from tellapart.metrics.choice import choice_score
 from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import break_ties
+from tellapart.report.plots.style import axes_of, look
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, at_floor, paired_difference, paired_permutation, write_p
 from tellapart.tasks.choice import read_both_orders, read_given_choices
 from tellapart.tasks.registry import headline, main_metric
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _PARTS = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 ANSWERS = SOURCES["sugarcrepe-gpt4v"]
@@ -177,21 +172,11 @@ def _count_places(source: Source, fields: tuple[str, str], data: Path) -> tuple[
     first = sum(_is_first(row, *fields) for row in rows)
     captions = 3 if "caption2" in rows[0] else 2
     constant = np.zeros((len(rows), 1, captions), np.float32)
-    argmax = first / len(rows) if captions == 2 else _several_true(constant, first)
-    strict, neutral = (float(value) for value in _choice_of_constant(captions))
-    return len(rows), first, (argmax, strict, neutral)
-
-
-def _several_true(constant: NDArray[np.float32], first: int) -> float:
-    right = METRICS["itt"].per_item(break_ties(constant, "right", 2)).mean()
-    return float(right) * first / len(constant)
-
-
-def _choice_of_constant(captions: int) -> tuple[float, float]:
-    constant = np.zeros((1, 1, captions), np.float32)
+    metric, argmax = METRICS["choice_score" if captions == 2 else "itt"], first / len(rows)
     if captions == 3:
-        return METRICS["itt"].per_item(constant).mean(), METRICS["itt"].tie_neutral(constant).mean()
-    return choice_score(constant).mean(), METRICS["choice_score"].tie_neutral(constant).mean()
+        argmax *= float(metric.per_item(break_ties(constant, "right", 2)).mean())
+    rules = (float(values.mean()) for values in (metric.per_item(constant), metric.tie_neutral(constant)))
+    return len(rows), first, (argmax, *rules)
 
 
 def _read_rows(source: Source, data: Path) -> Iterator[Mapping[str, object]]:
@@ -229,9 +214,7 @@ def _constant_by_rule() -> tuple[list[str], dict[str, list[str]]]:
     return always, groups
 
 
-def _draw_orders(parts: list[_Part]) -> Figure:
-    from tellapart.report.plots.style import axes_of, look
-
+def _draw_orders(parts: list[_Part]) -> Any:
     figure, axes = axes_of(PHONE, 2.9)
     for row, part in enumerate(parts):
         axes.plot([100 * part.first, 100 * part.second], [row, row], color="#bbbbbb", zorder=1)

@@ -1,14 +1,11 @@
 """What can be got without looking: words alone, and other faults that an audit of the captions finds."""
 
-from __future__ import annotations
-
-import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from examples.clip_zoo_board.build import COLUMNS, names_of
-from examples.findings.checkpoints import RESULTS
+from examples.findings.checkpoints import read_results
 from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, join_words, make_table, name_rows, percent
 from tellapart.auditing.captions import (
     bag_of_words,
@@ -34,12 +31,10 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.set_file import read_rows
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.held_out import held_out, in_order
 from tellapart.stats.intervals import Interval, interval_for
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _BASELINES = Path(__file__).resolve().parents[2] / "docs" / "baselines.json"
 _LANGUAGE_MODEL = "tinystories-15M"
@@ -82,7 +77,7 @@ def without_looking(data: Path) -> Page:
     """Make the page."""
     sets = {name: _read_set(name, folder, data) for name, (folder, _) in _CATALOGUE.items()}
     sets |= {"vitatecs": _read_vitatecs(data), "vilma (five files)": _read_vilma(data)}
-    zoo = _read_zoo(data)
+    zoo = read_results(data)
     baselines = json.loads(_BASELINES.read_text(encoding="utf-8"))["benchmarks"]
     parts = {name: _measure_words(name, pairs, zoo, baselines) for name, pairs in sets.items()}
     wholes = [found[0] for found in parts.values()]
@@ -91,7 +86,8 @@ def without_looking(data: Path) -> Page:
     assert sugarcrepe.clip is not None
     assert sugarcrepe.language is not None
     explained = _explain_gain(parts["sugarcrepe"][1:])
-    audited = sets | _read_squares(data)
+    squares = {name: find_benchmark(name, Locations(data / folder)).records() for name, folder in _SQUARES.items()}
+    audited = sets | squares
     zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
     beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
     values: dict[str, Any] = {
@@ -130,10 +126,6 @@ def _read_set(name: str, folder: str, data: Path) -> PairSet:
         for one in pairs.items
     ]
     return PairSet(name, tuple(items), Path())
-
-
-def _read_squares(data: Path) -> dict[str, PairSet]:
-    return {name: find_benchmark(name, Locations(data / folder)).records() for name, folder in _SQUARES.items()}
 
 
 def _read_vitatecs(data: Path) -> PairSet:
@@ -233,11 +225,6 @@ def _describe(
     return replace(one, clip=clip, negclip=negclip, below=int((values < words).sum()))
 
 
-def _read_zoo(data: Path) -> list[dict[str, str]]:
-    with RESULTS.files(data)[0].open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def _zoo_values(name: str, part: str, zoo: list[dict[str, str]]) -> dict[str, float] | None:
     """Return each checkpoint's share of right choices on a set (over items) or a part of it; None if it has none."""
     columns = [one for one in COLUMNS if one.benchmark == name and (not part or one.part == part)]
@@ -298,9 +285,7 @@ def _vqa_sentence(data: Path) -> str:
         right one in its row."""
 
 
-def _draw_parts(parts: list[_Part]) -> Figure:
-    from tellapart.report.plots.style import GREY, axes_of, look
-
+def _draw_parts(parts: list[_Part]) -> Any:
     figure, axes = axes_of(PHONE, 5.0)
     names = [f"{one.name}: {one.part}" if one.part else one.name for one in parts]
     words, clip = look(0), look(1)
@@ -335,7 +320,9 @@ def describe_sides(data: Path, sets: Mapping[str, PairSet]) -> tuple[str, ...]:
     rows, torn = [], []
     for name, pairs in (*sets.items(), ("camerabench", camera)):
         found = [lost_captions(find_context(tokens), tokens, pairs) for tokens in _CONTEXTS]
-        rows.append([name, f"{len(pairs):,}", *(_count(each.value, pairs) for pair in found for each in pair)])
+        rows.append(
+            [name, f"{len(pairs):,}", *(f"{round(each.value * len(pairs)):,}" for pair in found for each in pair)]
+        )
         if (sides := torn_sides(pairs)).value:
             torn.append(f"{name} ({sides.says})")
     mixed = [name for name, pairs in sets.items() if mixed_scripts(pairs).value]
@@ -353,10 +340,6 @@ def describe_sides(data: Path, sets: Mapping[str, PairSet]) -> tuple[str, ...]:
         several scripts are not always faults, as names may stay in Latin letters: {"; ".join(_describe_scripts(data))}.
         {_describe_places(data)}""",
     )
-
-
-def _count(share: float, pairs: PairSet) -> str:
-    return f"{round(share * len(pairs)):,}"
 
 
 def _describe_scripts(data: Path) -> Iterator[str]:

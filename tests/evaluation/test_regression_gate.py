@@ -256,6 +256,7 @@ def test_the_command_exits_with_1_and_prints_what_was_asked_for(
     ("options", "message"),
     [
         (("--max-drop", "1"), ("--max-drop", "--gate")),
+        (("c", "--gate"), ("--gate", "3", "BASE", "NEW")),
         (("--markdown",), ("--markdown", "--gate")),
         (("--gate", "--by", "tag"), ("--gate", "--baseline", "--by")),
         (("--gate", "--markdown", "--json"), ("--markdown", "--json", "format")),
@@ -267,12 +268,6 @@ def test_options_that_do_not_fit_are_refused(
     ran = command("compare", "a", "b", *options)
     assert ran.code == 2
     check_facts(ran.err, message)
-
-
-def test_a_gate_of_three_runs_is_refused(command: Callable[..., Any]) -> None:
-    ran = command("compare", "a", "b", "c", "--gate")
-    assert ran.code == 2
-    check_facts(ran.err, "--gate", "3", "BASE", "NEW")
 
 
 @pytest.mark.slow
