@@ -1,17 +1,14 @@
-"""Measure how many items a threshold takes: chosen one by one, against as many of every value in a fixed design.
+"""How many items a threshold takes: chosen one by one, against as many of every value (three minutes of one core).
 
-Run as `OPENBLAS_NUM_THREADS=1 python bench/adaptive.py`; it takes about three minutes of one core and writes
-`bench/records/adaptive.json`. Both designs have the same posterior, so that the choice of items alone differs.
+Run with OPENBLAS_NUM_THREADS=1. Both designs have the same posterior, so that the choice of items alone differs.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from record import RECORDS, run_bench, write_record
+from record import run_bench
+from scipy.special import expit
 
 from tellapart.diagnosis.psychometric import ThresholdSearch
 
@@ -25,8 +22,6 @@ ADAPTIVE, FIXED = (60, 100, 150, 200), (*range(60, 200, 20), *range(200, 1601, 5
 
 def run_design(model: tuple[float, float, float], looks: tuple[int, ...], adaptive: bool, seed: int) -> Any:
     """Simulate one model, and return the interval's width and whether it holds the threshold, `(look, 2)`."""
-    from scipy.special import expit
-
     threshold, slope, lapse = model
     values, rng = np.linspace(0, 1, VALUES), np.random.default_rng([seed, int(adaptive)])
     right = GUESS + (1 - GUESS - lapse) * expit(slope * (values - threshold))
@@ -60,10 +55,10 @@ def measure_model(model: tuple[float, float, float], runs: int) -> list[dict[str
     return rows
 
 
-def main(runs: int = 60, out: Path = RECORDS / "adaptive.json") -> None:
-    """Measure every model, and write the record."""
-    write_record(out, {"runs": runs, "rows": [row for model in MODELS for row in measure_model(model, runs)]})
+def measure(runs: int = 60) -> dict[str, Any]:
+    """Measure every model."""
+    return {"runs": runs, "rows": [row for model in MODELS for row in measure_model(model, runs)]}
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "adaptive")

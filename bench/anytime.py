@@ -1,26 +1,19 @@
-"""Measure the tests that hold at every look: false alarms, power, when they stop, and what they cost in width.
+"""The tests that hold at every look: false alarms, power, when they stop, and what they cost in width (a minute).
 
-    python bench/anytime.py    # a minute; writes bench/records/anytime.json
-
-Two models are looked at after every item. What a look may find is counted out, not drawn: the probability of each pair
-of counts follows from those of one item earlier. Only the widths are of drawn runs.
+Two models are looked at after every item. What a look may find is counted out, not drawn; the widths are of drawn runs.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 from tellapart.stats.paired import anytime_bounds, evidence, mcnemar_p, paired_difference
 
 LOOKS, DISCORDANT, WON = 400, 0.2, 0.75
-DATASETS = 500
 
 Rule = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
@@ -70,7 +63,7 @@ def median_stop(first: NDArray[np.float64], *, stopped: bool) -> int:
     return int(np.searchsorted(first.cumsum(), half - 1e-12)) + 1
 
 
-def measure(datasets: int) -> dict[str, Any]:
+def measure(datasets: int = 500) -> dict[str, Any]:
     """Measure everything; rates are shares of all runs."""
     equal = {rule: stop_probabilities(rule, LOOKS, DISCORDANT, 0.5) for rule in (anytime_rejects, fixed_rejects)}
     better = stop_probabilities(anytime_rejects, LOOKS, DISCORDANT, WON)
@@ -88,10 +81,5 @@ def measure(datasets: int) -> dict[str, Any]:
     }
 
 
-def main(datasets: int = DATASETS, out: Path = RECORDS / "anytime.json") -> None:
-    """Measure and record."""
-    write_record(out, measure(datasets))
-
-
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "anytime")

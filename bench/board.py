@@ -1,14 +1,8 @@
-"""How long the board's pages take: 30 models, 5 benchmarks, 1,000 items each, every outcome in memory.
+"""How long the board's pages take: 30 models, 5 benchmarks, 1,000 items each (some four minutes).
 
-    python bench/board.py        # some four minutes
-
-The record says how long a start reads the run folders and what memory they take, how long a page takes that is made
-anew (`made`: gathered, rendered, packed), and what readers wait: one, a hundred at once, and a hundred while files of
-scores are sent and measured, each of which makes the board show a new record. The server is `tellapart serve` with one
-hidden benchmark, in a process of its own; the readers share the machine with it and with its measuring process.
+`made` is a page made anew; `waited` is what readers of `tellapart serve` wait: one, a hundred, and a hundred while
+files are measured. The readers share the machine with the server and its measuring process.
 """
-
-from __future__ import annotations
 
 import asyncio
 import gc
@@ -26,8 +20,8 @@ import time
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import cycle, islice
+from contextlib import suppress
+from itertools import count, cycle, islice
 from pathlib import Path
 from threading import Event, Thread
 
@@ -36,7 +30,7 @@ import numpy as np
 from fastapi.testclient import TestClient
 from PIL import Image
 from psutil import Process
-from record import RECORDS, write_record
+from record import circumstances, run_bench
 
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, rank
@@ -48,7 +42,6 @@ from tellapart.data.pairset import Outline
 from tellapart.data.scores import Scores
 from tellapart.evaluation.evaluate import tabulate_units, yield_samples
 from tellapart.models.scoring.score import Scored
-from tellapart.records.machine import this_machine
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord
 from tellapart.records.run_folder import write_result
 from tellapart.records.samples import write_samples
@@ -198,13 +191,13 @@ def made_anew(board: Board) -> dict[str, dict[str, float]]:
     return found
 
 
-def make_hidden(folder: Path, count: int = ITEMS) -> str:
+def make_hidden(folder: Path, size: int = ITEMS) -> str:
     """Make a hidden benchmark of so many items, and a user who may send to it; return the user's token."""
     stream = io.BytesIO()
     Image.fromarray(np.zeros((4, 4, 3), dtype=np.uint8)).save(stream, "PNG")
     items = [
         Pair(id=f"i{k}", images=(f"images/{k}_0.png", f"images/{k}_1.png"), texts=(f"red {k}", f"blue {k}"))
-        for k in range(count)
+        for k in range(size)
     ]
     images = {reference: stream.getvalue() + reference.encode() for item in items for reference in item.images}
     write_pair_set(folder / "pairs", items, images, {"title": "Clocks", "licence": "CC0"})
@@ -233,43 +226,33 @@ def start_server(folder: Path, port: int) -> subprocess.Popen[bytes]:
     raise SystemExit("the server did not start")
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[int]:
-    """Serve the board from another process; give its port."""
-    port = free_port()
-    server = start_server(folder, port)
-    try:
-        yield port
-    finally:
-        server.terminate()
-        server.wait()
+def open_client(port: int, token: str) -> tuple[httpx.Client, np.ndarray]:
+    """Return a client of a board's user, and the ids of the hidden benchmark's items."""
+    client = httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {token}"}, timeout=90)
+    with zipfile.ZipFile(io.BytesIO(client.get("/hidden/clocks/task.zip").content)) as archive:
+        return client, np.array([json.loads(row)["id"] for row in archive.read("items.jsonl").decode().splitlines()])
 
 
-class Sender(Thread):
-    """Sends a file of scores, waits until it is measured, and sends the next, under a few models' names."""
+def send_scores(client: httpx.Client, ids: np.ndarray, model: str, rng: np.random.Generator) -> httpx.Response:
+    """Send drawn scores under a model's name."""
+    stream = io.BytesIO()
+    np.savez(stream, ids=ids, scores=rng.normal(size=(len(ids), 2, 2)).astype(np.float32))
+    params = {"model": model, "file": "scores.npz"}
+    return client.post("/hidden/clocks/submissions", params=params, content=stream.getvalue()).raise_for_status()
 
-    def __init__(self, port: int, token: str) -> None:
-        super().__init__(name="sender")
-        self.over, self.sent = Event(), 0
-        self._client = httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {token}"}, timeout=60
-        )
-        with zipfile.ZipFile(io.BytesIO(self._client.get("/hidden/clocks/task.zip").content)) as archive:
-            self._ids = np.array([json.loads(row)["id"] for row in archive.read("items.jsonl").decode().splitlines()])
 
-    def run(self) -> None:
-        """Send until told to stop."""
-        rng = np.random.default_rng()  # the same bytes again would be answered, and not measured
-        while not self.over.is_set():
-            stream = io.BytesIO()
-            np.savez(stream, ids=self._ids, scores=rng.normal(size=(ITEMS, 2, 2)).astype(np.float32))
-            params = {"model": f"sent {self.sent % 20}", "file": "scores.npz"}
-            self._client.post("/hidden/clocks/submissions", params=params, content=stream.getvalue()).raise_for_status()
-            self.sent += 1
-            state = "received"
-            while state in ("received", "validated", "measuring") and not self.over.is_set():
-                time.sleep(0.1)
-                state = self._client.get("/submissions").json()["submissions"][0]["state"]
+def keep_sending(port: int, token: str, over: Event) -> None:
+    """Send a file of scores, wait until it is measured, and send the next, under a few models' names."""
+    client, ids = open_client(port, token)
+    rng = np.random.default_rng()  # the same bytes again would be answered, and not measured
+    for sent in count():
+        if over.is_set():
+            return
+        send_scores(client, ids, f"sent {sent % 20}", rng)
+        state = "received"
+        while state in ("received", "validated", "measuring") and not over.is_set():
+            time.sleep(0.1)
+            state = client.get("/submissions").json()["submissions"][0]["state"]
 
 
 def over_http(folder: Path, token: str) -> dict[str, object]:
@@ -279,8 +262,14 @@ def over_http(folder: Path, token: str) -> dict[str, object]:
     def unread() -> str:
         return f"/benchmarks/b{items.randrange(BENCHMARKS)}/items/{items.randrange(ITEMS)}"
 
+    def measured() -> int:
+        rows = Database(folder / "state" / "submissions.sqlite").all("SELECT id FROM submission WHERE state = 'done'")
+        return len(rows)
+
     found: dict[str, object] = {}
-    with served(folder) as port:
+    port = free_port()
+    server = start_server(folder, port)
+    try:
         if read(port, [(1, MIXED)], 3)["failed"]:
             raise SystemExit("a page is not answered")
         found["one_reader_of_the_first_page"] = read(port, [(1, ["/"])], 5)
@@ -291,30 +280,28 @@ def over_http(folder: Path, token: str) -> dict[str, object]:
             ("readers_of_mixed_pages_while_files_are_measured", [(READERS, MIXED)]),
             ("and_five_more_who_read_pages_that_nobody_has_read", [(READERS, MIXED), (5, [unread])]),
         ):
-            sender, before = Sender(port, token), _measured(folder)
+            over, before = Event(), measured()
+            sender = Thread(target=keep_sending, args=(port, token, over), name="sender")
             sender.start()
             waits = read(port, populations, SECONDS)
-            after = _measured(folder)
-            sender.over.set()
+            after = measured()
+            over.set()
             sender.join()
             found[name] = {"files_measured_meanwhile": after - before, **waits}
+    finally:
+        server.terminate()
+        server.wait()
     return found
 
 
-def _measured(folder: Path) -> int:
-    rows = Database(folder / "state" / "submissions.sqlite").all("SELECT id FROM submission WHERE state = 'done'")
-    return len(rows)
-
-
-if __name__ == "__main__":
+def measure() -> dict[str, object]:
+    """Measure pages in this process, then over HTTP."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         fill(folder)
         board, reading = read_anew(folder)
         found = {
-            "command": "python bench/board.py",
-            "date": time.strftime("%Y-%m-%d"),
-            "machine": this_machine("cpu").model_dump(exclude_none=True),
+            **circumstances(),
             "models": MODELS,
             "benchmarks": BENCHMARKS,
             "items_each": ITEMS,
@@ -324,5 +311,8 @@ if __name__ == "__main__":
         }
         del board
         found["waited_milliseconds"] = over_http(folder, make_hidden(folder))
-    found["load_at_the_end"] = round(os.getloadavg()[0], 1)
-    write_record(RECORDS / "board.json", found)
+    return found | {"load_at_the_end": round(os.getloadavg()[0], 1)}
+
+
+if __name__ == "__main__":
+    run_bench(measure, "board")

@@ -1,27 +1,15 @@
-"""A board under attack: nothing is lost, and the first page is never older than half a minute.
+"""A board under attack: nothing is lost, and the first page is never older than half a minute (some six minutes).
 
-    python bench/board_attack.py                                                  # some six minutes
     python bench/board_attack.py --seconds 20 --files 4 --readers 20 --locked 2   # the short form
     python bench/board_attack.py --clock                                          # two minutes, on an idle machine
 
-For five minutes 200 readers look at pages, a run is added every ten seconds, and 50 files are sent to a hidden
-benchmark and measured. Meanwhile another program locks the submissions' database for 20 seconds, three times; bad runs
-are dropped in; the process that measures is killed; and the server itself is killed (SIGKILL) and started again,
-as a supervisor does. The server is `tellapart serve` in a process of its own on the same machine as the readers.
+Readers look at pages while runs are added and files measured; the database is locked, bad runs are dropped in, and the
+measuring process and the server are killed. Exit status 1 if a goal is missed.
 
-What is told: how long a run that was added was not on the first page (the page's age), what became of every file that
-the server had acknowledged, and whether `tellapart board check` finds the state whole. Exit status 1 if a goal is
-missed. A file whose measuring process was killed from outside is told as such: it ends as `refused` or `stopped`.
-
-`--clock` is another attack: files, each made so that one label would decide how long it is measured, against 300 and
-4,000 pairs. It tells how well the best split of their times (of the processor, and of the answer) separates the labels,
-and how well it would if times were drawn: 99 of 100 orders do no better than `by_chance`.
+`--clock` sends files of which one label would decide how long they are measured. It tells how well the best split of
+their times separates the labels, and how well that of drawn times would: 99 of 100 do no better than `by_chance`.
 """
 
-from __future__ import annotations
-
-import argparse
-import io
 import json
 import os
 import shutil
@@ -31,26 +19,25 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
-from record import RECORDS, command_line, write_record
+from record import circumstances, run_bench
 
-from board import free_port, make_hidden, read, start_server
+from board import free_port, make_hidden, open_client, read, send_scores, start_server
 from tellapart.board.submissions.accounts import Database
 from tellapart.board.submissions.forms import pack
 from tellapart.board.submissions.prepared import HiddenPairs, measure_sent
 from tellapart.board.submissions.queue import MeasureResult, Process
 from tellapart.data.item import Item as Pair
 from tellapart.data.scores import Scores
-from tellapart.records.machine import this_machine
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
 
@@ -73,7 +60,6 @@ class Attack:
     shown: set[str] = field(default_factory=set)
     accepted: list[str] = field(default_factory=list)
     oldest: float = 0.0
-    asked: int = 0
     killed: int = 0
     enough: Event = field(default_factory=Event)
     over: Event = field(default_factory=Event)
@@ -115,21 +101,12 @@ class Attack:
 
     def send_files(self, count: int, every: float) -> None:
         """Send files, and each again until it is acknowledged: the same bytes twice are one file."""
-        client = httpx.Client(
-            base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {self.token}"}, timeout=90
-        )
-        with zipfile.ZipFile(io.BytesIO(client.get("/hidden/clocks/task.zip").content)) as archive:
-            ids = np.array([json.loads(row)["id"] for row in archive.read("items.jsonl").decode().splitlines()])
-        rng = np.random.default_rng(0)
+        client, ids = open_client(self.port, self.token)
         for number in range(count):
-            stream = io.BytesIO()
-            np.savez(stream, ids=ids, scores=rng.normal(size=(len(ids), 2, 2)).astype(np.float32))
-            params = {"model": f"sent {number}", "file": "scores.npz"}
             while True:
-                self.asked += 1
                 with suppress(httpx.HTTPError):
-                    answer = client.post("/hidden/clocks/submissions", params=params, content=stream.getvalue())
-                    answer.raise_for_status()
+                    # The same numbers again, or a second try would be another file.
+                    answer = send_scores(client, ids, f"sent {number}", np.random.default_rng(number))
                     self.accepted.append(answer.json()["at"].rpartition("/")[2])
                     break
                 time.sleep(0.5)
@@ -201,7 +178,7 @@ def states_of(attack: Attack) -> dict[str, str]:
         time.sleep(0.5)
 
 
-def run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
+def attack_board(folder: Path, options: SimpleNamespace) -> dict[str, object]:
     """Attack a board, and return what was measured."""
     tellapart = [sys.executable, "-m", "tellapart"]
     subprocess.run([*tellapart, "run", "--out", str(folder / "first")], check=True, stdout=subprocess.DEVNULL)
@@ -309,7 +286,7 @@ def attack_clock(folder: Path) -> dict[str, object]:
     return {**sizes, "missed": late}
 
 
-def missed(found: dict[str, object], options: argparse.Namespace) -> list[str]:
+def missed(found: dict[str, object], options: SimpleNamespace) -> list[str]:
     """Return the goals that were missed."""
     by_state, killed = found["files_by_state"], found["measuring_processes_killed"]
     oldest = found["oldest_first_page_seconds"]
@@ -326,25 +303,21 @@ def missed(found: dict[str, object], options: argparse.Namespace) -> list[str]:
     return [name for name, reached in goals.items() if not reached]
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--files", type=int, default=50)
-    parser.add_argument("--readers", type=int, default=200)
-    parser.add_argument("--locked", type=float, default=20.0, help="seconds for which a database is locked")
-    parser.add_argument("--oldest", type=float, default=30.0, help="seconds that the first page may be old")
-    parser.add_argument("--clock", action="store_true", help="attack labels by the time that files take")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+def measure(
+    seconds: float = 300.0,
+    files: int = 50,
+    readers: int = 200,
+    locked: float = 20.0,
+    oldest: float = 30.0,
+    clock: bool = False,
+) -> dict[str, object]:
+    """Attack for so many seconds, or labels by the clock; the first page may be `oldest` seconds old."""
+    options = SimpleNamespace(seconds=seconds, files=files, readers=readers, locked=locked, oldest=oldest)
     with tempfile.TemporaryDirectory() as scratch:
-        found = attack_clock(Path(scratch)) if options.clock else run(Path(scratch), options)
-    found = {
-        "command": command_line(),
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": this_machine("cpu").model_dump(exclude_none=True),
-        **found,
-        "missed": found["missed"] if options.clock else missed(found, options),
-        "load_at_the_end": round(os.getloadavg()[0], 1),
-    }
-    write_record(options.out or RECORDS / f"board_{'clock' if options.clock else 'attack'}.json", found)
-    sys.exit(1 if found["missed"] else 0)
+        found = attack_clock(Path(scratch)) if clock else attack_board(Path(scratch), options)
+    told = {"missed": found["missed"] if clock else missed(found, options)}
+    return {**circumstances(), **found, **told, "load_at_the_end": round(os.getloadavg()[0], 1)}
+
+
+if __name__ == "__main__":
+    run_bench(measure, "board_clock" if "--clock" in sys.argv else "board_attack")

@@ -1,14 +1,10 @@
-"""Measure how often each printed interval covers the truth, and how often each printed test raises a false alarm.
+"""How often each printed interval covers the truth, and how often each printed test raises a false alarm (an hour).
 
     OPENBLAS_NUM_THREADS=1 nice python bench/coverage.py --pieces runs/coverage --out bench/records/coverage.json
 
-Every cell of every kind is kept as a line of a file in `--pieces` when it is done: the command can be stopped, and goes
-on where it was. It takes about an hour of one core. `--only KIND` measures some kinds, by their first letters. With
-`--kept RECORD` the cells of that record are not measured again: after a new kind, it alone is measured, in minutes.
-`--again KIND` measures those of a kind whose rule was changed, all the same.
+Finished cells are kept in `--pieces`, so that the command can be stopped. `--kept RECORD` takes a record's cells, but
+for the kinds of `--again`, whose rule was changed; `--only` measures some kinds.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
@@ -29,17 +25,8 @@ MOST = 50
 WIDE = 0.99
 
 
-def seed_of(kind: str, setting: dict[str, Any], base: int = BASE_SEED) -> int:
-    """Return the seed of a cell, by a base seed and its name: no cell's data depend on which others are measured."""
-    return zlib.crc32(json.dumps([base, kind, setting]).encode())
-
-
 def summarise(found: Found) -> dict[str, Any]:
-    """Return a cell's numbers: data sets, the share that print an interval, its coverage and median width.
-
-    `best` is the width of the interval of one width around each estimate that covers 95 %; only the truth tells it.
-    `flat` is the number of intervals without a width, if there are any.
-    """
+    """Return a cell's numbers; `best` is the width of equal intervals that cover 95 %, `flat` counts flat ones."""
     known = ~np.isnan(found.low)
     apart = np.abs(found.estimate - found.truth)
     best = 2 * float(np.quantile(apart[~np.isnan(apart)], LEVEL)) if (~np.isnan(apart)).any() else 0.0
@@ -58,7 +45,8 @@ def summarise(found: Found) -> dict[str, Any]:
 
 def measure_cell(kind: Kind, setting: dict[str, Any], datasets: int) -> dict[str, Any]:
     """Simulate one cell; more data sets until enough of them print, and four times as many near the line."""
-    seed = seed_of(kind.name, setting, kind.base_seed)
+    # By the cell's name: no cell's data depend on which others are measured.
+    seed = zlib.crc32(json.dumps([kind.base_seed, kind.name, setting]).encode())
     parts = [kind.simulate(np.random.default_rng(seed), datasets, **setting)]
     cell = summarise(parts[0])
 
@@ -105,10 +93,7 @@ def enough_printed(cell: dict[str, Any]) -> bool:
 
 
 def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a kind's lowest and median coverage, and how many cells print at least half a thousand intervals.
-
-    `rare` are cells that print fewer: their coverage is too uncertain to be ranked with the others.
-    """
+    """Return a kind's lowest and median coverage; `rare` cells print too few intervals to be ranked with the others."""
     rates = [cell["coverage"] for cell in cells if enough_printed(cell)]
     return {
         "cells": len(cells),
@@ -159,13 +144,11 @@ def record(kinds: dict[str, list[dict[str, Any]]], tests: dict[str, list[dict[st
         "tests": levels,
         "wide": len(wide),
         "rare": sum(one["rare"] for one in by_kind.values()),
-        "cells": {name: [{**cell, "wide": cell in _bare(wide)} for cell in cells] for name, cells in kinds.items()},
+        "cells": {
+            name: [{**cell, "wide": {"kind": name, **cell} in wide} for cell in cells] for name, cells in kinds.items()
+        },
         "test_cells": tests,
     }
-
-
-def _bare(wide: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in cell.items() if name != "kind"} for cell in wide]
 
 
 def written(found: dict[str, Any]) -> str:

@@ -1,7 +1,5 @@
 """Simulations: each function draws data sets of one setting, and takes the intervals that would be printed of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata, spearmanr
 
+from tellapart.evaluation.gap import difference_bounds
 from tellapart.metrics.captions import bleu
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.ratings import kendall_tau_b, pairwise_accuracy, pearson_r, roc_auc, spearman_rho
@@ -27,7 +26,9 @@ from tellapart.stats.bootstrap import (
 from tellapart.stats.bounds import differing_from_mode, independent_bounds, moments_of_mean, share_bounds
 from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, graded_bounds, macro_bounds
 from tellapart.stats.intervals import interval_for
+from tellapart.stats.item_analysis import discrimination_bounds, reliability
 from tellapart.stats.paired import FEW_DIFFERING, bonett_price_bounds, paired_difference
+from tellapart.training.seeds import paired_by_seed
 
 Floats = NDArray[np.float64]
 Draws = np.random.Generator
@@ -114,11 +115,6 @@ def labels(rng: Draws, table: Floats, datasets: int, items: int) -> NDArray[np.i
     """Return two people's labels `(data set, item, 2)`, drawn from the shares of each pair of labels."""
     pairs = np.searchsorted(table.ravel().cumsum()[:-1], rng.random((datasets, items)), side="right")
     return np.stack(np.divmod(pairs, len(table)), axis=-1).astype(np.int64)
-
-
-def table_with_kappa(shares: Floats, kappa: float) -> Floats:
-    """Return shares of each pair of labels `(label, label)` with these marginals and this kappa."""
-    return kappa * np.diag(shares) + (1 - kappa) * np.outer(shares, shares)
 
 
 LEVEL = 0.95
@@ -373,29 +369,26 @@ def corpus_bleu(rng: Draws, datasets: int, *, images: int, order: int) -> Found:
 # -- agreement
 
 
-def _agreement(rng: Draws, datasets: int, units: int, shares: tuple[float, ...], kappa: float, of: str) -> Found:
-    marginals = np.array(shares)
-    pairs = iter(labels(rng, table_with_kappa(marginals, kappa), datasets, units))
+def _agreement(of: Callable[..., Any]) -> Callable[..., Found]:
+    """Simulate a statistic of two people's labels; of the same marginals alpha is kappa in a large sample."""
 
-    def draw() -> tuple[float, Any]:
-        rows = [[str(label) for label in row] for row in next(pairs)]
-        if of == "kappa":
-            found = kappa_with_interval([row[0] for row in rows], [row[1] for row in rows])
-        else:
-            found = alpha_with_interval(rows)
-        return np.nan if found.value is None else found.value, found.interval
+    def simulate(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
+        marginals = np.array(shares)
+        # Shares of each pair of labels with these marginals and this kappa.
+        table = kappa * np.diag(marginals) + (1 - kappa) * np.outer(marginals, marginals)
+        pairs = iter(labels(rng, table, datasets, units))
 
-    return one_by_one(datasets, kappa, draw)
+        def draw() -> tuple[float, Any]:
+            found = of([[str(label) for label in row] for row in next(pairs)])
+            return np.nan if found.value is None else found.value, found.interval
 
+        return one_by_one(datasets, kappa, draw)
 
-def kappas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
-    """Cohen's kappa of two people."""
-    return _agreement(rng, datasets, units, shares, kappa, "kappa")
+    return simulate
 
 
-def alphas(rng: Draws, datasets: int, *, units: int, shares: tuple[float, ...], kappa: float) -> Found:
-    """Krippendorff's alpha of two people with the same marginals: in a large sample it is kappa."""
-    return _agreement(rng, datasets, units, shares, kappa, "alpha")
+kappas = _agreement(lambda rows: kappa_with_interval(*map(list, zip(*rows, strict=True))))
+alphas = _agreement(alpha_with_interval)
 
 
 # -- agreement with people's ratings: prompts of four images each (TIFA has five, GenAI-Bench six)
@@ -480,8 +473,6 @@ def item_discrimination(
     rng: Draws, datasets: int, *, systems: int, spread: float, item: int, of_family: int = 1
 ) -> Found:
     """An item's discrimination over systems; 0 is of middling difficulty, 3 the hardest."""
-    from tellapart.stats.item_analysis import discrimination_bounds
-
     family = np.arange(systems) // of_family
     drawn = (_abilities(rng, systems, spread, of_family) for _ in range(datasets))
     found = np.array([[column[item] for column in discrimination_bounds(one, family)] for one in drawn])
@@ -490,8 +481,6 @@ def item_discrimination(
 
 def item_reliability(rng: Draws, datasets: int, *, systems: int, spread: float, of_family: int = 1) -> Found:
     """Cronbach's alpha over systems."""
-    from tellapart.stats.item_analysis import reliability
-
     family = np.arange(systems) // of_family
     found = [reliability(_abilities(rng, systems, spread, of_family), family) for _ in range(datasets)]
     columns = (np.array([getattr(one, name) for one in found], np.float64) for name in ("alpha", "low", "high"))
@@ -537,7 +526,10 @@ def difference_in_clusters(rng: Draws, datasets: int, *, clusters: int, sizes: s
 
     def draw() -> tuple[float, Any]:
         codes = np.repeat(np.arange(clusters), cluster_sizes(rng, sizes, (clusters,)).astype(np.int64))
-        runs = [_repeated(rng, values, codes, 0.6) for _ in range(2)]
+        runs = []
+        for _ in range(2):  # some items repeat their cluster's first value, for a correlation of 0.6
+            first, repeats = measured(rng, values, (clusters,)), rng.random(len(codes)) < np.sqrt(0.6)
+            runs.append(np.where(repeats, first[codes], measured(rng, values, (len(codes),))))
         runs[1] = np.where((rng.random(clusters) < same)[codes], *runs)
         found = paired_difference(*runs, codes, binary=False)
         return found.value, found
@@ -545,17 +537,8 @@ def difference_in_clusters(rng: Draws, datasets: int, *, clusters: int, sizes: s
     return one_by_one(datasets, 0.0, draw)
 
 
-def _repeated(rng: Draws, values: str, codes: NDArray[np.int64], correlation: float) -> Floats:
-    """Return measured values of items, some of which repeat their cluster's first one, for the correlation."""
-    first = measured(rng, values, (int(codes[-1]) + 1,))
-    repeats = rng.random(len(codes)) < np.sqrt(correlation)
-    return np.where(repeats, first[codes], measured(rng, values, (len(codes),)))
-
-
 def gaps(rng: Draws, datasets: int, *, inside: int, outside: int, shares: tuple[float, float]) -> Found:
     """The gap between two benchmarks' shares, from their own intervals."""
-    from tellapart.evaluation.gap import difference_bounds
-
     parts = [
         independent_share(rng, datasets, items=items, share=share)
         for items, share in zip((inside, outside), shares, strict=True)
@@ -575,8 +558,6 @@ def hidden_share(rng: Draws, datasets: int, *, clusters: int, sizes: str, share:
 
 def over_seeds(rng: Draws, datasets: int, *, seeds: int) -> Found:
     """Student's interval of the mean difference over seeds."""
-    from tellapart.training.seeds import paired_by_seed
-
     table = rng.normal(size=(datasets, seeds))
     ends = np.array([paired_by_seed(row.tolist(), [0.0] * seeds)[:2] for row in table], np.float64)
     return Found(table.mean(axis=1), ends[:, 0], ends[:, 1], 0.0)

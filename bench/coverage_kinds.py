@@ -1,7 +1,5 @@
 """The catalogue of `coverage.toml`: every kind of interval and every test that is printed, with what simulates it."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,11 +22,7 @@ NEAR = 0.055
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A kind of interval: how it is made, the fewest items that it is printed for, its settings, its simulation.
-
-    `simulate` takes a generator, a number of data sets, and a setting's values by name. Data are drawn from
-    `base_seed`, which no method was chosen on.
-    """
+    """A kind of interval; `simulate` takes a generator, a number of data sets, and a setting's values by name."""
 
     name: str
     method: str
@@ -40,11 +34,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Test:
-    """A test, or a decision by tests: its settings, and a function that measures one of them.
-
-    `simulate` takes a generator, a number of data sets and the values of a setting; it returns `alarms`, the share of
-    data sets with a p of at most 5 % under the null, and where an exact test is known `power` and `exact_power`.
-    """
+    """A test: `simulate` returns `alarms` under the null, and where an exact test exists `power` and `exact_power`."""
 
     name: str
     how: str

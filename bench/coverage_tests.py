@@ -1,24 +1,26 @@
 """Every printed p-value on simulated data: how often it is at most 5 % where nothing is to be found, and its power."""
 
-from __future__ import annotations
-
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 from coverage_intervals import Draws, Floats, cluster_sizes
+from scipy.stats import binom, pearsonr
 
+from tellapart.auditing.origin import Evidence, detectable
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet
+from tellapart.stats.benchmark_agreement import agree
+from tellapart.stats.item_analysis import item_statistics
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import enough_flips, mcnemar_p, sign_flip_p
+from tellapart.stats.paired import enough_flips, mcnemar_p, paired_difference, sign_flip_p, tiers
+from tellapart.training.seeds import paired_by_seed
 
 ALPHA = 0.05
 
 
 def mcnemar_level(_rng: Draws, _datasets: int, *, items: int, differing: float) -> dict[str, float]:
-    """McNemar's exact test on independent items; every outcome is enumerated, so nothing is drawn.
-
-    The exact test is the same with a coin that takes it to 5 % exactly, the most powerful unbiased one.
-    """
-    from scipy.stats import binom
+    """McNemar's test, every outcome enumerated; the exact test has a coin that takes it to 5 % exactly."""
 
     def shares(better: float) -> tuple[float, float]:
         counts = np.arange(items + 1)
@@ -82,8 +84,6 @@ def holm_level(rng: Draws, datasets: int, *, models: int, items: int, alike: flo
 
 def tier_level(rng: Draws, datasets: int, *, models: int, clusters: int) -> dict[str, float]:
     """Tiers of equally good models on clustered items: any second tier is an alarm."""
-    from tellapart.stats.paired import tiers
-
     codes = np.repeat(np.arange(clusters), 3)
     alarms = 0
     for _ in range(datasets):
@@ -117,8 +117,6 @@ def gate_level(rng: Draws, datasets: int, *, headlines: int, items: int, cluster
 
 def seeds_level(rng: Draws, datasets: int, *, seeds: int, test: str) -> dict[str, float]:
     """The paired t-test and Wilcoxon's signed ranks over seeds."""
-    from tellapart.training.seeds import paired_by_seed
-
     place = 2 if test == "t" else 3
     table = rng.normal(size=(datasets, seeds))
     found = [paired_by_seed(row.tolist(), [0.0] * seeds)[place] for row in table]
@@ -127,8 +125,6 @@ def seeds_level(rng: Draws, datasets: int, *, seeds: int, test: str) -> dict[str
 
 def correlation_level(rng: Draws, datasets: int, *, points: int) -> dict[str, float]:
     """Pearson's correlation of label frequencies and changes in performance."""
-    from scipy.stats import pearsonr
-
     x, y = rng.normal(size=(2, datasets, points))
     found = [pearsonr(a, b).pvalue for a, b in zip(x, y, strict=True)]
     return {"alarms": float(np.mean(np.array(found) <= ALPHA))}
@@ -136,8 +132,6 @@ def correlation_level(rng: Draws, datasets: int, *, points: int) -> dict[str, fl
 
 def better_level(rng: Draws, datasets: int, *, items: int, looks: int) -> dict[str, float]:
     """Early stopping: a run that gets no better is thought to, at any of its looks."""
-    from tellapart.stats.paired import paired_difference
-
     alarms = 0
     for _ in range(datasets // 2):
         first = (rng.random(items) < 0.5).astype(float)
@@ -152,16 +146,12 @@ def better_level(rng: Draws, datasets: int, *, items: int, looks: int) -> dict[s
 
 def dimensions_level(rng: Draws, datasets: int, *, models: int, benchmarks: int) -> dict[str, float]:
     """Dimensions that benchmarks share: benchmarks that rank models independently share none."""
-    from tellapart.stats.benchmark_agreement import agree
-
     found = [agree(rng.random((models, benchmarks))).dimensions > 0 for _ in range(datasets)]
     return {"alarms": float(np.mean(found))}
 
 
 def suspect_level(rng: Draws, datasets: int, *, systems: int, right: float) -> dict[str, float]:
     """Items that better systems get less often: an item that has nothing to do with the others."""
-    from tellapart.stats.item_analysis import item_statistics
-
     alarms = 0
     for _ in range(datasets):
         rest = rng.random((10, systems)) < 1 / (1 + np.exp(-rng.normal(size=systems)))
@@ -172,12 +162,6 @@ def suspect_level(rng: Draws, datasets: int, *, systems: int, right: float) -> d
 
 def detectable_level(rng: Draws, datasets: int, *, items: int, statistics: int) -> dict[str, float]:
     """The audit's detectability: entries of items that come from one process are told apart."""
-    from pathlib import Path
-
-    from tellapart.auditing.origin import Evidence, detectable
-    from tellapart.data.item import Item
-    from tellapart.data.pairset import PairSet
-
     names = tuple(map(str, range(statistics)))
     pairs = PairSet("s", tuple(Item(id=str(k), images=("0", "1"), texts=("x",)) for k in range(items)), Path())
     alarms = 0

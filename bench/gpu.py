@@ -3,22 +3,14 @@
     python bench/gpu.py --out gpu.json                       # within nine minutes; parts that do not fit are named
     python bench/gpu.py --device cpu --tiny --out gpu.json   # to see that it works
 
-No network and no weights: every model has random ones. Beside Python 3.12, torch, torchvision,
-transformers, numpy and pillow, which the machine has, it needs these wheels, carried there (run in the repository):
+Models have random weights, so that no network is needed, but these wheels beside torch, torchvision and transformers:
 
     python -m pip wheel --no-deps -w wheels . open_clip_torch timm ftfy wcwidth pydantic pydantic-core \
         annotated-types typing-extensions typing-inspection
     python -m pip install --no-index --no-deps wheels/*.whl
 
-For a machine of another kind, give `pip download --only-binary=:all: --python-version 3.12 --platform ...` the same
-names. ONNX is measured where onnxruntime is, and its CUDA provider where it has one.
-
-Images a second are over prepared images; `share` is that over the bare forward of the same batch. A flip is an item,
-one image with two texts, whose better text is another one than on the CPU in float32. Random weights have close scores:
-flips there bound those of trained models from above, and say nothing about them.
+A flip is an item whose better text is another one than on the CPU in float32; random weights have close scores.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
@@ -30,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +121,7 @@ def scores_of(model: Any, pairs: PairSet) -> np.ndarray:
 
 def measure_decoding(bench: Bench) -> dict[str, Any]:
     """Decode and prepare files for ViT-B/32 in 1, 2, 4, ... threads: images a second."""
-    model, _ = _dual(bench, "tiny" if bench.tiny else "ViT-B-32", "float32", device="cpu")
+    model, _ = make_dual("tiny" if bench.tiny else "ViT-B-32", "cpu", "float32")
     pairs = bench.pairs(bench.count(1024, 8))
     names = [item.images[0] for item in pairs.items]
     rates, workers = {}, 1
@@ -178,7 +170,7 @@ def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
     torch, found = import_torch(), {}
     if bench.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    model, module = _dual(bench, name, DTYPE)
+    model, module = make_dual(name, bench.device, DTYPE)
     pairs = bench.pairs(bench.count(4096, 8))
     pool = [model.prepare_image(pairs.pixels(item.images[0])) for item in pairs.items[: bench.count(1024, 4)]]
     size = 64 if bench.device == "cuda" else 4
@@ -207,10 +199,10 @@ def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
     if bench.device == "cuda":
         found["peak_bytes"] = int(torch.cuda.max_memory_allocated())
     few = bench.pairs(bench.count(64, 4))
-    reference = scores_of(_dual(bench, name, "float32", device="cpu")[0], few)
+    reference = scores_of(make_dual(name, "cpu", "float32")[0], few)
     found["bfloat16_against_cpu"] = differences(scores_of(model, few), reference)
     for dtype in ("float32", "float16"):
-        found[f"{dtype}_against_cpu"] = differences(scores_of(_dual(bench, name, dtype)[0], few), reference)
+        found[f"{dtype}_against_cpu"] = differences(scores_of(make_dual(name, bench.device, dtype)[0], few), reference)
     found["texts"] = measure_texts(bench, model, module)
     if bench.tiny or bench.left < 60:
         found["compiled_left_out"] = "tiny" if bench.tiny else "no time was left"
@@ -224,10 +216,7 @@ def measure_dual(bench: Bench, name: str) -> dict[str, Any]:
 
 
 def measure_texts(bench: Bench, model: Any, module: Any) -> dict[str, Any]:
-    """Encode captions of which ten begin alike: texts a second, and those of the tower alone over padded tokens.
-
-    On a GPU each is computed apart; on a CPU they share beginnings where the tower is known, and are timed apart, too.
-    """
+    """Encode captions of which ten begin alike: texts a second, beginnings shared and apart, and of the tower alone."""
     torch, draw = import_torch(), np.random.default_rng(0)
     count = bench.count(4096, 20)
     starts = [" ".join(draw.choice(WORDS, 10)) for _ in range(-(-count // 10))]
@@ -250,10 +239,6 @@ def measure_texts(bench: Bench, model: Any, module: Any) -> dict[str, Any]:
         found["apart"] = bench.rate(encode)
         hook.remove()
     return found | {"bare": bench.rate(bare)}
-
-
-def _dual(bench: Bench, name: str, dtype: str, *, device: str | None = None) -> tuple[Any, Any]:
-    return make_dual(name, device or bench.device, dtype)
 
 
 def measure_itm(bench: Bench) -> dict[str, Any]:
@@ -348,7 +333,7 @@ def _rank(rank: int, folder: Path, tiny: bool) -> None:
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     bench = Bench("cuda", tiny, 600.0, folder)
-    model, _ = _dual(bench, "tiny" if tiny else "ViT-B-32", "float32")
+    model, _ = make_dual("tiny" if tiny else "ViT-B-32", bench.device, "float32")
     pairs = bench.pairs(256)
     pixels = [pairs.pixels(item.images[0]) for item in pairs.items]
     model.encode_images(pixels[:4])
@@ -367,10 +352,7 @@ def _rank(rank: int, folder: Path, tiny: bool) -> None:
 
 
 def plan(bench: Bench) -> dict[str, tuple[float, Callable[[], dict[str, Any]]]]:
-    """Return the parts, the most telling first: name -> the seconds it needs at least, and what measures it.
-
-    The seconds are guesses for one H100; nobody has timed them.
-    """
+    """Return the parts, the most telling first: name -> the seconds it needs at least (a guess), and the measure."""
     parts: dict[str, tuple[float, Callable[[], dict[str, Any]]]] = {"decoding": (15, lambda: measure_decoding(bench))}
     for name in ("tiny",) if bench.tiny else DUALS[:3]:
         parts[name] = (40, lambda name=name: measure_dual(bench, name))
@@ -397,7 +379,11 @@ def measure(bench: Bench) -> dict[str, Any]:
             "cores": available_cores(),
             "python": platform.python_version(),
         },
-        "versions": {name: _version(name) for name in ("torch", "torchvision", "transformers", "open_clip_torch")},
+        "versions": {
+            found.name: found.version
+            for found in distributions()
+            if found.name in ("torch", "torchvision", "transformers", "open_clip_torch")
+        },
         "parts": {},
         "left_out": {},
     }
@@ -425,13 +411,6 @@ def measure(bench: Bench) -> dict[str, Any]:
 
 def _stop(_number: int, _frame: object) -> None:
     raise TimeoutError("the time of the whole run is over")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def main() -> None:
@@ -484,10 +463,7 @@ _CHAT = (
 
 
 def make_dual(architecture: str, device: str, dtype: str) -> tuple[TorchDual, Any]:
-    """Make a dual encoder of open_clip; return it with its module. One architecture has the same weights everywhere.
-
-    SigLIP's own tokenizer is on the hub; its tower reads open_clip's here, at its own context length.
-    """
+    """Make a dual encoder of open_clip with its module; one architecture has the same weights everywhere."""
     torch = import_torch()
     import open_clip
 

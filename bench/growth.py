@@ -3,13 +3,9 @@
     python bench/growth.py --seconds 240
     python bench/growth.py --sizes 100 200 400 --record trial.json    # to see that it works
 
-Each size is a process of its own: `tellapart score` of a file of scores, and a `tellapart run` of an encoder whose
-vectors an earlier run stored (`drivers/hashing_model.py`; nothing is encoded). Items have two pictures of 500, and two
-texts of their own. The exponent is fitted to what a size takes beyond the smallest one, which is the command's start;
-1 is linear. A size that would not end within the time is left out, and named.
+The exponent is fitted to what a size takes beyond the smallest one; 1 is linear. A size that would not end within the
+time is left out, and named.
 """
-
-from __future__ import annotations
 
 import argparse
 import math

@@ -1,16 +1,10 @@
-"""Measure item analysis on simulated systems: coverage of its intervals, false alarms of suspects, and their power.
+"""Item analysis on simulated systems: coverage, false alarms of suspects, and their power (two minutes)."""
 
-Run as `OPENBLAS_NUM_THREADS=1 python bench/items.py`; it takes about two minutes and writes `bench/records/items.json`.
-"""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 from tellapart.stats.item_analysis import fit_rasch, item_statistics, reliability, shared_residuals
 
@@ -19,28 +13,15 @@ ITEMS, NULLS = 60, 12
 BINS = ((0.0, 0.1), (0.1, 0.2), (0.2, 0.35), (0.35, 0.5))
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """How systems are drawn: families, systems of one at most, how much of an item's odds a family shares."""
 
     families: int
     largest: int
     shared: float
 
-    @property
-    def name(self) -> str:
-        """In the record."""
-        return f"{self.families} families of 1 to {self.largest} systems"
-
 
 SETTINGS = (Setting(20, 1, 0.0), Setting(55, 1, 0.0), Setting(15, 6, 0.7), Setting(30, 3, 0.7))
-
-
-def item_parameters() -> tuple[Floats, Floats]:
-    """Return slopes and difficulties of the items; the first twelve have no slope: they do not discriminate."""
-    rng = np.random.default_rng(0)
-    slopes = np.concatenate([np.zeros(NULLS), rng.uniform(0.2, 2, ITEMS - NULLS)])
-    return slopes, rng.normal(0.8, 1, ITEMS)
 
 
 def draw_outcomes(rng: np.random.Generator, setting: Setting, slopes: Floats, hard: Floats) -> tuple[Floats, Floats]:
@@ -56,7 +37,10 @@ def draw_outcomes(rng: np.random.Generator, setting: Setting, slopes: Floats, ha
 
 def measure_setting(setting: Setting, datasets: int) -> dict[str, object]:
     """Return coverage, errors and alarms of one setting."""
-    slopes, hard = item_parameters()
+    drawn = np.random.default_rng(0)
+    # The first twelve have no slope: they do not discriminate.
+    slopes = np.concatenate([np.zeros(NULLS), drawn.uniform(0.2, 2, ITEMS - NULLS)])
+    hard = drawn.normal(0.8, 1, ITEMS)
     many, _ = draw_outcomes(np.random.default_rng(1), Setting(30_000, setting.largest, setting.shared), slopes, hard)
     total = many.sum(axis=0)
     truth = np.array([np.corrcoef(row, total - row)[0, 1] for row in many])
@@ -75,8 +59,6 @@ def measure_setting(setting: Setting, datasets: int) -> dict[str, object]:
         hits += has & (found.low <= truth) & (truth <= found.high)
         ignoring += has & (naive.low <= truth) & (truth <= naive.high)
         errors.append(found.discrimination - truth)
-        assert whole.low is not None
-        assert whole.high is not None
         alphas += whole.low <= true_alpha <= whole.high
         tested = ~np.isnan(found.p[:NULLS])
         alarms += int((found.p[:NULLS][tested] <= 0.05).sum())
@@ -130,13 +112,15 @@ def _share(hits: Floats, known: Floats) -> float:
     return round(float(hits.sum() / known.sum()), 3)
 
 
-def main(datasets: int = 200, out: Path = RECORDS / "items.json") -> None:
-    """Write the record."""
+def measure(datasets: int = 200) -> dict[str, object]:
+    """Measure every setting."""
     record: dict[str, object] = {"datasets": datasets, "items": ITEMS, "items that do not discriminate": NULLS}
-    record |= {setting.name: measure_setting(setting, datasets) for setting in SETTINGS}
-    record["Rasch, 55 systems"] = measure_rasch(datasets)
-    write_record(out, record)
+    record |= {
+        f"{setting.families} families of 1 to {setting.largest} systems": measure_setting(setting, datasets)
+        for setting in SETTINGS
+    }
+    return record | {"Rasch, 55 systems": measure_rasch(datasets)}
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "items")

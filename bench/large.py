@@ -1,15 +1,9 @@
 """Memory and time of a set of 250,000 items, and of a gallery of 5,000 images by 25,000 captions.
 
-    python bench/large.py
     python bench/large.py --items 2000 --images 200 --record trial.json    # to see that it works
 
-A run is the whole command, with the bundled encoder, on items of two small pictures (500 in all) and two texts of their
-own; a run again has every score in its store. A gallery is ranked both ways from float32 vectors of 512 dimensions that
-are in memory already; beside it stands the product of the same vectors alone, in float32 and inexact. Each is a process
-of its own; its highest memory counts.
+A run again has every score in its store. Beside the gallery stands the product of its vectors alone.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -23,22 +17,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from record import RECORDS, command_line, run_bench, write_record
+from record import command_line, run_bench
 from typer import Option
 
 PICTURES, DIMENSIONS, CAPTIONS = 500, 512, 5
 
 
-def main(
-    items: int = 250_000,
-    images: int = 5_000,
-    record: Path = RECORDS / "large.json",
-    only_rank: Annotated[bool, Option("--rank")] = False,
-) -> None:
-    """Measure, print and record; `only_rank` ranks a gallery in this process, and prints its numbers alone."""
+def measure(
+    items: int = 250_000, images: int = 5_000, only_rank: Annotated[bool, Option("--rank")] = False
+) -> dict[str, Any] | None:
+    """Measure a run and a gallery; `only_rank` ranks a gallery in this process, and prints its numbers alone."""
     if only_rank:
         print(json.dumps(rank(images)))
-        return
+        return None
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         make_set(folder / "set", items)
@@ -48,13 +39,12 @@ def main(
             for out in ("run", "again")
         )
     usage, said = measured([str(Path(__file__).resolve()), "--rank", "--images", str(images)])
-    found = {
+    return {
         "command": command_line(),
         "run": {"items": items} | run,
         "again": {"items": items} | again,
         "gallery": {"images": images, "captions": CAPTIONS * images} | usage | json.loads(said),
     }
-    write_record(record, found)
 
 
 def make_set(folder: Path, items: int) -> None:
@@ -116,4 +106,4 @@ def rank(images: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "large", "--record")

@@ -1,12 +1,8 @@
 """The cost of each loss over plain contrast or matching: `python bench/losses.py [--batches 16 64] [--rounds 20]`.
 
-A step encodes what the loss needs (NegCLIP's false captions, TROHN-Img's mates, a fusion encoder's crossed pairs) with
-a ViT, a text transformer and, for matching, cross-attention layers, and computes the loss. The steps to compare take
-turns on the same batch; a ratio is the median over rounds of one round's ratio, with the 95 % interval of that median.
-EqSim's paper counts forward passes: 1.026 for its dual encoder (ITC), 1.95 for its fusion encoder (its appendix A.4).
+The steps to compare take turns on the same batch; a ratio is the median over rounds of one round's ratio, with the 95 %
+interval of that median.
 """
-
-from __future__ import annotations
 
 import argparse
 import os

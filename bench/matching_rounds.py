@@ -1,13 +1,8 @@
 """What test-time matching does to the half-trained encoder on the demo: the section of docs/test_time_matching.md.
 
-    tellapart train examples/training/test_time_matching.toml --seeds 3 --out runs/matching
-    python bench/matching_rounds.py runs/matching [--out bench/records/matching_rounds.json]
-
-The record keeps each seed's rounds, its paired differences from the start with intervals over items, and the reasons
-before and after; over seeds it has means with Student's intervals.
+tellapart train examples/training/test_time_matching.toml --seeds 3 --out runs/matching
+python bench/matching_rounds.py runs/matching
 """
-
-from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
@@ -15,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 from tellapart.report.numbers import points
 from tellapart.training.record import TrainRecord
@@ -23,30 +18,26 @@ from tellapart.training.seeds import over_seeds, read_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # for `examples`
-PAGE, RECORD = ROOT / "docs" / "test_time_matching.md", RECORDS / "matching_rounds.json"
+PAGE = ROOT / "docs" / "test_time_matching.md"
 BEGIN, END = "<!-- made by bench/matching_rounds.py -->\n", "<!-- end -->"
 
 _ROW = {"metric", "a", "b", "difference", "low", "high", "p_holm", "n"}
 
 
-def main(seeds: Path, out: Path = RECORD) -> None:
-    """Write the record of the folder that `tellapart train --seeds` wrote, and the page's section."""
+def write_section(seeds: Path) -> dict[str, Any]:
+    """Write the page's section, of the folder that `tellapart train --seeds` wrote; return the record."""
     records = read_seeds(seeds)
     table = {
         "seeds": [list_facts(record) for record in records],
         "over_seeds": [asdict(r) for r in over_seeds(records)],
     }
-    machine = {"machine": records[0].machine.model_dump(mode="json"), "versions": records[0].versions}
-    write_record(out, table | machine)
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{section(table)}\n{END}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{section(table)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    return table | {"machine": records[0].machine.model_dump(mode="json"), "versions": records[0].versions}
 
 
 def list_facts(record: TrainRecord) -> dict[str, Any]:
     """Return what the record keeps of a seed."""
-    assert record.comparison is not None
-    assert record.why is not None
     why = record.why.rows
     return {
         "seed": record.config["seed"],
@@ -69,4 +60,4 @@ def section(table: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(write_section, "matching_rounds")

@@ -1,33 +1,23 @@
 """The largest difference of each family to its authors' code: on their own state dicts, random and of tiny width.
 
-    python bench/native_golden.py
-    python bench/native_golden.py --full
-
-The files are `../shared/data/native/NAME_tiny.safetensors`, and `CASES` in `tests/native/golden.py` says which
-output a reading must equal. `bench/records/native_golden.json` keeps the differences; docs/systems.md quotes them.
-
-`--full` compares LXMERT at its published width, with random weights, with transformers' class. It adds `lxmert_full` to
-the record, and runs nothing else. ViLBERT and VL-T5 have no library to be compared with at that width.
+`--full` compares LXMERT at its published width with transformers' class, and adds `lxmert_full` to the record; ViLBERT
+and VL-T5 have no library to be compared with.
 """
-
-from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
-from record import RECORDS, run_bench, write_record
+from record import RECORDS, run_bench
 
-ROOT = Path(__file__).resolve().parents[1]
-RECORD = RECORDS / "native_golden.json"
+from tellapart.models.fusion.families import Lxmert
+from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.torch.backend import import_torch
 
 
 def compare_lxmert() -> float:
     """Return the largest difference of LXMERT's match of two pairs, in logits, to transformers' own class."""
-    from tellapart.models.fusion.families import Lxmert
-    from tellapart.models.huggingface.files import import_transformers
-    from tellapart.models.torch.backend import import_torch
-
     torch, library = import_torch(), import_transformers()
     torch.manual_seed(0)
     module = library.LxmertForPreTraining(library.LxmertConfig()).eval()
@@ -44,18 +34,17 @@ def compare_lxmert() -> float:
     return float((joined - theirs).abs().max())
 
 
-def main(full: bool = False) -> None:
-    """Compare every file in every reading, print and record."""
-    known = json.loads(RECORD.read_text())
+def compare(full: bool = False) -> dict[str, Any]:
+    """Compare every file in every reading, or LXMERT alone; what is not compared is kept of the record."""
+    known = json.loads((RECORDS / "native_golden.json").read_text())
     if full:
-        write_record(RECORD, known | {"lxmert_full": {"itm": compare_lxmert()}})
-        return
-    sys.path.append(str(ROOT / "tests" / "native"))
+        return known | {"lxmert_full": {"itm": compare_lxmert()}}
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "native"))
     from golden import CASES, difference
 
     record = {name: {reading: difference(name, reading) for reading in case.scores} for name, case in CASES.items()}
-    write_record(RECORD, record | {name: found for name, found in known.items() if name.endswith("_full")})
+    return record | {name: found for name, found in known.items() if name.endswith("_full")}
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(compare, "native_golden")

@@ -1,24 +1,18 @@
-"""The cost of the check that a picture is complete, by kind of picture: processor time of decoding with it and without.
+"""The cost of the check that a picture is complete, by kind of picture: processor time of decoding with and without.
 
-    python bench/picture_check.py --out bench/records/picture_check.json
-
-The pictures are the two photographs that scikit-learn brings, and a drawing of flat colours, each in every kind. Both
-ways of decoding take turns, and the fastest of many repeats counts: other work on the machine only ever adds time.
+Both ways take turns, and the fastest of many repeats counts: other work on the machine only ever adds time.
 """
-
-from __future__ import annotations
 
 import io
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from PIL import Image
-from record import run_bench, write_record
+from record import run_bench
 from sklearn.datasets import load_sample_images
 
 from tellapart.data import images
@@ -80,8 +74,8 @@ def time_decoding(data: bytes, repeats: int) -> tuple[float, float]:
     return best[0], best[1]
 
 
-def main(repeats: int = 100, out: Path | None = None) -> None:
-    """Time each kind, and write the record."""
+def measure(repeats: int = 100) -> dict[str, Any]:
+    """Time each kind."""
     rows: dict[str, dict[str, Any]] = {}
     for kind, saved in KINDS.items():
         plain = checked = 0.0
@@ -96,9 +90,8 @@ def main(repeats: int = 100, out: Path | None = None) -> None:
             "checked_milliseconds": round(1e3 * checked, 3),
             "cost_percent": round(100 * (checked / plain - 1), 1),
         }
-    machine = this_machine("cpu").model_dump()
-    write_record(out, {"pictures": 3, "repeats": repeats, "kinds": rows, "machine": machine})
+    return {"pictures": 3, "repeats": repeats, "kinds": rows, "machine": this_machine("cpu").model_dump()}
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure)

@@ -2,13 +2,9 @@
 
     python bench/picture_shortcuts.py FOLDER      # of JPEG files, in it and below
 
-The plain way is the one that open_clip's transforms take: Pillow decodes and resizes to a shorter side of 224, bicubic.
-Beside it stand decoding at a reduced size (Pillow's `draft`), which reads fewer coefficients, and torch's resize of
-uint8 tensors, which torchvision's transforms call. A way is of use only where every byte is the same, since nothing may
-change a number.
+The plain way is open_clip's: Pillow decodes, and resizes to a shorter side of 224, bicubic. A way is of use only where
+every byte is the same, since nothing may change a number.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Callable
@@ -20,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 SIDE = 224
 
@@ -48,11 +44,11 @@ WAYS: dict[str, Callable[[Path, tuple[int, int]], NDArray[np.uint8]]] = {
 }
 
 
-def main(folder: Path, pictures: int = 2_000, record: Path = RECORDS / "picture_shortcuts.json") -> None:
-    """Prepare each picture in every way, print and record."""
+def measure(folder: Path, pictures: int = 2_000) -> dict[str, Any]:
+    """Prepare each picture in every way."""
     torch.set_num_threads(1)
     found = compare_ways(sorted(folder.rglob("*.jpg"))[:pictures])
-    write_record(record, {"command": "python bench/picture_shortcuts.py FOLDER"} | found)
+    return {"command": "python bench/picture_shortcuts.py FOLDER"} | found
 
 
 def compare_ways(paths: list[Path]) -> dict[str, Any]:
@@ -85,4 +81,4 @@ def compare_ways(paths: list[Path]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "picture_shortcuts", "--record")

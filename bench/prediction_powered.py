@@ -1,18 +1,14 @@
-"""Measure how often prediction-powered intervals hold the true share, and how much shorter they are.
-
-    python bench/prediction_powered.py [--draws 2000] [--out bench/records/prediction_powered.json]
+"""How often prediction-powered intervals hold the true share, and how much shorter they are than Wilson's.
 
 People are right with probability p, of n items and of 1,000 others that only the judge answers; the judge agrees with
-them with probability a. `shorter` is the mean length beside that of Wilson's interval of people's items alone.
+them with probability a.
 """
 
-from __future__ import annotations
-
 from itertools import product
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 from tellapart.stats.intervals import wilson
 from tellapart.stats.prediction_powered import prediction_powered
@@ -34,13 +30,12 @@ def measure_cell(n: int, share: float, agrees: float, draws: int) -> dict[str, f
     return {"n": n, "p": share, "agrees": agrees, "coverage": held / draws, "shorter": round(lengths / alone, 3)}
 
 
-def main(draws: int = 2000, out: Path = RECORDS / "prediction_powered.json") -> None:
-    """Measure all cells and write the record."""
+def measure(draws: int = 2000) -> dict[str, Any]:
+    """Measure all cells."""
     grid = product((20, 50, 100, 300), (0.5, 0.8, 0.95, 0.98), (0.6, 0.8, 0.95))
     cells = [measure_cell(*cell, draws) for cell in grid]
-    lowest = min(cell["coverage"] for cell in cells)
-    write_record(out, {"draws": draws, "others": OTHERS, "lowest": lowest, "cells": cells})
+    return {"draws": draws, "others": OTHERS, "lowest": min(cell["coverage"] for cell in cells), "cells": cells}
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "prediction_powered")

@@ -4,11 +4,8 @@
     python bench/profile_command.py gallery bench/large.py --rank
     python bench/profile_command.py memory-of-a-score --memory -m tellapart score folder:SET --scores FILE --out FOLDER
 
-cProfile counts the main thread alone, and calls of small functions cost more under it than they do without. Of memory
-the record has the highest that the process took, and the growth while each function ran.
+cProfile counts the main thread alone, and calls of small functions cost more under it than they do without.
 """
-
-from __future__ import annotations
 
 import contextlib
 import cProfile
@@ -70,10 +67,7 @@ def run_command(command: list[str]) -> None:
 
 
 def profile_memory(command: list[str]) -> dict[str, Any]:
-    """Return a command's highest memory in megabytes, the function that ran then, and the growth by function.
-
-    A thread looks a hundred times a second; growth is counted for the innermost function of this package.
-    """
+    """Return a command's highest memory, the function that ran then, and the growth by the package's functions."""
     ended, measured = threading.Event(), threading.get_ident()
     samples = [(resident_mb(), START)]
 

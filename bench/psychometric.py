@@ -1,19 +1,13 @@
-"""Measure psychometric functions on simulated models: coverage of thresholds and of their differences, false alarms.
-
-Run as `OPENBLAS_NUM_THREADS=1 python bench/psychometric.py`; it takes about fifteen minutes of one core and writes
-`bench/records/psychometric.json`.
-"""
-
-from __future__ import annotations
+"""Psychometric functions on simulated models: coverage of thresholds and of differences, false alarms (15 minutes)."""
 
 import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from record import RECORDS, run_bench, write_record
+from record import run_bench
+from scipy.special import expit, ndtr
 
 from tellapart.diagnosis.psychometric import fit_psychometric
 from tellapart.stats.interval import Interval
@@ -36,8 +30,6 @@ def draw_outcomes(
     rng: np.random.Generator, guess: float, items: int, together: int, levels: int, models: tuple[Any, float, float]
 ) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Draw values, outcomes `(item, model)` and clusters."""
-    from scipy.special import expit, ndtr
-
     thresholds, slope, lapse = models
     values = rng.permutation(np.resize(np.linspace(0, 1, levels), items)) if levels else rng.random(items)
     clusters = np.arange(items) // together
@@ -83,8 +75,8 @@ def measure_cell(guess: float, size: tuple[int, int], levels: int, models: tuple
     }  # fmt: skip
 
 
-def main(datasets: int = 200, out: Path = RECORDS / "psychometric.json") -> None:
-    """Measure every setting, and write the record."""
+def measure(datasets: int = 200) -> dict[str, Any]:
+    """Measure every setting."""
     cells = []
     for number, (guess, size, levels) in enumerate(product((0.5, 1 / 6), SIZES, LEVELS)):
         setting = guess, size, levels, MODELS[number % len(MODELS)]
@@ -96,8 +88,8 @@ def main(datasets: int = 200, out: Path = RECORDS / "psychometric.json") -> None
     rates = {name: [cell[name] for cell in cells if name in cell] for name in names}
     summary = {f"{name}, {kind.__name__}": kind(values) for name, values in rates.items() for kind in (min, max)}
     summary |= {f"{name}, mean": round(float(np.mean(values)), 4) for name, values in rates.items()}
-    write_record(out, {"summary": summary, "cells": cells})
+    return {"summary": summary, "cells": cells}
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "psychometric")

@@ -1,23 +1,44 @@
 """What every bench needs: options that are a function's parameters, times of the processor, and a record as a file."""
 
-from __future__ import annotations
-
+import inspect
 import json
 import shlex
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 RECORDS = Path(__file__).resolve().parent / "records"
 
 
-def run_bench(main: Callable[..., None]) -> None:
-    """Run the program of a bench: its parameters are the options, and the text of its module is the help."""
-    main.__doc__ = sys.modules[main.__module__].__doc__
+def run_bench(measure: Callable[..., Any], name: str | None = None, option: str = "--out") -> None:
+    """Run the program of a bench: parameters are its options, its module's text is the help, and it returns the record.
+
+    The record is printed, and written to the file of `option`: `records/NAME.json` if none is given, or nowhere. The
+    exit status is 1 where the record names goals that were missed.
+    """
+
+    def main(**options: Any) -> None:
+        file = options.pop("record_file")
+        record = measure(**options)
+        if record is not None:
+            write_record(file, record)
+            raise typer.Exit(bool(isinstance(record, dict) and record.get("missed")))
+
+    default = RECORDS / f"{name}.json" if name else None
+    file = inspect.Parameter(
+        "record_file",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[Path | None, typer.Option(option)],
+    )
+    known = inspect.signature(measure)
+    main.__signature__ = known.replace(parameters=[*known.parameters.values(), file])  # type: ignore[attr-defined]
+    main.__annotations__ = {each.name: each.annotation for each in (*known.parameters.values(), file)}
+    main.__doc__ = sys.modules[measure.__module__].__doc__
     typer.run(main)
 
 
@@ -32,6 +53,14 @@ def write_record(file: Path | None, record: Any) -> None:
 def command_line() -> str:
     """Return this command as a record names it."""
     return shlex.join(["python", f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+
+
+def circumstances() -> dict[str, Any]:
+    """Return this command, the day and the machine, as a record begins."""
+    from tellapart.records.machine import this_machine
+
+    machine = this_machine("cpu").model_dump(exclude_none=True)
+    return {"command": command_line(), "date": time.strftime("%Y-%m-%d"), "machine": machine}
 
 
 def time_call(run: Callable[[], Any]) -> tuple[Any, float, float]:

@@ -1,20 +1,13 @@
-"""Measure how often the gate stops a model that is as good as the base, and how often it sees the fall that it states.
+"""How often the gate stops a model that is as good as the base, and how often it sees the fall that it states.
 
-Items lie in clusters and two benchmarks have three headlines each, correlated as text, image and group score are. Each
-item is right for both models, for one alone or for none, by shares that vary between clusters.
-
-    OPENBLAS_NUM_THREADS=1 python bench/regression_gate.py --gates 500
+Items lie in clusters; two benchmarks have three headlines each, correlated as text, image and group score are.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from record import run_bench, write_record
+from record import run_bench
 
 from tellapart.evaluation.compare import GateResult, judge
 from tellapart.evaluation.systems import SharedBenchmark, System
@@ -26,34 +19,15 @@ HEADLINES = ("text_score", "image_score", "group_score")
 DISCORDANCE, BOTH = 0.2, 0.35
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How items are drawn.
-
-    Attributes:
-        clusters: how many there are, in each of the two benchmarks.
-        largest: items of the largest; sizes are uniform from 1.
-        icc: the correlation within a cluster.
-    """
+class Setting(NamedTuple):
+    """How items are drawn: clusters of each benchmark, items of the largest (sizes are uniform from 1), correlation."""
 
     clusters: int
     largest: int
     icc: float
 
-    @property
-    def name(self) -> str:
-        """The setting in words."""
-        if self.largest == 1:
-            return f"{self.clusters} items"
-        return f"{self.clusters} clusters of 1 to {self.largest} items, correlation {self.icc:g}"
-
 
 SETTINGS = (Setting(400, 1, 0.0), Setting(150, 8, 0.2), Setting(40, 8, 0.4))
-
-
-def draw(rng: np.random.Generator, setting: Setting, fall: float = 0.0) -> list[SharedBenchmark]:
-    """Draw both models' outcomes; the first benchmark's text score falls by so much, the rest does not."""
-    return [_benchmark(rng, setting, name, fall if name == "first" else 0.0) for name in ("first", "second")]
 
 
 def _benchmark(rng: np.random.Generator, setting: Setting, name: str, fall: float) -> SharedBenchmark:
@@ -85,49 +59,39 @@ def _mixed(
 
 
 def gates(setting: Setting, count: int, fall: float = 0.0, seed: int = 0) -> list[GateResult]:
-    """Judge so many drawn pairs of runs."""
+    """Judge so many drawn pairs of runs; the first benchmark's text score falls by so much, the rest does not."""
     rng = np.random.default_rng(seed)
     run = RunRecord(started="2026-01-01T00:00:00+00:00", seed=0, command="", versions={})
     systems = [
         System(name, {}, Result(run=run, model=ModelRecord(name=name), benchmarks={})) for name in ("base", "new")
     ]
-    return [judge(systems, draw(rng, setting, fall), seed=number) for number in range(count)]
+    falls = {"first": fall, "second": 0.0}
+    return [
+        judge(systems, [_benchmark(rng, setting, *each) for each in falls.items()], seed=number)
+        for number in range(count)
+    ]
 
 
-def false_alarms(found: Sequence[GateResult]) -> float:
-    """Return the share of gates that stopped."""
-    return float(np.mean([not one.passed for one in found]))
-
-
-def stated(found: Sequence[GateResult]) -> float:
-    """Return the mean fall that the first headline says it could have seen."""
-    return float(np.mean([one.rows[0].could_see for one in found if one.rows[0].could_see is not None]))
-
-
-def seen(found: Sequence[GateResult]) -> float:
-    """Return how often the first headline was called a regression."""
-    return float(np.mean([one.rows[0].verdict == "regression" for one in found]))
-
-
-def measure(setting: Setting, count: int) -> dict[str, float | int | str]:
+def measure_setting(setting: Setting, count: int) -> dict[str, float | int | str]:
     """Measure false alarms, the stated fall, and how often a true fall of that size stops the gate."""
     equal = gates(setting, count)
-    fall = stated(equal)
+    fall = float(np.mean([one.rows[0].could_see for one in equal if one.rows[0].could_see is not None]))
     fallen = gates(setting, count, fall, seed=1)
+    clusters = f"{setting.clusters} clusters of 1 to {setting.largest} items, correlation {setting.icc:g}"
     return {
-        "setting": setting.name,
+        "setting": f"{setting.clusters} items" if setting.largest == 1 else clusters,
         "gates": count,
         "headlines": 2 * len(HEADLINES),
-        "false_alarms": round(false_alarms(equal), 4),
+        "false_alarms": round(float(np.mean([not one.passed for one in equal])), 4),
         "stated_points": round(100 * fall, 2),
-        "seen": round(seen(fallen), 4),
+        "seen": round(float(np.mean([one.rows[0].verdict == "regression" for one in fallen])), 4),
     }
 
 
-def main(gates: int = 500, out: Path | None = None) -> None:
-    """Measure each setting, and write the record."""
-    write_record(out, [measure(setting, gates) for setting in SETTINGS])
+def measure(gates: int = 500) -> list[dict[str, float | int | str]]:
+    """Measure each setting."""
+    return [measure_setting(setting, gates) for setting in SETTINGS]
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure)

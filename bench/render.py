@@ -1,11 +1,7 @@
 """Images per core-minute of the builder `scenes`, at the size and samples of the shipped demo.
 
-`python bench/render.py` builds a few pairs of each aspect by `tellapart.builders.pipeline` with both cores, and writes
-`bench/records/render.json`. CPU seconds (user + system, of this process and its workers) are counted, not wall time, so
-that whatever else runs on the machine does not change the figure; the workers' start is in it.
+CPU seconds of this process and its workers count, not wall time: other work on the machine does not change the figure.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -15,7 +11,7 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-from record import RECORDS, run_bench, write_record
+from record import run_bench
 
 from tellapart.builders.pipeline import build
 from tellapart_render.captions.grammar import ASPECTS
@@ -49,12 +45,12 @@ def measured(aspect: str, pairs: int, workers: int, folder: Path) -> dict[str, f
     }
 
 
-def main(pairs: int = 20, workers: int = 2, out: Path = RECORDS / "render.json") -> None:
-    """Measure every aspect and write the record."""
+def measure(pairs: int = 20, workers: int = 2) -> dict[str, object]:
+    """Measure every aspect."""
     with tempfile.TemporaryDirectory() as folder:
         aspects = {each: measured(each, pairs, workers, Path(folder)) for each in ASPECTS}
     per_pair = sum(each["cpu_seconds"] / each["pairs"] for each in aspects.values())
-    record = {
+    return {
         "what": "pairs of the builder scenes, 160 px, 8 samples, depth 6, vocabulary figure-14, masks and rejected "
         "draws included",
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "workers": workers},
@@ -64,8 +60,7 @@ def main(pairs: int = 20, workers: int = 2, out: Path = RECORDS / "render.json")
             PAIRS_OF_THE_PAPER * per_pair / 2 / 3600, 2
         ),
     }
-    write_record(out, record)
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "render")

@@ -1,10 +1,4 @@
-"""The tools that are timed: their environments, their commands, and what they say they found.
-
-Environments lie outside the repository, in `$TELLAPART_BENCH` or `~/.cache/tellapart-bench`, one for each tool,
-installed once from the registry with the repository's constraints.
-"""
-
-from __future__ import annotations
+"""The tools that are timed: their environments below `$TELLAPART_BENCH`, their commands, and what they found."""
 
 import json
 import os
@@ -41,17 +35,7 @@ class UnusableError(RuntimeError):
 
 @dataclass(frozen=True)
 class Job:
-    """What every command is given.
-
-    Attributes:
-        sets: the folder of the synthetic sets.
-        names: those to evaluate.
-        model: `architecture`, `file` (safetensors) and `folder` (the same as open_clip's `local-dir:`).
-        work: where the tools keep their state.
-        cores: that this process may use.
-        device: `cpu` or `cuda`.
-        extra: what one driver needs besides.
-    """
+    """What every command is given; `model` has `architecture`, `file` and `folder`, `extra` what one driver needs."""
 
     sets: Path
     names: tuple[str, ...]
@@ -91,11 +75,22 @@ def environment(tool: str) -> tuple[Path, str]:
     return python, shown.strip()
 
 
-def _expect(tool: str, command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, env=_variables(), check=False)
+def _expect(tool: str, command: list[str], variables: dict[str, str] | None = None, log: Path | None = None) -> str:
+    """Run a command and return what it printed; its output goes to a log, if one is named."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=variables or _variables(), check=False, timeout=_TIMEOUT,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise UnusableError(f"{tool}: took more than {_TIMEOUT / 3600:g} hours") from None
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UnusableError(f"{tool}: {' '.join(command[:6])} ... failed: {last}")
+        source = f"all of it in {log}" if log else f"of {' '.join(command[:6])} ..."
+        raise UnusableError(f"{tool}: {last} ({source})")
     return done.stdout
 
 
@@ -147,7 +142,7 @@ def make_model(architecture: str, seed: int = 0) -> dict[str, str]:
 
 def prepare(tool: str, job: Job) -> None:
     """Let a tool convert the sets to what it reads: once, and not timed, as no download would be."""
-    home = _home(tool, job)
+    home = job.work / tool
     stamp = home / f"prepared-{(job.sets / 'stamp.json').stat().st_mtime_ns}"
     if not stamp.exists():
         shutil.rmtree(home, ignore_errors=True)
@@ -159,7 +154,7 @@ def prepare(tool: str, job: Job) -> None:
 def run_tool(tool: str, job: Job, *, warm: bool) -> Run:
     """Time one command. Cold: nothing is kept of an earlier one; warm: the same again; a loop keeps nothing."""
     if not warm:
-        shutil.rmtree(_state(tool, job), ignore_errors=True)
+        shutil.rmtree(state_of(tool, job), ignore_errors=True)
     began, before = time.perf_counter(), _processor()
     if tool.startswith("tellapart"):
         found = _run_tellapart(tool, job, warm=warm)
@@ -183,26 +178,18 @@ def run_forward(job: Job) -> tuple[float, float, float]:
     return float(images), float(texts), float(processor)
 
 
-def run_folder(tool: str, job: Job) -> Path:
-    """Return the folder of tellapart's cold run."""
-    return _state(tool, job) / "cold"
-
-
-def _home(tool: str, job: Job) -> Path:
-    return job.work / tool
-
-
-def _state(tool: str, job: Job) -> Path:
-    return _home(tool, job) / f"state-{job.model['architecture']}-{'+'.join(job.names)}"
+def state_of(tool: str, job: Job) -> Path:
+    """Return the folder of what a tool keeps; tellapart's runs are in it."""
+    return job.work / tool / f"state-{job.model['architecture']}-{'+'.join(job.names)}"
 
 
 def _drive(tool: str, action: str, job: Job) -> str:
     python = environment(tool)[0] if tool in RIVALS else Path(sys.executable)
-    home = _home(tool, job)
+    home = job.work / tool
     home.mkdir(parents=True, exist_ok=True)
     told = {
         "sets": str(job.sets), "names": job.names, "model": job.model, "home": str(home),
-        "state": str(_state(tool, job)), "cores": job.cores, "device": job.device,
+        "state": str(state_of(tool, job)), "cores": job.cores, "device": job.device,
         "dtype": OWN.get(tool), **job.extra,
     }  # fmt: skip
     Path(told["state"]).mkdir(parents=True, exist_ok=True)
@@ -214,8 +201,8 @@ def _drive(tool: str, action: str, job: Job) -> str:
 
 def _run_tellapart(tool: str, job: Job, *, warm: bool) -> dict[str, float]:
     # Warm: with the store that the cold run filled, into a new run folder: measured again, unlike in the others.
-    state = _state(tool, job)
-    out = state / "warm" if warm else run_folder(tool, job)
+    state = state_of(tool, job)
+    out = state / ("warm" if warm else "cold")
     shutil.rmtree(out, ignore_errors=True)
     sets = [argument for name in job.names for argument in ("-b", f"folder:{job.sets / name}")]
     command = [
@@ -231,22 +218,4 @@ def _run_tellapart(tool: str, job: Job, *, warm: bool) -> dict[str, float]:
 
 def _finish(tool: str, command: list[str], job: Job) -> str:
     variables = _variables() | ({"CUDA_VISIBLE_DEVICES": ""} if job.device == "cpu" else {})
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            env=variables,
-            check=False,
-            timeout=_TIMEOUT,
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired:
-        raise UnusableError(f"{tool}: took more than {_TIMEOUT / 3600:g} hours") from None
-    log = _home(tool, job) / "last.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UnusableError(f"{tool}: {last} (all of it in {log})")
-    return done.stdout
+    return _expect(tool, command, variables, job.work / tool / "last.log")

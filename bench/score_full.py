@@ -1,15 +1,9 @@
 """How long `tellapart score eqben` takes for all 251,048 quadruples, and how large its report is.
 
-    python bench/score_full.py [--against FOLDER]
-
-The annotation file is drawn: EqBen's layout and counts, captions of everyday length, in random order. With --against, a
-folder of another version's `src`, that version scores the same file, both in turn, and their records must be equal but
-for the time.
+With --against, a folder of another version's `src`, that version scores the same file, and the records must be equal
+but for the time.
 """
 
-from __future__ import annotations
-
-import argparse
 import json
 import os
 import resource
@@ -19,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from record import run_bench
 
 from tellapart.benchmarks.eqben import SUBSETS
 
@@ -67,11 +62,8 @@ def numbers_of(out: Path) -> tuple[object, bytes]:
     return {**record, "seconds": None, "origin": None}, (out / "samples" / "eqben.jsonl").read_bytes()
 
 
-def main() -> None:
-    """Print CPU seconds and the report's size, of one version or of two."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--against", type=Path, help="the src of another version")
-    against = parser.parse_args().against
+def measure(against: Path | None = None) -> None:
+    """Print CPU seconds and the report's size, of one version or of two: `against` is the src of the other."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write_benchmark(folder)
@@ -88,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(measure)

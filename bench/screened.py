@@ -2,17 +2,10 @@
 
     python bench/screened.py --data DIR --encoder scratch/real-encoder
 
-Trained weights that torch computes in bfloat16 are not in this repository, so two trained ONNX encoders are rounded:
-after each operation, and of each weight, to bfloat16, as torch rounds them. The bundled encoder reads the demo; the
-real one (`make real-encoder`) reads captions of DIR, each with one of its photographs, which is seldom the captions'
-own: a harder case, since margins are narrower.
-
-The spread is the largest error of a margin on 200 items drawn by a seed; items with a margin within twice that spread
-are scored again. The price is that of a run of ViT-B/32: both towers in bfloat16, and in float32 for the sample and for
-the images and texts of items near a tie.
+Two trained ONNX encoders are rounded to bfloat16 after each operation, as torch rounds them. The spread is the largest
+error of a margin on 200 items; items with a margin within twice that are scored again. The price is of ViT-B/32: both
+towers in bfloat16, and in float32 for the sample and for items near a tie.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -25,7 +18,7 @@ from typing import Annotated, Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from record import RECORDS, run_bench, time_call, write_record
+from record import run_bench, time_call
 from rivals import make_model
 from shapes import read_real_sets
 from typer import Option
@@ -42,13 +35,8 @@ from tellapart.records.samples import read_samples
 SAMPLE, FACTOR = 200, 2.0
 
 
-def main(
-    data: Annotated[Path, Option()],
-    encoder: Annotated[Path, Option()],
-    items: int = 600,
-    out: Path = RECORDS / "screened.json",
-) -> None:
-    """Measure, print, record: published annotations, and the real encoder's folder with photos/."""
+def measure(data: Annotated[Path, Option()], encoder: Annotated[Path, Option()], items: int = 600) -> dict[str, Any]:
+    """Measure published annotations, and the real encoder's folder with photos/."""
     towers = measure_towers(data)
     record: dict[str, Any] = {"items": items, "towers": towers, "sets": {}}
     cases: list[tuple[Path, Any]] = [(DEMO_ENCODER_FOLDER, "demo")]
@@ -60,7 +48,7 @@ def main(
             rounded = copy_folder(folder, Path(scratch) / folder.name)
             lower = score(rounded, pairs, Path(scratch) / name / "bfloat16")
             record["sets"][name] = {"bfloat16": screen(exact, lower, towers["bfloat16"])}
-    write_record(out, record)
+    return record
 
 
 def list_pairs(data: Path, photos: Path, items: int) -> list[PairSet]:
@@ -145,8 +133,9 @@ def round_graph(file: Path) -> None:
     floats = {each.name for each in (*graph.value_info, *graph.output) if each.type.tensor_type.elem_type == real}
     for tensor in graph.initializer:
         if tensor.data_type == real:
-            values = onnx.numpy_helper.to_array(tensor)
-            tensor.CopyFrom(onnx.numpy_helper.from_array(round_values(values), tensor.name))
+            values = import_torch().from_numpy(onnx.numpy_helper.to_array(tensor).copy())
+            rounded = values.bfloat16().float().numpy()  # to the nearest, ties to even
+            tensor.CopyFrom(onnx.numpy_helper.from_array(rounded, tensor.name))
     nodes = []
     for node in list(graph.node):
         names = [name for name in node.output if name in floats and node.op_type != "Constant"]
@@ -158,12 +147,6 @@ def round_graph(file: Path) -> None:
     del graph.node[:]
     graph.node.extend(nodes)
     onnx.save(model, file)
-
-
-def round_values(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Round to bfloat16, to the nearest, ties to even."""
-    torch = import_torch()
-    return np.asarray(torch.from_numpy(values.copy()).bfloat16().float().numpy())
 
 
 def measure_towers(data: Path, architecture: str = "ViT-B-32") -> dict[str, dict[str, float]]:
@@ -194,4 +177,4 @@ def time_each(encode: Any, samples: Sequence[Any]) -> float:
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "screened")

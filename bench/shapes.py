@@ -1,15 +1,8 @@
 """Pair sets in the shapes of Winoground, SugarCrepe and ARO, written once in every tool's own format.
 
-Shapes (items: images x texts, and how much repeats) are those of the published files, whatever their size here:
-
-- `winoground`: 2 x 2; 400 items, 800 images, 800 captions, all distinct.
-- `sugarcrepe`: 1 x 2; 7,511 items on 1,560 images; 11,844 of 15,022 captions are distinct, 11.2 words on average.
-- `aro`: 1 x 5, a caption and four permutations of its words, as COCO-Order: 25,010 items on 5,000 images.
-
-Pictures are synthetic: JPEG files of 500 by 375 pixels and about 65 kB, each another. Captions are 7 to 25 words, some
-12.5 on average, of a length in tokens that is distributed as SugarCrepe's. With `annotations` they are the published
-ones of which many begin alike, `valse` is there, too, and pictures are 640 by 480, most of
-COCO's size. All come from one seed.
+Shapes (items, images, captions, and how much repeats) are those of the published files, whatever their size here.
+Pictures are synthetic JPEG files; captions are drawn with SugarCrepe's lengths, or the published ones of `annotations`,
+of which many begin alike. All come from one seed.
 """
 
 from __future__ import annotations
@@ -48,10 +41,7 @@ class Pair:
 def make_sets(folder: Path, items: int, seed: int = 0, annotations: Path | None = None) -> dict[str, list[Pair]]:
     """Write `items` items of each shape below `folder`, and return them; what an earlier call made is kept.
 
-    - `NAME/pairs.jsonl` and `NAME/images/`: tellapart.
-    - `crepe/add_att.json`, `crepe/swap_obj.json`, `crepe/val2017/`: CLIP_benchmark's `sugar_crepe` folder.
-
-    The tools that read tables of the `datasets` library get them from their own drivers, made of the same files.
+    `NAME/` is read by tellapart, and `crepe/` by CLIP_benchmark; the other tools' drivers make their tables of these.
     """
     rng = np.random.default_rng(seed)
     if annotations is None:
@@ -190,13 +180,9 @@ Row = tuple[str, tuple[str, ...]]
 
 
 def read_real_sets(data: Path, items: int, rng: np.random.Generator) -> dict[str, list[tuple[Names, Names]]]:
-    """Return so many items of each shape: names of images, and texts.
-
-    - `winoground`: a caption of COCO and its counterfactual, 2 x 2.
-    - `sugarcrepe`, `valse`: a caption and its foil, of all their instruments.
-    - `aro`: SugarCrepe's true captions and four permutations of the words of each, as COCO-Order has them.
-    """
-    rows = list(_read_crepe(data / "sugarcrepe" / "data"))
+    """Return so many published items of each shape: names of images, and texts; ARO's captions are permuted here."""
+    rows = list(_read_pairs(data / "sugarcrepe" / "data", "filename", "negative_caption"))
+    valse = _read_pairs(data / "valse", "image_file", "foil")
     crepe = _draw(rows, items, rng)
     true = dict.fromkeys((image, texts[0]) for image, texts in _draw(rows, len(rows), rng))
     lines = (data / "coco_counterfactuals" / "coco_counterfactuals_captions.jsonl").read_text().splitlines()
@@ -208,23 +194,17 @@ def read_real_sets(data: Path, items: int, rng: np.random.Generator) -> dict[str
         ],
         "sugarcrepe": [((f"s{image}.jpg",), texts) for image, texts in crepe],
         "aro": [((f"a{image}.jpg",), (caption, *_permute(caption, rng))) for image, caption in list(true)[:items]],
-        "valse": [((f"v{image}.jpg",), texts) for image, texts in _draw(_read_valse(data / "valse"), items, rng)],
+        "valse": [((f"v{image}.jpg",), texts) for image, texts in _draw(valse, items, rng)],
     }
     if short := [name for name, pairs in sets.items() if len(pairs) < items]:
         raise SystemExit(f"{data} has fewer than {items} items of {', '.join(short)}")
     return sets
 
 
-def _read_crepe(folder: Path) -> Iterable[Row]:
+def _read_pairs(folder: Path, image: str, false: str) -> Iterable[Row]:
     for file in sorted(folder.glob("*.json")):
         for row in json.loads(file.read_text(encoding="utf-8")).values():
-            yield Path(row["filename"]).stem, (row["caption"], row["negative_caption"])
-
-
-def _read_valse(folder: Path) -> Iterable[Row]:
-    for file in sorted(folder.glob("*.json")):
-        for row in json.loads(file.read_text(encoding="utf-8")).values():
-            yield Path(row["image_file"]).stem, (row["caption"], row["foil"])
+            yield Path(row[image]).stem, (row["caption"], row[false])
 
 
 def _draw(rows: Iterable[Row], items: int, rng: np.random.Generator) -> list[Row]:

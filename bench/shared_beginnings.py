@@ -2,13 +2,9 @@
 
     python bench/shared_beginnings.py --data ../shared/data
 
-The encoder is called by its public interface, `find_model(...).encode_texts`, with tokens and norms in its time. The
-loop is given tokens, sorted by length, in batches of 32 padded to multiples of 8, and fills none up: a bound. Both take
-turns over slices of 2,048 captions, in the order of a run, on one thread; figures are processor seconds. Captions are
-the distinct ones of VALSE's and SugarCrepe's published files; weights are random.
+The loop is given tokens, sorted by length, and is a bound. Both take turns over slices of 2,048 captions on one thread;
+figures are processor seconds, weights are random.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Iterable
@@ -16,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from record import RECORDS, run_bench, time_call, write_record
+from record import run_bench, time_call
 from rivals import make_model
 from typer import Option
 
@@ -27,20 +23,13 @@ from tellapart.models.vectors import normalise
 BATCH, SLICE = 32, 2048
 
 
-def main(
-    data: Annotated[Path, Option()], architecture: str = "ViT-B-32", out: Path = RECORDS / "shared_beginnings.json"
-) -> None:
-    """Measure, print, record; `data` has valse/*.json and sugarcrepe/data/*.json."""
+def measure(data: Annotated[Path, Option()], architecture: str = "ViT-B-32") -> dict[str, Any]:
+    """Measure; `data` has valse/*.json and sugarcrepe/data/*.json."""
     torch = import_torch()
     torch.set_num_threads(1)
     model = find_model(f"open_clip:{architecture}@{make_model(architecture)['file']}")
     network, tokenise = model.towers.module, model.towers.reader.token_ids  # type: ignore[attr-defined]
-    record: dict[str, Any] = {
-        "architecture": architecture,
-        "threads": 1,
-        "torch": torch.__version__,
-        "sets": {},
-    }
+    record: dict[str, Any] = {"architecture": architecture, "threads": 1, "torch": torch.__version__, "sets": {}}
     for name, captions in read_sets(data).items():
         captions.sort(key=lambda caption: (len(caption) // 24, caption))  # as a run hands them over
         loop = shared = difference = 0.0
@@ -60,7 +49,7 @@ def main(
             "largest_difference": difference,
         }
         print(name, record["sets"][name], flush=True)
-    write_record(out, record)
+    return record
 
 
 def read_sets(data: Path) -> dict[str, list[str]]:
@@ -99,4 +88,4 @@ def encode_loop(network: Any, ids: Any) -> Any:
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "shared_beginnings")

@@ -1,28 +1,15 @@
-"""Wall time and processor seconds of whole commands.
-
-Tellapart against mteb, CLIP_benchmark, UniBench and a loop of open_clip's modules, on the same sets, model and machine.
+"""Wall time and processor seconds of whole commands: tellapart, mteb, CLIP_benchmark, UniBench and open_clip's loop.
 
     python bench/speed.py                                            # all, in three rounds
     python bench/speed.py --items 40 --rounds 1 --record trial.json  # to see that it works
     python bench/speed.py --tools tellapart --record trial.json      # this project alone
-    python bench/speed.py --annotations DIR --items 100 --rounds 1      # published captions
+    python bench/speed.py --annotations DIR --items 100 --rounds 1   # published captions
 
-Every tool evaluates the same sets (see `shapes.py`) with the same randomly initialised model, from local files, in its
-own environment (see `rivals.py`; how each is driven stands in `drivers/`), in float32 if its name does not end in
-another dtype. Synthetic captions hardly ever begin alike; with `--annotations DIR` they are the published ones of
-SugarCrepe, VALSE and COCO-Counterfactuals. Timed is the whole command, from the interpreter's start to its end. Cold:
-the tool has seen neither model nor sets, the operating system has (the files are in its cache). Warm: the same command
-again, with all that the tool kept; tellapart scores and measures again from its store of embeddings, the others find
-the results themselves and compute nothing, and a loop computes all.
-
-Tools take turns (a, b, a, b) for three rounds, and the median of each number is recorded: other work on the machine
-moves wall time twofold, processor seconds less.
-
-The bound is the model alone: a bare loop over prepared tensors, each distinct image and text once (see
-`drivers/forward_driver.py`).
+Every tool evaluates the same sets (`shapes.py`) with the same random model, from local files, in its own environment
+(`rivals.py`, `drivers/`). Cold: the tool has seen neither model nor sets. Warm: the same command again; tellapart
+measures again from its store, the others find their results, and a loop computes all. Tools take turns, and the median
+of each number is recorded. The bound is the model alone (`drivers/forward_driver.py`).
 """
-
-from __future__ import annotations
 
 import argparse
 import datetime
@@ -38,6 +25,9 @@ from typing import Any
 import rivals
 from record import RECORDS, command_line, write_record
 from shapes import GROUPS, REAL_GROUPS, distinct, make_sets
+
+from tellapart.evaluation.run import compare_precisions
+from tellapart.records.samples import read_samples
 
 REAL, SYNTHETIC = RECORDS / "speed.json", RECORDS / "speed_synthetic.json"
 MODELS = ("ViT-B-32", "ViT-S-32")
@@ -157,13 +147,10 @@ def _measure(
 
 def _count_flips(job: rivals.Job) -> dict[str, Any]:
     """Return by set how many outcomes of all items bfloat16 flipped, and how far a score moved."""
-    from tellapart.evaluation.run import compare_precisions
-    from tellapart.records.samples import read_samples
-
     found = {}
     for name in job.names:
         lower, exact = (
-            list(read_samples(rivals.run_folder(tool, job), f"folder:{name}"))
+            list(read_samples(rivals.state_of(tool, job) / "cold", f"folder:{name}"))
             for tool in ("tellapart-bfloat16", "tellapart")
         )
         precision = compare_precisions(lower, exact, dtype="bfloat16")

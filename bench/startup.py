@@ -1,7 +1,5 @@
 """How long importing takes in a fresh interpreter, beside an empty interpreter; the last three are a run's."""
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import sys

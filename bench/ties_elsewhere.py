@@ -1,12 +1,8 @@
 """What a constant model gets on one item of SugarCrepe's shape in other tools, by their own scoring code.
 
-    python bench/ties_elsewhere.py        # fetches three wheels (13 MB) without their dependencies; needs torch
-
-Out of each pinned wheel the one function that turns scores into right and wrong is taken and called: one image, two
-captions, the same score for both. Nothing else of the tools is imported. The outcome is kept in `records/ties.json`.
+It fetches three wheels (13 MB) without their dependencies. Of each the one function that turns scores into right and
+wrong is taken and called: one image, two captions, the same score for both.
 """
-
-from __future__ import annotations
 
 import ast
 import subprocess
@@ -19,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from record import RECORDS, write_record
+from record import run_bench
 
 
 def function_of(wheel: Path, module: str, name: str, **known: Any) -> Callable[..., Any]:
@@ -70,17 +66,17 @@ def mteb(wheel: Path) -> float:
 TOOLS = {"clip-benchmark==1.6.2": clip_benchmark, "unibench==0.4.0": unibench, "mteb==2.26.24": mteb}
 
 
-def main() -> None:
-    """Ask every tool, and keep what it said."""
+def ask_tools() -> dict[str, Any]:
+    """Ask every tool, and return what it said."""
     found = {}
     for requirement, ask in TOOLS.items():
         with tempfile.TemporaryDirectory() as folder:
             download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, requirement]
             subprocess.run(download, check=True)
             found[requirement] = ask(next(Path(folder).glob("*.whl")))
-    record = {"command": "python bench/ties_elsewhere.py", "item": "one image, two captions, equal scores"}
-    write_record(RECORDS / "ties.json", record | {"right": found})
+    command, item = "python bench/ties_elsewhere.py", "one image, two captions, equal scores"
+    return {"command": command, "item": item, "right": found}
 
 
 if __name__ == "__main__":
-    main()
+    run_bench(ask_tools, "ties")

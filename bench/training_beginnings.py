@@ -2,13 +2,9 @@
 
     python bench/training_beginnings.py --data ../shared/data [--out FILE]
 
-NegCLIP's published rows: 32 captions and a false one each, 32 random images, ViT-B/32 with random weights, one thread.
-Each tower is taken forward and back, the text tower once plainly, as the trainer does it, and once by
-`SharedTexts.encode`, whose gradients are compared with the plain ones. Figures are processor seconds, the median of
-several steps.
+The text tower is taken forward and back plainly, and by `SharedTexts.encode`, on NegCLIP's published rows. Figures are
+processor seconds, the median of several steps of ViT-B/32 with random weights on one thread.
 """
-
-from __future__ import annotations
 
 import csv
 import time
@@ -17,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-from record import run_bench, write_record
+from record import run_bench
 from rivals import make_model
 from typer import Option
 
@@ -28,8 +24,8 @@ from tellapart.models.torch.backend import import_torch
 PAIRS, STEPS = 32, 3
 
 
-def main(data: Annotated[Path, Option()], out: Path | None = None) -> None:
-    """Measure, print, record; `data` has negclip/valid_neg_clip.tsv."""
+def measure(data: Annotated[Path, Option()]) -> dict[str, Any]:
+    """Measure; `data` has negclip/valid_neg_clip.tsv."""
     torch = import_torch()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -56,7 +52,7 @@ def main(data: Annotated[Path, Option()], out: Path | None = None) -> None:
         found["tokens"].append(inputs["input_ids"].shape[1])
     seconds = {name: median(values) for name, values in found.items()}
     whole = seconds["images"] + seconds["texts"]
-    record = {
+    return {
         "torch": torch.__version__,
         "pairs": PAIRS,
         "processor seconds": {name: round(seconds[name], 2) for name in ("images", "texts", "texts, shared")},
@@ -64,7 +60,6 @@ def main(data: Annotated[Path, Option()], out: Path | None = None) -> None:
         "largest difference of gradients, over the largest": max(found["apart"]),
         "step saved": round((seconds["texts"] - seconds["texts, shared"]) / whole, 3),
     }
-    write_record(out, record)
 
 
 def take_step(network: Any, encode: Callable[[], Any]) -> tuple[float, dict[str, Any]]:
@@ -78,4 +73,4 @@ def take_step(network: Any, encode: Callable[[], Any]) -> tuple[float, dict[str,
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure)

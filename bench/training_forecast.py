@@ -1,14 +1,8 @@
-"""How near a dry run's forecast comes to real training runs.
+"""How near a dry run's forecast comes to real training runs of three kinds.
 
-    python bench/training_forecast.py [--out bench/records/training_forecast.json]
-
-Three small runs of different kinds: contrast with validation and a reported set, false captions with a gradient cache
-and a sweep, and a fusion encoder. Each is tried dry and then trained, twice: by the clock, and by the processor's
-seconds of this process, for which the dry run's clock is replaced; those hold on a machine with other work, too. `off`
-is the forecast over the real time, less 1; the goal is 0.25 either way.
+Each is tried dry and then trained, twice: by the clock, and by the processor's seconds of this process. `off` is the
+forecast over the real time, less 1; the goal is 0.25 either way.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -21,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from record import run_bench, write_record
+from record import run_bench
 
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.torch.backend import import_torch
@@ -121,8 +115,8 @@ def compare_times(path: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
-def main(out: Path | None = None) -> None:
-    """Try and train each run, and write what came of it."""
+def measure() -> dict[str, Any]:
+    """Try and train each run."""
     torch = import_torch()
     torch.set_num_threads(1)
     import open_clip  # noqa: F401  (both forecast and run would else pay for imports, the first of them alone)
@@ -144,8 +138,8 @@ def main(out: Path | None = None) -> None:
             path = folder / f"{name}.toml"
             path.write_text((Path(__file__).parent / "forecast" / path.name).read_text().replace("SCENES", SCENES))
             record["runs"][path.stem] = compare_times(path, folder)
-    write_record(out, record)
+    return record
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure)

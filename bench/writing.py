@@ -1,23 +1,17 @@
 """A chat model of random weights: tokens of captions a second beside the library's `generate`, and texts' likelihoods.
 
-    python bench/writing.py
-
-Both write captions of so many tokens to pictures of one size; they take turns, and a figure is the median of the
-rounds. The library's `generate` writes one by one, as tellapart does where every image has a prompt of its own, and
-all at once. Likelihoods are of one caption and of four, for pictures that were not read before.
+They take turns, and a figure is the median of the rounds. The library writes one by one, as tellapart does where every
+image has a prompt of its own, and all at once.
 """
-
-from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gpu import make_writer
-from record import RECORDS, run_bench, time_call, write_record
+from record import run_bench, time_call
 
 from tellapart.models.torch.backend import import_torch
 
@@ -29,14 +23,8 @@ CAPTIONS = (
 )
 
 
-def main(
-    writer: str = "writer-small",
-    prompts: int = 8,
-    tokens: int = 24,
-    rounds: int = 3,
-    out: Path = RECORDS / "writing.json",
-) -> None:
-    """Measure, print, record; the writers are those of `gpu.CHATS`."""
+def measure(writer: str = "writer-small", prompts: int = 8, tokens: int = 24, rounds: int = 3) -> dict[str, Any]:
+    """Measure; the writers are those of `gpu.CHATS`."""
     torch = import_torch()
     model, module, _ = make_writer(writer, "cpu", "float32")
     module.generation_config.eos_token_id = 1 << 30  # so that no answer ends early
@@ -85,8 +73,8 @@ def main(
         wall, processor = (statistics.median(each) for each in zip(*pairs, strict=True))
         speed = {} if name.startswith("likelihood") else {"tokens_per_second": written / wall}
         record[name] = speed | {"seconds": wall, "processor_seconds": processor}
-    write_record(out, record)
+    return record
 
 
 if __name__ == "__main__":
-    run_bench(main)
+    run_bench(measure, "writing")

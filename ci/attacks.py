@@ -1,7 +1,5 @@
 """Files that were made to do harm: each is refused in one line that names it, or read, soon and in little memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -23,7 +21,7 @@ from tellapart.builders.recipe_file import open_builder, read_recipe_file
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_json, read_jsonl
 from tellapart.data.strict_json import read_whole
-from tellapart.errors import TellapartError
+from tellapart.errors import TellapartError, require
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.fusion.region_import import read_regions
 from tellapart.models.memory.external import read_scores
@@ -38,12 +36,7 @@ STEERS = "a\x1b]0;owned\x07\u202eb"
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One file that does harm, or tries to.
-
-    Attributes:
-        read: writes it below a folder, and reads it.
-        facts: in the one line that refuses it; none if the file is to be read.
-    """
+    """A file that does harm: `read` writes and reads it; `facts` are in the line that refuses it (none: it is read)."""
 
     read: Callable[[Path], object]
     facts: tuple[str, ...] = ()
@@ -189,24 +182,18 @@ def _claimed_regions(folder: Path) -> object:
     return RegionFile(write_file(folder / "regions.safetensors", struct.pack("<Q", len(head)) + head), 5)
 
 
-def _field(number: int, content: bytes) -> bytes:
-    size, length = len(content), b""
-    while size > 127:
-        length += bytes([size & 127 | 128])
-        size >>= 7
-    return bytes([number << 3 & 127 | 2 | (128 if number > 15 else 0), *([number >> 4] if number > 15 else [])]) + (
-        length + bytes([size]) + content
-    )
-
-
-def _onnx(wrap: Callable[[bytes], bytes]) -> Attack:
-    """A model of which a tensor lies in another file of the machine."""
-    where = _field(13, _field(1, b"location") + _field(2, b"../../../etc/passwd"))
-    tensor = b"\x08\x02\x10\x01" + _field(8, b"stolen") + where + b"\x70\x01"
+def _onnx(add: Callable[[Any], Any]) -> Attack:
+    """A model of which a tensor lies in another file of the machine, at a place that is added to the model."""
 
     def read(folder: Path) -> object:
+        onnx = require("onnx", extra="train")
+        tensor = onnx.TensorProto(name="stolen", dims=[2], data_type=1, data_location=1)
+        tensor.external_data.add(key="location", value="../../../etc/passwd")
+        model = onnx.ModelProto()
+        model.graph.SetInParent()
+        add(model).CopyFrom(tensor)
         for name in FILES:
-            write_file(folder / name, wrap(tensor) if name.endswith(".onnx") else b"{}")
+            write_file(folder / name, model.SerializeToString() if name.endswith(".onnx") else b"{}")
         write_onnx_config(folder)
         return read_folder(folder)
 
@@ -233,13 +220,13 @@ _TOML_READERS: dict[str, Callable[[Path], object]] = {
     "board": read_settings,
     "imported": read_imported,
 }
-_ONNX_PLACES: dict[str, Callable[[bytes], bytes]] = {
-    "initializer": lambda tensor: _field(7, _field(5, tensor)),
-    "sparse tensor": lambda tensor: _field(7, _field(15, _field(1, tensor))),
-    "attribute": lambda tensor: _field(7, _field(1, _field(5, _field(5, tensor)))),
-    "branch": lambda tensor: _field(7, _field(1, _field(5, _field(6, _field(5, tensor))))),
-    "function": lambda tensor: _field(7, b"") + _field(25, _field(7, _field(5, _field(5, tensor)))),
-    "training graph": lambda tensor: _field(7, b"") + _field(20, _field(1, _field(5, tensor))),
+_ONNX_PLACES: dict[str, Callable[[Any], Any]] = {
+    "initializer": lambda model: model.graph.initializer.add(),
+    "sparse tensor": lambda model: model.graph.sparse_initializer.add().values,
+    "attribute": lambda model: model.graph.node.add().attribute.add().t,
+    "branch": lambda model: model.graph.node.add().attribute.add().g.initializer.add(),
+    "function": lambda model: model.functions.add().node.add().attribute.add().t,
+    "training graph": lambda model: model.training_info.add().initialization.initializer.add(),
 }
 
 ATTACKS: dict[str, Attack] = {
@@ -280,7 +267,7 @@ ATTACKS: dict[str, Attack] = {
     "regions outside of the folder": _regions("../a.png", np.ones((2, 5), np.float32)),
     "regions, a bomb": _regions("a.png", np.zeros((1, 1 << 27), np.int64)),
     "regions behind the file's end": Attack(_claimed_regions, ("regions.safetensors",)),
-    **{f"ONNX, weights of another file: {place}": _onnx(wrap) for place, wrap in _ONNX_PLACES.items()},
+    **{f"ONNX, weights of another file: {place}": _onnx(add) for place, add in _ONNX_PLACES.items()},
     **{
         f"TOML of 50 MB: {name}": _text("long.toml", _LONG_TOML, read, "4,194,304")
         for name, read in _TOML_READERS.items()

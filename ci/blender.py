@@ -1,13 +1,8 @@
-"""An interpreter with Blender's module, for the tests of the renderer `blender`.
+"""An interpreter with Blender's module (0.9 GB), for the tests of the renderer `blender`: `python ci/blender.py OUT`.
 
-    python ci/blender.py OUT
-
-Makes an environment in OUT (0.9 GB), unless there is one: Blender's module is GPL-3.0, needs numpy before 2, and is
-neither a dependency nor imported here. The packages are pinned by version and SHA-256. Where they cannot be had, or the
-module does not start (it needs libraries of a desktop), the reason is told, OUT is removed, and the exit status is 75.
+The module is GPL-3.0 and needs numpy before 2, so that it is no dependency. Where it cannot be had or does not start,
+the reason is told, OUT is removed, and the exit status is 75.
 """
-
-from __future__ import annotations
 
 import argparse
 import shutil

@@ -1,7 +1,5 @@
 """Doors of pictures, films and containers: archives of runs and of images, parquet, HDF5."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

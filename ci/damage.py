@@ -1,7 +1,5 @@
 """Every way to damage a file's bytes, drawn at random."""
 
-from __future__ import annotations
-
 import io
 import random
 import re

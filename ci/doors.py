@@ -1,16 +1,10 @@
-"""The doors through which files come in: a small valid file of each format, and its reader.
-
-Files of text are those of `valid/`, copied below a scratch folder; the program writes the others itself.
-"""
-
-from __future__ import annotations
+"""The doors through which files come in: a small valid file of each format, and its reader."""
 
 import gzip
 import hashlib
 import json
 import pickle
 import shutil
-import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +21,7 @@ from tellapart.catalog import load
 from tellapart.data.images import pixel_hash
 from tellapart.data.rows import read_csv, read_jsonl, read_list
 from tellapart.data.scores import Scores
+from tellapart.errors import require
 from tellapart.evaluation.run import run_record
 from tellapart.evaluation.verified import read_result
 from tellapart.models.fusion.region_file import RegionFile
@@ -49,13 +44,9 @@ IDS = ("a", "b", "c")
 class Door:
     """A file's format: its name, a valid file's bytes, its reader.
 
-    Attributes:
-        whole: the reader knows what the file must hold, so that a part of it, a row or a key twice, is never accepted
-            as something else.
-        slow: read a tenth as often as others.
-        knows: the ways of `reshape.py` that its reader can see: it refuses the file, or reads it as the valid one.
-        free: keys below which names and values are content.
-        rows: how the ids of its rows begin, which an error may name in place of one file of several.
+    Of a `whole` file a part is never accepted as something else; a `slow` one is read a tenth as often. The reader sees
+    the ways of `reshape.py` that it `knows`, but not below `free` keys. An error may name a row: it begins as one of
+    `rows`.
     """
 
     path: Path
@@ -154,7 +145,11 @@ def _records(folder: Path) -> dict[str, Door]:
 def _models(folder: Path) -> dict[str, Door]:
     onnx, copy = folder / "onnx", folder / "config-door"
     onnx.mkdir()
-    graph = _message(7, _message(5, b"\x08\x02\x08\x03\x10\x01" + _message(8, b"w") + _message(9, bytes(24))))
+    tensor = require("onnx", extra="train").TensorProto(name="w", dims=[2, 3], data_type=1, raw_data=bytes(24))
+    model = require("onnx", extra="train").ModelProto()
+    model.graph.initializer.add().CopyFrom(tensor)
+    graph = model.SerializeToString()
+    save = require("safetensors.numpy", extra="models").save
     for name in FILES:
         (onnx / name).write_bytes(graph if name.endswith(".onnx") else b"{}")
 
@@ -180,10 +175,10 @@ def _models(folder: Path) -> dict[str, Door]:
     return named(
         (
             door_of(onnx / "image.onnx", read_graph),
-            door_of(folder / "weights.safetensors", read_tensors, _safetensors(weights)),
-            door_of(folder / "shapes.safetensors", shapes, _safetensors(weights)),
+            door_of(folder / "weights.safetensors", read_tensors, save(weights)),
+            door_of(folder / "shapes.safetensors", shapes, save(weights)),
             door_of(folder / "regions.npz", read_regions),
-            door_of(folder / "regions.safetensors", read_regions, _safetensors(flat)),
+            door_of(folder / "regions.safetensors", read_regions, save(flat)),
         )
     ) | {
         "onnx config.json": door_of(copy / CONFIG, lambda _: read_folder(copy).config),
@@ -206,16 +201,3 @@ def read_tensors(path: Path, *, shapes_only: bool = False) -> Any:
     """Return the shapes and values of a checkpoint's tensors."""
     read = read_state_dict(path, shapes_only=shapes_only)
     return {name: (tuple(value.shape), str(value)) for name, value in read.items()}
-
-
-def _message(number: int, content: bytes) -> bytes:
-    return bytes([number << 3 | 2, len(content)]) + content
-
-
-def _safetensors(arrays: dict[str, Any]) -> bytes:
-    header, at = {}, 0
-    for name, array in arrays.items():
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
-        at += array.nbytes
-    head = json.dumps(header).encode()
-    return struct.pack("<Q", len(head)) + head + b"".join(array.tobytes() for array in arrays.values())

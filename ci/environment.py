@@ -4,12 +4,9 @@
     python3 ci/environment.py lock                   # `make lock`: the newest versions that fit together
     python3 ci/environment.py lock --keep            # no version moves; new packages of pyproject.toml come in
 
-Both installers take the versions of ci/lock.txt; ci/tools.txt has hashes, too, of what builds a release. uv is the one
-on the PATH, or comes into the environment as a wheel. This file needs the standard library alone: it runs before
-anything is installed.
+Both take the versions of ci/lock.txt. This file needs the standard library alone: it runs before anything is
+installed.
 """
-
-from __future__ import annotations
 
 import argparse
 import ast
@@ -90,11 +87,7 @@ def find_uv(python: Path) -> str | None:
 
 
 def uv_settings(configured: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that let uv find packages where pip finds them; uv reads no pip configuration.
-
-    Args:
-        configured: what `pip config list` prints.
-        environment: the variables of this process; uv's among them win.
+    """Return the variables that let uv find packages where pip does (`pip config list`); those of `environment` win.
 
     >>> uv_settings("global.index-url='https://mirror/simple'", {})
     {'UV_DEFAULT_INDEX': 'https://mirror/simple', 'UV_INDEX_STRATEGY': 'unsafe-best-match'}
@@ -119,11 +112,7 @@ def uv_settings(configured: str, environment: Mapping[str, str]) -> dict[str, st
 
 
 def install(home: Path, extras: str) -> None:
-    """Install this checkout, editable, with `extras` (names between commas) at the locked versions.
-
-    Raises:
-        SystemExit: neither uv nor pip could do it.
-    """
+    """Install this checkout, editable, with `extras` (names between commas) at the locked versions."""
     python = create(home)
     # pip comes along, or a `pip install` in the activated environment would be another Python's.
     wanted = ["--quiet", "--constraint", str(LOCK), "pip", "--editable", f".[{extras}]"]
@@ -142,13 +131,7 @@ def install(home: Path, extras: str) -> None:
 
 
 def lock(keep: bool) -> None:
-    """Write ci/lock.txt: the newest versions that fit, or with `keep` those of the lock and of new packages.
-
-    ci/tools.txt gets the same versions, with the hashes of their files.
-
-    Raises:
-        SystemExit: there is no uv, or it finds no versions that fit.
-    """
+    """Write ci/lock.txt, the newest versions that fit or those that it has, and ci/tools.txt with hashes."""
     uv = find_uv(Path(sys.executable))
     if uv is None:
         raise SystemExit("`make lock` needs uv, and it could not be installed")

@@ -1,12 +1,7 @@
-"""Install each extra alone, in a fresh environment, and run the command that it is named for.
+"""Install each extra alone, in a fresh environment, and run the command that it is named for (15 minutes, network).
 
-    python ci/extras.py [EXTRA...]    all of them if none is named; about 15 minutes, most of it installs
-
-What a command needs and no registry has (a video, a diffusion model) is made on the spot, small and real. It needs the
-network for the installs, and is no part of `.ci/run`.
+python ci/extras.py [EXTRA...]    all of them if none is named
 """
-
-from __future__ import annotations
 
 import os
 import shutil

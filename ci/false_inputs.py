@@ -1,9 +1,4 @@
-"""Forged, shortened and mislabelled files at every door: refused, or read without the false number.
-
-`gates.py` tries them with its other attacks, and `docs/false_inputs.md` has the table of what came of each.
-"""
-
-from __future__ import annotations
+"""Forged, shortened and mislabelled files at every door: refused, or read without the false number."""
 
 import json
 import stat

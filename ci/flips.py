@@ -2,12 +2,9 @@
 
     python ci/flips.py --flips 100 --out bench/records/flips.json
 
-Each time one bit of one file is flipped, and the command that reads the file is run. `found`: it says so in one line
-that names the file, or says that something is computed again, and ends in the same numbers. `harmless`: it says
+`found`: the command names the file in one line, or computes again and ends in the same numbers. `harmless`: it says
 nothing, and ends in the same bytes (times excepted). Anything else is bad.
 """
-
-from __future__ import annotations
 
 import random
 import shutil
@@ -29,14 +26,7 @@ from kills import contents, write_inputs
 
 @dataclass(frozen=True, slots=True)
 class Flipped:
-    """A file whose bits are flipped.
-
-    Attributes:
-        file: takes the working folder, as it is before each flip, to the file.
-        prepare: fills the working folder.
-        read: reads the file and writes what is compared to `out`.
-        outcome: takes the working folder, and how the command ended, to what is compared.
-    """
+    """A file whose bits are flipped: where it lies, what fills the folder, what reads it, and what is compared."""
 
     file: Callable[[Path], Path]
     prepare: Callable[[Path], object]

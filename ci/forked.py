@@ -1,7 +1,5 @@
 """Work in a fork of this process, which has imported what it needs: it can be killed at a chosen moment."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json
@@ -25,13 +23,7 @@ _WRITES = {
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a forked command ended.
-
-    Attributes:
-        status: exit status; -9 where it was killed, 70 after a traceback.
-        said: all that it printed.
-        writes: how many steps that leave a trace on the disk it made.
-    """
+    """How a forked command ended: -9 where it was killed, 70 after a traceback; `writes` are its steps on the disk."""
 
     status: int
     said: str
@@ -111,9 +103,9 @@ def _work(work: Callable[[], object], folder: Path, at_write: int | None, writin
 
 
 def run_all(doc: str, what: str, names: Sequence[str], harm: Callable[[str, Path, int | None, int], Any]) -> int:
-    """Do harm to each, in a scratch folder, print what came of it and write the record; 1 where any came out badly.
+    """Do harm to each, print what came of it and write the record; 1 where any came out badly.
 
-    `what` is the name of the option that says how often, and of what is harmed in the record: `kills of jobs`.
+    `what` names the option that says how often, and what is harmed: `kills of jobs`.
     """
     often, _, group = what.partition(" of ")
     options = argparse.ArgumentParser(description=doc.splitlines()[0])

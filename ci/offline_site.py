@@ -1,11 +1,4 @@
-"""Check that a built site needs no other host: no page of it loads a script, a style, a font or a picture from one.
-
-    python ci/offline_site.py FOLDER
-
-Links that a reader may follow are no loads, and are left alone.
-"""
-
-from __future__ import annotations
+"""Check that a built site needs no other host: no page of FOLDER loads a script, a style, a font or a picture."""
 
 import re
 import sys

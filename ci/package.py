@@ -2,13 +2,9 @@
 
     python ci/package.py [--tag vX.Y.Z] [--address https://github.com/NAME/REPOSITORY] [--out DIR]
 
-What is checked: the metadata (`twine check --strict`), the version against the tag, CITATION.cff and the changelog, the
-repository's address against pyproject.toml, what the sdist and the wheel hold, and that an installation without this
-checkout prints its help and measures the reference models on the demo. Only the package index is needed. `--address`
-first writes an address into pyproject.toml and the files that name it. With `--out` the two archives are kept there.
+Checked are the metadata, the version, the repository's address, what the archives hold, and that an installation
+measures the demo. `--address` first writes an address wherever it is named.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
@@ -114,11 +110,7 @@ def build(out: Path) -> tuple[Path, Path]:
 
 
 def expect_clean(wheel: Path, sdist: Path) -> None:
-    """Check what the archives hold.
-
-    Raises:
-        SystemExit: something in them does not belong there, something is missing, or they are too large.
-    """
+    """Check what the archives hold: nothing that does not belong there, all that is needed, and not too much."""
     with zipfile.ZipFile(wheel) as archive:
         wheel_names = archive.namelist()
     with tarfile.open(sdist) as archive:
@@ -135,11 +127,7 @@ def expect_clean(wheel: Path, sdist: Path) -> None:
 
 
 def try_installed(archive: Path) -> None:
-    """Install an archive in a fresh environment, and run it from a folder that knows nothing of this checkout.
-
-    Raises:
-        SystemExit: it prints another version than the archive's name says, or does not measure what it must.
-    """
+    """Install an archive in a fresh environment, and run it from a folder that knows nothing of this checkout."""
     with tempfile.TemporaryDirectory(prefix="package-") as scratch:
         home = Path(scratch)
         venv.create(home / "venv", with_pip=True)

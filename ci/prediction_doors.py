@@ -1,7 +1,5 @@
 """Doors of predictions: the files of every task, as `tellapart score` reads them, and the numbers that they come to."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

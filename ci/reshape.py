@@ -1,10 +1,7 @@
 """Ways to damage what a file says rather than its bytes: names, types, rows and encodings of JSON, TOML and tables.
 
-Each way either leaves the content as it was, or does what a reader can see who knows the fields or the rows: the file
-is refused, or read as the valid one. A changed digit of a score is none of them, since no reader can know.
+Each leaves the content as it was, or does what a reader can see who knows the fields or the rows.
 """
-
-from __future__ import annotations
 
 import csv
 import io
@@ -96,11 +93,7 @@ def _spell(value: Any, equals: str) -> str:
 
 
 class _Places:
-    """The places of a content at which something can be done, drawn at random; none below a free key.
-
-    Attributes:
-        same_keys: what is done to a key is done to it in all rows.
-    """
+    """Places to damage, drawn at random, none below a free key; with `same_keys` in all rows at once."""
 
     def __init__(self, content: Any, free: Collection[str], drawn: random.Random, same_keys: bool) -> None:
         self.content, self.free, self.drawn, self.same_keys = content, free, drawn, same_keys

@@ -1,7 +1,5 @@
 """A plugin of pytest: `--file-order SEED` runs the test files in a random order, the same one for the same seed."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

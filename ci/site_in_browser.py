@@ -1,12 +1,7 @@
-"""Look through pages of a built site in Chromium: axe-core finds nothing serious, and no page is wider than its window.
+"""Look through pages of a built site in Chromium: axe-core finds nothing serious, no page is wider than its window.
 
-    python ci/site_in_browser.py FOLDER
-
-Pages of every kind are opened from a server, in one colour scheme on a desk and in the other on a phone. Without
-Chromium or axe-core (`python ci/parts.py axe`) nothing is checked, and the reason is printed.
+Without Chromium or axe-core (`python ci/parts.py axe`) nothing is checked, and the reason is printed.
 """
-
-from __future__ import annotations
 
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Doors of human studies: the key, files of answers as `annotate import` reads them, what `annotate agree` finds."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,12 +1,7 @@
-"""Trackers of training that the tests' environment lacks: wandb, trackio, and lightning with its loggers.
+"""Trackers of training for the tests: wandb, trackio, and lightning with its loggers, installed to OUT (113 MB).
 
-    python ci/trackers.py OUT
-
-Installs them, and what they need beyond this environment, to OUT (113 MB), for a Python that has OUT on its path.
 Where that fails, the reason is on stderr, OUT is removed, and the exit status is 75.
 """
-
-from __future__ import annotations
 
 import argparse
 import re

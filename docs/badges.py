@@ -3,8 +3,6 @@
 python docs/badges.py          writes docs/badges/*.svg again
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

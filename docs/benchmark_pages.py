@@ -1,10 +1,4 @@
-"""One page for each benchmark of the catalogue: what it is, its files, commands, numbers to expect and citation.
-
-The site's hook (`docs/site_pages.py`) makes them at each build; nothing of them is kept. The numbers come from
-`docs/baselines.json` (measured here) and `examples/vlue_board/records.toml` (what a paper reports).
-"""
-
-from __future__ import annotations
+"""One page for each benchmark of the catalogue, made at each build of the site: facts, commands, numbers, citation."""
 
 import json
 import tomllib

@@ -1,7 +1,5 @@
 """The reference of commands, the table of docs/which_command.md, and its picture, from the command line itself."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator

@@ -1,17 +1,10 @@
-"""Hold the stages of `counterfactual-captions` against the 24,508 counterfactuals that COCO-Counterfactuals' authors
-released.
+"""Hold the stages of `counterfactual-captions` against the 24,508 released counterfactuals of COCO-Counterfactuals.
 
     python docs/counterfactual_agreement.py --data DIR --nltk DIR --encoder DIR --wordnet DIR --language-model FILE
 
-writes docs/counterfactual_agreement.json. DIR of `--data` holds `input_cap_val_2017.txt` and
-`generated_sim_0.8_0.91.txt`; the others are what the recipe's stages take: NLTK's data, all-MiniLM-L6-v2 as a folder of
-transformers, WordNet's files, and a checkpoint of llama2.c. The authors' masked language model (roberta-base) and judge
-(GPT-2 large) have no part in it: words are proposed by what the authors' own model proposed for the same noun in other
-captions, and a small model judges. `tests/build/captions/test_released_counterfactuals.py` measures the first part
-again if DIR is there.
+The authors' masked language model and judge have no part in it: words are proposed by what their model proposed for the
+same noun in other captions, and a small model judges.
 """
-
-from __future__ import annotations
 
 import argparse
 import json

@@ -1,7 +1,5 @@
 """A griffe extension: examples in docstrings are code blocks in the API reference, without a heading."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from griffe import Extension, Object

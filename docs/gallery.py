@@ -1,11 +1,8 @@
 """Make the gallery: run each command that the page shows, keep a small picture of its output, write `docs/gallery.md`.
 
-`make pictures` calls it with the demo's run; it needs Chromium on the PATH, the
-extras `dev`, `plot`, `build` and `train`, and a few minutes. Names of entries after the run make these again alone, and
-without a run it writes the page alone.
+`make pictures` calls it with the demo's run. Names of entries after the run make these again alone, and without a run
+it writes the page alone.
 """
-
-from __future__ import annotations
 
 import io
 import json
@@ -38,17 +35,7 @@ DESKTOP = (1180, 1130)
 
 @dataclass(frozen=True)
 class Entry:
-    """One picture of the gallery.
-
-    Attributes:
-        name: of the picture's file.
-        title: its heading.
-        about: a sentence on it.
-        commands: those that make it, in a folder with the demo's run; each is run once.
-        output: the file to show: an image, a page, or a folder with the images of a pair.
-        screen: the width and height of the browser's window.
-        fragment: of the page's address.
-    """
+    """One picture: file name, heading, sentence, the commands that make it, and the image, page or folder shown."""
 
     name: str
     title: str

@@ -10,8 +10,6 @@ A document marks what is generated:
     <!-- end -->
 """
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import json
@@ -28,20 +26,26 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 from speed_tables import RECORD_TABLES, record_table
 
+from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.settings import BoardSettings
 from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettings
-from tellapart.catalog import LOSSES
+from tellapart.catalog import BENCHMARKS, LOSSES
+from tellapart.metrics.metric import Metric
+from tellapart.metrics.registry import METRICS, defined_for
+from tellapart.models.api.forms import forms
+from tellapart.models.find import name_forms
+from tellapart.models.huggingface.load import DUAL, FAMILIES, GENERATIVE
+from tellapart.stats.intervals import wilson
+from tellapart.stats.power import detectable_above_chance, detectable_difference
+from tellapart.tasks.registry import TASKS, headline
 from tellapart.training.config import TrainConfig, list_presets, merge_preset
 from tellapart.training.losses.loss import DualLoss, find_loss
-
-if TYPE_CHECKING:
-    from tellapart.benchmarks.benchmark import Benchmark
-    from tellapart.metrics.metric import Metric
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for `examples`
@@ -83,8 +87,6 @@ def output_of(command: str, folder: Path) -> list[str]:
 
 def metrics_table() -> str:
     """Every metric as the registry declares it."""
-    from tellapart.metrics.registry import METRICS
-
     rows = ["| metric | meaning | items | scores | chance | source |", "|---|---|---|---|---|---|"]
     for metric in METRICS.values():
         kinds = "any" if len(metric.kinds) == 3 else ", ".join(sorted(metric.kinds))
@@ -98,17 +100,11 @@ def metrics_table() -> str:
 
 def pair_benchmarks() -> list[Benchmark]:
     """The catalogue's benchmarks of minimal pairs."""
-    from tellapart.benchmarks.find import find_benchmark
-    from tellapart.catalog import BENCHMARKS
-
     return [one for one in map(find_benchmark, BENCHMARKS) if one.task == "pairs"]
 
 
 def headline_metric(one: Benchmark) -> Metric:
     """The last metric of a first look at a benchmark that compares scores, not sums of them."""
-    from tellapart.metrics.registry import METRICS, defined_for
-    from tellapart.tasks.registry import headline
-
     names = one.official or headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)})
     return [METRICS[name] for name in names if name in METRICS and not METRICS[name].additive][-1]
 
@@ -127,9 +123,6 @@ def benchmarks_table() -> str:
 
 def baselines_table() -> str:
     """What guessing and words alone get on every benchmark, and what one of its size can show."""
-    from tellapart.stats.intervals import wilson
-    from tellapart.stats.power import detectable_above_chance, detectable_difference
-
     found = json.loads(BASELINES.read_text(encoding="utf-8"))
     heads = " | ".join(f"`{name}`" for name in found["models"])
     rows = [
@@ -185,16 +178,11 @@ def captions_table() -> str:
 
 def task_benchmarks() -> list[Benchmark]:
     """The catalogue's benchmarks of tasks."""
-    from tellapart.benchmarks.find import find_benchmark
-    from tellapart.catalog import BENCHMARKS
-
     return [one for one in map(find_benchmark, BENCHMARKS) if one.task != "pairs"]
 
 
 def tasks_table() -> str:
     """Every benchmark of a task: what a model must put out, and the first metrics."""
-    from tellapart.tasks.registry import TASKS, headline
-
     rows = [
         "| benchmark | output | n | first metrics | resampled together | domain; its rival | file of predictions |",
         "|---|---|--:|---|---|---|---|",
@@ -213,8 +201,6 @@ def tasks_table() -> str:
 
 def task_metrics_table() -> str:
     """Every metric of a task as it is declared; those that differ in what stands behind `@` share a row."""
-    from tellapart.tasks.registry import TASKS
-
     rows = ["| task | metric | meaning | chance | source |", "|---|---|---|---|---|"]
     for task in TASKS.values():
         families: dict[str, list[Metric]] = {}
@@ -252,16 +238,12 @@ def elsewhere_names_table() -> str:
 
 def names_table() -> str:
     """How a model that is in no catalogue is named."""
-    from tellapart.models.find import name_forms
-
     rows = ["| `-m` | model |", "|---|---|"]
     return "\n".join([*rows, *(f"| `{form}` | {meaning} |" for form, meaning in name_forms().items())]) + "\n"
 
 
 def families_table() -> str:
     """Which readings each family of transformers has; the first is the default where the architecture names none."""
-    from tellapart.models.huggingface.load import DUAL, FAMILIES, GENERATIVE
-
     rows = ["| `model_type` in config.json | `--reading` |", "|---|---|"]
     others = "chinese_clip, groupvit, tipsv2, vision-text-dual-encoder and whatever else encodes images and texts"
     families = {
@@ -276,8 +258,6 @@ def families_table() -> str:
 
 def forms_table() -> str:
     """The forms in which servers are asked for vectors and scores."""
-    from tellapart.models.api.forms import forms
-
     rows = ["| `--reading` | request | source |", "|---|---|---|"]
     rows += [f"| `{name}` | `{form.path}` | {form.source} |" for name, form in forms().items()]
     return "\n".join(rows) + "\n"

@@ -4,8 +4,6 @@ python docs/levels.py             # writes the page's table and docs/levels.svg 
 python docs/levels.py --run DIR   # first the record, from a run on the set of docs/recipes/levels.toml
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

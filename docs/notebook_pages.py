@@ -1,7 +1,5 @@
 """The notebooks of `examples/notebooks`, executed, as pages of the site: sentences, code, and what the code showed."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

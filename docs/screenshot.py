@@ -1,17 +1,12 @@
-"""Take the README's pictures: `docs/report.png` and `docs/report-items.png` of a report, `docs/board.png` of a board.
-
-`make pictures` calls it, or: `tellapart board export --runs runs/demo --out site`, then `python docs/screenshot.py
-runs/demo/report.html site`; it needs Chromium on the PATH and the `dev` extra. The numbers that the pictures show are
-kept as text in `docs/pictures.json`, so that a test sees when they are old.
-"""
-
-from __future__ import annotations
+"""Take the README's pictures of a report and a board, and keep the numbers that they show in `docs/pictures.json`."""
 
 import json
 import sys
 from pathlib import Path
 
 from gallery import DESKTOP, DOCS, open_browser, open_page
+
+from tellapart.api.run import open_run
 
 
 def photograph(report: Path, site: Path) -> None:
@@ -27,8 +22,6 @@ def photograph(report: Path, site: Path) -> None:
 
 def keep_numbers(run: Path) -> None:
     """Write each model's metrics of the first look, in percent, and the fingerprint of the items."""
-    from tellapart.api.run import open_run
-
     opened = open_run(run)
     records = {system.label: system.record("demo") for system in opened.systems}
     numbers = {

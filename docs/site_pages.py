@@ -1,12 +1,8 @@
 """What mkdocs does beside `mkdocs.yml`: pages that are generated at each build, and links that lead out of `docs/`.
 
-A page for each benchmark (`benchmark_pages.py`), the executed notebooks (`notebook_pages.py`), the decisions, the API
-reference of the public names, and the repository's own pages (README, CONTRIBUTING, SECURITY, CHANGELOG) are made here,
-so that nothing is written twice. A link to another file of the repository leads to a copy of it in the site. Formulas
-become MathML: no script, no network.
+A link to another file of the repository leads to a copy of it in the site. Formulas become MathML: no script, no
+network.
 """
-
-from __future__ import annotations
 
 import importlib
 import inspect
@@ -97,11 +93,7 @@ def next_step(page: str) -> str | None:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the generated pages into the navigation, in the place of their folder's name.
-
-    Pages show a list of versions if `mike` builds them; a site of one version has no list to load. That one has no
-    address, with which its page 404 would not open from the disk.
-    """
+    """Put the generated pages into the navigation; pages that `mike` builds have a list of versions, and an address."""
     if "mike" in config.plugins:
         config.extra["version"] = {"provider": "mike"}
         config.site_url = os.environ.get("SITE_URL", "")
@@ -127,13 +119,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     for source, target in OWN_PAGES.items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
-    for name, content in (_benchmarks() | _api() | notebook_pages() | {"decisions/index.md": _decisions()}).items():
+    pages = {f"benchmarks/{name}.md": content for name, content in benchmark_pages().items()}
+    for name, content in (pages | _api() | notebook_pages() | {"decisions/index.md": _decisions()}).items():
         files.append(File.generated(config, name, content=content))
     return files
-
-
-def _benchmarks() -> dict[str, str]:
-    return {f"benchmarks/{name}.md": content for name, content in benchmark_pages().items()}
 
 
 def _decisions() -> str:
@@ -221,10 +210,7 @@ def _move_links(markdown: str, moved: Callable[[re.Match[str]], str]) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Write the board of published checkpoints into the site, as static pages.
-
-    The twelve checkpoints that ship; all of vl_compo's if VL_COMPO_RESULTS names its `individual_results.csv`.
-    """
+    """Write the board of the twelve checkpoints that ship, or of all of VL_COMPO_RESULTS, into the site."""
     board = ROOT / "examples" / "clip_zoo_board" / "board.toml"
     with tempfile.TemporaryDirectory() as scratch:
         if results := os.environ.get("VL_COMPO_RESULTS"):

@@ -3,18 +3,15 @@
 python docs/speed_tables.py      # draws docs/speed.svg
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tellapart.report.plots.style import write_picture
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for `examples`
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HERE, RECORDS = ROOT / "docs", ROOT / "bench" / "records"
 PICTURE = HERE / "speed.svg"
@@ -64,19 +61,15 @@ def read_record(name: str) -> dict[str, Any] | None:
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
-def _choose_run(record: dict[str, Any]) -> dict[str, Any]:
-    """The run that is shown in full: that of the sets whose captions repeat and begin alike most, or the first."""
-    runs: list[dict[str, Any]] = record["runs"]
-    return next((run for run in runs if run["group"] == "sugarcrepe+aro"), runs[0])
-
-
-def draw_speed() -> Figure:
+def draw_speed() -> Any:
     """Processor seconds by tool with the bound, next to the gain of shared beginnings by set."""
+
     from matplotlib.figure import Figure
 
     record, shared = read_record("speed"), read_record("shared_beginnings")
     assert record is not None and shared is not None
-    run = _choose_run(record)
+    # The sets whose captions repeat and begin alike most.
+    run = next((run for run in record["runs"] if run["group"] == "sugarcrepe+aro"), record["runs"][0])
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
     tools = sorted(run["tools"], key=lambda tool: -run["tools"][tool]["cold_processor"])
@@ -99,8 +92,6 @@ def draw_speed() -> Figure:
 
 def main() -> int:
     """Draw the picture."""
-    from tellapart.report.plots.style import write_picture
-
     if read_record("speed") is None:
         print("no record of bench/speed.py --annotations: nothing to draw", file=sys.stderr)
         return 1

@@ -1,7 +1,5 @@
 """The table of every system of the papers, from `systems.toml`; figures come from the benchmarks' records."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from dataclasses import dataclass

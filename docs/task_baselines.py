@@ -2,14 +2,9 @@
 
     python docs/task_baselines.py --data DIR    writes the part `tasks` of docs/baselines.json
 
-DIR holds folders with the benchmarks' annotation files (`vlue`, `gebplus`, ...): of each benchmark the first folder is
-taken, in order of names, that has all of its files. What a system knows stands beside it: nothing; how the answers that
-it is measured on are distributed; or, of `bag-of-words`, which captions are true.
-
-`docs/generate.py` makes the table from the file; `tests/test_task_baselines.py` measures again if DIR is there.
+Of each benchmark the first folder of DIR is taken, in order of names, that has all of its files. What a system knows
+stands beside it: nothing, how the answers are distributed, or which captions are true.
 """
-
-from __future__ import annotations
 
 import argparse
 import hashlib
@@ -112,11 +107,7 @@ def most_frequent_caption(records: sets.CaptionSet) -> Said:
 
 
 def nearest_caption(records: sets.CaptionSet) -> Said:
-    """Say that reference of all images which is nearest to all references.
-
-    Near is the mean cosine of the counts of words, each weighed by the logarithm of the images over those whose
-    references hold it, as CIDEr weighs them. (Not so weighed, a caption with many an "a" is the nearest.)
-    """
+    """Say the reference that is nearest to all references, by the cosine of counts of words as CIDEr weighs them."""
     words = {caption: tokenize(caption).split() for own in records.gold for caption in own}
     images_with = Counter(word for own in records.gold for word in {w for caption in own for w in words[caption]})
     vectors: dict[str, dict[str, float]] = {}
@@ -153,11 +144,7 @@ def bag(caption: str) -> str:
 
 
 def words_of_captions(records: sets.RetrievalSet) -> Said:
-    """Know each image by its true captions, without the order of their words: `bag-of-words`, over a whole gallery.
-
-    A score is the share of words in common with the image's nearest caption: 1 for the true ones, and for a false one
-    only if it holds the same words. So nothing stands above the best true entry, and what ties with it has its words.
-    """
+    """Know each image by its true captions, without the order of their words: what ties with them has their words."""
     bags = [bag(caption) for caption in records.captions]
     of_image: list[set[str]] = [set() for _ in records.images]
     for image, caption in records.pairs:

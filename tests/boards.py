@@ -1,7 +1,5 @@
 """A board for tests: read into its tables, with a client of its pages or a real browser; quick workers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What tests of more than one folder use: small pair sets and models, and the command line in this process."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -5,8 +5,6 @@ A fact is a path, a line, a field, a value, a name, an option: it stays when the
     with raises(DataError, "'a'", "[image, text]", path="pairs.jsonl", line=3, field="texts"):
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

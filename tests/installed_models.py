@@ -1,7 +1,5 @@
 """Models as another package would install them: the tests put this file and its entry points on the path."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The steps of a call, counted: work that does not depend on a clock, for tests of what an attacker could time."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections import Counter

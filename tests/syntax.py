@@ -1,7 +1,5 @@
 """The syntax of the package's files: each is parsed once a process, for all tests that look at it."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

@@ -3,8 +3,6 @@
 And what a stranger could put into workflows: other code behind a name, an option in place of a folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """No lower bound of a dependency lets in a version that ci/advisories.toml lists as open."""
 
-from __future__ import annotations
-
 import tomllib
 from itertools import chain
 from pathlib import Path

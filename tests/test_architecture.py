@@ -1,7 +1,5 @@
 """The architecture holds: imports point down, names are documented, and the light things stay light."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

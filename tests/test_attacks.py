@@ -1,7 +1,5 @@
 """Files that were made to do harm are refused in one line, soon; `ci/gates.py` reads them with little memory, too."""
 
-from __future__ import annotations
-
 import ast
 import re
 import time

@@ -1,7 +1,5 @@
 """The baselines in the documents are what the captions give when they are measured again."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The catalogue: every name leads somewhere, a wrong one to its neighbour, and other packages add theirs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The container of a board, and the folder of a static Space: read, and their steps run without an engine."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """The recipes of CONTRIBUTING.md work: another package follows them to the letter."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Short forms of what `make gates` measures: damaged files at every door, kills, and flipped bits."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The documents say what is so: outputs are what commands print, links lead somewhere."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import subprocess

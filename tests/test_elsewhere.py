@@ -1,7 +1,5 @@
 """What other tools wrote becomes a board file and a file of predictions that tellapart reads."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

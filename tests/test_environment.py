@@ -1,7 +1,5 @@
 """The environment of `make demo` and `make test`: uv or pip, the settings of pip for uv, and the lock."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -145,12 +143,28 @@ def installs(lines: list[str]) -> list[str]:
     return [line.split()[0] for line in lines if "--editable .[board]" in line]
 
 
-def test_uv_on_the_path_installs(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
-    machine.put("uv")
-    machine.with_pip()
+@pytest.mark.parametrize(
+    ("uv_fails", "pip_fails", "used", "said"),
+    [
+        ("False", "False", ["uv"], "by uv"),
+        (None, "line.endswith(' uv')", ["python"], "uv cannot be installed"),
+        ("True", "False", ["uv", "python"], "uv failed"),
+    ],
+)
+def test_uv_installs_and_where_it_cannot_pip_goes_on_and_says_so(
+    machine: Machine,
+    capsys: pytest.CaptureFixture[str],
+    uv_fails: str | None,
+    pip_fails: str,
+    used: list[str],
+    said: str,
+) -> None:
+    if uv_fails:
+        machine.put("uv", fails=uv_fails)
+    machine.with_pip(fails=pip_fails)
     environment.install(machine.home, "board")
-    assert installs(machine.lines()) == ["uv"]
-    assert "by uv" in capsys.readouterr().err
+    assert installs(machine.lines()) == used
+    assert said in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_without_uv_pip_puts_it_into_the_environment_once(machine: Machine) -> None:
@@ -160,23 +174,6 @@ def test_without_uv_pip_puts_it_into_the_environment_once(machine: Machine) -> N
     assert installs(machine.lines()) == ["uv", "uv"]
     assert len([line for line in machine.lines() if line.endswith(" uv")]) == 1
     assert all(f"--constraint {ROOT / 'ci' / 'lock.txt'}" in line for line in machine.lines())
-
-
-def test_where_uv_cannot_be_installed_pip_goes_on_and_says_so(
-    machine: Machine, capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine.with_pip(fails="line.endswith(' uv')")
-    environment.install(machine.home, "board")
-    assert installs(machine.lines()) == ["python"]
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_where_uv_fails_pip_goes_on(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
-    machine.put("uv", fails="True")
-    machine.with_pip()
-    environment.install(machine.home, "board")
-    assert installs(machine.lines()) == ["uv", "python"]
-    assert "uv failed" in capsys.readouterr().err
 
 
 def test_where_pip_fails_too_there_is_an_error(machine: Machine) -> None:

@@ -1,7 +1,5 @@
 """One tree of errors, and the door to optional dependencies."""
 
-from __future__ import annotations
-
 import ast
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """The check of an error's facts finds them, and fails where one is missing."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The pages of findings hold what their commands write today from the published data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

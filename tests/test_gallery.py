@@ -1,7 +1,5 @@
 """The gallery shows every kind of picture that there is, and no picture of the documents is older than its numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

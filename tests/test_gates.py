@@ -1,7 +1,5 @@
 """`make gates` finds out a reader that takes a damaged file for a whole one, and lets one that sees the damage pass."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Numbers that another tool measured: shown without a page, and never compared."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each page of the documents is of one of four kinds, short unless it is reference, and has one next step."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A test that leaves something behind fails itself; the one after it is not touched."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

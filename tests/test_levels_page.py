@@ -1,7 +1,5 @@
 """docs/levels.md: its table is what the record's levels and outcomes give."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 A sample of all such mistakes here, every one of them with `make mutants`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

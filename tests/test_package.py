@@ -1,7 +1,5 @@
 """What `make package` refuses: another version in a file that names it, and strange names in an archive."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

@@ -4,8 +4,6 @@ The words are counted in docstrings without their examples, in comments, in the 
 and in the documents. A ceiling is lowered whenever the rate has fallen, and never raised.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

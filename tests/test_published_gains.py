@@ -1,7 +1,5 @@
 """Figures and counts that the findings quote: their tables follow from them, and copies of the sources have them."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

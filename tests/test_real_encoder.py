@@ -11,8 +11,6 @@ EfficientNet-Lite0 takes the astronaut's helmet for a bobsleigh's, and MiniLM fi
 is the one photo that is misread, and every pair that is lost has it on one side.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """No room grows: what is added pays for itself by what it replaces (CONTRIBUTING)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

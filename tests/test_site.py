@@ -1,7 +1,5 @@
 """The documentation's site: a page for each benchmark, every page in the navigation, and nothing from another host."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex

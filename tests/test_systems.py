@@ -1,7 +1,5 @@
 """The table of the papers' systems: every command is one of ours, and names what is there."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """What the documents say of systems that do not look is what the annotation files give when it is measured again."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,19 +1,9 @@
-"""CLIP_benchmark on the synthetic sets: its own command line, from local files. Runs in its own environment.
+"""CLIP_benchmark's own command line on the sets, from local files, in its own environment.
 
-    python clip_benchmark_driver.py prepare|cold|warm JOB.json
-
-- `winoground`: it calls `load_dataset("facebook/winoground")`, which takes a folder of that name in the working
-  directory.
-- `sugarcrepe`: its `sugar_crepe/add_att`, whose files lie where it would have downloaded them to. `valse`, which it
-  lacks: its `sugar_crepe/replace_att`.
-- `aro`: it has no ARO. Its task takes any number of captions, its dataset class two; so that class is replaced by one
-  that gives all five, and the set is read as `sugar_crepe/swap_obj`.
-
-Its defaults stay (batches of 64, 4 workers) but for two options: `--no_amp`, since its default on a CPU, bfloat16, is
-several times slower there and gives other numbers; and, warm, `--skip_existing`, without which it computes all again.
+It lacks ARO: its dataset class is replaced by one of any number of captions, and the set is read as one of its
+`sugar_crepe` sets, as VALSE is. Its defaults stay but for `--no_amp`, since bfloat16 is slower on a CPU and gives other
+numbers, and, warm, `--skip_existing`.
 """
-
-from __future__ import annotations
 
 import json
 import os

@@ -1,14 +1,8 @@
-"""The bound: how long the model alone takes over prepared tensors, each distinct image and text once.
+"""The bound: the model alone over prepared tensors, each distinct image and text once, in batches of 32.
 
-    python forward_driver.py run JOB.json
-
-A bare loop of open_clip's own modules in float32: images in batches of 32; texts padded to the next multiple of 8
-tokens, as their causal tower allows, and batched with texts of that length. Nothing is decoded, prepared, tokenised,
-stored or compared within the time that counts. Prints the seconds of images and of texts, and the processor seconds of
-both.
+Texts are padded to the next multiple of 8 tokens, as their causal tower allows. It prints the seconds of images and of
+texts, and the processor seconds of both.
 """
-
-from __future__ import annotations
 
 import json
 import sys

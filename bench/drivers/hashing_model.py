@@ -1,7 +1,5 @@
 """A dual encoder of 64 numbers from a hash: what a run costs without a network."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal

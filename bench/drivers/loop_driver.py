@@ -1,12 +1,4 @@
-"""open_clip's own loop, as a careful engineer writes it: each distinct image and text once, in batches of 64.
-
-    python loop_driver.py run JOB.json
-
-A `DataLoader` with as many workers as cores, `inference_mode`, and in bfloat16 open_clip's own `precision="bf16"`.
-Nothing is kept for a second run. Prints each set's accuracy.
-"""
-
-from __future__ import annotations
+"""open_clip's own loop, as a careful engineer writes it: each distinct image and text once, in batches of 64."""
 
 import json
 import sys

@@ -1,15 +1,8 @@
-"""MTEB on the synthetic sets: its own tasks and `mteb.evaluate`, from local files. Runs in its own environment.
+"""MTEB's own tasks on the sets, from local files, in its own environment.
 
-    python mteb_driver.py prepare|cold|warm JOB.json
-
-The tasks are its `Winoground`, `SugarCrepe` and `AROCocoOrder`, and for VALSE, which it lacks, its `AROVisualRelation`
-of the same shape; `metadata.dataset` of each names a local folder. The model is its wrapper of open_clip; that one can
-load from the hub only, by `hf-hub:NAME`, so open_clip's two functions are wrapped to take `local-dir:FOLDER` for that
-name, and its pin of open_clip 2.31.0 is not asked for, so that every tool runs the same one. Nothing else is replaced.
-Its defaults stay: texts in batches of 32, images one by one (its evaluator makes their loader without a batch size).
+For VALSE, which it lacks, its `AROVisualRelation` stands. Its wrapper of open_clip loads from the hub alone, so
+open_clip's two functions are wrapped to take `local-dir:FOLDER`; its pin of open_clip is not asked for.
 """
-
-from __future__ import annotations
 
 import json
 import os

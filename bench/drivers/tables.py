@@ -1,11 +1,4 @@
-"""The synthetic sets as tables of the `datasets` library, for the tools that read such.
-
-Run in the tool's own environment.
-
-Images stay the files' bytes, as the hub's own tables of these benchmarks hold them.
-"""
-
-from __future__ import annotations
+"""The sets as tables of the `datasets` library; images stay the files' bytes, as the hub's own tables hold them."""
 
 import json
 from collections.abc import Sequence

@@ -1,8 +1,4 @@
-"""Copied into a tool's environment where `import torchvision` fails, and imported by its interpreter at the start.
-
-torchvision registers operators of its C++ library at import. Where that library was linked for another torch (CUDA
-beside CPU) it does not load; declaring the two schemas is enough for all that these tools use.
-"""
+"""Lets `import torchvision` pass where its C++ library was linked for another torch, by declaring its two schemas."""
 
 import importlib.util
 import sys

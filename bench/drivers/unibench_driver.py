@@ -1,14 +1,8 @@
-"""UniBench on the synthetic sets: its own `Evaluator`, from local files. Runs in its own environment.
+"""UniBench's own `Evaluator` on the sets, from local files, in its own environment.
 
-    python unibench_driver.py prepare|cold|warm JOB.json
-
-Its datasets are found where it would have saved them (`load_from_disk`); no code of it is replaced. Three things that
-it would fetch or take from the machine are given: the model (`add_model`, with its own `ClipModel`), an empty file of
-past results (without one it stops, if it may not download the authors'), and the number of workers: its default is
-`SLURM_CPUS_PER_TASK`, or else 96 processes; here the cores. Batches of 32 are its default.
+Its datasets lie where it would have saved them. It is given the model, an empty file of past results, and the number of
+workers, which by default is 96.
 """
-
-from __future__ import annotations
 
 import json
 import os

@@ -2,11 +2,8 @@
 
     python -m examples.clip_zoo_board.build individual_results.csv --out examples/clip_zoo_board/records.toml
 
-Without `--only`, all 202 checkpoints; `--only` a name keeps that one, and can be repeated. `--without elevater-` leaves
-out the benchmarks whose names begin so.
+`--only` a name keeps that checkpoint; `--without elevater-` leaves out the benchmarks whose names begin so.
 """
-
-from __future__ import annotations
 
 import argparse
 import csv
@@ -21,14 +18,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column.
-
-    Attributes:
-        name: in the file.
-        benchmark, metric: the catalogue's names where tellapart has the benchmark.
-        part: the value of the benchmark's tag; empty for the whole benchmark.
-        n: of what the percentage is a share; None where it is a mean over parts of unequal size, or not established.
-    """
+    """A column: its name in the file, benchmark, metric and part here; `n` is of what its percentage is a share."""
 
     name: str
     benchmark: str

@@ -14,8 +14,6 @@ a path that no rule knows stops the conversion, which lists it with its shape; `
 every path and its name.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

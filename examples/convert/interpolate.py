@@ -8,8 +8,6 @@ CLoVe's share of the fine-tuned weights is 0.6. Nothing in the files is run. It 
 numbers, never on the published files.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -14,8 +14,6 @@ The chat templates follow Vicuna's conversations, v0 with "### Human" and "### A
 "ASSISTANT"; their system texts were written down from a description, not from the files.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

@@ -8,8 +8,6 @@ tokenizer and the image processor that both were trained with (`openai/clip-vit-
 files is run. It was run on tiny models with random numbers, never on the published files.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,11 +1,7 @@
 """Make the bundled encoder again: scenes, rows, training, ONNX files, its scores, its record and its card.
 
-`make encoder` runs this. Every stage that is done is passed over, so a run that was stopped goes on where it was; what
-each stage took is in the record. The folder of the model is `runs/encoder/demo-encoder`: nothing here replaces the one
-that ships.
+Every stage that is done is passed over, so a run that was stopped goes on where it was.
 """
-
-from __future__ import annotations
 
 import argparse
 import hashlib

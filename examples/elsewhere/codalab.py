@@ -8,8 +8,6 @@ itself, so the reference data must be a pair set's folder (`--pairs`), or a benc
 What the board file has no place for is printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Mapping

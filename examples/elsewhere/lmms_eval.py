@@ -7,8 +7,6 @@ An item's id is its `doc_id`; `--id question_id` takes a field of `doc`; `--like
 file that `tellapart export` wrote, if both have the same order. The prediction is the first filtered response.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

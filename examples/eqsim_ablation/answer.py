@@ -1,7 +1,5 @@
 """The ablation's answer in words, and the advice that follows from it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean

@@ -1,10 +1,4 @@
-"""Paired differences by seed and item: how they vary, and whether their mean is zero.
-
-Seeds and items are both drawn from many, and crossed: every seed is measured on every item. A test that takes the items
-alone for the sample finds a difference wherever two trainings differ; one of the seeds alone wastes what the items say.
-"""
-
-from __future__ import annotations
+"""Paired differences by seed and item, both drawn from many, and crossed: how they vary, and a test of their mean."""
 
 from dataclasses import dataclass
 
@@ -31,10 +25,7 @@ class Components:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Mean differences with 95 % intervals and two-sided p-values, each float64 `(...)`.
-
-    `quantile(p)` of Student's distribution with `freedom` degrees times `error` is half an interval's length.
-    """
+    """Mean differences, standard errors, and degrees of freedom of Student's distribution, each float64 `(...)`."""
 
     value: NDArray[np.float64]
     error: NDArray[np.float64]

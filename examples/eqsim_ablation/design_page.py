@@ -1,7 +1,5 @@
 """The page of the ablation's design: what could be seen before any run, the rows, and which pieces are complete."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The page of what the ablation found: the answer, its picture, the tables, and how far they reach."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from examples.eqsim_ablation import results

@@ -1,7 +1,5 @@
 """The plan of the ablation: its sets, its start, its rows, and the configuration of each run."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Sequence
@@ -28,17 +26,7 @@ _ENCODER = HERE.parent / "demo_encoder" / "encoder.toml"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A row of the table.
-
-    Attributes:
-        name: in the record and in names of folders.
-        title: in tables.
-        about: what it is, in words.
-        loss: the loss's name and options.
-        tune: the one number of its configuration that is tuned, `table.key`, or two keys that are one number.
-        choices: its values that are tried.
-        changes: what else it changes in the configuration.
-    """
+    """A row of the table: its loss, the number that is tuned (`table.key`) with its choices, and its other changes."""
 
     name: str
     title: str
@@ -51,17 +39,10 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Rows that are run again with a change of what all share: does the answer depend on it?
+    """Rows that are run again over the first seeds with a change of what all share: does the answer depend on it?
 
-    Attributes:
-        name: in the record, after a row's.
-        title: in tables, after a row's.
-        question: what it asks, in words.
-        rows: names of the rows; the first in the plan's order is what the others are compared with.
-        seeds: so many, the first ones.
-        changes: of the configuration. A number that a row tunes keeps the tuned value, unless it is changed here.
-        beside: names of rows that are compared with the first of these as they are.
-        about: how it came about, in words.
+    The first row in the plan's order is what the others, and the unchanged rows `beside`, are compared with. A number
+    that a row tunes keeps the tuned value, unless it is changed here.
 
     >>> check = Check("fast", "rate 0.001", "?", ("ft",), 4, {"optimiser": {"learning_rate": 1e-3}})
     >>> row = Method("ft", "FT", "", {"name": "itc"}, ("optimiser.learning_rate",), (3e-4,))
@@ -96,22 +77,8 @@ class Check:
 class Plan:
     """What is made, trained and measured, and where it is kept.
 
-    Attributes:
-        work: folder of sets and runs.
-        record: folder of the record's pieces.
-        sets: name of a set -> its recipe.
-        train: names of the sets that are trained on.
-        tests: names of those that are measured.
-        start: `model`, or `steps` and `loss` of the encoder's run that makes it.
-        fine_tune: the configuration that the rows share.
-        methods: the rows; the first is what the others are compared with.
-        seeds: runs of each row.
-        tuning_steps: of a run that tries a value of a row's number.
-        seeds_first: runs that every row has before any row has more.
-        gpu_seeds: these seeds are run on a GPU, of every row: rows are compared seed by seed.
-        first: names of the rows that are run before the others.
-        contrasts: names of two rows each, of which the first is compared with the second.
-        checks: what the answer could depend on; see `Check`.
+    Rows (`methods`) are compared with the first. Of each, `seeds_first` runs come before any row has more; `gpu_seeds`
+    are run on a GPU. `contrasts` name two rows each, of which the first is compared with the second.
     """
 
     work: Path

@@ -7,8 +7,6 @@ The pilot (pilot.json) says how a difference of group score varies over items an
 with that variance are drawn, and go through the test that the page makes of the results.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import tempfile

@@ -1,11 +1,9 @@
 """What the ablation found: each row's difference from the first, the answer, its picture, and the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +12,9 @@ from examples.eqsim_ablation.crossed import Verdict, compare_crossed
 from examples.eqsim_ablation.pieces import right_items
 from examples.eqsim_ablation.plan import HERE, Check, Method, Plan
 from examples.findings.frame import PHONE, make_table, points, render_page
+from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.multiple import holm
 from tellapart.training.seeds import paired_by_seed
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Seeds that two rows must share to be compared: with fewer the test finds a difference where there is none too often.
 FEWEST = 4
@@ -45,10 +41,7 @@ Runs = Mapping[str, Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A row's differences from another: over all items, by set, and by aspect; `p` is of all items.
-
-    `compare_rows` gives p by Holm's correction over its rows.
-    """
+    """A row's differences from another, over all items, by set and by aspect; p is Holm's over the compared rows."""
 
     method: Method
     base: Method
@@ -119,10 +112,8 @@ def against_first(plan: Plan, runs: Runs) -> list[Compared]:
     return compare_rows(plan, runs, [(row, first) for row in others])
 
 
-def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Figure:
+def draw_differences(plan: Plan, compared: Sequence[Compared]) -> Any:
     """Draw each row's difference from the first with its interval, over all items and on the unseen setting."""
-    from tellapart.report.plots.style import GREY, axes_of, look
-
     ranked = sorted(compared, key=lambda each: -float(each.overall.value))
     figure, axes = axes_of(PHONE, 1.2 + 0.2 * len(ranked))
     drawn = (
@@ -203,11 +194,7 @@ def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: S
 
 
 def reasons_table(plan: Plan, runs: Runs) -> str:
-    """Write which items are right or lost to a prior: of the start and the first row, and how the others differ.
-
-    A piece has rates of three scores, which are enough: an item with both captions right and a picture wrong has a
-    match that the pictures' prior outweighs, and likewise for captions. The rest of the wrong items is of both kinds.
-    """
+    """Write which items are right or lost to a prior: of the start and the first row, and how the others differ."""
     base, shared = plan.methods[0], [row for row in plan.methods[1:] if len(runs[row.name]) >= FEWEST]
     if not shared or not runs[base.name]:
         return ""
@@ -341,15 +328,7 @@ def _mean_sd(values: Sequence[float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A check's results.
-
-    Attributes:
-        check: the check.
-        runs: of its rows as it has them, and of all others.
-        rows: as it has them.
-        gain: of its first row over the same row without the change; None with too few seeds.
-        others: its other rows, and those beside it, against its first.
-    """
+    """A check's results: its rows, the gain of the first over the row without the change, and the others against it."""
 
     check: Check
     runs: Runs

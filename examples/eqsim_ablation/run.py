@@ -8,8 +8,6 @@ python -m examples.eqsim_ablation.run --list           what is done and what is 
 python -m examples.eqsim_ablation.run --page           the pages and the findings' index, from the pieces so far
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

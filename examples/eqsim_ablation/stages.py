@@ -1,7 +1,5 @@
 """The stages of the ablation, in order: each leaves a piece of the record, and can be killed and done again."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -39,10 +37,7 @@ _MEMORY = {"hugetlb": 1, "mmap_max": 0, "trim_threshold": 1 << 34, "top_pad": 1 
 
 @contextmanager
 def stage_environment() -> Iterator[None]:
-    """Set the environment of the processes that are started inside: memory, and one thread.
-
-    With one thread, sums are the same on every machine of a kind; with cuBLAS's buffers fixed, on every GPU of a kind.
-    """
+    """Set memory and threads of the processes that are started inside: sums are the same on every machine of a kind."""
     memory = ":".join(f"glibc.malloc.{name}={value}" for name, value in _MEMORY.items())
     before = dict(os.environ)
     os.environ |= {"OMP_NUM_THREADS": "1", "GLIBC_TUNABLES": memory, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
@@ -55,10 +50,7 @@ def stage_environment() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage: its piece of the record, what makes it, what else must be there for it to be done, and its device.
-
-    Stages of one `phase` need nothing of one another.
-    """
+    """A stage: its piece of the record, what makes it, a file that it needs; those of one `phase` are independent."""
 
     phase: str
     name: str
@@ -171,10 +163,9 @@ def _make_set(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def add_units(folder: Path) -> None:
-    """Write the rows of a set's own captions again, with units: where a false one differs, two words on either side.
+    """Write a set's rows again, with units: where a false caption differs, two words on either side.
 
-    CS-CLIP's own units are things with their attributes, and relations, found by a parser. Captions that name a place
-    are left out: of two sides that differ in a count, half of them are true of both.
+    Captions that name a place are left out: of two sides that differ in a count, half of them are true of both.
     """
     lines = []
     for _, row in read_jsonl(folder / "captions.jsonl"):
@@ -228,10 +219,7 @@ def _measure_start(plan: Plan) -> dict[str, Any]:
 
 
 def _refuse_leaks(plan: Plan, names: Sequence[str]) -> int:
-    """Refuse sets whose pictures are trained on; return how many pictures look alike.
-
-    Scenes of other draws may look alike, so that alone is counted, and not refused.
-    """
+    """Refuse sets whose pictures are trained on; return how many look alike, as scenes of other draws may."""
     rows = read_rows([str(plan.work / "sets" / name / "ablation_rows.jsonl") for name in plan.train], Path())
     leaks = find_leaks(rows, [f"folder:{plan.work / 'sets' / name}" for name in names])
     refuse_leaks([replace(leak, alike=()) for leak in leaks])

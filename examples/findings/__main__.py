@@ -8,8 +8,6 @@ DIR holds a folder for each source (`sugarcrepe`, `winoground_scores`, `vl_compo
 their SHA-256.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

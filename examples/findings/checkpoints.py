@@ -1,37 +1,33 @@
 """202 published checkpoints: do benchmarks of minimal pairs rank them as retrieval and ImageNet do?"""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import tempfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from examples.clip_zoo_board.build import COLUMNS, build
-from examples.findings.frame import PHONE, Page, Source, join_words, percent
+from examples.findings.frame import PHONE, SOURCES, Page, join_words, name_rows, percent
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
+from tellapart.metrics.registry import METRICS
 from tellapart.records.imported import read_imported
 from tellapart.report.plots.agreement import agreement
+from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.benchmark_agreement import items_to_tell_apart
 from tellapart.stats.bootstrap import cluster_bootstrap
 from tellapart.stats.intervals import Interval
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-RESULTS = Source(
-    "vl_compo/individual_results.csv", "not stated; numbers alone", "github.com/ytaek-oh/vl_compo at 43e2eae"
-)
+RESULTS = SOURCES["vl_compo"]
 
 _RIVALS = ("coco-retrieval", "imagenet")
+_NO_PAIRS = (*_RIVALS, "flickr30k-retrieval")
 #: The architecture with the most checkpoints.
 _ONE = "CLIP_ViT-B-16"
 _HIGH = 0.9
@@ -81,7 +77,8 @@ class _Zoo:
 def checkpoints(data: Path) -> Page:
     """Make the page."""
     zoo = _read_zoo(data)
-    sets = sorted((_describe_set(zoo, name) for name in zoo.names if _is_pairs(name)), key=lambda one: -one.coco)
+    pairs = [name for name in zoo.names if not name.startswith("elevater-") and name not in _NO_PAIRS]
+    sets = sorted((_describe_set(zoo, name) for name in pairs), key=lambda one: -one.coco)
     high = [one for one in sets if one.coco >= _HIGH]
     apart = [one for one in sets if (one.interval.high or 0) < _HIGH and one.coco < _APART]
     signal = [one for one in apart if one.reliability >= _RELIABLE]
@@ -103,7 +100,8 @@ def checkpoints(data: Path) -> Page:
     values |= {"small": small, "steps": steps, "sugar": sugar, "zoo": zoo}
     values |= {"high_names": join_words([f"`{one.name}`" for one in high]), "high_bound": _HIGH}
     values |= {"alike_count": int((zoo.architectures == _ONE).sum()), "alike": _ONE}
-    values |= {"same_data": _count_groups(zoo.trained_on)}
+    kept = _kept_groups(zoo.trained_on)
+    values |= {"same_data": f"{len(kept)} checkpoints of {len(np.unique(kept))} names"}
     values |= {"data_correlations": join_words([f"{one.data:.2f} for `{one.name}`" for one in (sugar, *fallen)])}
     values |= {"sets_rows": [_row(one) for one in sets], "apart": _APART}
     values |= {"noise_names": join_words([f"`{one.name}`" for one in noise]), "reliable": _RELIABLE}
@@ -119,9 +117,14 @@ def checkpoints(data: Path) -> Page:
     return Page("checkpoints", partial(_draw_sets, sets), (RESULTS,), values, data)
 
 
-def _read_zoo(data: Path) -> _Zoo:
+def read_results(data: Path) -> list[dict[str, str]]:
+    """Return vl_compo's row of each checkpoint."""
     with RESULTS.files(data)[0].open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+        return list(csv.DictReader(file))
+
+
+def _read_zoo(data: Path) -> _Zoo:
+    rows = read_results(data)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "records.toml"
         path.write_text(build(rows), encoding="utf-8")
@@ -131,7 +134,9 @@ def _read_zoo(data: Path) -> _Zoo:
     return _Zoo(
         names=tuple(one.name for one in found.benchmarks),
         metrics=tuple(one.metric for one in found.benchmarks),
-        sizes=tuple(one.n or _catalogued(one.name) for one in found.benchmarks),
+        sizes=tuple(
+            one.n or (find_benchmark(one.name).items if one.name in BENCHMARKS else 0) for one in found.benchmarks
+        ),
         values=np.array(values),
         families=np.array([row["family"] for row in rows]),
         architectures=np.array([row["arch"] for row in rows]),
@@ -139,14 +144,6 @@ def _read_zoo(data: Path) -> _Zoo:
         dimensions=found.dimensions,
         shares=found.shares,
     )
-
-
-def _catalogued(name: str) -> int:
-    return find_benchmark(name).items if name in BENCHMARKS else 0
-
-
-def _is_pairs(name: str) -> bool:
-    return not name.startswith("elevater-") and name not in {*_RIVALS, "flickr30k-retrieval"}
 
 
 def _describe_set(zoo: _Zoo, name: str) -> _Set:
@@ -178,8 +175,6 @@ def _chance(name: str, metric: str) -> float:
     """Return the score of guessing, as the catalogue has the set's shape; those that it lacks have pairs or ten."""
     if name not in BENCHMARKS:
         return 0.5 if name != "imagecode" else 0.1
-    from tellapart.metrics.registry import METRICS
-
     one = find_benchmark(name)
     level = METRICS[metric.removeprefix("macro_")].chance(one.shape, one.true)
     return np.nan if level is None else level
@@ -203,12 +198,6 @@ def _correlate_means(means: NDArray[np.float64]) -> NDArray[np.float64]:
     x, y, xx, yy, xy = np.moveaxis(means, -1, 0)
     spread = np.sqrt(np.clip(xx - x * x, 1e-12, None) * np.clip(yy - y * y, 1e-12, None))
     return np.asarray((xy - x * y) / spread)
-
-
-def _count_groups(groups: NDArray[np.str_]) -> str:
-    """Describe the groups that `_less_means` keeps."""
-    kept = _kept_groups(groups)
-    return f"{len(kept)} checkpoints of {len(np.unique(kept))} names"
 
 
 def _kept_groups(groups: NDArray[np.str_]) -> NDArray[np.str_]:
@@ -265,8 +254,7 @@ def _predict_ranks(known: NDArray[np.float64], other: NDArray[np.float64], colum
 
 def _denominators(data: Path) -> str:
     """Describe whether the percentages are whole hits of the catalogue's numbers of items."""
-    with RESULTS.files(data)[0].open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_results(data)
     broken: dict[str, list[int]] = {}
     counted = [column for column in COLUMNS if column.n and column.name in rows[0]]
     for column in counted:
@@ -297,9 +285,7 @@ def _interval(interval: Interval) -> str:
     return f"[{interval.low:.2f}, {interval.high:.2f}]"
 
 
-def _draw_sets(sets: list[_Set]) -> Figure:
-    from tellapart.report.plots.style import GREY, axes_of, look
-
+def _draw_sets(sets: list[_Set]) -> Any:
     figure, axes = axes_of(PHONE, 4.4)
     kinds = (
         (f"reliability {_RELIABLE} or more", lambda one: one.reliability >= _RELIABLE),
@@ -307,17 +293,12 @@ def _draw_sets(sets: list[_Set]) -> Figure:
         ("not known", lambda one: bool(np.isnan(one.reliability))),
     )
     for number, (label, belongs) in enumerate(kinds):
-        rows = [row for row, one in enumerate(sets) if belongs(one)]
-        style = look(number)
+        rows, style = [row for row, one in enumerate(sets) if belongs(one)], look(number)
         for row in rows:
             axes.plot([sets[row].interval.low, sets[row].interval.high], [row, row], color=style.colour, linewidth=1)
         axes.scatter([sets[row].coco for row in rows], rows, color=style.colour, marker=style.marker, s=20, label=label)
     axes.axvline(0, color=GREY, linewidth=0.7)
-    axes.set_yticks(range(len(sets)), [one.name for one in sets])
-    axes.invert_yaxis()
     axes.set_xlim(-1, 1)
     axes.set_xticks([-1, -0.5, 0, 0.5, 1])
-    axes.set_xlabel("rank correlation with text recall at 1 on COCO")
-    axes.grid(axis="x")
-    figure.legend(loc="outside upper left", ncols=3, handletextpad=0.2, columnspacing=1)
+    name_rows(figure, axes, [one.name for one in sets], "rank correlation with text recall at 1 on COCO", 3)
     return figure

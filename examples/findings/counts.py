@@ -1,10 +1,7 @@
-"""Counts of published outcomes, kept in this repository: tests read them without the published files.
+"""Counts of published outcomes: tests read them without the published files, which are their authors' (decision 26).
 
-The files that were counted are their authors', and are not copied here (docs/decisions/0026); a count is a fact about
-them. Of two systems on the same items there are four: both are right, the first alone, the second alone, neither.
+Of two systems on the same items there are four: both are right, the first alone, the second alone, neither.
 """
-
-from __future__ import annotations
 
 import itertools
 import json
@@ -22,16 +19,7 @@ FourCounts = list[int]
 
 
 class Counts(TypedDict):
-    """The file.
-
-    Attributes:
-        sources: SHA-256 of the counted files by their pattern, as the pages have them.
-        winoground: text, image and group of each system and of people: items right, of 400.
-        winoground_heads: matching head and contrastive head, by group score.
-        gpt4v_orders: SugarCrepe's parts, asked with the true caption first, and second.
-        bivlc: pairs of BiVLC's CLIPs, by group score.
-        sugarcrepe: the same on SugarCrepe.
-    """
+    """The file: SHA-256 of the counted files; items right of Winoground's systems; pairs of systems, by four counts."""
 
     sources: dict[str, str]
     winoground: dict[str, list[int]]

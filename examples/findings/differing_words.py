@@ -1,18 +1,16 @@
 """Published outcomes by the words in which two captions differ: how many, and from which word on."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import PHONE, Page, Source, bounds, make_table, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, bounds, make_table, percent, points
 from examples.findings.gains import BIVLC, read_clips, read_rows
 from examples.findings.order_and_ties import ANSWERS
 from tellapart.builders.negatives.lexicon import words
@@ -20,14 +18,12 @@ from tellapart.diagnosis.curve import Curves, measure_curves, tag_captions
 from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.records.result import Sample
 from tellapart.report.curves import write_threshold
+from tellapart.report.plots.style import GREY, legend_below, look, new_figure
 from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import number_clusters
 from tellapart.tasks.choice import read_given_choices
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_VALSE = Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE")
+_VALSE = SOURCES["valse"]
 EDITS, FIRST, GAP = "caption_edits", "first_difference", "difference_of_counts"
 #: Of a tag: the largest value of the low group, the smallest of the high one, and both in words.
 _GROUPS = {FIRST: (3, 7, "words 1 to 3, word 7 or later"), EDITS: (2, 4, "1 or 2 words, 4 or more")}
@@ -188,9 +184,7 @@ def _tag_item(cluster: str, texts: tuple[str, str], part: str) -> Sample:
     return tag_captions(tag_captions([item], EDITS), FIRST)[0]
 
 
-def _draw(fitted: dict[tuple[str, str], Curves]) -> Figure:
-    from tellapart.report.plots.style import GREY, legend_below, look, new_figure
-
+def _draw(fitted: dict[tuple[str, str], Curves]) -> Any:
     figure = new_figure(PHONE, 4.8)
     panels = figure.subplots(2, 2, sharex=True, sharey=True)
     shown = itertools.product(("SugarCrepe", "BiVLC"), ("replace_obj", "replace_rel"))

@@ -1,19 +1,15 @@
 """The form of a page of findings: question, answer, picture, numbers, sources, limits."""
 
-from __future__ import annotations
-
 import hashlib
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Inches: a picture of this width is not made smaller on a phone of 390 pixels, so that its names stay readable.
 PHONE = 3.7
@@ -43,19 +39,19 @@ class Source:
         return hashlib.sha256("".join(f"{digest}  {name.as_posix()}\n" for digest, name in sums).encode()).hexdigest()
 
 
+#: Name of a file or files of `sources.toml` -> the data.
+SOURCES = {
+    name: Source(**row)
+    for name, row in tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")).items()
+}
+
+
 @dataclass(frozen=True)
 class Page:
-    """One page: the template of its name in `templates`, filled.
-
-    Attributes:
-        name: of its file, its picture and its template. The README quotes the first two sentences of the answer.
-        picture: draws it.
-        sources: the data; files of this repository among them are named in the page's method.
-        values: of the template.
-    """
+    """One page: the template of its name in `templates`, filled with `values`, the picture, and the sources."""
 
     name: str
-    picture: Callable[[], Figure]
+    picture: Callable[[], Any]
     sources: Sequence[Source]
     values: Mapping[str, Any]
     data: Path
@@ -103,6 +99,16 @@ def make_table(heads: Sequence[str], align: str, rows: Iterable[Sequence[str]]) 
     marks = "|".join("--:" if side == "r" else "---" for side in align.split("|"))
     lines = [f"| {' | '.join(row)} |" for row in (heads, *rows)]
     return "\n".join([lines[0], f"|{marks}|", *lines[1:]])
+
+
+def name_rows(figure: Any, axes: Any, names: Sequence[str], label: str, columns: int = 0) -> None:
+    """Name the rows of a picture, the first on top, its axis, and above it what so many columns of a legend hold."""
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+    axes.grid(axis="x")
+    if columns:
+        figure.legend(loc="outside upper left", ncols=columns, handletextpad=0.2, columnspacing=1)
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -1,36 +1,29 @@
 """The smallest difference that a set can show, and published gains."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import tomllib
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.counts import FourCounts, read_counts
-from examples.findings.frame import PHONE, Page, Source, bounds, make_table, percent, points
+from examples.findings.counts import read_counts
+from examples.findings.frame import PHONE, SOURCES, Page, bounds, make_table, name_rows, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.metrics.registry import METRICS
+from tellapart.report.plots.pareto import plain_logarithm
+from tellapart.report.plots.style import axes_of, look
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, paired_difference, paired_permutation, write_p
 from tellapart.stats.power import detectable_fall, smallest_seen
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 PUBLISHED = Path(__file__).with_name("published_gains.toml")
 _CLIPS = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
-BIVLC = (
-    Source("bivlc/BiVLC_ViT-B-32.csv", "MIT", "github.com/IMirandaM/BiVLC"),
-    Source("bivlc/BiVLC_CLIP_*.csv", "MIT", "github.com/IMirandaM/BiVLC"),
-    Source("bivlc/SUGARCREPE_CORRECT_*.csv", "MIT", "github.com/IMirandaM/BiVLC"),
-)
+BIVLC = tuple(SOURCES[name] for name in ("bivlc", "bivlc-tuned", "bivlc-sugarcrepe"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +41,10 @@ class _Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A published change of a share, and the smallest change that a paired test of so many items sees.
+    """A published change of a share, and the smallest that a paired test of so many items sees.
 
-    Attributes:
-        items, worth: items, and as many as would leave a mean over items as uncertain as one over these parts.
-        key, source: of the table that has both figures.
-        kind, typical: for two systems that disagree as rarely as any here, and as the middle pair.
+    `worth` items leave a mean over items as uncertain as one over parts. `kind` is for two systems that disagree as
+    rarely as any here, `typical` as the middle pair.
     """
 
     title: str
@@ -92,24 +83,24 @@ def gains(data: Path) -> Page:
     tested = _test_pairs(bivlc)
     sources = {gain.key: gain.source for gain in sorted(published, key=lambda gain: gain.key)}
     values: dict[str, Any] = {
-        "by": by,
-        "high": high,
-        "kind": kind,
-        "low": low,
-        "middle": middle,
-        "published": published,
-    }
-    values |= {"ratios": ratios, "typical": typical, "measured_rows": [_measured_row(one) for one in measured]}
-    values |= {"apart": all(p <= 0.05 for _, _, _, p in tested), "bivlc_items": len(next(iter(bivlc.systems.values())))}
-    values |= {
+        "apart": all(p <= 0.05 for _, _, _, p in tested),
+        "bivlc_items": len(next(iter(bivlc.systems.values()))),
         "bivlc_rows": [
-            [f"`{a}`", f"`{b}`", f"{points(found.value)} {_interval(found)}", write_p(p, at_most=p <= 0.0006)]
+            [
+                f"`{a}`",
+                f"`{b}`",
+                f"{points(found.value)} {bounds(found.low, found.high, points)}",
+                write_p(p, at_most=p <= 0.0006),
+            ]
             for a, b, found, p in tested
-        ]
+        ],
+        "measured_rows": [_measured_row(one) for one in measured],
+        "published_table": published_table(published),
+        "sources_text": "; ".join(f"{key}: {source}" for key, source in sources.items()),
+        "winoground_items": len(next(iter(winoground.systems.values()))),
     }
-    values |= {"published_table": published_table(published)}
-    values |= {"sources_text": "; ".join((f"{key}: {source}" for key, source in sources.items()))}
-    values |= {"winoground_items": len(next(iter(winoground.systems.values())))}
+    values |= {"by": by, "high": high, "kind": kind, "low": low, "middle": middle}
+    values |= {"published": published, "ratios": ratios, "typical": typical}
     return Page("gains", partial(_draw_gains, published), (SCORES, *BIVLC), values, data)
 
 
@@ -153,13 +144,12 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 def overlap_ratios() -> list[float]:
     """Return the disagreement of each two CLIPs as a part of that of independent systems, from the counts kept here."""
     counts = read_counts()
-    return [_overlap_ratio(four) for four in (*counts["bivlc"].values(), *counts["sugarcrepe"].values())]
-
-
-def _overlap_ratio(four: FourCounts) -> float:
-    both, first, second, _ = four
-    p, q = (both + first) / sum(four), (both + second) / sum(four)
-    return (first + second) / sum(four) / (p * (1 - q) + q * (1 - p))
+    ratios = []
+    for both, first, second, neither in (*counts["bivlc"].values(), *counts["sugarcrepe"].values()):
+        items = both + first + second + neither
+        p, q = (both + first) / items, (both + second) / items
+        ratios.append((first + second) / items / (p * (1 - q) + q * (1 - p)))
+    return ratios
 
 
 def _smallest_of_pairs(one: _Outcomes) -> list[float]:
@@ -195,10 +185,6 @@ def _test_pairs(one: _Outcomes) -> list[tuple[str, str, Difference, float]]:
         (a, b, paired_difference(one.systems[b], one.systems[a], one.clusters, binary=True), float(value))
         for (a, b), value in zip(pairs, p, strict=True)
     ]
-
-
-def _interval(found: Difference) -> str:
-    return bounds(found.low, found.high, points)
 
 
 def read_gains() -> list[Gain]:
@@ -238,10 +224,7 @@ def _gain_row(gain: Gain) -> list[str]:
     return [gain.title, items, gain.first, gain.second, *shown, gain.verdict, gain.key]
 
 
-def _draw_gains(published: list[Gain]) -> Figure:
-    from tellapart.report.plots.pareto import plain_logarithm
-    from tellapart.report.plots.style import axes_of, look
-
+def _draw_gains(published: list[Gain]) -> Any:
     figure, axes = axes_of(PHONE, 3.6)
     titles = list(dict.fromkeys(gain.title for gain in published))
     for row, title in enumerate(titles):
@@ -262,9 +245,5 @@ def _draw_gains(published: list[Gain]) -> Figure:
         )
     axes.set_xscale("log")
     plain_logarithm(axes.xaxis)
-    axes.set_yticks(range(len(titles)), titles)
-    axes.invert_yaxis()
-    axes.set_xlabel("points; grey: the smallest that is seen")
-    axes.grid(axis="x")
-    figure.legend(loc="outside upper left", ncols=3, handletextpad=0.2, columnspacing=1)
+    name_rows(figure, axes, titles, "points; grey: the smallest that is seen", 3)
     return figure

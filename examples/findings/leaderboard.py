@@ -1,13 +1,11 @@
 """Winoground's 55 published systems, read item by item."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +13,16 @@ from scipy.special import ndtri
 from scipy.stats import binom, rankdata
 
 import tellapart as ta
-from examples.findings.frame import PHONE, Page, Source, bounds, join_words, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, bounds, join_words, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.diagnosis.item_analysis import ItemAnalysis
 from tellapart.metrics.registry import METRICS
+from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.intervals import Interval, interval_for, wilson
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, Tier, mcnemar, paired_difference, tiers, write_p
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_TAGS = Source(
-    "winoground_subsets_diwan.json", "numbers alone", "github.com/ajd12342/why-winoground-hard (Diwan et al. 2022)"
-)
+_TAGS = SOURCES["winoground-subsets"]
 _SIMULATED = Path(__file__).parents[2] / "bench" / "records" / "items.json"
 _METRICS = ("text_score", "image_score", "group_score")
 #: Systems with two heads of the same weights: the matching head, the contrastive one.
@@ -84,7 +78,8 @@ def leaderboard(data: Path) -> Page:
     won = [found for found in heads["group_score"] if found[3] <= 0.05]
     first = group.tiers[0]
     lead = paired_difference(group.people, group.outcomes[best], None, binary=True)
-    twins = _find_twins(scores)
+    outcomes = {name: np.stack([METRICS[one].per_item(found) for one in _METRICS]) for name, found in scores.items()}
+    twins = [(a, b) for a, b in itertools.combinations(outcomes, 2) if np.array_equal(outcomes[a], outcomes[b])]
     values: dict[str, Any] = {
         "HEADS": HEADS,
         "above": above,
@@ -99,7 +94,10 @@ def leaderboard(data: Path) -> Page:
     values |= {"others": join_words([f"`{name}`" for name in first.names[1:]])}
     values |= {"ahead": sum(found[2].value > 0 for found in heads["group_score"])}
     values |= {"heads_rows": [_head_row(k, heads) for k in range(len(HEADS))], "suspects": _count_suspects(items)}
-    values |= {"power_of_suspects": percent(_power_of_suspects(), 0)}
+    # The simulation of item analysis with 15 families finds a label that is turned round so often.
+    simulated = json.loads(_SIMULATED.read_text(encoding="utf-8"))["15 families of 1 to 6 systems"]
+    power = simulated["the best item with its label turned round is a suspect"]
+    values |= {"power_of_suspects": percent(power, 0)}
     values |= {"failed_auc": _auc_text(_failed(group), subsets["harder"])}
     values |= {"blunt_auc": _auc_text(_blunt(items), subsets["harder"])}
     values |= {"discriminating": int(np.isfinite(_blunt(items)).sum())}
@@ -173,12 +171,6 @@ def _blunt(items: ItemAnalysis) -> NDArray[np.float64]:
     return np.array([np.nan if row.discrimination is None else -row.discrimination for row in items.items])
 
 
-def _power_of_suspects() -> float:
-    """Return how often the simulation of item analysis with 15 families finds a label that is turned round."""
-    found = json.loads(_SIMULATED.read_text(encoding="utf-8"))["15 families of 1 to 6 systems"]
-    return float(found["the best item with its label turned round is a suspect"])
-
-
 def _auc_text(values: NDArray[np.float64], members: set[int], kept: NDArray[np.bool_] | None = None) -> str:
     """Return the area under the curve that separates members, of the kept items that have a value, with an interval.
 
@@ -205,14 +197,7 @@ def _tag_row(name: str, members: set[int], one: _Metric, nobody: NDArray[np.bool
     return [name.replace("_", " "), f"{len(at)}", mean, *shares, f"{np.mean(known):.2f}"]
 
 
-def _find_twins(scores: dict[str, NDArray[np.float64]]) -> list[tuple[str, str]]:
-    outcomes = {name: np.stack([METRICS[one].per_item(found) for one in _METRICS]) for name, found in scores.items()}
-    return [(a, b) for a, b in itertools.combinations(outcomes, 2) if np.array_equal(outcomes[a], outcomes[b])]
-
-
-def _draw_systems(one: _Metric) -> Figure:
-    from tellapart.report.plots.style import GREY, axes_of, look
-
+def _draw_systems(one: _Metric) -> Any:
     figure, axes = axes_of(PHONE, 7.2)
     order = sorted(one.outcomes, key=lambda name: (-one.outcomes[name].mean(), name))
     style = look(0)

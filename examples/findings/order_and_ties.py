@@ -1,78 +1,40 @@
 """The order of two captions in a question, and ties: how far published numbers depend on them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import PHONE, Page, Source, bounds, join_words, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, join_words, name_rows, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
-from tellapart.metrics.choice import choice_score
 from tellapart.metrics.order_bias import order_bias
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import break_ties
+from tellapart.report.plots.style import axes_of, look
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import Difference, at_floor, paired_difference, paired_permutation, write_p
 from tellapart.tasks.choice import read_both_orders, read_given_choices
 from tellapart.tasks.registry import headline, main_metric
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _PARTS = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
-ANSWERS = Source("sugarcrepe/gpt-4v-results/*/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe, gpt-4v-results (2023)")
+ANSWERS = SOURCES["sugarcrepe-gpt4v"]
 #: Sets in the order of their year: name, name in the catalogue, which has the year, files, the fields of the true and
 #: the false caption, and how a tie between two captions counts in the authors' code.
 _LAYOUTS = (
-    ("VALSE", "valse", Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE"), ("caption", "foil"), "wrong"),
-    (
-        "SugarCrepe",
-        "sugarcrepe",
-        Source("sugarcrepe/data/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe"),
-        ("caption", "negative_caption"),
-        "wrong",
-    ),
-    (
-        "ViLMA, five files",
-        "vilma-counting",
-        Source("vilma/data/*.json", "MIT", "github.com/ilkerkesen/ViLMA"),
-        ("caption", "foils"),
-        "right",
-    ),
-    (
-        "VITATECS",
-        "vitatecs",
-        Source("vitatecs/data/*", "CC BY 4.0", "github.com/lscpku/VITATECS"),
-        ("caption", "counterfactual"),
-        "wrong",
-    ),
-    (
-        "SugarCrepe++",
-        "sugarcrepe-pp",
-        Source("sugarcrepe_pp/*.json", "CC BY 4.0", "github.com/Sri-Harsha/scpp"),
-        ("caption", "negative_caption"),
-        "wrong",
-    ),
-    (
-        "CameraBench",
-        "camerabench",
-        Source(
-            "camerabench/camerabench/data/vqa_and_retrieval/*/*.jsonl", "CC BY 4.0", "github.com/linzhiqiu/t2v_metrics"
-        ),
-        ("pos_text", "neg_text"),
-        "wrong",
-    ),
+    ("VALSE", "valse", SOURCES["valse"], ("caption", "foil"), "wrong"),
+    ("SugarCrepe", "sugarcrepe", SOURCES["sugarcrepe"], ("caption", "negative_caption"), "wrong"),
+    ("ViLMA, five files", "vilma-counting", SOURCES["vilma"], ("caption", "foils"), "right"),
+    ("VITATECS", "vitatecs", SOURCES["vitatecs"], ("caption", "counterfactual"), "wrong"),
+    ("SugarCrepe++", "sugarcrepe-pp", SOURCES["sugarcrepe-pp"], ("caption", "negative_caption"), "wrong"),
+    ("CameraBench", "camerabench", SOURCES["camerabench"], ("pos_text", "neg_text"), "wrong"),
 )
-
 
 #: The catalogue's note of code that takes the first of tied captions, in files in which that is the true one.
 _FIRST_IS_TRUE = "and that is the caption"
@@ -90,7 +52,11 @@ class _Part(NamedTuple):
 
 def order_and_ties(data: Path) -> Page:
     """Make the page."""
-    parts, everything = _compare_orders(data)
+    answers = [_read_part(data, part) for part in _PARTS]
+    parts = [_compare_part(name, *found) for name, found in zip(_PARTS, answers, strict=True)]
+    every = tuple(np.concatenate(column) for column in zip(*answers, strict=True))
+    everything, first_alike = _compare_part("all", *every), order_bias(*every[:2]).both
+    right_in_both = interval_for(first_alike, every[2], binary=True)
     adjusted = holm([part.p for part in parts])
     apart = [part for part, p in zip(parts, adjusted, strict=True) if p <= 0.05]
     lowest = min(parts, key=lambda part: part.difference.value)
@@ -125,7 +91,10 @@ def order_and_ties(data: Path) -> Page:
     }
     values |= {"most": most, "moved": moved, "parts": parts, "systems": systems}
     values |= {"parts_apart": join_words([f"`{part.name}`" for part in apart])}
-    values |= {"difference_bounds": _bounds(everything.difference), "both_bounds": _both_bounds(data)}
+    values |= {
+        "difference_bounds": _bounds(everything.difference),
+        "both_bounds": bounds(right_in_both.low, right_in_both.high),
+    }
     values |= {"orders_rows": rows}
     values |= {
         "ties_rows": [
@@ -152,13 +121,6 @@ def order_and_ties(data: Path) -> Page:
 
 
 _METRICS = ("text_score", "image_score", "group_score")
-
-
-def _compare_orders(data: Path) -> tuple[list[_Part], _Part]:
-    answers = [_read_part(data, part) for part in _PARTS]
-    everything = tuple(np.concatenate(column) for column in zip(*answers, strict=True))
-    parts = [_compare_part(name, *found) for name, found in zip(_PARTS, answers, strict=True)]
-    return parts, _compare_part("all", *everything)
 
 
 def read_orders(data: Path) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
@@ -189,14 +151,6 @@ def _compare_part(name: str, first: NDArray[np.int64], second: NDArray[np.int64]
     )
 
 
-def _both_bounds(data: Path) -> str:
-    first, second, images = (
-        np.concatenate(column) for column in zip(*(_read_part(data, part) for part in _PARTS), strict=True)
-    )
-    found = interval_for(order_bias(first, second).both, images, binary=True)
-    return bounds(found.low, found.high)
-
-
 def _bounds(difference: Difference, sign: int = 1) -> str:
     assert difference.low is not None
     assert difference.high is not None
@@ -218,21 +172,11 @@ def _count_places(source: Source, fields: tuple[str, str], data: Path) -> tuple[
     first = sum(_is_first(row, *fields) for row in rows)
     captions = 3 if "caption2" in rows[0] else 2
     constant = np.zeros((len(rows), 1, captions), np.float32)
-    argmax = first / len(rows) if captions == 2 else _several_true(constant, first)
-    strict, neutral = (float(value) for value in _choice_of_constant(captions))
-    return len(rows), first, (argmax, strict, neutral)
-
-
-def _several_true(constant: NDArray[np.float32], first: int) -> float:
-    right = METRICS["itt"].per_item(break_ties(constant, "right", 2)).mean()
-    return float(right) * first / len(constant)
-
-
-def _choice_of_constant(captions: int) -> tuple[float, float]:
-    constant = np.zeros((1, 1, captions), np.float32)
+    metric, argmax = METRICS["choice_score" if captions == 2 else "itt"], first / len(rows)
     if captions == 3:
-        return METRICS["itt"].per_item(constant).mean(), METRICS["itt"].tie_neutral(constant).mean()
-    return choice_score(constant).mean(), METRICS["choice_score"].tie_neutral(constant).mean()
+        argmax *= float(metric.per_item(break_ties(constant, "right", 2)).mean())
+    rules = (float(values.mean()) for values in (metric.per_item(constant), metric.tie_neutral(constant)))
+    return len(rows), first, (argmax, *rules)
 
 
 def _read_rows(source: Source, data: Path) -> Iterator[Mapping[str, object]]:
@@ -270,9 +214,7 @@ def _constant_by_rule() -> tuple[list[str], dict[str, list[str]]]:
     return always, groups
 
 
-def _draw_orders(parts: list[_Part]) -> Figure:
-    from tellapart.report.plots.style import axes_of, look
-
+def _draw_orders(parts: list[_Part]) -> Any:
     figure, axes = axes_of(PHONE, 2.9)
     for row, part in enumerate(parts):
         axes.plot([100 * part.first, 100 * part.second], [row, row], color="#bbbbbb", zorder=1)
@@ -284,9 +226,6 @@ def _draw_orders(parts: list[_Part]) -> Figure:
     ):
         style = look(number)
         axes.scatter(100 * np.array(shares), range(len(parts)), color=style.colour, marker=style.marker, label=label)
-    axes.set_yticks(range(len(parts)), [part.name for part in parts])
-    axes.invert_yaxis()
-    axes.set_xlabel("GPT-4V on SugarCrepe: right answers, percent")
-    axes.grid(axis="x")
+    name_rows(figure, axes, [part.name for part in parts], "GPT-4V on SugarCrepe: right answers, percent")
     figure.legend(loc="outside upper left", ncols=2)
     return figure

@@ -1,7 +1,5 @@
 """The pages by name, and the index of their answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

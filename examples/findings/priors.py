@@ -1,13 +1,11 @@
 """Winoground's 55 published systems and BiVLC's four CLIPs: no match, or a prior that outweighs it?"""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +17,8 @@ from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.diagnosis.item_analysis import name_family
 from tellapart.metrics.matching import Reason, contrasts, match_bounds, match_score, reasons, sums_of_squares
 from tellapart.metrics.pairs import group_score
+from tellapart.report.plots.style import GREY, look, new_figure
 from tellapart.stats.intervals import share_in_clusters, wilson
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: BiVLC's CLIPs by file.
 BIVLC_FILES = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
@@ -40,14 +36,7 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Systems:
-    """What each system's scores show, item by item.
-
-    Attributes:
-        names: of the systems.
-        group, match: bool `(system, item)`.
-        reason: bool `(reason, system, item)`, in the order of `Reason`.
-        squares: float64 `(system, item, 3)`: the match's, the caption's, the picture's.
-    """
+    """What scores show, by `(system, item)`: group, match, reasons in `Reason`'s order, squares of the three parts."""
 
     names: tuple[str, ...]
     group: NDArray[np.float64]
@@ -56,7 +45,7 @@ class Systems:
     squares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, scores: Mapping[str, NDArray[np.float64]]) -> Systems:
+    def of(cls, scores: Mapping[str, NDArray[np.float64]]) -> Self:
         """Measure the scores of systems: name -> float64 `(item, image, text)`."""
         group, match, squares = (
             np.stack([measure(each) for each in scores.values()])
@@ -100,11 +89,7 @@ def _intervals(found: Systems) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The four comparisons of each BiVLC item under one model, and its captions.
-
-    Attributes:
-        right: whether image 0 and 1 prefer their captions, and caption 0 and 1 their images, bool `(item, 4)`.
-    """
+    """The four comparisons of each BiVLC item, bool `(item, 4)`: images that prefer their captions, and the reverse."""
 
     right: NDArray[np.bool_]
     clusters: Sequence[str]
@@ -174,8 +159,8 @@ def priors(data: Path) -> Page:
             [_system_row(words, Systems.of({name: scores[name]})) for name, words in _SHOWN.items()],
         )
     }
-    values |= {"group_rise": percent(_mean(last.text & last.image) - _mean(first.text & first.image))}
-    values |= {"picture_fall": percent(_mean(first.text & ~first.image) - _mean(last.text & ~last.image))}
+    values |= {"group_rise": percent(float((last.text & last.image).mean() - (first.text & first.image).mean()))}
+    values |= {"picture_fall": percent(float((first.text & ~first.image).mean() - (last.text & ~last.image).mean()))}
     values |= {"bivlc_rows": [_bivlc_row(name, own) for name, own in sides.items()], "resamples": _RESAMPLES}
     return Page(
         "priors",
@@ -184,10 +169,6 @@ def priors(data: Path) -> Page:
         values,
         data,
     )
-
-
-def _mean(values: NDArray[np.bool_]) -> float:
-    return float(values.mean())
 
 
 def _count_above(outcomes: NDArray[np.float64], chance: float) -> int:
@@ -205,14 +186,12 @@ def _bivlc_row(name: str, own: Sides) -> list[str]:
     alone = (own.text & ~own.image, own.image & ~own.text)
     return [
         f"`{name}`",
-        f"{percent(_mean(group))} {bounds(found.low, found.high)}",
-        *(percent(value) for value in (*own.bounds, *map(_mean, alone))),
+        f"{percent(float(group.mean()))} {bounds(found.low, found.high)}",
+        *(percent(value) for value in (*own.bounds, *(float(each.mean()) for each in alone))),
     ]
 
 
-def _draw(shown: Mapping[str, NDArray[np.float64]]) -> Figure:
-    from tellapart.report.plots.style import GREY, look, new_figure
-
+def _draw(shown: Mapping[str, NDArray[np.float64]]) -> Any:
     figure = new_figure(PHONE, 4.4)
     for number, (words, scores) in enumerate(shown.items()):
         axes = figure.add_subplot(2, 2, number + 1)

@@ -1,18 +1,14 @@
 """Published scores of Winoground's items: files of 1,600 lines, one for each caption and image of 400 items."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import Source
+from examples.findings.frame import SOURCES
 
-SCORES = Source(
-    "winoground_scores/*.jsonl", "MIT (repository); numbers alone", "github.com/juletx/spatial-reasoning, winoground"
-)
+SCORES = SOURCES["winoground"]
 #: The file of people's ratings.
 PEOPLE = "human"
 

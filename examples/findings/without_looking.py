@@ -1,14 +1,11 @@
 """What can be got without looking: words alone, and other faults that an audit of the captions finds."""
 
-from __future__ import annotations
-
-import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +13,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from examples.clip_zoo_board.build import COLUMNS, names_of
-from examples.findings.checkpoints import RESULTS
-from examples.findings.frame import PHONE, Page, Source, bounds, join_words, make_table, percent
+from examples.findings.checkpoints import read_results
+from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, join_words, make_table, name_rows, percent
 from tellapart.auditing.captions import (
     bag_of_words,
     find_context,
@@ -34,12 +31,10 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.set_file import read_rows
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.held_out import held_out, in_order
 from tellapart.stats.intervals import Interval, interval_for
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _BASELINES = Path(__file__).resolve().parents[2] / "docs" / "baselines.json"
 _LANGUAGE_MODEL = "tinystories-15M"
@@ -50,17 +45,12 @@ _CATALOGUE = {
     "sugarcrepe-pp": ("sugarcrepe_pp", "subset"),
 }
 _SQUARES = {"bivlc": "bivlc", "coco-counterfactuals": "coco_counterfactuals", "cola": "cola"}
-_SOURCES = (
-    Source("sugarcrepe/data/*.json", "MIT", "github.com/RAIVNLab/sugar-crepe"),
-    Source("valse/*.json", "MIT", "github.com/Heidelberg-NLP/VALSE"),
-    Source("sugarcrepe_pp/*.json", "CC BY 4.0", "github.com/Sri-Harsha/scpp"),
-    Source("vitatecs/data/*.jsonl", "CC BY 4.0", "github.com/lscpku/VITATECS"),
-    Source("vilma/data/*.json", "MIT", "github.com/ilkerkesen/ViLMA"),
-    Source("bivlc/BiVLC_ViT-B-32.csv", "MIT", "github.com/IMirandaM/BiVLC"),
-    Source("coco_counterfactuals/metadata.jsonl", "CC BY 4.0", "COCO-Counterfactuals' release"),
-    Source("cola/*.json", "MIT", "github.com/arijitray1993/COLA"),
-    Source("vlue/vqa_vlue_test.json", "not stated; counts alone", "github.com/MichaelZhouwang/VLUE"),
-    RESULTS,
+_SOURCES = tuple(
+    SOURCES[name]
+    for name in (
+        *("sugarcrepe", "valse", "sugarcrepe-pp", "vitatecs-rows", "vilma", "bivlc", "coco-counterfactuals", "cola"),
+        *("vlue", "vl_compo"),
+    )
 )
 _HEADS = ("items", "words (95 %)", "and form", "language model", "CLIP ViT-B/32", "checkpoints below words")
 _CLIP, _NEGCLIP = ("ViT-B-32", "openai"), ("NegCLIP", "coco-ft")
@@ -68,12 +58,7 @@ _CLIP, _NEGCLIP = ("ViT-B-32", "openai"), ("NegCLIP", "coco-ft")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A set, or a part of one: right without the picture, by words that were learnt from its other items.
-
-    Attributes:
-        words, interval: by captions as CLIP reads them.
-        form, form_interval: by captions as they stand in the file, with capitals and spare spaces.
-    """
+    """A set or part: right by words of its other items, as CLIP reads them, and with the file's capitals and spaces."""
 
     name: str
     part: str
@@ -92,7 +77,7 @@ def without_looking(data: Path) -> Page:
     """Make the page."""
     sets = {name: _read_set(name, folder, data) for name, (folder, _) in _CATALOGUE.items()}
     sets |= {"vitatecs": _read_vitatecs(data), "vilma (five files)": _read_vilma(data)}
-    zoo = _read_zoo(data)
+    zoo = read_results(data)
     baselines = json.loads(_BASELINES.read_text(encoding="utf-8"))["benchmarks"]
     parts = {name: _measure_words(name, pairs, zoo, baselines) for name, pairs in sets.items()}
     wholes = [found[0] for found in parts.values()]
@@ -101,7 +86,8 @@ def without_looking(data: Path) -> Page:
     assert sugarcrepe.clip is not None
     assert sugarcrepe.language is not None
     explained = _explain_gain(parts["sugarcrepe"][1:])
-    audited = sets | _read_squares(data)
+    squares = {name: find_benchmark(name, Locations(data / folder)).records() for name, folder in _SQUARES.items()}
+    audited = sets | squares
     zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
     beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
     values: dict[str, Any] = {
@@ -140,10 +126,6 @@ def _read_set(name: str, folder: str, data: Path) -> PairSet:
         for one in pairs.items
     ]
     return PairSet(name, tuple(items), Path())
-
-
-def _read_squares(data: Path) -> dict[str, PairSet]:
-    return {name: find_benchmark(name, Locations(data / folder)).records() for name, folder in _SQUARES.items()}
 
 
 def _read_vitatecs(data: Path) -> PairSet:
@@ -243,11 +225,6 @@ def _describe(
     return replace(one, clip=clip, negclip=negclip, below=int((values < words).sum()))
 
 
-def _read_zoo(data: Path) -> list[dict[str, str]]:
-    with RESULTS.files(data)[0].open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def _zoo_values(name: str, part: str, zoo: list[dict[str, str]]) -> dict[str, float] | None:
     """Return each checkpoint's share of right choices on a set (over items) or a part of it; None if it has none."""
     columns = [one for one in COLUMNS if one.benchmark == name and (not part or one.part == part)]
@@ -308,9 +285,7 @@ def _vqa_sentence(data: Path) -> str:
         right one in its row."""
 
 
-def _draw_parts(parts: list[_Part]) -> Figure:
-    from tellapart.report.plots.style import GREY, axes_of, look
-
+def _draw_parts(parts: list[_Part]) -> Any:
     figure, axes = axes_of(PHONE, 5.0)
     names = [f"{one.name}: {one.part}" if one.part else one.name for one in parts]
     words, clip = look(0), look(1)
@@ -324,11 +299,8 @@ def _draw_parts(parts: list[_Part]) -> Figure:
         *zip(*known, strict=True), color=clip.colour, marker=clip.marker, s=18, label="CLIP ViT-B/32, published"
     )
     axes.axvline(50, color=GREY, linewidth=0.7)
-    axes.set_yticks(range(len(parts)), names)
-    axes.invert_yaxis()
     axes.set_xticks(range(50, 101, 10))
-    axes.set_xlabel("right, percent; chance is 50")
-    axes.grid(axis="x")
+    name_rows(figure, axes, names, "right, percent; chance is 50")
     figure.legend(loc="outside upper left", ncols=2)
     return figure
 
@@ -338,15 +310,8 @@ _CONTEXTS = ("77", "32")
 
 _XVNLI = "xvnli/datasets/XVNLI/annotations/{}/test.jsonl"
 _MARVL = "marvl/datasets/marvl/zero_shot/annotations/marvl-{}.jsonl"
-_CAMERA = "camerabench/camerabench/data/vqa_and_retrieval/*/*.jsonl"
-_NATURAL = "naturalbench/test_set.json"
 
-SIDES_SOURCES = (
-    Source(_XVNLI.format("*"), "MIT", "github.com/e-bug/iglue at 43cbac9"),
-    Source(_MARVL.format("??"), "CC BY 4.0", "github.com/e-bug/iglue at 43cbac9"),
-    Source(_CAMERA, "CC BY 4.0", "github.com/linzhiqiu/t2v_metrics at 6ecb74f"),
-    Source(_NATURAL, "see its page", "github.com/Baiqi-Li/NaturalBench"),
-)
+SIDES_SOURCES = tuple(SOURCES[name] for name in ("xvnli", "marvl", "camerabench-sides", "naturalbench"))
 
 
 def describe_sides(data: Path, sets: Mapping[str, PairSet]) -> tuple[str, ...]:
@@ -355,7 +320,9 @@ def describe_sides(data: Path, sets: Mapping[str, PairSet]) -> tuple[str, ...]:
     rows, torn = [], []
     for name, pairs in (*sets.items(), ("camerabench", camera)):
         found = [lost_captions(find_context(tokens), tokens, pairs) for tokens in _CONTEXTS]
-        rows.append([name, f"{len(pairs):,}", *(_count(each.value, pairs) for pair in found for each in pair)])
+        rows.append(
+            [name, f"{len(pairs):,}", *(f"{round(each.value * len(pairs)):,}" for pair in found for each in pair)]
+        )
         if (sides := torn_sides(pairs)).value:
             torn.append(f"{name} ({sides.says})")
     mixed = [name for name, pairs in sets.items() if mixed_scripts(pairs).value]
@@ -375,10 +342,6 @@ def describe_sides(data: Path, sets: Mapping[str, PairSet]) -> tuple[str, ...]:
     )
 
 
-def _count(share: float, pairs: PairSet) -> str:
-    return f"{round(share * len(pairs)):,}"
-
-
 def _describe_scripts(data: Path) -> Iterator[str]:
     """Yield for XVNLI and MaRVL how many rows have words of several scripts, by language."""
     for name, pattern, fields in (("XVNLI", _XVNLI, ("sentence1", "sentence2")), ("MaRVL", _MARVL, ("caption",))):
@@ -395,9 +358,9 @@ def _describe_scripts(data: Path) -> Iterator[str]:
 
 def _describe_places(data: Path) -> str:
     """Return the places of the truth in files that name one."""
-    camera = [row.fields for path in Source(_CAMERA, "", "").files(data) for row in read_rows(path)]
+    camera = [row.fields for path in SOURCES["camerabench-sides"].files(data) for row in read_rows(path)]
     first = truth_first(_pair_texts((row["texts"], row["texts"].index(row["pos_text"])) for row in camera))
-    natural: list[list[Any]] = json.loads((data / _NATURAL).read_text(encoding="utf-8"))
+    natural: list[list[Any]] = json.loads(SOURCES["naturalbench"].files(data)[0].read_text("utf-8"))
     options = [(("A", "B"), "AB".index(answer.strip()[0])) for _, _, answer, _ in natural if answer.strip()[0] in "AB"]
     balanced = truth_first(_pair_texts(options))
     assert first is not None

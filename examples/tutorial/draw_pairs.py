@@ -3,8 +3,6 @@
 python -m examples.tutorial.draw_pairs          writes my_pairs, a folder of 24 pairs
 """
 
-from __future__ import annotations
-
 import io
 from itertools import combinations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`doctor`: every extra of the package, what is missing, and a hub that answers or does not."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A dry run of `run`: all problems at once, what is stored already, the time of the rest; nothing is written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Python interface: models and benchmarks as people hold them, runs as they look at them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

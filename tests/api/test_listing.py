@@ -1,7 +1,5 @@
 """What `ls benchmarks` lists of each, and its filters; a value that no benchmark has is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 import tellapart as ta

@@ -1,7 +1,5 @@
 """A notebook, executed: runs show tables, items their pictures, long work a bar."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

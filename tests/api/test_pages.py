@@ -1,7 +1,5 @@
 """The pages on Python and on plugins say what is so: their examples run, their files are those of the examples."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import runpy

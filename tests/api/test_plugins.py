@@ -1,7 +1,5 @@
 """Plugins that the user names: files and packages, their mistakes, and that nobody else can name one."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Minimal pairs while a model trains: in transformers' Trainer, and in open_clip's loop."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

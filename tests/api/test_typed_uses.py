@@ -1,7 +1,5 @@
 """mypy and pyright know every public name, and refuse wrong uses of it: `typed_uses.py` is read by both."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

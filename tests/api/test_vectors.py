@@ -1,7 +1,5 @@
 """Vectors of another system: arrays and files, with ids and in order; what does not fit is named by its row."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sets whose findings are known, because they were planted."""
 
-from __future__ import annotations
-
 import io
 import struct
 from collections.abc import Callable, Sequence

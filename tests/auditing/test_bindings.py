@@ -1,7 +1,5 @@
 """Bindings of captions, and which of them a corpus holds."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

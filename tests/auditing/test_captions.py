@@ -1,7 +1,5 @@
 """What captions give away: planted leaks are found, fair sets pass."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The data card says what is known, asks what is not, and takes no text for markup."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

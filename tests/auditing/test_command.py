@@ -1,7 +1,5 @@
 """`tellapart audit`: what it prints, writes and refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Croissant 1.1: the metadata describes the files that are there, and its own validator accepts it."""
 
-from __future__ import annotations
-
 import fnmatch
 import hashlib
 import json

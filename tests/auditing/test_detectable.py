@@ -1,7 +1,5 @@
 """Pictures and captions of two processes are told apart; those of one process are not."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path

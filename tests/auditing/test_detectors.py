@@ -1,7 +1,5 @@
 """Heads on frozen features tell origins where there are some, and play the benchmark by them as published."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path

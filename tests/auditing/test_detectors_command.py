@@ -1,7 +1,5 @@
 """`tellapart detect`: what it prints, writes and refuses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An audit is kept: an edit of the card computes nothing again, an edit of the set does."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

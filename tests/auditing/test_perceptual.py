@@ -1,7 +1,5 @@
 """Near-duplicates: the hash is pHash, the search misses nothing."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Duplicates, leaks and changes that were planted are found, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

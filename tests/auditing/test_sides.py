@@ -1,7 +1,5 @@
 """Mixed scripts, the place of the truth, torn pairs and cut captions: planted ones are found, fair sets pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sets of films are audited as sets of pictures are: compared frame by frame, and told apart by all their frames."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

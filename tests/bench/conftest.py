@@ -1,7 +1,5 @@
 """Files of `bench/` and `docs/`, which are no packages, by their path in the repository."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The record of items chosen one by one: what they save, as the document has it, and that intervals cover."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

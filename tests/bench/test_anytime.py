@@ -1,7 +1,5 @@
 """The record of tests that hold at every look: it is what the code gives, what draws give, and what docs quote."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The simulation of intervals: it takes those that are printed, its record holds its goal, and a small part runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The record of item analysis on simulated systems: its intervals cover, its suspects keep their level."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page of test-time matching has the tables of its record, and what it concludes is in them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

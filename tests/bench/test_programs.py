@@ -1,7 +1,5 @@
 """Benches at a tiny size: a GPU in its CPU form, a large set and gallery, and the costs of losses."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

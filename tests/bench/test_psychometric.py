@@ -1,7 +1,5 @@
 """The record of psychometric functions on simulated models: intervals cover, tests keep their level."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

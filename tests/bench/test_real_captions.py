@@ -1,7 +1,5 @@
 """Published captions in the bench's shapes, and the page on speed made of whichever records are kept."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

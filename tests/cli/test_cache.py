@@ -1,7 +1,5 @@
 """`tellapart cache`: what runs keep, and its deletion."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command line as a user meets it: right answers, one helpful line for every wrong one, and never a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

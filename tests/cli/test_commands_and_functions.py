@@ -1,7 +1,5 @@
 """Every command has a function of its name at the root, whose parameters are its options."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

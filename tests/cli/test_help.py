@@ -1,7 +1,5 @@
 """The help of the command line: panels by the reason to read it, and one example that opens each command's help."""
 
-from __future__ import annotations
-
 import csv
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Ctrl-C: a command says what it has left behind, and only that."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Every command takes `--json`, and then prints one JSON document on standard output and nothing else."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Too little memory (`ulimit -v`) is one line that says what to do, whichever library runs out of it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Every option of every command acts, or its command ends with status 2 and a line that names it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

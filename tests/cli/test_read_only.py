@@ -1,7 +1,5 @@
 """What cannot be written is one line: every command's `--out` on a disk that may only be read."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Terminals, their encodings and logs: bars and colours where a person watches, plain lines elsewhere, nothing lost."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -1,7 +1,5 @@
 """Wrong input on the command line: exit status 2, and one line that says what is wrong and what helps."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Thresholds by items chosen one by one: from a table through a model to numbers, the record and refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

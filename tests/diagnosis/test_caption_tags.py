@@ -1,7 +1,5 @@
 """Tags of numbers from the captions of a run: which words differ, and how many, on one image and on two."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

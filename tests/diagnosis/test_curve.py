@@ -1,7 +1,5 @@
 """Thresholds over a numeric tag: from a table with a column of numbers, through runs, to numbers and refusals."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Priors that a user can estimate: means over unrelated captions and pictures, of a model with a known prior."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

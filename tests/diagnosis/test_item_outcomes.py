@@ -1,7 +1,5 @@
 """Items through many systems: from runs, score files and predictions; the analysis, and refusals."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Two doors to one model: outcomes are compared by every headline metric, as `compare` does."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

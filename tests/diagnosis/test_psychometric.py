@@ -1,7 +1,5 @@
 """Psychometric functions against an independent fit, on simulated models, and at the ends of the values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Why models fail: reasons, shares, the scale of scores, questions in fours, and paired differences of models."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

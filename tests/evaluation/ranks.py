@@ -1,7 +1,5 @@
 """Runs in several ranks: how one ends, and all that its folder holds."""
 
-from __future__ import annotations
-
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run's numbers, measured again from its samples alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tellapart.evaluation.evaluate import remeasure_samples

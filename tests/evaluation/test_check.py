@@ -1,7 +1,5 @@
 """The gates hold, and each of them falls when what it guards is broken."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two runs beside each other: exact tests on the items both measured, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Many models beside each other: every pair is the comparison of two runs, corrected over all of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One run in several processes: the same numbers, nothing lost with a rank that is killed, one line for an error."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -10,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,17 +171,27 @@ def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed:
         assert [left.name for left in shard_folder(path).iterdir()] == ["lock"]
 
 
-def test_a_rank_is_what_torchrun_says_and_one_that_is_told_less_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 1, "GROUP_RANK": 1, "MASTER_ADDR": "a", "MASTER_PORT": 1}
+SAID = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 1, "GROUP_RANK": 1, "MASTER_ADDR": "a", "MASTER_PORT": 1}
+
+
+def tell(monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]) -> None:
     for name, value in said.items():
         monkeypatch.setenv(name, str(value))
+
+
+@pytest.mark.parametrize("machine", ["GROUP_RANK", "CROSS_RANK", "SLURM_NODEID"])
+def test_ranks_of_torchrun_deepspeed_and_srun_are_ranks(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
+    tell(monkeypatch, {machine if name == "GROUP_RANK" else name: value for name, value in SAID.items()})
     assert Rank.here() == Rank(number=5, of=8, local=1, machine=1)
-    for name in said:
-        for value in (None, ""):
-            with monkeypatch.context() as without:
-                without.delenv(name) if value is None else without.setenv(name, value)
-                with raises(RunError, "torchrun", f"export {name}="):
-                    Rank.here()
+
+
+@pytest.mark.parametrize("value", [None, ""])
+@pytest.mark.parametrize("name", SAID)
+def test_a_rank_that_is_told_less_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str | None) -> None:
+    tell(monkeypatch, SAID)
+    monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
+    with raises(RunError, "torchrun", f"export {name}="):
+        Rank.here()
 
 
 @pytest.mark.parametrize(
@@ -197,26 +206,15 @@ def test_a_rank_is_what_torchrun_says_and_one_that_is_told_less_is_refused(monke
     ],
 )
 def test_without_other_ranks_a_process_is_the_only_one(monkeypatch: pytest.MonkeyPatch, alone: dict[str, str]) -> None:
-    for name, value in alone.items():
-        monkeypatch.setenv(name, value)
+    tell(monkeypatch, alone)
     assert Rank.here() == Rank(0, 1, 0, 0)
-
-
-@pytest.mark.parametrize("machine", ["CROSS_RANK", "SLURM_NODEID"])
-def test_ranks_of_deepspeed_and_srun_are_ranks(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
-    said = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 1, machine: 1, "MASTER_ADDR": "a", "MASTER_PORT": 1}
-    for name, value in said.items():
-        monkeypatch.setenv(name, str(value))
-    assert Rank.here() == Rank(number=5, of=8, local=1, machine=1)
 
 
 @pytest.mark.parametrize(("name", "value"), [("RANK", "x"), ("WORLD_SIZE", "-2"), ("LOCAL_RANK", "1.5"), ("RANK", "8")])
 def test_a_rank_that_is_no_number_of_the_world_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    said = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 1, "GROUP_RANK": 0, "MASTER_ADDR": "a", "MASTER_PORT": 1}
-    for variable, number in (said | {name: value}).items():
-        monkeypatch.setenv(variable, str(number))
+    tell(monkeypatch, SAID | {name: value})
     with raises(RunError, f"{name}={value!r}"):
         Rank.here()
 
@@ -224,8 +222,7 @@ def test_a_rank_that_is_no_number_of_the_world_is_refused(
 def test_a_rank_that_is_not_told_enough_measures_and_writes_nothing(
     command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    tell(monkeypatch, {"RANK": 1, "WORLD_SIZE": 2})
     ran = command("run", "-m", "oracle", "-b", "demo", "--limit", "2", "--out", "r")
     assert (ran.code, ran.out, (tmp_path / "r").exists()) == (2, "", False)
     check_facts(ran.err, "RANK", "WORLD_SIZE", "GROUP_RANK", "torchrun --nproc-per-node")

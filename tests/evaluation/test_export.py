@@ -1,7 +1,5 @@
 """Exports of every kind of benchmark come back filled in, and in no other way; files not as long as published ones."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable
@@ -142,11 +140,17 @@ def test_another_suffix_is_refused_for_tasks_too() -> None:
         export(find_benchmark("vlue-nlvr2"), Path("a.npz"))
 
 
-def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, tmp_path: Path) -> None:
+@pytest.fixture
+def shorter(tmp_path: Path) -> Path:
+    """A folder with one row of NLVR2; its prediction is `p.json`."""
     rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
     (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
-    Path("p.json").write_text(json.dumps([{"id": 0, "prediction": True}]))
-    ran = command("score", "nlvr2", "--scores", "p.json", "--data", tmp_path, "--out", "run")
+    (tmp_path / "p.json").write_text(json.dumps([{"id": 0, "prediction": True}]))
+    return tmp_path
+
+
+def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, shorter: Path) -> None:
+    ran = command("score", "nlvr2", "--scores", shorter / "p.json", "--data", shorter, "--out", "run")
     assert "these files hold 1 records; nlvr2 as published holds 6,967" in ran.out
     assert json.loads(Path("run/results.json").read_text())["benchmarks"]["nlvr2"]["published_items"] == 6_967
     assert "not the published files of nlvr2, which hold 6,967 records: p (does not compare)" in (
@@ -155,15 +159,12 @@ def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, tmp_path: Pa
     assert "these files hold 1 records; nlvr2 as published holds 6,967" in Path("run/report.html").read_text()
 
 
-def test_a_shorter_file_can_be_asked_to_be_an_error(command, tmp_path: Path) -> None:
-    rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
-    (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
-    Path("p.json").write_text(json.dumps([{"id": 0, "prediction": True}]))
+def test_a_shorter_file_can_be_asked_to_be_an_error(command, shorter: Path) -> None:
     facts = ("1", "nlvr2", "6,967", "--strict")
-    given = ("--data", str(tmp_path), "--out", "run", "--strict")
-    ran = command("score", "nlvr2", "--scores", "p.json", *given)
+    given = ("--data", str(shorter), "--out", "run", "--strict")
+    ran = command("score", "nlvr2", "--scores", shorter / "p.json", *given)
     assert ran.code == 2
     check_facts(ran.err, facts)
     with raises(DataError, (*facts[:-1], "strict=True")):
-        prepare(find_benchmark("nlvr2", Locations(tmp_path)), store=EmbeddingStore(None), strict=True)
+        prepare(find_benchmark("nlvr2", Locations(shorter)), store=EmbeddingStore(None), strict=True)
     assert not Path("run").exists()

@@ -1,7 +1,5 @@
 """Checkpoints are followed: each is measured once, when it is whole, in order, whatever happens on the way."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """Further tags of items, from a file: results are broken down by them, and the set stays the set."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

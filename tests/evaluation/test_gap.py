@@ -1,7 +1,5 @@
 """The generalisation gap over run folders, and the correlation over models, on VLUE's tables, too."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A run that is cut off, however rudely, goes on where it was and ends in the same numbers."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Scores to numbers: every number is what its per-item values say, and comes back from the samples alone."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One process at a time writes into a run folder; the others say so, and nothing is lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

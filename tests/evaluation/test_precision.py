@@ -1,7 +1,5 @@
 """Outcomes that a lower precision flips are counted as two runs show them, and near ties."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Two ranks measure each family of models as one process does, and no file in a cache ends a run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

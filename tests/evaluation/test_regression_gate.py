@@ -1,7 +1,5 @@
 """The gate: what stops it, what passes, what it says it could have seen, and how it is printed."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable
@@ -258,6 +256,7 @@ def test_the_command_exits_with_1_and_prints_what_was_asked_for(
     ("options", "message"),
     [
         (("--max-drop", "1"), ("--max-drop", "--gate")),
+        (("c", "--gate"), ("--gate", "3", "BASE", "NEW")),
         (("--markdown",), ("--markdown", "--gate")),
         (("--gate", "--by", "tag"), ("--gate", "--baseline", "--by")),
         (("--gate", "--markdown", "--json"), ("--markdown", "--json", "format")),
@@ -271,20 +270,12 @@ def test_options_that_do_not_fit_are_refused(
     check_facts(ran.err, message)
 
 
-def test_a_gate_of_three_runs_is_refused(command: Callable[..., Any]) -> None:
-    ran = command("compare", "a", "b", "c", "--gate")
-    assert ran.code == 2
-    check_facts(ran.err, "--gate", "3", "BASE", "NEW")
-
-
 @pytest.mark.slow
 def test_simulated_equals_pass_and_a_planted_fall_of_the_stated_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
     sys.modules.pop("regression_gate", None)
     import regression_gate as bench
 
-    clustered = bench.Setting(60, 8, 0.3)
-    equal = bench.gates(clustered, 30)
-    assert bench.false_alarms(equal) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 30)
-    fallen = bench.gates(clustered, 30, bench.stated(equal), seed=1)
-    assert bench.seen(fallen) >= 0.65
+    found = bench.measure_setting(bench.Setting(60, 8, 0.3), 30)
+    assert found["false_alarms"] <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 30)
+    assert found["seen"] >= 0.65

@@ -1,7 +1,5 @@
 """A run folder: its layout, what may not change its numbers, and how it is taken up again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Score files of one system: which join a run folder, and which are refused because they are of something else."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

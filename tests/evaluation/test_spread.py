@@ -1,7 +1,5 @@
 """Scores that hardly vary are said with the likely cause, in the record, the report and the output; others are not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Systems: which runs are of one, and what they are called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

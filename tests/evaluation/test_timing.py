@@ -1,8 +1,6 @@
 """What models cost: what is counted equals an independent count, and no time is that of a remembered or repeated
 sample."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess

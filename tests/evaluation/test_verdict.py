@@ -1,7 +1,5 @@
 """The sentence at the end of a comparison: who is better, by how much, of how many items."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tellapart.evaluation.compare import (

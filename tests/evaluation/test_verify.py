@@ -1,7 +1,5 @@
 """Runs are verified: what differs from samples, files and sets is named, and a forged number is shown at no door."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

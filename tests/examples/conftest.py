@@ -1,7 +1,5 @@
 """The examples lie beside the package, not in it; one torch thread is enough, and two would change last bits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.util import find_spec
 

@@ -1,7 +1,5 @@
 """The ablation's page says what its record says, and its test holds its level."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The converter of Open CapPa, but for reading orbax: every tensor arrives under its name, or nothing is written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

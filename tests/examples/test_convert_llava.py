@@ -1,7 +1,5 @@
 """LLaVA of April 2023 out of LLaMA and a delta, on tiny random models of the real library."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

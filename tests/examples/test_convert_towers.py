@@ -1,7 +1,5 @@
 """Two towers made one model, and weights between two models: on tiny random models of the real library."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

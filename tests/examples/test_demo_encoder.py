@@ -1,7 +1,5 @@
 """The bundled encoder's recipes hold apart what they must, and its stages run from scenes to scores."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

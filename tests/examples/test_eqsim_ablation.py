@@ -1,7 +1,5 @@
 """The ablation's design is what its page says, and its program runs, is killed and goes on."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import re

@@ -1,7 +1,5 @@
 """The examples in the ablation's modules run; they lie outside the folders in which pytest looks for examples."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 from pathlib import Path

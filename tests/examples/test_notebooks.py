@@ -1,7 +1,5 @@
 """The notebooks use the public names alone, and install in one way; `make site` runs each of them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

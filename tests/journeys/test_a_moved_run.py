@@ -1,7 +1,5 @@
 """The journey of a user who moves a run, zips it and sends it: its report keeps its pictures, or says why not."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands under a clock that goes back or stands still: no negative duration, no run lost, the same numbers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A run takes its model and its pairs from a hub, and is repeated without it: the same numbers, and no request."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A power cut at any moment: what is found afterwards is whole or is not there, and going on gives the same."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """A user has three prediction files of one system: one row, one table, one LaTeX file, one row of the board."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -8,8 +8,6 @@ Needs Java and `pip install pycocoevalcap`; tellapart itself is not imported. Wr
 tokens of each annotation file).
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import hashlib

@@ -1,7 +1,5 @@
 """Exact answers, labels that are strings, and groups that must be right as a whole."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import partial
 from typing import Any

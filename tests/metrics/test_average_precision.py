@@ -1,7 +1,5 @@
 """COLA's average precision of labels equals scikit-learn's, label by label, over the images that count."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Boxes: intersection over union equals counting pixels and areas, and the two rules differ where they should."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

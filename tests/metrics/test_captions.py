@@ -1,7 +1,5 @@
 """BLEU, ROUGE-L and CIDEr equal pycocoevalcap on golden corpora, and obey the laws they should."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

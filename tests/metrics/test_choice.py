@@ -1,7 +1,5 @@
 """The choice score and VALSE's metrics against the rules of the official code."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,8 +1,6 @@
 """Places of labels equal their definition, ties included, and recalls of classes are averaged as their definition
 says."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """EqSim's deviations: their algebra, and a summary and histogram that lose no item."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

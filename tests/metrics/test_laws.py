@@ -4,8 +4,6 @@ A law is a function of a metric and a batch of scores (item, image, text) that a
 of ties exhaustively, and on batches that hypothesis draws; then on deliberately wrong metrics, which must fail.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from itertools import permutations, product

@@ -1,7 +1,5 @@
 """The match score, the contrasts of an item, and the reasons why it is right or wrong."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

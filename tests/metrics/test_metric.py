@@ -1,7 +1,5 @@
 """The facts a metric declares, and what it says of scores that it cannot measure."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 

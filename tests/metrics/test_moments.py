@@ -1,7 +1,5 @@
 """Boundary grounding: a perfect model, a constant one and a random one get what they must, and F1 is the script's."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Order bias is nought for a model that reads, and everything for one that always takes one place."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Averages over items, and the items that carry a tag's values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The tokeniser gives the tokens of the Java program: on hard cases kept here, and on every annotation file."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Agreement with ratings: equal to scipy, scikit-learn and the authors' tie calibration; laws; influences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from math import sqrt

@@ -1,7 +1,5 @@
 """What cannot be measured is refused by each function, with the facts that name it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

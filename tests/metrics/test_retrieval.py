@@ -1,7 +1,5 @@
 """Retrieval: every count equals a brute-force reading of the definition, ties never help, nothing depends on blocks."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Squares of images and texts, and several true texts: every value against all orders of the tied scores."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Metrics that take scores batch by batch give what the whole gives, alone and as torchmetrics' own."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of metrics: over all items, by tag, and the unweighted mean of a tag's values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Broken ties: exact, equal to closed forms, and counted as they are in the human scores of Winoground."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """Published per-item scores of Winoground give the published text, image and group scores, to the last digit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

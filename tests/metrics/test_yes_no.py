@@ -1,7 +1,5 @@
 """What an answer in words says, of two options."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

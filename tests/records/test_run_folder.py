@@ -1,7 +1,5 @@
 """Files of a run folder: named for any file system, written whole, and refused by name where they are not whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Samples of a run: written and read line by line, and refused by name where they are not what the run wrote."""
 
-from __future__ import annotations
-
 import os
 import random
 import tracemalloc

@@ -1,7 +1,5 @@
 """A zipped run folder is read by every command that reads a run; an archive that is more than that is refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct

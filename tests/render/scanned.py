@@ -1,7 +1,5 @@
 """Small scanned objects for tests: textured OBJ boxes, written in the layouts that assets may have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

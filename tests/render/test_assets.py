@@ -1,7 +1,5 @@
 """Folders of scanned objects: read, scaled, named, hashed; broken files and paths that lead elsewhere are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

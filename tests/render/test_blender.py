@@ -1,7 +1,5 @@
 """Blender beside Mitsuba: the same scene, the same masks but for edges, the same pixels again; and clear refusals."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """The committed demo: complete, within its size, minimal, in agreement with its specs, and renderable again."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """The vocabulary against EqBen's Figure 14, and the held-out rule."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import product

@@ -1,7 +1,5 @@
 """Graded aspects: the tag is what is measured, by formulas of this file; all else of both pictures is the same."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

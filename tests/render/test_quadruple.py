@@ -1,7 +1,5 @@
 """Laws of drawn quadruples, without rendering: minimal, determined by the key, held-out pairs kept apart."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

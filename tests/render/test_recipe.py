@@ -1,7 +1,5 @@
 """Options of rendered sets: which items show held-out pairs, and every mistake in a recipe gets one clear error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Pictures: the same scene and seed give the same pixels, and a change stays where it is."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Scenes as JSON: read back as they were, rendered to the same bytes as the set's picture, refused by field."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """Rendered scenes through the pipeline: verified, the same for any number of workers and after SIGKILL, audited; of
 built-in meshes and of scanned objects."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

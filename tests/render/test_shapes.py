@@ -1,7 +1,5 @@
 """Laws of the shapes: stored numbers, closed index ranges, unit normals that point outwards, unit extent."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Training rows of rendered scenes: what they call false is false, and a mirrored picture has mirrored words."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

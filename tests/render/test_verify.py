@@ -1,7 +1,5 @@
 """Masks and checks: a scene that does not show what its caption says is rejected with the right reason."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

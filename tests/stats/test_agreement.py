@@ -1,6 +1,4 @@
-"""Agreement: kappa against scikit-learn, its corner cases, and what is refused."""
-
-from __future__ import annotations
+"""Agreement: kappa against scikit-learn, alpha by its published examples and definition; intervals that cover."""
 
 import numpy as np
 import pytest
@@ -31,10 +29,6 @@ def test_agreement_is_symmetric_and_full_with_oneself(rows):
     assert kappa_with_interval(first, second).value == kappa_with_interval(second, first).value
     assert percent_agreement(first, first) == 1
     assert kappa_with_interval(first, first).value == (1 if len(set(first)) > 1 else None)
-
-
-def test_luck_alone_has_kappa_zero():
-    assert kappa_with_interval([0, 0, 1, 1], [0, 1, 0, 1]).value == 0
 
 
 @pytest.mark.parametrize(("people", "least"), [(2, -1.0), (3, -0.5), (5, -0.25)])
@@ -78,3 +72,125 @@ def test_percent_agreement_by_hand():
 def test_bad_labels_are_refused(measure, first, second, message):
     with raises(MetricError, measure.__name__, message):
         measure(np.array(first), np.array(second))
+
+
+def rows(observers: tuple[str, ...]) -> list[list[str | None]]:
+    longest = max(map(len, observers))
+    return [
+        [None if label == "." else label for label in item]
+        for item in zip(*(observer.ljust(longest, ".") for observer in observers), strict=True)
+    ]
+
+
+# One string an annotator, one character an item, a dot where there is no label.
+@pytest.mark.parametrize(
+    ("observers", "alpha"),
+    [
+        # Krippendorff (2011), Computing Krippendorff's Alpha-Reliability: A, B and C.
+        pytest.param(("0100000010", "1110010000"), 0.095, id="binary, two observers"),
+        pytest.param(("aabbdcccedda", "babbbccceddd"), 0.692, id="nominal, two observers"),
+        pytest.param(("123321412...", "1233224125.3", ".3332342251.", "12332441251."), 0.743, id="four, missing"),
+        # The example of Wikipedia's article on alpha.
+        pytest.param((".....34121133.3", "1.213343.......", "..21344.21133.4"), 0.691, id="three, missing"),
+    ],
+)
+def test_alpha_is_that_of_the_published_examples(observers: tuple[str, ...], alpha: float) -> None:
+    assert alpha_with_interval(rows(observers)).value == pytest.approx(alpha, abs=5e-4)
+
+
+labels = st.lists(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=3, max_size=3), min_size=2, max_size=30)
+
+
+def pairwise_alpha(table: list[list[str | None]]) -> float | None:
+    """Alpha from its definition: mean disagreement of two labels within an item, and of any two labels."""
+    own = [[label for label in row if label is not None] for row in table]
+    own = [row for row in own if len(row) > 1]
+    flat = [label for row in own for label in row]
+    n = len(flat)
+    observed = sum(
+        (x != y) / (len(row) - 1) for row in own for i, x in enumerate(row) for j, y in enumerate(row) if i != j
+    )
+    expected = sum(x != y for i, x in enumerate(flat) for j, y in enumerate(flat) if i != j) / (n - 1)
+    return None if expected == 0 else 1 - observed / expected
+
+
+@given(labels)
+def test_alpha_is_its_definition_over_pairs_of_labels(table) -> None:
+    if all(sum(label is not None for label in row) < 2 for row in table):
+        with raises(MetricError, "items", "labels", "annotators"):
+            alpha_with_interval(table)
+        return
+    wanted = pairwise_alpha(table)
+    found = alpha_with_interval(table)
+    assert found.value == (None if wanted is None else pytest.approx(wanted))
+    assert found.items == sum(sum(label is not None for label in row) > 1 for row in table)
+
+
+@given(labels, st.randoms(use_true_random=False))
+def test_alpha_depends_on_no_order_and_on_no_name(table, random) -> None:
+    table = [*table, ["a", "b", "a"]]
+    mixed = [random.sample(row, len(row)) for row in random.sample(table, len(table))]
+    renamed = [[label and {"a": "z", "b": "y", "c": "x"}[label] for label in row] for row in mixed]
+    assert alpha_with_interval(renamed).value == pytest.approx(alpha_with_interval(table).value)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("abc")), min_size=5, max_size=40))
+def test_kappa_lies_in_its_interval(pairs) -> None:
+    first, second = (list(column) for column in zip(*pairs, strict=True))
+    found = kappa_with_interval(first, second)
+    if found.value is None:
+        assert found.interval.method == "none: one label"
+    elif len(pairs) < 10:
+        assert found.interval.low is None
+        assert f"{len(pairs)} items" in found.interval.reason
+    else:
+        assert found.interval.low <= found.value + 1e-9
+        assert found.value - 1e-9 <= found.interval.high <= 1 + 1e-9
+
+
+@pytest.mark.slow
+def test_the_intervals_cover_what_they_promise() -> None:
+    """Two annotators who see the truth with probability 0.8, of two balanced labels: kappa and alpha tend to 0.36+."""
+    rng = np.random.default_rng(7)
+    truth = rng.integers(0, 2, (120, 60))
+    said = [np.where(rng.random(truth.shape) < 0.8, truth, 1 - truth) for _ in range(2)]
+    agreed = 0.8**2 + 0.2**2
+    wanted = 2 * agreed - 1
+    hits = {"kappa": 0, "alpha": 0}
+    for a, b in zip(*said, strict=True):
+        first, second = (["no" if label else "yes" for label in labels] for labels in (a, b))
+        for name, found in (
+            ("kappa", kappa_with_interval(first, second)),
+            ("alpha", alpha_with_interval(list(zip(first, second, strict=True)))),
+        ):
+            hits[name] += found.interval.low <= wanted <= found.interval.high
+    assert min(hits.values()) >= 0.92 * 120, hits
+
+
+def test_items_of_a_cluster_are_drawn_together_and_widen_the_interval() -> None:
+    one = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "b"], ["a", "a"], ["b", "a"]] * 5
+    alone, together = alpha_with_interval(one), alpha_with_interval(one * 4, [k % 30 for k in range(120)])
+    free = alpha_with_interval(one * 4)
+    width = [each.interval.high - each.interval.low for each in (alone, together, free)]
+    assert width[1] == pytest.approx(width[0], rel=0.05)
+    assert width[2] < 0.6 * width[1]
+
+
+def test_one_cluster_gives_a_value_and_no_interval() -> None:
+    found = alpha_with_interval([["a", "a"], ["a", "b"]], ["scene", "scene"])
+    assert found.value is not None
+    assert (found.interval.low, found.interval.method) == (None, "none: 1 cluster")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: alpha_with_interval([["a", None], []]).value, ("2", "items", "labels")),
+        (lambda: alpha_with_interval([["a", "b"]], ["x", "y"]), ("1", "2", "items")),
+        (lambda: alpha_with_interval([["a", "b"]] * 3, level=2), ("(0, 1)", "2")),
+        (lambda: kappa_with_interval(["a"], ["a", "b"]), ("label", "pass")),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(call, message) -> None:
+    with raises(MetricError, message):
+        call()

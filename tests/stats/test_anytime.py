@@ -1,7 +1,5 @@
 """Tests and intervals that hold at every look: against other formulas, and by simulation of looks."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

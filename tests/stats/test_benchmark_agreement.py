@@ -1,7 +1,5 @@
 """Agreement of benchmarks: against scipy, and on tables whose structure is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

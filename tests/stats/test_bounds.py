@@ -1,7 +1,5 @@
 """Closed forms: against scipy and brute force, their symmetries, and what they must hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Cluster totals: exact sums, canonical order, and what is refused."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

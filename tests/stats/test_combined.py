@@ -1,7 +1,5 @@
 """Intervals of ratios, of the smallest mean and of means of groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

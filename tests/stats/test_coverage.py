@@ -1,7 +1,5 @@
 """Coverage by simulation: intervals hold the truth as often as they say, and the law catches one that does not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Effective numbers: against the definition in float64, laws, Kish's own formula; falls are shown as promised."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

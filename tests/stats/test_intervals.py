@@ -1,7 +1,5 @@
 """Intervals: against references, invariances, the choice of method, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Item analysis: against other formulas, laws, suspects that were planted, and refusals."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import combinations
 

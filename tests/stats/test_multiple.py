@@ -1,7 +1,5 @@
 """Adjusted p-values: a worked example, laws, scipy, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The Pareto front equals its definition, whatever ties and gaps the points have."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

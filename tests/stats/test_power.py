@@ -1,7 +1,5 @@
 """Power: against simulated decisions, against the interval and the test themselves, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Prediction-powered means: the published estimate, its laws, and refusals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The linear head: what it learns, and the features and labels that it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tiers: who shares a rank, invariances, the family-wise error, and what is refused."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

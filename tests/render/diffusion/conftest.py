@@ -1,7 +1,5 @@
 """Tiny pipelines on disk, made once; one of them loaded."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from pathlib import Path

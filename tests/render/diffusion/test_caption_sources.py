@@ -1,7 +1,5 @@
 """Caption pairs come from files as they are, and from Eq-SD's grammar as Figure 15 has it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

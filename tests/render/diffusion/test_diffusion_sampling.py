@@ -1,7 +1,5 @@
 """What is drawn depends on its own seed: not on how many are drawn, nor beyond a level of 256 on the batch."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

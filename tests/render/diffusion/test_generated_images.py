@@ -1,7 +1,5 @@
 """The builder `generated-images`: candidates that people choose among, and pairs beside a given or a drawn picture."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

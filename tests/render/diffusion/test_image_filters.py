@@ -1,7 +1,5 @@
 """Filters follow their rule, at the threshold too; directional similarity is the cosine of the two changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

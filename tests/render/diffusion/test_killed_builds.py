@@ -1,7 +1,5 @@
 """`kill -9` in the middle of a build with a diffusion model: the same command goes on, to the same bytes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

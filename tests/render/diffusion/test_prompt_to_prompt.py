@@ -1,7 +1,5 @@
 """The builder `prompt-to-prompt`: whole sets from captions, kept for a reason, and the same after `kill -9`."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prompt-to-Prompt does what its papers say: maps are shared when and where they are to be, and nothing else moves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

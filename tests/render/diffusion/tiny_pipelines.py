@@ -1,7 +1,5 @@
 """Real diffusers pipelines of random weights, saved as folders; they draw a picture in a tenth of a second."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
