@@ -187,13 +187,8 @@ def _items(
 
 
 @publish.declare("curve")
-def _curve(call: Call) -> Answer:
-    fitted = call()
-    return Answer(fitted, fitted.show, f"picture: {call.out}" if call.out else None)
-
-
 @publish.declare("risk")
-def _risk(call: Call) -> Answer:
+def _drawn(call: Call) -> Answer:
     measured = call()
     return Answer(measured, measured.show, f"picture: {call.out}" if call.out else None)
 
@@ -209,8 +204,6 @@ def _verify(
 
 
 publish.declare("why")
-
-
 publish.declare("gap", shows="report.printing:print_gaps")
 
 
