@@ -138,7 +138,7 @@ def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path) -> None:
     assert sorted(read.images) == sorted(item.images[0] for item in at.pairs.items)
     assert len(read.captions) == 4
     assert all(at.content(image)[:4] in caption for image, caption in zip(read.images, read.captions, strict=True))
-    assert read_captions(tmp_path / "itr.json").references[0] == (read.captions[0],)
+    assert read_captions(tmp_path / "itr.json").gold[0] == (read.captions[0],)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ def test_statements_make_an_nlvr2_set(desk, tmp_path) -> None:
 
     answers = at.imported(*at.sheets(person))
     write_rows(tmp_path / "nlvr2.json", find_survey("statement").records(at.study, answers))
-    read = {each.sentence: each for each in read_statements(tmp_path / "nlvr2.json").statements}
+    read = {row.texts[0]: row for row in read_statements(tmp_path / "nlvr2.json").rows}
     for item in at.pairs.items:
         statement = read[f"Both show {item.id}."]
-        assert ((statement.left, statement.right), statement.label) == (item.images, item.id == "item-1")
+        assert (statement.images, statement.gold) == (item.images, item.id == "item-1")
 
 
 def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path) -> None:
@@ -184,7 +184,7 @@ def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path)
     assert not any(answer.problems for answer in answers)
     write_rows(tmp_path / "vqa.json", find_survey("question").records(at.study, answers))
     read = read_questions(tmp_path / "vqa.json")
-    assert all(question.answers == (colour[at.content(question.image)],) for question in read.questions)
+    assert all(question.gold == (colour[at.content(question.images[0])],) for question in read.rows)
     assert len(read.complementary_pairs()) == 8
 
 
@@ -234,9 +234,9 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path) -> None:
     phrases = second.imported(second.export(lambda *_: {"expression": next(reply)}))
     assert [answer.problems for answer in phrases].count(["names a place: left"]) == 1
     write_rows(tmp_path / "refcoco+.json", find_survey("expression").records(second.study, usable(phrases)))
-    boxes = read_boxes(tmp_path / "refcoco+.json").boxes
-    assert {(box.box, box.size) for box in boxes} == {((1.0, 2.0, 3.0, 4.0), (8, 8))}
-    assert {box.text for box in boxes} == {"the red one", "the blue one"}
+    rows = read_boxes(tmp_path / "refcoco+.json").rows
+    assert {(row.gold, row.facts["size"]) for row in rows} == {((1.0, 2.0, 3.0, 4.0), (8, 8))}
+    assert {row.texts for row in rows} == {("the red one",), ("the blue one",)}
 
 
 def test_errors_are_sampled_and_put_into_categories(desk, knows) -> None:

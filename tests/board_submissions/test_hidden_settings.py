@@ -43,7 +43,7 @@ from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.errors import DataError
+from tellapart.errors import DataError, RunError
 
 GOOD = '[[hidden]]\nname = "clocks"\npairs = "clocks"\n'
 
@@ -283,6 +283,16 @@ def test_a_second_benchmark_of_one_set_is_refused(tmp_path: Path, made_set: Make
     assert Submissions(settings(tmp_path, first)).prepared.keys() == {"clocks"}
     with raises(DataError, "'watches'", "'clocks'"):  # renamed: files of the old name gave numbers of another split
         Submissions(settings(tmp_path, second))
+
+
+def test_a_system_that_cannot_confine_a_process_is_refused(
+    tmp_path: Path, made_set: MakeSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = settings(tmp_path, {"name": "clocks", "pairs": made_set("clocks", n=24)})
+    with monkeypatch.context() as patch, raises(RunError, "Linux", "hidden"):
+        patch.setattr("os.name", "nt")
+        Submissions(read)
+    assert not (tmp_path / "state").exists()
 
 
 def test_some_items_under_other_names_are_refused_too(tmp_path: Path, made_set: MakeSet) -> None:

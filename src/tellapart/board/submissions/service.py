@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +42,7 @@ from tellapart.board.submissions.hidden import (
 from tellapart.board.submissions.prepared import Prepared, Split, digest_of, keyed_hash, prepare
 from tellapart.board.submissions.queue import Queue
 from tellapart.board.watch import TirelessThread
-from tellapart.errors import StoreError, first_line
+from tellapart.errors import RunError, StoreError, first_line
 from tellapart.records.result import (
     HIDDEN,
     HIDDEN_NUMBERS,
@@ -192,6 +193,10 @@ class Submissions:
     def __init__(
         self, settings: HiddenSettings, *, clock: Callable[[], float] = time.time, accept: bool = False
     ) -> None:
+        if os.name != "posix":
+            raise RunError(
+                "hidden benchmarks need Linux or macOS: a stranger's file is read in a confined process there"
+            )
         self.settings, self.clock = settings.submissions, clock
         self.state = self.settings.state
         secret, self.database = open_state(self.state, accept=accept)
