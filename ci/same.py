@@ -48,6 +48,7 @@ BASE = "e068cdf1"
 _VARYING = (
     (r"/[^\s\"']*/(base|new)/environment/", "ENVIRONMENT/"),
     (r'^ "sha256": "\w{64}"', ' "sha256": OF A RECORD WITH MOMENTS'),
+    (r'"tellapart": "[^"]+"', '"tellapart": VERSION'),
     (r'"(date|total_evaluation_time_seconds)": "?[\d.]+"?', r'"\1": N'),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+\d\d:\d\d| UTC)?", "MOMENT"),
     (r"\b20\d\d-\d\d-\d\d\b", "DAY"),

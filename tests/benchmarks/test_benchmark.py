@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.diagnosis.probes import probe_rows
 from tellapart.errors import DataError, TellapartError, UnknownNameError
+from tellapart.evaluation.verify import verify_run
 from tellapart.records.samples import read_samples
 from tellapart.stats.paired import paired_difference
 
@@ -298,6 +300,12 @@ def test_what_is_left_is_paired_with_the_real_run(tmp_path: Path) -> None:
     assert (row.low, row.high) == (expected.low, expected.high)
     # One picture in the place of two ties.
     assert row.difference < 0 and rows["blank", "image_score"].left == 0
+    run.write_report()
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    (table,) = re.findall(r"<h3>What is left without a side.*?</section>", page, re.DOTALL)  # of the set, not of probes
+    assert all(probe in table for probe in ("shuffled", "blank"))
+    assert f"{100 * row.difference:+.2f} [{100 * row.low:+.1f}, {100 * row.high:+.1f}]" in table
+    assert verify_run(tmp_path).passed
 
 
 def _films(folder: Path) -> PairSet:

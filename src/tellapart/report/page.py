@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tellapart.diagnosis.item_analysis import ItemAnalysis, ItemOutcomes, ItemRow
+from tellapart.diagnosis.probes import ProbeRow
 from tellapart.errors import plain
 from tellapart.evaluation.systems import label_runs
 from tellapart.records.result import Sample
@@ -159,8 +160,12 @@ def make_page(
     image_budget_bytes: int = IMAGE_BUDGET,
     checkpoints: Sequence[Checkpoint] = (),
     reload: float | None = None,
+    probes: Sequence[ProbeRow] = (),
 ) -> ReportPage:
-    """Return the report's HTML, and the sentences with which it begins; the curves of checkpoints follow them."""
+    """Return the report's HTML, and the sentences with which it begins; the curves of checkpoints follow them.
+
+    A benchmark's section has the rows of its probes.
+    """
     all_sections = sections(runs)
     views: list[dict[str, Any]] = []
     for position, section in enumerate(all_sections):
@@ -189,6 +194,7 @@ def make_page(
             data=data,
             figures=[draw_points(benchmark, points) for benchmark, points in followed.items()],
             training=followed,
+            probes=probes,
             overall=conclude_all(conclusions) if len(conclusions) > MOST_SINGLE else (),
         )
     )

@@ -13,7 +13,7 @@ from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.probes import PREFIXES
 from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
-from tellapart.diagnosis.probes import probe_rows
+from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import DataError, RunError, TellapartError, plain
 from tellapart.evaluation.compare import count_nouns
@@ -142,8 +142,16 @@ def _draw_page(
         # All the runs of a folder measured the same files.
         read = runs[0].read_image if runs else _image_reader(folder, result, lost, bundle=bundle, outside=outside)
         runs.append(ReportRun(result.model_copy(update={"benchmarks": records}), samples, read))
-    page = make_page(runs, checkpoints=checkpoints, reload=reload) if runs else None
+    probes = _find_probes(folder, [name for run in runs for name in run.result.benchmarks])
+    page = make_page(runs, checkpoints=checkpoints, reload=reload, probes=probes) if runs else None
     return page, tuple(lost.values())
+
+
+def _find_probes(folder: Path, benchmarks: Iterable[str]) -> list[ProbeRow]:
+    """Compare the probes among a run's benchmarks with the sets themselves; most runs have none."""
+    return (
+        probe_rows(leave_references(gather([folder]))) if any(name.startswith(PREFIXES) for name in benchmarks) else []
+    )
 
 
 def _image_reader(
@@ -194,9 +202,7 @@ def print_runs(
         if read := [first.read_as] * bool(first.read_as) + [f"read from field {first.field}"] * bool(first.field):
             print_lines(plain(f"{name}: {'; '.join(read)}"))
     print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))))
-    if any(name.startswith(PREFIXES) for name, _ in groups) and (
-        rows := probe_rows(leave_references(gather([folder])))
-    ):
+    if rows := _find_probes(folder, [name for name, _ in groups]):
         print_tables(*tables_of("probes", rows=rows))
     models = {result.model.name for _, members in groups for result in members}
     if any(map(read_sampled, models)):
