@@ -25,7 +25,6 @@ from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.diagnosis.probes import probe_rows
 from tellapart.errors import DataError, TellapartError, UnknownNameError
-from tellapart.evaluation.verify import verify_run
 from tellapart.records.samples import read_samples
 from tellapart.stats.paired import paired_difference
 
@@ -305,7 +304,7 @@ def test_what_is_left_is_paired_with_the_real_run(tmp_path: Path) -> None:
     (table,) = re.findall(r"<h3>What is left without a side.*?</section>", page, re.DOTALL)  # of the set, not of probes
     assert all(probe in table for probe in ("shuffled", "blank"))
     assert f"{100 * row.difference:+.2f} [{100 * row.low:+.1f}, {100 * row.high:+.1f}]" in table
-    assert verify_run(tmp_path).passed
+    assert ta.verify(tmp_path).passed
 
 
 def _films(folder: Path) -> PairSet:
