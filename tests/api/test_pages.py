@@ -16,7 +16,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [pytest.param("python.md", 26, marks=pytest.mark.slow), ("compare.md", 2), ("curve.md", 2)]
+    ("name", "least"),
+    [
+        pytest.param("python.md", 26, marks=pytest.mark.slow),
+        pytest.param("choice.md", 9, marks=pytest.mark.slow),
+        ("compare.md", 2),
+        ("curve.md", 2),
+        ("risk.md", 9),
+    ],
 )
 def test_the_examples_of_a_page_run(name: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples/eqsim_ablation/smoke_scenes", tmp_path / "whole")
