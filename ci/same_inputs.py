@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 TESTS = Path(__file__).parent.parent / "tests"
-sys.path[:0] = [str(TESTS / folder) for folder in ("native", "training", "models/huggingface", "models/fusion")]
+sys.path[:0] = [str(TESTS / folder) for folder in ("", "native", "training", "models/huggingface", "models/fusion")]
 
 import tiny_captioners
 import tiny_files
