@@ -186,7 +186,14 @@ _CURVE_COLUMNS = (
 )
 
 
-def choose_measured(folders: Sequence[Path]) -> tuple[System, ...]:
+def _expect_names(needed: str = "", **given: object) -> None:
+    """Refuse options that are no names; None is one that was not given, and `needed` must be."""
+    for option, value in given.items():
+        if not (isinstance(value, str) and value) and (value is not None or option == needed):
+            raise RunError(f"{option}={quote(value)}: give a name")
+
+
+def _choose_measured(folders: Sequence[Path]) -> tuple[System, ...]:
     """Choose the models of run folders, and refuse reference models alone."""
     choice = choose_models(folders)
     if not choice.runs:
@@ -243,9 +250,7 @@ def curve(
     >>> ta.curve(run, over="size")["n"]
     [80]
     """
-    for option, value in (("over", over), ("by", by), ("benchmark", benchmark), ("metric", metric)):
-        if not (isinstance(value, str) and value) and (value is not None or option == "over"):
-            raise RunError(f"{option}={quote(value)}: give a name")
+    _expect_names("over", over=over, by=by, benchmark=benchmark, metric=metric)
     if adaptive is not None:
         if isinstance(adaptive, bool) or not isinstance(adaptive, int) or adaptive < LEAST_ITEMS:
             raise RunError(f"adaptive={quote(adaptive)}: give a number of items from {LEAST_ITEMS}, for example 100")
@@ -271,7 +276,7 @@ def curve(
     expect_used("curve", "without adaptive=N", model=(model, None), items=(items, None), data=(data, None),
                 columns=(columns or None, None), device=(device, "cpu"))  # fmt: skip
     with unpacked(as_paths(list(runs), "runs")) as folders:
-        models = choose_measured(folders)
+        models = _choose_measured(folders)
         outcomes = read_outcomes(models, benchmark=benchmark, metric=metric)
         curves = measure_curves(outcomes, over, chance=read_chance(models, outcomes), by=by, seed=seed)
     return _draw(curves, out)
@@ -331,11 +336,9 @@ def risk(
     >>> row.n, row.least < row.low < row.area < row.high, row.curve[-1] == (1.0, row.risk)
     (400, True, True)
     """
-    for option, value in (("benchmark", benchmark), ("metric", metric)):
-        if value is not None and not (isinstance(value, str) and value):
-            raise RunError(f"{option}={quote(value)}: give a name")
+    _expect_names(benchmark=benchmark, metric=metric)
     with unpacked(as_paths(list(runs), "runs")) as folders:
-        record = measure_risks(choose_measured(folders), benchmark=benchmark, metric=metric, seed=seed)
+        record = measure_risks(_choose_measured(folders), benchmark=benchmark, metric=metric, seed=seed)
     if out is not None:
         write_picture(as_path(out, "out"), partial(draw_risks, record))
     return RisksMeasured(record)

@@ -83,7 +83,7 @@ class ItemOutcomes:
 
 
 @dataclass(frozen=True, slots=True)
-class _System:
+class SystemSamples:
     """The samples of a system, and the place that errors name."""
 
     name: str
@@ -107,6 +107,20 @@ def read_outcomes(
 
     A file's system is named as the file. The column `prediction` of `place` is the files' field of predictions.
     """
+    name, systems = read_systems(runs, files, benchmark=benchmark, without=without, kind=kind, place=place)
+    return outcomes_of(name, systems, metric)
+
+
+def read_systems(
+    runs: Sequence[System],
+    files: Sequence[Path] = (),
+    *,
+    benchmark: str | None = None,
+    without: Sequence[str] = (),
+    kind: ScoreKind | None = None,
+    place: Locations | None = None,
+) -> tuple[str, list[SystemSamples]]:
+    """Read a benchmark's samples of every system, all of the same items; and its name, as runs hold it."""
     names = [run.label for run in runs] + [path.stem for path in files]
     if unknown := [name for name in without if name not in names]:
         hint = nearest(unknown[0], names) or ";"
@@ -114,20 +128,25 @@ def read_outcomes(
     runs = [run for run in runs if run.label not in without]
     files = [path for path in files if path.stem not in without]
     typed = benchmark or _shared_name(runs)
-    name = set_name(typed)  # as runs hold it
+    name = set_name(typed)
     systems = _read_runs(runs, name) + _read_files(files, typed, kind, place)
     if not systems:
         raise RunError("no system is left: name run folders, or files with scores=")
     for other in systems[1:]:
         check_items(name, systems[0].place, systems[0].samples, other.place, other.samples)
-    outcome = _choose_metric(systems, name, metric)
+    return name, systems
+
+
+def outcomes_of(benchmark: str, systems: Sequence[SystemSamples], metric: str | None = None) -> ItemOutcomes:
+    """Lay out the outcomes of one metric, by default the one that ranks models, of systems on the same items."""
+    outcome = _choose_metric(systems, benchmark, metric)
     keys = [key for key in systems[0].samples if any(outcome in system.samples[key].outcomes for system in systems)]
     values = np.array(
         [[system.samples[key].outcomes.get(outcome, np.nan) for system in systems] for key in keys], np.float64
     )
     measured: NDArray[np.bool_] = np.asarray(~np.isnan(values).any(axis=1))
     return ItemOutcomes(
-        benchmark=name,
+        benchmark=benchmark,
         metric=outcome,
         systems=tuple(label_runs([system.name for system in systems])),
         items=tuple(systems[0].samples[key] for key, complete in zip(keys, measured, strict=True) if complete),
@@ -213,7 +232,7 @@ def _shared_name(runs: Sequence[System]) -> str:
     return shared[0]
 
 
-def _read_runs(runs: Sequence[System], name: str) -> list[_System]:
+def _read_runs(runs: Sequence[System], name: str) -> list[SystemSamples]:
     matches = match_benchmarks([run.result for run in runs])
     matched = matches.get(name, {})
     if lacking := [run.label for number, run in enumerate(runs) if number not in matched]:
@@ -223,12 +242,14 @@ def _read_runs(runs: Sequence[System], name: str) -> list[_System]:
         )
     keyed = read_same_items(name, runs, matched)
     return [
-        _System(run.label, run.folders[matched[number]], keyed[number], run.record(matched[number]).limited_from)
+        SystemSamples(run.label, run.folders[matched[number]], keyed[number], run.record(matched[number]).limited_from)
         for number, run in enumerate(runs)
     ]
 
 
-def _read_files(files: Sequence[Path], name: str, kind: ScoreKind | None, place: Locations | None) -> list[_System]:
+def _read_files(
+    files: Sequence[Path], name: str, kind: ScoreKind | None, place: Locations | None
+) -> list[SystemSamples]:
     if not files:
         return []
     ready = prepare_listed(find_benchmark(name, place))
@@ -240,11 +261,11 @@ def _read_files(files: Sequence[Path], name: str, kind: ScoreKind | None, place:
         bare = (tuple(replace(unit, scores=(), output=None) for unit in units.units) for units in measured)
         slim = (replace(units, units=some) for units, some in zip(measured, bare, strict=True))
         samples = key_samples(sample for units in slim for sample in yield_samples(units))
-        systems.append(_System(path.stem, path, samples, field=stated))
+        systems.append(SystemSamples(path.stem, path, samples, field=stated))
     return systems
 
 
-def _choose_metric(systems: Sequence[_System], benchmark: str, metric: str | None) -> str:
+def _choose_metric(systems: Sequence[SystemSamples], benchmark: str, metric: str | None) -> str:
     """Return the metric by which items are right or wrong: one that each system has of some item."""
     of_all = [
         dict.fromkeys(name for sample in system.samples.values() for name in sample.outcomes) for system in systems

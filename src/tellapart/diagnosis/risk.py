@@ -21,10 +21,9 @@ from pydantic import BaseModel
 from scipy.special import stdtrit
 
 from tellapart.data.scores import join_names
-from tellapart.diagnosis.item_analysis import ItemOutcomes, read_outcomes
+from tellapart.diagnosis.item_analysis import ItemOutcomes, SystemSamples, outcomes_of, read_systems
 from tellapart.errors import RunError, quote
-from tellapart.evaluation.systems import System, key_samples
-from tellapart.records.samples import read_samples
+from tellapart.evaluation.systems import System
 from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import is_binary
 from tellapart.stats.interval import FEW_CLUSTERS
@@ -137,12 +136,13 @@ def measure_risks(
         RunError: runs of other items, no such benchmark or metric, a metric that has no margin, or items without
             scores.
     """
-    outcomes = read_outcomes(runs, benchmark=benchmark, metric=metric)
+    name, systems = read_systems(runs, benchmark=benchmark)
+    outcomes = outcomes_of(name, systems, metric)
     if outcomes.metric not in MARGINS or not is_binary(outcomes.values):
         others = [name for name in outcomes.items[0].outcomes if name in MARGINS]
         hint = f"name metric={join_names(others)}" if others else "its items are not compared by scores"
         raise RunError(f"{outcomes.benchmark}: {outcomes.metric} has no margin; {hint}")
-    margins = np.array([_read_margins(run, outcomes.benchmark, outcomes) for run in runs]).T
+    margins = np.array([_find_margins(system, outcomes) for system in systems]).T
     wrong = 1 - outcomes.values
     codes = np.unique([item.cluster for item in outcomes.items], return_inverse=True)[1]
     clusters = int(codes.max()) + 1
@@ -163,15 +163,14 @@ def measure_risks(
     )  # fmt: skip
 
 
-def _read_margins(run: System, benchmark: str, outcomes: ItemOutcomes) -> list[float]:
-    samples = key_samples(read_samples(run.folders[benchmark], benchmark, run.record(benchmark)))
+def _find_margins(system: SystemSamples, outcomes: ItemOutcomes) -> list[float]:
     margins = []
     for item in outcomes.items:
-        scores = samples[item.unit, item.id].scores
+        scores = system.samples[item.unit, item.id].scores
         if not scores:
             raise RunError(
-                f"{run.label} on {benchmark}: {item.unit} {quote(item.id)} has no scores, so how sure the model is "
-                "cannot be told; name runs that scored images and texts"
+                f"{system.name} on {outcomes.benchmark}: {item.unit} {quote(item.id)} has no scores, so how sure the "
+                "model is cannot be told; name runs that scored images and texts"
             )
         margins.append(margin_of(scores, outcomes.metric))
     return margins

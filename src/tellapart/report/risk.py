@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from tellapart.diagnosis.risk import LEAST_ERRORS, Risks
 from tellapart.errors import plain
-from tellapart.report.numbers import count_text, percent, thousands
+from tellapart.report.numbers import count_text
 from tellapart.report.plots.style import COLUMN, legend_below, look, new_figure, write_title
-from tellapart.report.terminal import add_row, table
+from tellapart.report.terminal import tables_of
 from tellapart.stats.interval import FEW_CLUSTERS
 
 if TYPE_CHECKING:
@@ -24,21 +24,7 @@ def risks_title(risks: Risks) -> str:
 
 def risk_tables(risks: Risks) -> list[Table]:
     """Return the tables: a row for each model, and for each pair of models."""
-    heads = ("model", "items", "risk, %", "area, 95%", "least area")
-    rows = table(*heads, numbers_from=1, title=risks_title(risks))
-    for row in risks.rows:
-        bounds = "" if row.low is None or row.high is None else f" [{percent(row.low, 1)}, {percent(row.high, 1)}]"
-        cells = [percent(row.risk, 1), percent(row.area, 1) + bounds, percent(row.least, 1)]
-        add_row(rows, [row.model, thousands(row.n), *cells])
-    if not risks.differences:
-        return [rows]
-    pairs = table("a", "b", "b - a, 95%", numbers_from=2, title="differences of areas")
-    for pair in risks.differences:
-        bounds = ""
-        if pair.low is not None and pair.high is not None:
-            bounds = f" [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
-        add_row(pairs, [pair.a, pair.b, f"{100 * pair.difference:+.1f}{bounds}"])
-    return [rows, pairs]
+    return tables_of("risks", risks=risks, title=risks_title(risks))
 
 
 def risk_lines(risks: Risks) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -416,9 +416,9 @@ def tag_table(results: Sequence[Result], benchmark: str, tag: str) -> Table:
     labels = label_runs([model for model, _ in records])
     heat = heat_map(dict(zip(labels, (record for _, record in records), strict=True)), benchmark, tag=tag)
     title = f"{write_title(benchmark, records, [heat.metric])}; {heat.metric} by {tag}"
-    full, bare = (tables_of("tag", title=title, tag=tag, heat=heat, write=write)[0]
-                  for write in (score, lambda value: percent(value.value)))  # fmt: skip
-    return full if _measure_width(full) <= console().width else bare
+    fill = partial(tables_of, "tag", title=title, tag=tag, heat=heat)
+    (full,) = fill(write=score)
+    return full if _measure_width(full) <= console().width else fill(write=lambda value: percent(value.value))[0]
 
 
 def _measure_width(rows: Table) -> int:
