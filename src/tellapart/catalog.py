@@ -144,8 +144,9 @@ BENCHMARKS = _list_targets(
     vinoground-questions.toml camerabench.toml vitatecs.toml vilma.toml velociti.toml timeblind.toml
     hard-positives.toml tempcompass.toml marvl.toml mvp.toml bla.toml half-truths.toml ordering.toml crepe.toml
     vl-checklist.toml pope.toml hallusionbench.toml tifa.toml genai-bench.toml seetrue.toml
-    urban1k.toml docci.toml dci.toml imageinwords.toml fg-ovd.toml vlms-are-biased.toml visualflip.toml geneval2.toml
-    editreward-bench.toml sugarcrepe-choice.toml coco-counterfactuals-retrieval.toml caption-retrieval.toml
+    urban1k.toml docci.toml dci.toml imageinwords.toml fg-ovd.toml auto-comp.toml vlms-are-biased.toml visualflip.toml
+    counterbench.toml vb.toml geneval2.toml editreward-bench.toml
+    sugarcrepe-choice.toml coco-counterfactuals-retrieval.toml caption-retrieval.toml
     vlue-retrieval.toml vlue-nlvr2.toml nlvr2.toml vlue-vqa.toml vqa2.toml vlue-grounding.toml refcoco.toml
     vlue-captions.toml coco-captions.toml gebc.toml demo-objects.toml cifar.toml class-trees.toml
     """,

@@ -121,7 +121,22 @@ def test_naturalbenchs_quadruples_answer_each_question_differently(published: Pu
 AT_HAND = {"sugarcrepe-pp", "cola", "vsr-zeroshot", "vsr-zeroshot-dev", "vsr-random", "naturalbench-test", "mmvp-vlm"}
 #: ARO's four sets have their made files in test_aro.py, those of 2026 in test_long_and_open_sets.py; real files of the
 #: others are read in test_published_rows.py.
-LATER = ("urban1k", "docci", "dci", "iiw-", "fg-ovd", "vlms-", "visualflip", "geneval2", "editreward")
+LATER = (
+    *(
+        "urban1k",
+        "docci",
+        "dci",
+        "iiw-",
+        "fg-ovd",
+        "auto-comp",
+        "vlms-",
+        "visualflip",
+        "counterbench",
+        "vb",
+        "geneval2",
+    ),
+    "editreward",
+)
 #: Files of sets whose records are read by code.
 CODED = {path.stem for path in SETS.glob("*.toml") if re.search(r"^(load|read) = ", path.read_text("utf-8"), re.M)}
 SHIPPED = [
@@ -549,6 +564,85 @@ def test_visualflip_counts_pairs_that_are_right_and_pairs_answered_alike(tmp_pat
     assert found == {"answer_match": (6, 0.5), "group_match": (3, 1 / 3), "same_answer": (3, 1 / 3)}
 
 
+def test_counterbench_counts_answers_that_turn_where_they_should(tmp_path: Path) -> None:
+    shared = {"question": "Is A left of B?", "category": "spatial", "subcategory": "left_right", "intervention": "swap"}
+    golds = [("yes", "no", True)] * 3 + [("yes", "yes", False)] * 3
+    rows = [
+        shared
+        | {"id": f"p{k}", "original_image": f"{k}_o.png", "intervened_image": f"{k}_i.png", "should_change": change}
+        | {"answer_original": first, "answer_intervened": second}
+        for k, (first, second, change) in enumerate(golds)
+    ]
+    write(tmp_path, "counterbench_metadata.json", rows)
+    one = shipped("counterbench", tmp_path)
+    records = one.records()
+    assert (one.official, records.rows[1].id, records.rows[1].images) == (
+        ("turned_match",),
+        "p0/intervened",
+        ("0_i.png",),
+    )
+    # Turned rightly, from a wrong answer; not turned; turned to a wrong answer. Stayed; stayed, and wrong; turned.
+    answers = [("2", "No."), ("Yes", "yes"), ("yes", "2"), ("yes", "Yes"), ("no", "no"), ("yes", "no")]
+    found = measured(records, [answer for pair in answers for answer in pair])
+    by_hand = {"answer_match": (12, 6 / 12), "group_match": (6, 1 / 6), "same_answer": (3, 1 / 3)}
+    assert found == by_hand | {"turned_match": (6, 3 / 6)}
+    # An answer that is not read stays as it is in no case.
+    assert measured(records, [""] * 12)["turned_match"] == (6, 0)
+
+
+def vb(folder: Path, families: int) -> None:
+    row = {"Status": "Done", "pic_base": "./Images/1.jpeg", "pic_flip": "/home/me/Images/2.jpeg", "indoor_outdoor": ""}
+    row |= {"base_question": "Is the number readable?", "flip_question": "Is the number unreadable?"}
+    rows = [row | {"ID": f"AV-{k:02}"} for k in range(families)]
+    rows.append(row | {"ID": "AV-99", "Status": "Draft"})
+    write(folder, "Sheets/FINAL_Pictures_DB.csv", *table(rows).splitlines())
+
+
+def test_vb_counts_what_a_model_leaves_and_what_it_is_sure_of(tmp_path: Path) -> None:
+    vb(tmp_path, 100)
+    records = shipped("vb", tmp_path).records()
+    base, text_flip, image_flip = records.rows[:3]
+    assert [row.images[0] for row in records.rows[:3]] == ["1.jpeg", "1.jpeg", "2.jpeg"]
+    assert [row.gold for row in (base, text_flip, image_flip)] == [("NOT_VISIBLE",), ("VISIBLE",), ("VISIBLE",)]
+    assert base.texts[0].startswith("Is the number readable?") and base.texts == image_flip.texts != text_flip.texts
+
+    def said(label: str, confidence: object) -> str:
+        return json.dumps({"label": label, "reason_code": "NONE", "confidence": confidence})
+
+    answers = [said("NOT_VISIBLE", 0.5), said("VISIBLE", "80%"), said("VISIBLE", 100)]  # right, all three
+    answers += [said("ABSTAIN", 0.6), "ABSTAIN", said("NOT_VISIBLE", 1.0)]  # left, left, wrong
+    answers += ["NOT_VISIBLE", "", said("VISIBLE", None)]  # right without a confidence, not read, right without
+    answers += [said("ABSTAIN", 1)] * (300 - len(answers))
+    found = measured(records, answers)
+    credit = (0.5 + 0.8 + 1 + 0.25 * 293 + 0) / 297
+    assert found == {
+        "answer_match": (300, pytest.approx(5 / 300)),
+        "group_match": (100, pytest.approx(1 / 100)),
+        "answered": (300, pytest.approx(7 / 300)),
+        "right_if_answered": (7, pytest.approx(5 / 7)),
+        "confident_match": (297, pytest.approx(credit)),
+    }
+    left = measured(records, [said("ABSTAIN", 0.5)] * 300)
+    assert "right_if_answered" not in left and (left["answered"], left["confident_match"]) == ((300, 0), (300, 0.25))
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "words", "false"),
+    [
+        ("auto-comp-color", "colors", ["red", "orange"], "An orange cube and a red sphere"),
+        ("auto-comp-position", "objects", ["cube", "sphere"], "A red sphere and an orange cube"),
+    ],
+)
+def test_auto_comp_exchanges_two_words(name: str, field: str, words: list[str], false: str, tmp_path: Path) -> None:
+    row = {"num_objects": 2, "handmade_caption": "A red cube and an orange sphere", "handmade_image": image(1)}
+    row |= {"llm_caption": "In a studio, a red cube lies", "llm_image": image(2), field: words}
+    parquet([row, row | {"num_objects": 3}], tmp_path / "train-00000-of-00001.parquet")
+    (item,) = shipped(name, tmp_path).records().items
+    assert (item.texts, item.images) == ((row["handmade_caption"], false), ("0/handmade_image",))
+    with raises(DataError, f"field '{field}'", "different words of the text", "In a studio"):
+        shipped(f"{name}-contextual", tmp_path).records()
+
+
 def geneval2(folder: Path, **changed: Any) -> None:
     asked = [["How many cows are in the image?", "three"], ["Are the cows plastic?", "Yes"]]
     row = {"prompt": "three plastic cows", "atom_count": 3, "vqa_list": asked, "skills": ["count", "attribute"]}
@@ -627,6 +721,10 @@ def test_an_open_question_is_asked_as_it_is_written() -> None:
         "bias_rate",
         "group_match",
         "same_answer",
+        "turned_match",
+        "answered",
+        "right_if_answered",
+        "confident_match",
     }
 
 

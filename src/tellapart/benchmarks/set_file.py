@@ -21,7 +21,18 @@ from tellapart.benchmarks.benchmark import Benchmark, Media
 from tellapart.benchmarks.hub import Hub
 from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, crop_images, find_files
 from tellapart.benchmarks.parquet import ParquetTable, image_columns
-from tellapart.data.fields import Kinds, check_several, check_template, field_fault, fill, fill_all, read_box, read_list
+from tellapart.data.fields import (
+    LIST,
+    Kinds,
+    check_several,
+    check_template,
+    exchange_words,
+    field_fault,
+    fill,
+    fill_all,
+    read_box,
+    read_list,
+)
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.rows import expect_count, make_item, read_object, read_toml
@@ -73,7 +84,8 @@ class ItemTable(_RowTable):
     """One item of a row: templates of its fields; `under` is the folder that its images are named in.
 
     `true` is the place of the true text or image, or a template of that place or of the true text. `crop` is the field
-    with the box of its images that is shown alone: x, y, width and height in pixels.
+    with the box of its images that is shown alone: x, y, width and height in pixels. `exchange` is the field with words
+    of the text, whose other orders make the false texts.
     """
 
     images: Templates
@@ -81,10 +93,16 @@ class ItemTable(_RowTable):
     under: str = ""
     true: Template | list[int] | int | None = None
     crop: str | None = None
+    exchange: str | None = None
 
     def make(self, row: _Filler) -> Item:
         """Return the item of a row."""
         texts, part = row.all(self.texts), row.part(self.crop)
+        if self.exchange:
+            try:
+                texts += exchange_words(texts[0], row.all([f"{{{self.exchange}|{LIST}}}"]))
+            except ValueError as error:
+                raise field_fault(row.place, self.exchange, str(error)) from error
         return make_item(
             row.place,
             id=row.text(self.id),
@@ -135,17 +153,23 @@ class QuestionTable(_RowTable):
 
 
 class OpenTable(_RowTable):
-    """One question of a row that is answered in words: templates of its fields; `biased` is a wrong answer to count."""
+    """One question of a row that is answered in words: templates of its fields.
+
+    `biased` is a wrong answer to count, `abstain` the answer of a model that cannot tell.
+    """
 
     image: Template
     question: Template
     answer: Template
     biased: Template | None = None
+    abstain: Template | None = None
     group: Template | None = None
 
     def make(self, row: _Filler) -> Record:
         """Return the question of a row."""
-        images, gold, facts = row.images([self.image]), (row.text(self.answer),), {"biased": row.text(self.biased)}
+        images, gold = row.images([self.image]), (row.text(self.answer),)
+        wrong = {"biased": row.text(self.biased), "abstain": row.text(self.abstain)}
+        facts = {name: answer for name, answer in wrong.items() if answer}
         return self.record(row, images, self.question, gold, group=row.text(self.group), facts=facts)
 
 

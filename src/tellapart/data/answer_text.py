@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from tellapart.data.strict_json import parse_json
 from tellapart.errors import DataError
@@ -35,6 +36,7 @@ _MARKDOWN = re.compile(r"[*`~#>]+|(?<!\w)_+|_+(?!\w)")
 _KEYS = ("answer", "final_answer", "prediction", "label", "output", "response", "result", "verdict")
 _LABEL = re.compile(r"""\W*(yes|no|true|false)\W*|[\s"'(\[]*([01])(?:\.0*)?[\s"')\].,;:!]*""", re.IGNORECASE)
 _TRUE = ("yes", "true", "1")
+_NUMBER, _PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*"), 100
 
 
 @dataclass
@@ -110,21 +112,39 @@ def plain_answer(answer: str) -> str:
     >>> plain_answer("**No**, `none`."), plain_answer('{"why": "It is no cup", "answer": "yes"}'), plain_answer("_No_")
     ('No, none.', 'yes', 'No')
     """
+    text, value = _read_json(answer)
+    if isinstance(value, dict):
+        alone = next(iter(value.values())) if len(value) == 1 else text
+        value = next((value[key] for key in _KEYS if key in value), alone)
+    text = value if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else text
+    return _MARKDOWN.sub("", text)
+
+
+def _read_json(answer: str) -> tuple[str, Any]:
+    """Return an answer without a fence, and the value that it is in JSON; keys are in lower case, one entry alone."""
     fenced = _FENCE.fullmatch(answer)
     text = (fenced[1] if fenced else answer).strip()
+    value: Any = None
     if text.startswith(("{", "[", '"')):
-        try:
+        with suppress(DataError):
             value = parse_json(text, "an answer")
-        except DataError:
-            value = text
-        if isinstance(value, list) and len(value) == 1:
-            (value,) = value
-        if isinstance(value, dict):
-            fields = {str(key).lower(): field for key, field in value.items()}
-            alone = next(iter(fields.values())) if len(fields) == 1 else text
-            value = next((fields[key] for key in _KEYS if key in fields), alone)
-        text = value if isinstance(value, str) else str(value) if isinstance(value, bool | int | float) else text
-    return _MARKDOWN.sub("", text)
+    if isinstance(value, list) and len(value) == 1:
+        (value,) = value
+    return text, {str(key).lower(): field for key, field in value.items()} if isinstance(value, dict) else value
+
+
+def read_confidence(answer: str) -> float | None:
+    """Return the `confidence` that an answer in JSON states, from 0 to 1, or else as percent; None if there is none.
+
+    >>> read_confidence('{"label": "yes", "confidence": 0.7}'), read_confidence('{"confidence": "73 %"}')
+    (0.7, 0.73)
+    """
+    value = _read_json(answer)[1]
+    stated = value.get("confidence") if isinstance(value, dict) else None
+    number = _NUMBER.fullmatch(str(stated)) if isinstance(stated, str | int | float) else None
+    if number is None or float(number[1]) > _PERCENT:
+        return None
+    return float(number[1]) / (_PERCENT if float(number[1]) > 1 or number[2] else 1)
 
 
 def read_label(answer: str) -> bool | None:

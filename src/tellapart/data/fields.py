@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 from types import MappingProxyType
 from typing import Any
 
@@ -145,6 +146,30 @@ def read_box(row: object, path: str, place: str) -> tuple[int, int, int, int]:
         raise field_fault(place, path, "expected a box, the numbers x, y, width and height", box)
     left, top = math.floor(box[0]), math.floor(box[1])
     return left, top, math.ceil(box[0] + box[2]) - left, math.ceil(box[1] + box[3]) - top
+
+
+def exchange_words(text: str, words: Sequence[str]) -> tuple[str, ...]:
+    """Return a text with words of it in every other order, their articles `a` and `an` as they need.
+
+    >>> exchange_words("A red cup and an old map", ["red", "old"])
+    ('An old cup and a red map',)
+    """
+    words = [word.lower() for word in words]
+    listed = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    found = re.compile(rf"\b(?:(a)n?(\s+))?({listed})\b", re.IGNORECASE)
+    if len(set(words)) < max(2, len(words)) or {word.lower() for *_, word in found.findall(text)} != set(words):
+        raise ValueError(f"expected two or more different words of the text {quote(text)}, got {quote(words)}")
+
+    def exchange(order: Sequence[str]) -> str:
+        other = dict(zip(words, order, strict=True))
+
+        def replace(part: re.Match[str]) -> str:
+            word = other[part[3].lower()]
+            return f"{part[1]}{'n' * (word[0] in 'aeiou')}{part[2]}{word}" if part[1] else word
+
+        return found.sub(replace, text)
+
+    return tuple(exchange(order) for order in permutations(words) if list(order) != words)
 
 
 def read_list(value: object, path: str, place: str) -> list[str]:

@@ -259,11 +259,12 @@ class StatementSet(RecordSet):
 class QuestionSet(RecordSet):
     """Questions to answer in words: gold is a tuple of one answer, or of several people's.
 
-    The fact `biased` is a wrong answer of a model that does not look.
+    The fact `biased` is a wrong answer of a model that does not look, `abstain` the answer of one that cannot tell.
     """
 
     KEY = "questions"
-    FIELDS = "id question=texts.0 image=images.0 answers=gold biased=facts.biased? group? cluster? tags?"
+    FIELDS = """id question=texts.0 image=images.0 answers=gold biased=facts.biased? abstain=facts.abstain? group?
+        cluster? tags?"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

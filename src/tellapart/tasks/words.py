@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.answer_text import read_confidence
 from tellapart.data.task_records import BinaryQuestionSet, CaptionSet, QuestionSet, Record, StatementSet, linked_images
 from tellapart.errors import ScoreError
 from tellapart.metrics.answers import (
@@ -214,6 +215,8 @@ VQA2 = _declare_task("vqa2", measure_people, image_of)
 
 #: A question may ask for the thought before the answer.
 _LONGEST = 1024
+#: What an answer that leaves a question is worth, where a right answer is worth its confidence (VB's alpha).
+_ABSTAIN_CREDIT = 0.25
 
 
 def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
@@ -231,22 +234,56 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
     if groups := records.groups():
         values = (value_of("group_match", group_accuracy(right, groups)),)
         measured.append(Units("group", tuple(join_units(units, group) for group in groups), values))
-    if turned := [group for group in groups if _is_turned(records, group)]:
-        same = [float(bool(read[group[0]]) and len({read[row] for row in group}) == 1) for group in turned]
+    asked_again = [group for group in groups if _asks_again(records, group)]
+    turned = [group for group in asked_again if len({read_stated(rows[row].gold[0]) for row in group}) == len(group)]
+
+    def count(noun: str, counted: Sequence[Sequence[int]], name: str, fits: Callable[[Sequence[int]], bool]) -> Units:
+        values = value_of(name, np.array([fits(group) for group in counted], np.float64))
+        return Units(noun, tuple(join_units(units, group) for group in counted), (values,))
+
+    def is_same(group: Sequence[int]) -> bool:
+        return bool(read[group[0]]) and len({read[row] for row in group}) == 1
+
+    if turned:
+        measured.append(count("turned question", turned, "same_answer", is_same))
+    if stays := set(asked_again) - set(turned):
         measured.append(
-            Units(
-                "turned question",
-                tuple(join_units(units, group) for group in turned),
-                (value_of("same_answer", np.array(same)),),
+            count(
+                "question asked again",
+                asked_again,
+                "turned_match",
+                lambda group: is_same(group) if group in stays else bool(right[group[-1]]) and not is_same(group),
             )
         )
-    return tuple(measured)
+    return (*measured, *_measure_abstention(rows, answers, right, units))
 
 
-def _is_turned(records: QuestionSet, group: Sequence[int]) -> bool:
+def _asks_again(records: QuestionSet, group: Sequence[int]) -> bool:
+    """Return whether a group asks one question of different images."""
     rows = [records.rows[row] for row in group]
-    different = {len({row.images for row in rows}), len({read_stated(row.gold[0]) for row in rows})}
-    return len({row.texts for row in rows}) == 1 and different == {len(rows)}
+    return len({row.texts for row in rows}) == 1 and len({row.images for row in rows}) == len(rows) > 1
+
+
+def _measure_abstention(
+    rows: Sequence[Record], answers: Sequence[str], right: NDArray[np.float64], units: Sequence[Unit]
+) -> list[Units]:
+    """Measure the questions to which a model may answer that it cannot tell."""
+    asked = [row for row, question in enumerate(rows) if question.facts.get("abstain")]
+    left = {row for row in asked if is_stated(answers[row], rows[row].facts["abstain"])}
+    confidence = {row: read_confidence(answers[row]) for row in asked if row not in left}
+    credit = dict.fromkeys(left, _ABSTAIN_CREDIT) | {
+        row: stated * right[row] for row, stated in confidence.items() if stated is not None
+    }
+    measured = (
+        ("question that may be left", "answered", {row: float(row not in left) for row in asked}),
+        ("answered question", "right_if_answered", {row: right[row] for row in confidence}),
+        ("question with a confidence", "confident_match", dict(sorted(credit.items()))),
+    )
+    return [
+        Units(noun, tuple(units[row] for row in values), (value_of(name, np.array([*values.values()])),))
+        for noun, name, values in measured
+        if values
+    ]
 
 
 OPEN = Task(
