@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata, spearmanr
 
+from tellapart.diagnosis.risk import LEAST_ERRORS, draw_areas, interval_of, risk_curve
 from tellapart.evaluation.gap import difference_bounds
 from tellapart.metrics.captions import bleu
 from tellapart.metrics.per_item import PerItem
@@ -561,3 +562,34 @@ def over_seeds(rng: Draws, datasets: int, *, seeds: int) -> Found:
     table = rng.normal(size=(datasets, seeds))
     ends = np.array([paired_by_seed(row.tolist(), [0.0] * seeds)[:2] for row in table], np.float64)
     return Found(table.mean(axis=1), ends[:, 0], ends[:, 1], 0.0)
+
+
+# -- risk over coverage
+
+
+def _draw_decisions(rng: Draws, clusters: int, size: int, rate: float) -> tuple[Floats, Floats]:
+    """Return margins that are alike in a cluster, and errors, which small margins have more often."""
+    margins = 0.5 * np.repeat(rng.normal(size=clusters), size) + 0.87 * rng.normal(size=clusters * size)
+    margins = margins.round(2)
+    wrong = rng.random(len(margins)) < 1 / (1 + np.exp(1.2 * margins) * (1 - rate) / rate)
+    return margins, wrong.astype(np.float64)
+
+
+@lru_cache(maxsize=16)
+def _true_area(clusters: int, size: int, rate: float) -> float:
+    rng = np.random.default_rng(97)
+    return float(np.mean([risk_curve(*_draw_decisions(rng, clusters, size, rate)).mean() for _ in range(4000)]))
+
+
+def risk_area(rng: Draws, datasets: int, *, clusters: int, size: int, rate: float) -> Found:
+    """The area under risk over coverage."""
+    codes = np.repeat(np.arange(clusters), size)
+    rows = []
+    for _ in range(datasets):
+        margins, wrong = _draw_decisions(rng, clusters, size, rate)
+        area, low, high = float(risk_curve(margins, wrong).mean()), np.nan, np.nan
+        if len(np.unique(codes[wrong > 0])) >= LEAST_ERRORS:
+            drawn = draw_areas(margins, wrong, codes, seed=0)
+            low, high = interval_of(area, drawn, clusters, least=1 / len(wrong) ** 2)
+        rows.append((area, low, high))
+    return Found(*np.array(rows).T, _true_area(clusters, size, rate))

@@ -115,6 +115,17 @@ def gate_level(rng: Draws, datasets: int, *, headlines: int, items: int, cluster
     return {"alarms": alarms / datasets}
 
 
+def margin_level(rng: Draws, datasets: int, *, items: int, margin: float) -> dict[str, float]:
+    """Non-inferiority: a model that is worse by just the margin passes if the paired interval lies above it."""
+    alarms = 0
+    for _ in range(datasets):
+        outcome = rng.random(items)
+        base, new = outcome < 0.7, (outcome < 0.6 - margin) | (outcome >= 0.9)
+        low = paired_difference(new, base, None, binary=True).low
+        alarms += low is not None and low > -margin
+    return {"alarms": alarms / datasets}
+
+
 def seeds_level(rng: Draws, datasets: int, *, seeds: int, test: str) -> dict[str, float]:
     """The paired t-test and Wilcoxon's signed ranks over seeds."""
     place = 2 if test == "t" else 3

@@ -39,6 +39,7 @@ LASTING = (
     "tqdm_monitor",
     "GOMP_SPINCOUNT",  # with tellapart's import of torch
     "MKL_CBWR",  # likewise
+    "KMP_",  # with scikit-learn's import
     "OIDN_",  # with tellapart's import of Intel's denoiser
     ".ses",  # of the library of telemetry in ONNX Runtime, made before it is switched off
     "RAY_CLIENT_MODE",  # with ray's first client

@@ -57,7 +57,7 @@ def eqsim_answer(plan: Plan, compared: Sequence[Compared]) -> str:
     far = (each for each in forms if not each.is_small)
     text += "".join(f"{each.method.title} differs by {write_difference(each.overall)} points. " for each in far)
     if not any(each.sign > 0 for each in (eqsim, *forms)):
-        text += "No part of EqSim gains significantly. "
+        text += "Over all items, no part of EqSim gains significantly. "
     return text
 
 

@@ -263,9 +263,9 @@ def _denominators(data: Path) -> str:
             broken.setdefault(column.benchmark, []).append(wrong)
     named = [f"{len(found)} of `{name}` (up to {max(found)} of the checkpoints)" for name, found in broken.items()]
     whole = len(counted) - sum(map(len, broken.values()))
-    return f"""**The percentages fix their denominators.** Of {len(counted)} columns whose number of items
-        is known, {whole} are whole counts of items for every checkpoint. The others are {join_words(named)}: perhaps
-        of another download, or rounded."""
+    return f"""**Are the published percentages of our files?** {len(counted)} columns are of sets whose number of items
+        is known. In {whole} of them every percentage is a whole number of items. The others are {join_words(named)}:
+        perhaps of another download, or rounded."""
 
 
 def _row(one: _Set) -> list[str]:

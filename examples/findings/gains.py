@@ -212,7 +212,7 @@ def read_gains() -> list[Gain]:
 def published_table(published: list[Gain]) -> str:
     """Return the table of published differences."""
     return make_table(
-        ["set", "items", "from", "to", "published", "lenient", "typical", "", "source"],
+        ["set", "items", "from", "to", "published", "lenient", "typical", "it is", "source"],
         "l|r|l|l|r|r|r|l|l",
         [_gain_row(gain) for gain in published],
     )

@@ -150,6 +150,7 @@ def priors(data: Path) -> Page:
         "medians_rows": [
             [head, f"{percent(value)} {bounds(*own)}", percent(human)]
             for head, value, own, human in zip(heads, middle, ends, of_people, strict=True)
+            if head != Reason.RIGHT.label  # the group score
         ]
     }
     values |= {

@@ -336,7 +336,7 @@ def describe_sides(data: Path, sets: Mapping[str, PairSet]) -> tuple[str, ...]:
             rows,
         ),
         f"""**Scripts, sides, places.** Of these sets {join_words(mixed) or "none"} has items that mix scripts, and
-        {join_words(torn) or "none"} has items with a side that is missing or, by its name, another item's. Words of
+        {join_words(torn) or "none"} has items that lack a picture or use one that is named for another item. Words of
         several scripts are not always faults, as names may stay in Latin letters: {"; ".join(_describe_scripts(data))}.
         {_describe_places(data)}""",
     )

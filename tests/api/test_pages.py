@@ -1,6 +1,7 @@
 """The pages on Python and on plugins say what is so: their examples run, their files are those of the examples."""
 
 import doctest
+import os
 import re
 import runpy
 import shutil
@@ -13,6 +14,11 @@ import tellapart as ta
 from tellapart.data.folder import read_pair_set
 
 ROOT = Path(__file__).parents[2]
+NLTK_DATA = Path(os.environ.get("TELLAPART_NLTK_DATA") or ROOT / "scratch" / "nltk-data")
+NEEDS_NLTK = pytest.mark.skipif(
+    not NLTK_DATA.is_dir(),
+    reason="needs NLTK's data: python ci/nltk_data.py scratch/nltk-data, or their folder in TELLAPART_NLTK_DATA",
+)
 
 
 @pytest.mark.parametrize(
@@ -23,12 +29,16 @@ ROOT = Path(__file__).parents[2]
         ("compare.md", 2),
         ("curve.md", 2),
         ("risk.md", 9),
+        pytest.param("study.md", 12, marks=pytest.mark.slow),
+        pytest.param("audit.md", 10, marks=[pytest.mark.slow, NEEDS_NLTK]),
     ],
 )
 def test_the_examples_of_a_page_run(name: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples/eqsim_ablation/smoke_scenes", tmp_path / "whole")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
+    if NLTK_DATA.is_dir():
+        Path("nltk-data").symlink_to(NLTK_DATA.resolve())
     pairs = ta.load_pairs("whole").select(range(6))
     images = {name: pairs.read_bytes(name) for item in pairs.items for name in item.images}
     ta.write_pair_set("my_pairs", pairs.items, images, {"licence": "Apache-2.0"})

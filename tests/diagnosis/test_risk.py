@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import tellapart as ta
 from facts import raises
-from tellapart.diagnosis.risk import MARGINS, _draw_areas, interval_of, margin_of, risk_curve
+from tellapart.diagnosis.risk import MARGINS, draw_areas, interval_of, margin_of, risk_curve
 from tellapart.errors import RunError
 from tellapart.metrics.registry import METRICS
 from tellapart.stats import bootstrap
@@ -56,7 +56,7 @@ def test_a_draw_is_the_area_of_the_items_as_often_as_their_clusters_were_drawn(r
     margins, wrong, names = (np.array(column, float) for column in zip(*rows, strict=True))
     codes = np.unique(names, return_inverse=True)[1]
     clusters = int(codes.max()) + 1
-    drawn = _draw_areas(margins, wrong, codes, seed)
+    drawn = draw_areas(margins, wrong, codes, seed)
     times = np.concatenate(list(bootstrap.yield_times(clusters, len(drawn), seed))).astype(int)
     for k in (0, 1, 77):
         copies = np.repeat(np.arange(len(codes)), times[k][codes])
@@ -140,7 +140,7 @@ def test_the_interval_holds_its_level(n: int, size: int, rate: float) -> None:
         margins, wrong, codes = draw()
         if len(np.unique(codes[wrong > 0])) < 10:
             continue
-        draws = _draw_areas(margins, wrong, codes, seed)
+        draws = draw_areas(margins, wrong, codes, seed)
         area = float(risk_curve(margins, wrong).mean())
         low, high = interval_of(area, draws, n // size, least=1 / n**2)
         held.append(low <= truth <= high)

@@ -1,8 +1,8 @@
 """Risk and coverage: how many errors are left if a model answers only the items on which it is surest.
 
 The margin of an item is the gap between the best score and the next, the smallest of the metric's comparisons. It needs
-no right answer, so a user of the model can apply it. Coverage is the share of items with the largest margins, and risk
-the share of errors among these.
+no right answer; that of one picture or one caption can be applied where the model is used. Coverage is the share of
+items with the largest margins, and risk the share of errors among these.
 
 Source: El-Yaniv & Wiener (2010), JMLR 11, 1605-1641 (risk and coverage); Geifman, Uziel & El-Yaniv (2019), ICLR,
 arXiv 1805.08206, section 3 (the area under the curve, and the least area that a model's errors allow).
@@ -50,7 +50,8 @@ class RiskRow(BaseModel, frozen=True):
 
     Attributes:
         risk: the share of errors if every item is answered.
-        area: the mean risk over all coverages, 0 is best; `risk` is expected of a margin that says nothing.
+        area: the mean risk over all coverages, 0 is best. A margin that says nothing has `risk`, of a group score less:
+            a large margin of four scores is right more often than a small one, even if the scores are random.
         low, high: its 95% interval over clusters: of Student's t on the logarithm, by the spread of bootstrap draws;
             None below 20 clusters, or 10 clusters with an error.
         least: the area of a margin that is larger on every right item than on any wrong one.
@@ -149,7 +150,7 @@ def measure_risks(
     rows, draws = [], []
     for model, margin, error in zip(outcomes.systems, margins.T, wrong.T, strict=True):
         enough = clusters >= FEW_CLUSTERS and len(np.unique(codes[error > 0])) >= LEAST_ERRORS
-        draws.append(_draw_areas(margin, error, codes, seed) if enough else None)
+        draws.append(draw_areas(margin, error, codes, seed) if enough else None)
         rows.append(_describe(model, margin, error, clusters, draws[-1]))
     differences = []
     for (a, first), (b, second) in combinations(zip(rows, draws, strict=True), 2):
@@ -202,7 +203,7 @@ def interval_of(area: float, draws: NDArray[np.float64], clusters: int, *, least
     return area / reach, min(1.0, area * reach)
 
 
-def _draw_areas(
+def draw_areas(
     margins: NDArray[np.float64], wrong: NDArray[np.float64], codes: NDArray[np.intp], seed: int
 ) -> NDArray[np.float64]:
     """Return the area `(resample,)` of clusters drawn with replacement; copies of an item have one margin."""

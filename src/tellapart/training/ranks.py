@@ -110,5 +110,8 @@ def open_accelerator(device: str) -> Accelerator:
             f"accelerate keeps to the device and precision that it has ({error}); train in another process"
         ) from error
     if accelerator.device.type != device:
-        raise RunError(f"device {device!r} is not available; this process keeps to {accelerator.device.type!r}")
+        raise RunError(
+            f"device {device!r} is not available here; set device = {accelerator.device.type!r} in the "
+            "configuration, or train where there is one"
+        )
     return accelerator
