@@ -293,7 +293,7 @@ _STOPS = {
     "missing": "missing result",
     "not comparable": "incomparable benchmark",
     "too few items": "blind headline",
-    "not within the margin": "headline not within the margin",
+    "not within the margin": "out-of-margin headline",
 }
 
 
