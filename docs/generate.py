@@ -193,7 +193,7 @@ def tasks_table() -> str:
         first = ", ".join(f"`{name}`" for name in names)
         domain = "; ".join(filter(None, (one.domain, f"`{one.rival}`" if one.rival else "")))
         rows.append(
-            f"| `{one.name}` | {task.output} | {one.items:,} | {first} | {one.cluster} | {domain} | "
+            f"| `{one.name}` | {task.output} | {f'{one.items:,}' if one.items else ''} | {first} | {one.cluster} | {domain} | "
             f"{', '.join(task.suffixes)} |"
         )
     return "\n".join(rows) + "\n"
@@ -373,7 +373,8 @@ def dual_needs(loss: Any) -> str:
 
 def fusion_needs(loss: Any) -> str:
     """What a fusion encoder's loss needs crossed."""
-    crossed = f"a fusion encoder, {loss.negatives} crossed pair{'s' * (loss.negatives > 1)}"
+    pairs = f"crossed pair{'s' * (loss.negatives > 1)} (an image with another row's text)"
+    crossed = f"a fusion encoder, {loss.negatives} {pairs}"
     return crossed + (" and their counterparts" if loss.counterparts else "")
 
 

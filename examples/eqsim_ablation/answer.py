@@ -66,8 +66,8 @@ def small_terms(plan: Plan, compared: Sequence[Compared], runs: Runs) -> str:
     text, forms = "", [each for each in compared if each.method.name in _FORMS]
     if (eqsim := runs.get("eqsim")) and max(run["terms"].get("v1", 1) for run in eqsim) < 1e-6:
         text = (
-            "The term v1 stays below 1e-6 in every run because of the softmax over the batch. EqSim is thus v2 of "
-            f"close pairs, a term of {fmean(run['terms']['v2'] for run in eqsim):.2f}. "
+            "With softmax over the batch, the term v1 stays below 1e-6 in every run. EqSim is then v2 on close pairs "
+            f"alone, with a mean loss of {fmean(run['terms']['v2'] for run in eqsim):.2f}. "
         )
     least = [
         row
@@ -94,7 +94,7 @@ def largest_gains(compared: Sequence[Compared], checked: Sequence[Checked], rate
         return ""
     best = alike[0]
     gains = [f"{write_difference(gain.overall)} with {each.check.title}" for each in checked if (gain := each.gain)]
-    own = f" Against its default, over fewer seeds, {best.base.title} gains {join_words(gains)}." if gains else ""
+    own = f" Over fewer seeds, {best.base.title} gains on its own default {join_words(gains)}." if gains else ""
     return f"At the same learning rate, the best loss is {best.named()} points against {best.base.title}.{own}"
 
 

@@ -353,7 +353,7 @@ def _focal_choice(logits: Tensor, there: Tensor, gamma: float, smoothing: float)
 
 @loss(negative_captions=1, negative_images="pairs")
 def negclip(batch: Batch) -> LossParts:
-    """Return `itc` whose images must find their text among all false captions, too; texts see images alone.
+    """Return `itc` whose images must find their text among all false captions, too; texts meet images alone.
 
     True and false captions are gathered apart, so a text's column is its pair's number on any number of ranks (the
     original gathers both at once, and its labels do not fit two ranks). Its hard images with their captions are
