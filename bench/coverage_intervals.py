@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata, spearmanr
 
-from tellapart.diagnosis.risk import LEAST_ERRORS, draw_areas, interval_of, risk_curve
+from tellapart.diagnosis.risk import MANY_ERRORS, area_bounds, draw_areas, risk_curve
 from tellapart.evaluation.gap import difference_bounds
 from tellapart.metrics.captions import bleu
 from tellapart.metrics.per_item import PerItem
@@ -587,9 +587,7 @@ def risk_area(rng: Draws, datasets: int, *, clusters: int, size: int, rate: floa
     rows = []
     for _ in range(datasets):
         margins, wrong = _draw_decisions(rng, clusters, size, rate)
-        area, low, high = float(risk_curve(margins, wrong).mean()), np.nan, np.nan
-        if len(np.unique(codes[wrong > 0])) >= LEAST_ERRORS:
-            drawn = draw_areas(margins, wrong, codes, seed=0)
-            low, high = interval_of(area, drawn, clusters, least=1 / len(wrong) ** 2)
-        rows.append((area, low, high))
-    return Found(*np.array(rows).T, _true_area(clusters, size, rate))
+        many = len(np.unique(codes[wrong > 0])) >= MANY_ERRORS
+        drawn = draw_areas(margins, wrong, codes, seed=0) if many else None
+        rows.append((risk_curve(margins, wrong).mean(), *area_bounds(margins, wrong, codes, drawn)))
+    return Found(*np.array(rows, np.float64).T, _true_area(clusters, size, rate))

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 import tellapart as ta
 from facts import raises
-from tellapart.diagnosis.risk import MARGINS, draw_areas, interval_of, margin_of, risk_curve
+from tellapart.diagnosis.risk import MANY_ERRORS, MARGINS, area_bounds, draw_areas, margin_of, risk_curve
 from tellapart.errors import RunError
 from tellapart.metrics.registry import METRICS
 from tellapart.stats import bootstrap
@@ -108,10 +109,26 @@ def test_the_picture_names_the_models(tmp_path: Path) -> None:
     assert "coverage" in picture.read_text() and "keen" in picture.read_text()
 
 
-def test_few_errors_have_no_interval(tmp_path: Path) -> None:
-    record = ta.risk(scored(tmp_path, "sure", 0.95)).record
-    assert record.rows[0].risk * 400 < 10
-    assert record.rows[0].low is None and record.rows[0].high is None
+def test_few_errors_have_the_interval_of_a_weighted_count(tmp_path: Path) -> None:
+    sure, worse = scored(tmp_path, "sure", 0.95), scored(tmp_path, "worse", 0.5)
+    record = ta.risk(sure, worse).record
+    row, other = record.rows
+    assert row.risk * 400 < 10 < other.risk * 400
+    assert 0 < row.low < row.area < row.high < 0.1
+    (pair,) = record.differences
+    assert pair.low == pytest.approx(pair.difference - math.hypot(other.area - other.low, row.high - row.area))
+    assert pair.high == pytest.approx(pair.difference + math.hypot(other.high - other.area, row.area - row.low))
+
+
+def test_bounds_of_a_count_of_equal_weights_are_those_of_poisson() -> None:
+    """Items of one margin weigh 1/n each: the area is a count of errors over n, its bounds Garwood's exact ones."""
+    margins, codes = np.zeros(50), np.arange(50)
+    for errors in range(8):
+        wrong = (codes < errors).astype(float)
+        low, high = area_bounds(margins, wrong, codes, None)
+        assert low == pytest.approx(chi2.ppf(0.025, 2 * errors) / 100 if errors else 0)
+        assert high == pytest.approx(chi2.ppf(0.975, 2 * errors + 2) / 100)
+    assert area_bounds(np.zeros(19), np.zeros(19), np.arange(19), None) == (None, None)
 
 
 def test_what_has_no_margin_is_refused(tmp_path: Path) -> None:
@@ -123,7 +140,9 @@ def test_what_has_no_margin_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "size", "rate"), [(100, 1, 0.1), (400, 2, 0.3), (400, 1, 0.05), (60, 3, 0.3)])
+@pytest.mark.parametrize(
+    ("n", "size", "rate"), [(100, 1, 0.1), (400, 2, 0.3), (400, 1, 0.05), (60, 3, 0.3), (30, 1, 0.1), (90, 3, 0.05)]
+)
 def test_the_interval_holds_its_level(n: int, size: int, rate: float) -> None:
     """Of 300 sets of items, the interval contains the area of many more sets as often as it says, but for chance."""
     rng = np.random.default_rng(1)
@@ -138,10 +157,9 @@ def test_the_interval_holds_its_level(n: int, size: int, rate: float) -> None:
     held = []
     for seed in range(300):
         margins, wrong, codes = draw()
-        if len(np.unique(codes[wrong > 0])) < 10:
-            continue
-        draws = draw_areas(margins, wrong, codes, seed)
-        area = float(risk_curve(margins, wrong).mean())
-        low, high = interval_of(area, draws, n // size, least=1 / n**2)
+        many = len(np.unique(codes[wrong > 0])) >= MANY_ERRORS
+        low, high = area_bounds(margins, wrong, codes, draw_areas(margins, wrong, codes, seed) if many else None)
+        assert low is not None
+        assert high is not None
         held.append(low <= truth <= high)
     assert np.mean(held) > 0.91

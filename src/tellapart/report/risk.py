@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tellapart.diagnosis.risk import LEAST_ERRORS, Risks
+from tellapart.diagnosis.risk import Risks
 from tellapart.errors import plain
 from tellapart.report.numbers import count_text
 from tellapart.report.plots.style import COLUMN, legend_below, look, new_figure, write_title
@@ -30,12 +30,12 @@ def risk_tables(risks: Risks) -> list[Table]:
 def risk_lines(risks: Risks) -> list[str]:
     """Return sentences on the table: its words, and why an interval is missing."""
     lines = [
-        "area: the mean share of errors over all coverages, items with the largest margins first; a margin that says "
-        "nothing has the risk of all items",
+        "area: the mean share of errors over all coverages, items with the largest margins first; `random` has that of "
+        "a margin that says nothing",
         "margin: the best score above the next, the smallest of the metric's comparisons",
     ]
     if any(row.low is None for row in risks.rows):
-        lines.append(f"an interval takes {FEW_CLUSTERS} clusters, and errors in {LEAST_ERRORS} of them")
+        lines.append(f"an interval takes {FEW_CLUSTERS} clusters")
     return lines
 
 
