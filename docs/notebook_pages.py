@@ -51,7 +51,7 @@ def execute(path: Path) -> Any:
             startup.write_text(_FIRST, encoding="utf-8")
         source = str(NOTEBOOKS.parent.parent / "src")
         searched = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
-        client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": folder}})
+        client = NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": folder}})
         # Not its `execute`, which leaves an event loop open.
         asyncio.run(client.async_execute(env={**os.environ, **own, "PYTHONPATH": searched}))
     return notebook
