@@ -48,7 +48,7 @@ def need(path: Path) -> Path:
     return path
 
 
-def test_the_published_differences_follow_from_files_of_this_repository() -> None:
+def test_the_published_differences_follow_from_files_of_this_repository():
     published = read_gains()
     assert published_table(published) in page("gains")
     assert all(1 <= gain.worth <= gain.items for gain in published)
@@ -56,7 +56,7 @@ def test_the_published_differences_follow_from_files_of_this_repository() -> Non
     assert f"Of {len(published)} published differences, {below} are too small" in " ".join(page("gains").split())
 
 
-def test_the_leaderboards_counts_follow_from_those_kept_here() -> None:
+def test_the_leaderboards_counts_follow_from_those_kept_here():
     text = page("leaderboard")
     people = COUNTS["winoground"]["human"]
     rows: dict[str, list[str]] = {
@@ -82,7 +82,7 @@ def test_the_leaderboards_counts_follow_from_those_kept_here() -> None:
         assert f"| {name} | {' | '.join(cells)} |" in text
 
 
-def test_matching_heads_follow_from_the_counts_kept_here() -> None:
+def test_matching_heads_follow_from_the_counts_kept_here():
     text = page("leaderboard")
     heads = COUNTS["winoground_heads"]
     for name, (_, first, second, _) in heads.items():
@@ -94,7 +94,7 @@ def test_matching_heads_follow_from_the_counts_kept_here() -> None:
     assert f"{(p <= 0.05).sum()} of the differences remain" in " ".join(text.split())
 
 
-def test_gpt4vs_table_follows_from_the_counts_kept_here() -> None:
+def test_gpt4vs_table_follows_from_the_counts_kept_here():
     text = page("order-and-ties")
     orders = COUNTS["gpt4v_orders"]
     for part, four in orders.items():
@@ -111,14 +111,14 @@ def points_of(four: FourCounts) -> str:
 
 
 @pytest.mark.slow
-def test_the_counts_are_those_of_the_published_files() -> None:
+def test_the_counts_are_those_of_the_published_files():
     data = need(SHARED / "data")
     for pattern in COUNTS["sources"]:
         need(data / pattern.split("/")[0])
     assert count_published(data) == COUNTS
 
 
-def test_figures_of_eqsims_tables_stand_in_the_paper() -> None:
+def test_figures_of_eqsims_tables_stand_in_the_paper():
     text = need(SHARED / "papers" / "002_b24596ec3a8c590f.txt").read_text(encoding="utf-8")
     lines = text.replace("\\cellcolormygray", "").splitlines()
     found = list(figures("W"))
@@ -128,7 +128,7 @@ def test_figures_of_eqsims_tables_stand_in_the_paper() -> None:
         assert any(f"{value:.2f}" in re.findall(r"\d+\.\d\d", row) for row in rows), (system, value)
 
 
-def test_figures_of_negbench_are_those_of_its_authors_file() -> None:
+def test_figures_of_negbench_are_those_of_its_authors_file():
     path = need(SHARED / "data" / "negbench_results" / "3_finetuned_total.csv")
     with path.open(encoding="utf-8") as file:
         rows = {row["Model"]: row for row in csv.DictReader(file)}
@@ -139,7 +139,7 @@ def test_figures_of_negbench_are_those_of_its_authors_file() -> None:
         assert value == round(100 * float(rows[NEGBENCH[system]][columns[name]]), 2)
 
 
-def test_figures_of_vl_compo_are_means_over_its_items() -> None:
+def test_figures_of_vl_compo_are_means_over_its_items():
     path = need(SHARED / "data" / "vl_compo" / "individual_results.csv")
     with path.open(encoding="utf-8") as file:
         rows = {(row["arch"], row["pretrained"]): row for row in csv.DictReader(file)}

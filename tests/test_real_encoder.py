@@ -102,7 +102,7 @@ def values(record: dict[str, Any]) -> dict[str, float]:
     return {name: metric["value"] for name, metric in benchmark["metrics"].items()}
 
 
-def test_it_tells_photos_and_captions_apart_and_what_sees_nothing_does_not(command, photo_set, encoder: str) -> None:
+def test_it_tells_photos_and_captions_apart_and_what_sees_nothing_does_not(command, photo_set, encoder):
     name = photo_set("pairs", pairs_of_photos())
     ran = command("run", "-m", encoder, "-m", "blind", "-m", "constant", "-b", name, "--out", "r", "--json")
     found = {record["model"]["name"]: values(record) for record in ran.json["runs"]}
@@ -125,7 +125,7 @@ def test_it_tells_photos_and_captions_apart_and_what_sees_nothing_does_not(comma
     assert nearest > MARGIN
 
 
-def test_it_names_eight_of_nine_photos_among_all_captions(command, photo_set, encoder: str) -> None:
+def test_it_names_eight_of_nine_photos_among_all_captions(command, photo_set, encoder):
     captions = [texts[0] for texts in CAPTIONS.values()]
     rows = {
         photo: ((photo,), (mine, *(caption for caption in captions if caption != mine)))
@@ -148,9 +148,7 @@ def test_it_names_eight_of_nine_photos_among_all_captions(command, photo_set, en
 
 
 @pytest.mark.slow
-def test_it_finds_seven_of_nine_captions_among_near_misses_and_needs_the_photo_for_it(
-    command, photo_set, encoder: str
-) -> None:
+def test_it_finds_seven_of_nine_captions_among_near_misses_and_needs_the_photo_for_it(command, photo_set, encoder):
     name = photo_set("near", {photo: ((photo,), texts) for photo, texts in CAPTIONS.items()})
     ran = command("run", "-m", encoder, "-b", name, "--out", "r", "--json")
     assert values(ran.json["runs"][0])["choice_score"] == pytest.approx(7 / 9)
@@ -168,7 +166,7 @@ def test_it_finds_seven_of_nine_captions_among_near_misses_and_needs_the_photo_f
     assert values(ran.json["runs"][0])["choice_score"] == pytest.approx(20 / 72, abs=2.01 / 72)
 
 
-def test_a_text_is_near_what_means_the_same_and_a_long_one_is_counted(encoder: str) -> None:
+def test_a_text_is_near_what_means_the_same_and_a_long_one_is_counted(encoder):
     from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 
     model = OnnxDualEncoder.load(encoder.removeprefix("onnx:"))
@@ -181,7 +179,7 @@ def test_a_text_is_near_what_means_the_same_and_a_long_one_is_counted(encoder: s
 
 
 @pytest.mark.slow
-def test_parts_that_are_not_to_be_had_leave_the_reason_in_place_of_the_encoder(tmp_path: Path) -> None:
+def test_parts_that_are_not_to_be_had_leave_the_reason_in_place_of_the_encoder(tmp_path):
     for module in ("torch", "onnx", "onnxruntime"):
         pytest.importorskip(module, reason="the encoder is built with the extras 'models' and 'train'")
     packages, out = tmp_path / "packages", tmp_path / "encoder"

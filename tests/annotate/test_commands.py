@@ -33,7 +33,7 @@ def true_option(field: str):
     return choose
 
 
-def test_the_sheet_names_the_answers_that_it_takes(command, tmp_path) -> None:
+def test_the_sheet_names_the_answers_that_it_takes(command, tmp_path):
     expected = {
         "i2t": "caption: Which description matches the image best? A or B",
         "coco-cf": "caption: Which caption describes the image best? A or B or Both or Neither",
@@ -47,7 +47,7 @@ def test_the_sheet_names_the_answers_that_it_takes(command, tmp_path) -> None:
             assert all(way in row["how_to_answer"] for row in csv.DictReader(stream))
 
 
-def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(command, tmp_path) -> None:
+def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(command, tmp_path):
     command("annotate", "export", "i2t", "demo", "--to", "i2t", "--annotators", "ann,bob", "--sample", 4)
     right = true_option("caption")
     first = min(unit.id for unit in read_study(tmp_path / "i2t").units)
@@ -69,7 +69,7 @@ def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(comma
 
 
 @pytest.mark.slow
-def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> None:
+def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path):
     for survey in ("i2t", "t2i"):
         made = command("annotate", "export", survey, "demo", "--to", survey, "--annotators", "ann,bob", "--json")
         counts = {"units": 800, "tasks": 1600, "annotators": ["ann", "bob"]}
@@ -91,7 +91,7 @@ def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> No
     assert "aspect: counting" in ran.out
 
 
-def test_broken_answers_are_shown_and_kept_and_records_written(command, made_set, tmp_path) -> None:
+def test_broken_answers_are_shown_and_kept_and_records_written(command, made_set, tmp_path):
     made_set("set", n=2, shape=(1, 2))
     command("annotate", "export", "caption", "folder:set", "--to", "study")
     captions = iter(["too short", "A long and quite sufficient caption of this noise."])
@@ -104,7 +104,7 @@ def test_broken_answers_are_shown_and_kept_and_records_written(command, made_set
     assert row["caption"] == ["A long and quite sufficient caption of this noise."]
 
 
-def test_a_second_import_adds_to_the_first(command, made_set, tmp_path) -> None:
+def test_a_second_import_adds_to_the_first(command, made_set, tmp_path):
     made_set("set", n=4)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann,bob")
     answers = tmp_path / "study" / "answers.jsonl"
@@ -120,7 +120,7 @@ def test_a_second_import_adds_to_the_first(command, made_set, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("other", ["B", "", "skipped"])
-def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set, tmp_path, other) -> None:
+def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set, tmp_path, other):
     made_set("set", n=2)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann")
     sheet = fill(tmp_path / "study" / "sheets" / "ann.csv", lambda _task: {"caption": "A"})
@@ -145,7 +145,7 @@ def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set
 
 
 @pytest.mark.parametrize("second", ["A", None])
-def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_set, tmp_path, second) -> None:
+def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_set, tmp_path, second):
     made_set("set", n=2)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann")
     data = json.loads((tmp_path / "study" / "label_studio" / "tasks_ann.json").read_text())[0]["data"]
@@ -173,7 +173,7 @@ def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_se
         (("agree", "gone"), "study.json"),
     ],
 )
-def test_a_wrong_use_is_one_helpful_line(command, arguments, message) -> None:
+def test_a_wrong_use_is_one_helpful_line(command, arguments, message):
     ran = command("annotate", *arguments)
     assert ran.code == 2
     check_facts(ran.err, message)
@@ -188,7 +188,7 @@ def test_a_wrong_use_is_one_helpful_line(command, arguments, message) -> None:
         (("agree", "study"), ("answers.jsonl", "tellapart")),
     ],
 )
-def test_a_wrong_use_of_a_study_is_one_helpful_line(command, made_set, arguments, message) -> None:
+def test_a_wrong_use_of_a_study_is_one_helpful_line(command, made_set, arguments, message):
     made_set("set", n=2)
     command("annotate", "export", "i2t", "folder:set", "--to", "study")
     ran = command("annotate", *arguments)
@@ -196,7 +196,7 @@ def test_a_wrong_use_of_a_study_is_one_helpful_line(command, made_set, arguments
     check_facts(ran.err, message)
 
 
-def test_the_surveys_are_listed(command) -> None:
+def test_the_surveys_are_listed(command):
     names = [row["name"] for row in command("annotate", "ls", "--json").json]
     assert {"coco-cf", "best-image", "ambiguity", "i2t", "t2i", "caption", "statement", "question", "box"} <= set(names)
     assert all(name in command("annotate", "ls").out for name in names)

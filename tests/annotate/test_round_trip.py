@@ -29,7 +29,7 @@ CHOICES += [("coco-cf", (1, 2)), ("i2t", (1, 5)), ("t2i", (4, 1))]
 
 
 @pytest.mark.parametrize(("survey", "shape"), CHOICES)
-def test_who_chooses_the_true_option_is_right_wherever_it_stood(desk, knows, survey, shape) -> None:
+def test_who_chooses_the_true_option_is_right_wherever_it_stood(desk, knows, survey, shape):
     at = desk(survey, shape=shape, n=10)
     person = knows(at)
     assert at.study.token[0].isalpha()  # a spreadsheet would take other tokens for numbers
@@ -44,13 +44,13 @@ def test_who_chooses_the_true_option_is_right_wherever_it_stood(desk, knows, sur
 
 
 @pytest.mark.parametrize("reply", ["Both", "both", " NEITHER "])
-def test_both_and_neither_are_read_in_any_case(desk, reply) -> None:
+def test_both_and_neither_are_read_in_any_case(desk, reply):
     at = desk("coco-cf", n=2)
     answers = at.imported(*at.sheets(lambda *_: {"caption": reply}))
     assert {answer.values["caption"] for answer in answers} == {reply.strip().lower()}
 
 
-def test_a_skipped_task_is_kept_as_skipped(desk, knows) -> None:
+def test_a_skipped_task_is_kept_as_skipped(desk, knows):
     at = desk("i2t", n=3)
     knowing = knows(at)
 
@@ -67,7 +67,7 @@ def test_a_skipped_task_is_kept_as_skipped(desk, knows) -> None:
     assert at.imported(at.export_minimal(person), partial=True) == [each for each in answers if not each.skipped]
 
 
-def test_exports_of_several_projects_and_sheets_come_together(desk, knows) -> None:
+def test_exports_of_several_projects_and_sheets_come_together(desk, knows):
     at = desk("i2t", n=3)
     person = knows(at)
     whole = json.loads(at.export(person).read_text())
@@ -77,7 +77,7 @@ def test_exports_of_several_projects_and_sheets_come_together(desk, knows) -> No
     assert at.imported(bob, ann) == at.imported(at.export(person))
 
 
-def test_sheets_of_european_spreadsheets_are_read(desk, knows) -> None:
+def test_sheets_of_european_spreadsheets_are_read(desk, knows):
     at = desk("i2t", n=3)
     sheets = at.sheets(knows(at))
     answers = at.imported(*sheets)
@@ -90,7 +90,7 @@ def test_sheets_of_european_spreadsheets_are_read(desk, knows) -> None:
     assert at.imported(*sheets) == answers
 
 
-def test_the_best_of_four_images_is_the_one_with_most_votes(desk) -> None:
+def test_the_best_of_four_images_is_the_one_with_most_votes(desk):
     at = desk("best-image", shape=(4, 1), n=4, annotators=("ann", "bob", "cem"))
     by_text = {item.texts[0]: item for item in at.pairs.items}
     votes = [("2", "2", "0"), ("none", "none", "1"), ("0", "1", "none"), ("3", "3", "3")]
@@ -111,7 +111,7 @@ def test_the_best_of_four_images_is_the_one_with_most_votes(desk) -> None:
     assert rows[0]["votes"] == {images["item-0"][2]: 2, images["item-0"][0]: 1}
 
 
-def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows) -> None:
+def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows):
     at = desk("ambiguity", n=3)
     knowing = knows(at)
     unclear = at.pairs.items[1].texts[1]
@@ -123,7 +123,7 @@ def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows) -> None:
     assert {row["id"]: row["ambiguous"] for row in rows} == {"item-0": False, "item-1": True, "item-2": False}
 
 
-def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path) -> None:
+def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path):
     at = desk("caption", shape=(1, 2), n=4)
 
     def person(annotator, view):
@@ -150,12 +150,12 @@ def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path) -> None:
         ("There isn't anybody who rides a red bicycle here.", []),
     ],
 )
-def test_a_caption_has_eight_words_and_does_not_begin_with_there_is(desk, caption, problems) -> None:
+def test_a_caption_has_eight_words_and_does_not_begin_with_there_is(desk, caption, problems):
     at = desk("caption", shape=(1, 2), n=1)
     assert at.imported(at.export(lambda *_: {"caption": caption}))[0].problems == problems
 
 
-def test_statements_make_an_nlvr2_set(desk, tmp_path) -> None:
+def test_statements_make_an_nlvr2_set(desk, tmp_path):
     at = desk("statement", shape=(2, 1), n=4, annotators=("ann",))
     drafts = {f"Draft: {item.texts[0]}": item for item in at.pairs.items}
 
@@ -171,7 +171,7 @@ def test_statements_make_an_nlvr2_set(desk, tmp_path) -> None:
         assert (statement.images, statement.gold) == (item.images, item.id == "item-1")
 
 
-def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path) -> None:
+def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path):
     at = desk("question", shape=(2, 2), n=8, annotators=("ann",))
     colour = {at.content(image): f"colour {k}" for item in at.pairs.items for k, image in enumerate(item.images)}
 
@@ -196,14 +196,14 @@ def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path)
         (("red", "mauve"), ["'mauve' is not in the list of answers"]),
     ],
 )
-def test_the_answers_to_a_question_differ_and_are_in_the_list(desk, answers, problems) -> None:
+def test_the_answers_to_a_question_differ_and_are_in_the_list(desk, answers, problems):
     at = desk("question", n=1, annotators=("ann",))
     reply = {"question": "What?", "answer_a": answers[0], "answer_b": answers[1]}
     (answer,) = at.imported(at.export(lambda *_: reply), allowed=frozenset({"2", "red"}))
     assert answer.problems == problems
 
 
-def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path) -> None:
+def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path):
     first = desk("box", shape=(1, 2), n=5, annotators=("ann",))
     lonely = first.content(first.pairs.items[2].images[0])
     forgetful = first.content(first.pairs.items[3].images[0])
@@ -239,7 +239,7 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path) -> None:
     assert {row.texts for row in rows} == {("the red one",), ("the blue one",)}
 
 
-def test_errors_are_sampled_and_put_into_categories(desk, knows) -> None:
+def test_errors_are_sampled_and_put_into_categories(desk, knows):
     first = desk("coco-cf", n=4)
     knowing = knows(first)
     hard = first.content(first.pairs.items[2].images[1])

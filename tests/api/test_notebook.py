@@ -47,7 +47,7 @@ def html(cell: Any) -> str:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_run_its_table_and_its_items_show_themselves(executed: Any) -> None:
+def test_a_run_its_table_and_its_items_show_themselves(executed):
     cells, _ = executed
     run, table, items, item, compared = (html(cell) for cell in cells[:5])
     for shown in (run, table):
@@ -61,7 +61,7 @@ def test_a_run_its_table_and_its_items_show_themselves(executed: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_long_work_shows_a_bar_that_is_gone_at_the_end(executed: Any) -> None:
+def test_long_work_shows_a_bar_that_is_gone_at_the_end(executed):
     cells, messages = executed
     bars = [one for one in messages if one["cell"] == 5 and one["type"] in {"display_data", "update_display_data"}]
     drawn = [one["data"].get("text/html", "") for one in bars]
@@ -72,7 +72,7 @@ def test_long_work_shows_a_bar_that_is_gone_at_the_end(executed: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_numbers_and_audits_are_there_and_nothing_is_printed_on_the_way(executed: Any) -> None:
+def test_numbers_and_audits_are_there_and_nothing_is_printed_on_the_way(executed):
     cells, _ = executed
     assert cells[6].outputs[0]["data"]["text/plain"] == "1.0"
     assert "threshold" in html(cells[7])

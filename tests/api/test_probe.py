@@ -98,7 +98,7 @@ def trained(tmp_path: Path, made_set: Any, transformers: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_trainer_measures_pairs_and_its_log_holds_them(trained: Any, transformers: Any) -> None:
+def test_a_trainer_measures_pairs_and_its_log_holds_them(trained, transformers):
     probe = ta.PairProbe(trained.pairs, every=2)
     assert isinstance(probe, transformers.TrainerCallback)
     trainer = trained(probe, report_to=["tensorboard"])
@@ -121,7 +121,7 @@ def test_a_trainer_measures_pairs_and_its_log_holds_them(trained: Any, transform
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained: Any) -> None:
+def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained):
     import torch
 
     seen: list[dict[str, Any]] = []
@@ -136,9 +136,7 @@ def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained: Any) 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_in_open_clips_loop_a_step_measures_what_a_run_measures(
-    tmp_path: Path, made_set: Any, transformers: Any
-) -> None:
+def test_in_open_clips_loop_a_step_measures_what_a_run_measures(tmp_path, made_set, transformers):
     import torch
 
     open_clip = pytest.importorskip("open_clip")
@@ -185,9 +183,7 @@ def towers_probe(made_set: Any) -> Any:
 
 
 @pytest.mark.parametrize(("steps", "every", "rows"), [(10, 5, [0, 5, 10]), (10, 4, [0, 4, 8, 10]), (0, 5, [0])])
-def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(
-    towers_probe: Any, steps: int, every: int, rows: list[int]
-) -> None:
+def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(towers_probe, steps, every, rows):
     import torch
 
     model, probe, seen = Towers(), towers_probe(every=every), []
@@ -203,7 +199,7 @@ def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(
         assert list(probe.history) == [*rows, 12]
 
 
-def test_a_table_is_in_percent_and_has_ties_and_the_limit(towers_probe: Any) -> None:
+def test_a_table_is_in_percent_and_has_ties_and_the_limit(towers_probe):
     probe = towers_probe(limit=6)
     probe.begin(Constant())
     frame = probe.table()
@@ -223,7 +219,7 @@ class Constant(Towers):
         return super().encode_text(tokens) * 0 + 1
 
 
-def test_a_matching_head_is_measured_too(tmp_path: Path, made_set: Any, transformers: Any) -> None:
+def test_a_matching_head_is_measured_too(tmp_path, made_set, transformers):
     import tiny_models
 
     folder, pairs = tiny_models.blip(tmp_path), ta.load_pairs(made_set(n=4))
@@ -234,7 +230,7 @@ def test_a_matching_head_is_measured_too(tmp_path: Path, made_set: Any, transfor
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_trackers_of_other_loops_get_the_numbers(towers_probe: Any, tmp_path: Path) -> None:
+def test_trackers_of_other_loops_get_the_numbers(towers_probe, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
 
@@ -285,9 +281,7 @@ def find_tracker(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_client_of_a_tracker_gets_the_numbers(
-    client: str, made_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_client_of_a_tracker_gets_the_numbers(client, made_set, tmp_path, monkeypatch):
     find_tracker(client, monkeypatch)
     script = TRACKED.format(client=client, **CLIENTS[client])
     places = {"TRACKIO_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "WANDB_SILENT": "true"}
@@ -300,9 +294,7 @@ def test_the_client_of_a_tracker_gets_the_numbers(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(
-    towers_probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(towers_probe, tmp_path, monkeypatch):
     find_tracker("lightning", monkeypatch)
     import lightning.pytorch as lightning
     import torch
@@ -332,7 +324,7 @@ def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(
     assert "pairs/group_score" in written.splitlines()[0]
 
 
-def test_what_a_probe_cannot_measure_is_said(made_set: Any) -> None:
+def test_what_a_probe_cannot_measure_is_said(made_set):
     import torch
 
     pairs = ta.load_pairs(made_set(n=2))

@@ -46,19 +46,19 @@ def lines_of_pyright(tmp_path: Path) -> dict[int, str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("mypy") is None, reason='needs mypy: pip install "tellapart[dev]"')
-def test_mypy_takes_right_uses_and_refuses_wrong_ones() -> None:
+def test_mypy_takes_right_uses_and_refuses_wrong_ones():
     found = lines_of_mypy()
     assert len(wrong_lines()) > 20 and set(found) == wrong_lines(), found
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("basedpyright") is None, reason='needs basedpyright: pip install "tellapart[dev]"')
-def test_pyright_takes_right_uses_and_refuses_wrong_ones(tmp_path: Path) -> None:
+def test_pyright_takes_right_uses_and_refuses_wrong_ones(tmp_path):
     found = lines_of_pyright(tmp_path)
     assert len(wrong_lines()) > 20 and set(found) == wrong_lines(), found
 
 
-def test_the_stub_of_the_root_names_what_is_loaded_on_first_use() -> None:
+def test_the_stub_of_the_root_names_what_is_loaded_on_first_use():
     nodes = [node for node in ast.parse((SOURCE / "__init__.pyi").read_text()).body if isinstance(node, ast.ImportFrom)]
     typed = {alias.asname: node.module for node in nodes for alias in node.names}
     assert typed == {name: f"tellapart.{module}" for name, module in tellapart._WHERE.items()} | {
@@ -67,7 +67,7 @@ def test_the_stub_of_the_root_names_what_is_loaded_on_first_use() -> None:
     assert set(tellapart.__all__) == {*typed, "__version__"}
 
 
-def test_every_metric_has_a_class_that_type_checkers_know() -> None:
+def test_every_metric_has_a_class_that_type_checkers_know():
     from tellapart.metrics.registry import METRICS
     from tellapart.metrics.streaming import class_name
 

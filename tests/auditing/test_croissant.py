@@ -41,7 +41,7 @@ def cups(pictured: Made, blots: Blots) -> PairSet:
     return pictured([[blots(k), blots(k + 50)] for k in range(3)], tags=tags, card=FULL, name="cups")
 
 
-def test_files_are_named_with_their_hash_and_every_picture_is_in_a_file_set(cups: PairSet) -> None:
+def test_files_are_named_with_their_hash_and_every_picture_is_in_a_file_set(cups):
     made = croissant(cups)
     listing, *sets = made["distribution"]
     assert listing["sha256"] == hashlib.sha256((cups.root / "pairs.jsonl").read_bytes()).hexdigest()
@@ -50,7 +50,7 @@ def test_files_are_named_with_their_hash_and_every_picture_is_in_a_file_set(cups
     assert all(any(fnmatch.fnmatch(name, each) for each in patterns) for item in cups.items for name in item.images)
 
 
-def test_ids_are_distinct_and_every_reference_leads_to_one(cups: PairSet) -> None:
+def test_ids_are_distinct_and_every_reference_leads_to_one(cups):
     made = croissant(cups)
     (records,) = made["recordSet"]
     ids = [each["@id"] for each in [*made["distribution"], records, *records["field"]]]
@@ -60,13 +60,13 @@ def test_ids_are_distinct_and_every_reference_leads_to_one(cups: PairSet) -> Non
     assert ids[3:] == ["items/id", "items/images", "items/texts", "items/cluster", "items/tags/type"]
 
 
-def test_arrays_have_the_shape_of_the_items(cups: PairSet) -> None:
+def test_arrays_have_the_shape_of_the_items(cups):
     fields = {field["name"]: field for field in croissant(cups)["recordSet"][0]["field"]}
     assert [fields[name]["arrayShape"] for name in ("images", "texts")] == ["2", "2"]
     assert all(fields[name]["isArray"] is True for name in ("images", "texts"))
 
 
-def test_the_card_is_told_in_croissants_terms_and_what_it_lacks_is_not_made_up(cups, pictured, blots) -> None:
+def test_the_card_is_told_in_croissants_terms_and_what_it_lacks_is_not_made_up(cups, pictured, blots):
     made = croissant(cups)
     assert made["conformsTo"] == "http://mlcommons.org/croissant/1.1"
     assert made["license"] == "https://spdx.org/licenses/CC-BY-4.0"
@@ -79,26 +79,26 @@ def test_the_card_is_told_in_croissants_terms_and_what_it_lacks_is_not_made_up(c
     assert missing({}) == ["description", "licence", "url", "creators", "date_published"]
 
 
-def test_a_licence_that_is_no_identifier_is_told_as_it_is(pictured: Made, blots: Blots) -> None:
+def test_a_licence_that_is_no_identifier_is_told_as_it_is(pictured, blots):
     made = croissant(pictured([[blots(0), blots(1)]], card={"licence": "MIT; images of COCO"}))
     assert made["license"] == "MIT; images of COCO"
 
 
-def test_a_set_that_is_no_folder_of_files_is_refused() -> None:
+def test_a_set_that_is_no_folder_of_files_is_refused():
     item = load_pairs("demo").items[0]
     elsewhere = PairSet("far", (item,), Path("nowhere"))
     with raises(DataError, "Croissant", "pairs.jsonl", "folder"):
         croissant(elsewhere)
 
 
-def test_creators_that_are_no_list_of_names_are_refused(pictured: Made, blots: Blots) -> None:
+def test_creators_that_are_no_list_of_names_are_refused(pictured, blots):
     pairs = pictured([[blots(0), blots(1)]], card={"creators": "A. Person"})
     with raises(DataError, "'creators'", "'A. Person'"):
         croissant(pairs)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the validator's own, of rdflib
-def test_its_validator_accepts_it_and_reads_every_item(cups: PairSet, caplog: pytest.LogCaptureFixture) -> None:
+def test_its_validator_accepts_it_and_reads_every_item(cups, caplog):
     mlcroissant = pytest.importorskip("mlcroissant", reason="the validator, of the extra 'dev': mlcroissant")
     (cups.root / "croissant.json").write_text(json.dumps(croissant(cups)))
     with caplog.at_level(logging.WARNING):
@@ -117,7 +117,7 @@ def test_its_validator_accepts_it_and_reads_every_item(cups: PairSet, caplog: py
     assert [row.get("items/tags/type") for row in records] == ["swap", None, "add"]
 
 
-def test_a_listing_without_clusters_promises_none(cups: PairSet) -> None:
+def test_a_listing_without_clusters_promises_none(cups):
     listing = cups.root / "pairs.jsonl"
     rows = [json.loads(line) for line in listing.read_text().splitlines()]
     listing.write_text("".join(json.dumps({k: v for k, v in row.items() if k != "cluster"}) + "\n" for row in rows))

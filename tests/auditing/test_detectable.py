@@ -33,7 +33,6 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.score import embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 
-Made = Callable[..., PairSet]
 Pixels = NDArray[np.uint8]
 
 
@@ -75,7 +74,7 @@ def pairs_of(n: int) -> PairSet:
 
 
 @pytest.mark.slow
-def test_pictures_of_one_process_are_at_chance(pictured: Made) -> None:
+def test_pictures_of_one_process_are_at_chance(pictured):
     pairs = pictured(rows(lambda pixels: pixels))
     findings = by_name(detectability(pairs, pictures=True)[0])
     for name in ("detectable: images, by file", "detectable: images, by pixels"):
@@ -85,7 +84,7 @@ def test_pictures_of_one_process_are_at_chance(pictured: Made) -> None:
 
 
 @pytest.mark.slow
-def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns(pictured: Made) -> None:
+def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns(pictured):
     pairs = pictured(rows(recompressed), texts=[("the same", "the same")] * 24)
     record = by_name(audit(pairs).warnings)["detectable: images, by pixels"]
     assert record.value > 0.9
@@ -94,14 +93,14 @@ def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns
 
 
 @pytest.mark.slow
-def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away() -> None:
+def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away():
     finding = detectable(of_pixels(rows(blurred)), pairs_of(24))
     assert (finding.value, finding.verdict) == (1.0, "warn")
     assert finding.says.endswith("lower in the others")
 
 
 @pytest.mark.slow
-def test_a_file_of_another_format_is_told_by_the_file_alone(pictured: Made) -> None:
+def test_a_file_of_another_format_is_told_by_the_file_alone(pictured):
     def jpeg(pixels: Pixels) -> bytes:
         stream = io.BytesIO()
         Image.fromarray(pixels).save(stream, "JPEG", quality=100, subsampling=0)
@@ -112,13 +111,13 @@ def test_a_file_of_another_format_is_told_by_the_file_alone(pictured: Made) -> N
     assert (finding.value, finding.verdict) == (1.0, "warn")
 
 
-def test_the_order_of_the_pictures_is_what_is_told_so_swapping_half_of_the_items_hides_it() -> None:
+def test_the_order_of_the_pictures_is_what_is_told_so_swapping_half_of_the_items_hides_it():
     mixed = [row if k % 2 else row[::-1] for k, row in enumerate(rows(blurred))]
     assert detectable(of_pixels(mixed), pairs_of(24)).verdict == "pass"
 
 
 @pytest.mark.slow
-def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(captioned: Made) -> None:
+def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(captioned):
     names = ("cat", "dog", "cow", "hen", "ox")
     texts = [(f"the {names[k % 5]} sits {k}", f"there is no {names[k % 5]} {k}") for k in range(40)]
     findings, _ = detectability(captioned(texts), pictures=True)
@@ -130,7 +129,7 @@ def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(
 
 
 @pytest.mark.slow
-def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured: Made) -> None:
+def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured):
     pairs = pictured(rows(lambda pixels: pixels, 20), texts=[("the same", "the same")] * 20)
     record = by_name(audit(pairs, Options(detector_model="demo-encoder")).findings)
     assert record["detectable: images, by demo-encoder"].verdict == "pass"
@@ -140,7 +139,7 @@ def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured:
 
 
 @pytest.mark.slow
-def test_vectors_of_an_encoder_tell_tinted_pictures(pictured: Made) -> None:
+def test_vectors_of_an_encoder_tell_tinted_pictures(pictured):
     red = np.array([40, 0, 0], np.uint8)
     pairs = pictured([(first // 2, second // 2 + red) for first, second in rows(lambda pixels: pixels)])
     vectors = embeddings(find_model("demo-encoder"), pairs, store=EmbeddingStore(None), texts=False).images
@@ -150,7 +149,7 @@ def test_vectors_of_an_encoder_tell_tinted_pictures(pictured: Made) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_judged_is_said(captioned: Made, pictured: Made) -> None:
+def test_what_is_not_judged_is_said(captioned, pictured):
     few = captioned([("a", "b")] * 19)
     (reason,) = (each.reason for each in detectability(few, pictures=True)[1])
     assert "19 clusters" in reason and "20" in reason
@@ -161,7 +160,7 @@ def test_what_is_not_judged_is_said(captioned: Made, pictured: Made) -> None:
 
 
 @pytest.mark.slow
-def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned: Made) -> None:
+def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned):
     pairs = captioned([("a", "b")] * (2 * MOST_ITEMS))
     finding = detectability(pairs, pictures=False)[0][0]
     assert finding.n == MOST_ITEMS
@@ -169,7 +168,7 @@ def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned: Made)
 
 
 @pytest.mark.slow
-def test_a_set_of_one_process_is_flagged_no_more_often_than_promised() -> None:
+def test_a_set_of_one_process_is_flagged_no_more_often_than_promised():
     """25 sets whose entries are exchangeable.
 
     A warning in one of a hundred, so three or more is a chance of 2 in 1,000.
@@ -184,7 +183,7 @@ def test_a_set_of_one_process_is_flagged_no_more_often_than_promised() -> None:
     assert flagged <= 2
 
 
-def test_the_commonest_words_are_counted_whatever_their_case() -> None:
+def test_the_commonest_words_are_counted_whatever_their_case():
     evidence = word_counts([(f"Cat {k}", f"a cat, cat {k}") for k in range(300)])
     assert evidence.names[:3] == ("the word 'cat'", "the mark ','", "the word 'a'")
     assert (len(evidence.names), evidence.names[-2:]) == (258, ("capitals", "length"))
@@ -193,12 +192,12 @@ def test_the_commonest_words_are_counted_whatever_their_case() -> None:
 
 
 @pytest.mark.parametrize("side", [1, 2, 7, 8, 9, 40])
-def test_statistics_of_small_and_flat_pictures_are_finite(side: int) -> None:
+def test_statistics_of_small_and_flat_pictures_are_finite(side):
     for pixels in (np.zeros((side, side, 3), np.uint8), natural(0, 40)[:side, : side + 1]):
         assert np.isfinite(pixel_statistics(pixels)).all()
 
 
-def test_statistics_move_as_they_should() -> None:
+def test_statistics_move_as_they_should():
     def of(pixels: Pixels) -> dict[str, float]:
         return dict(zip(PIXEL_STATISTICS, pixel_statistics(pixels).tolist(), strict=True))
 
@@ -210,7 +209,7 @@ def test_statistics_move_as_they_should() -> None:
     assert of(plain[:, ::-1].copy())["contrast"] == pytest.approx(of(plain)["contrast"])
 
 
-def test_a_file_tells_its_format_size_and_quantisation() -> None:
+def test_a_file_tells_its_format_size_and_quantisation():
     def of(kind: str, **options: Any) -> dict[str, float]:
         stream = io.BytesIO()
         Image.fromarray(natural(1, 32)).save(stream, kind, **options)
@@ -224,7 +223,7 @@ def test_a_file_tells_its_format_size_and_quantisation() -> None:
     assert frame[FILE_STATISTICS.index("JPEG quantisation") :].tolist() == [0, 0, 0, 0]
 
 
-def test_swaps_that_end_early_are_all_done(captioned: Made) -> None:
+def test_swaps_that_end_early_are_all_done(captioned):
     rng = np.random.default_rng(3)
     told: list[tuple[str, int, int]] = []
     evidence = Evidence("captions", "noise", rng.standard_normal((40, 2, 1)) + np.array([[0.0], [0.4]]))

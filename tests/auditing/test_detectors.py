@@ -77,13 +77,13 @@ def rows_of(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 @pytest.mark.parametrize("model", ACCURACIES)
-def test_the_published_probabilities_give_the_published_accuracies(model: str) -> None:
+def test_the_published_probabilities_give_the_published_accuracies(model):
     result = Origins(*rows_of(model)).outcomes()
     image, text = (float(result[f"{side}_accuracy"].mean()) for side in ("image", "text"))
     assert (round(image, 4), round(text, 3)) == ACCURACIES[model]
 
 
-def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted: Any) -> None:
+def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted):
     pairs = tinted(n=60)
     result = detect(pairs, Means(), cache=EmbeddingStore(None))
     assert result.scores["image_accuracy"].value > 0.95
@@ -95,14 +95,14 @@ def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_
     assert type(result).model_validate_json(result.model_dump_json()) == result
 
 
-def test_heads_fitted_on_another_set_judge_this_one(tinted: Any) -> None:
+def test_heads_fitted_on_another_set_judge_this_one(tinted):
     here, there = tinted("here", n=40, seed=1), tinted("there", n=60, seed=2)
     result = detect(here, Means(), cache=EmbeddingStore(None), trained_on=there)
     assert (result.trained_on, result.folds) == (there.name, None)
     assert result.scores["image_accuracy"].value > 0.95
 
 
-def test_what_is_measured_is_not_trained_on(tinted: Any) -> None:
+def test_what_is_measured_is_not_trained_on(tinted):
     here = tinted("here", n=8, seed=1)
     with raises(DataError, "entries"):
         origins(here, Means(), store=EmbeddingStore(None), trained_on=tinted("again", n=8, seed=1))
@@ -114,7 +114,7 @@ def test_what_is_measured_is_not_trained_on(tinted: Any) -> None:
 
 
 @pytest.mark.slow
-def test_vectors_come_from_the_store_the_second_time(tinted: Any, tmp_path: Path) -> None:
+def test_vectors_come_from_the_store_the_second_time(tinted, tmp_path):
     pairs = tinted(n=20)
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         model = Means()
@@ -125,7 +125,7 @@ def test_vectors_come_from_the_store_the_second_time(tinted: Any, tmp_path: Path
         assert again.encoded == 0
 
 
-def test_no_number_depends_on_the_order_of_the_items(tinted: Any) -> None:
+def test_no_number_depends_on_the_order_of_the_items(tinted):
     pairs = tinted(n=30, clusters=12)
     order = np.random.default_rng(0).permutation(len(pairs))
     one = origins(pairs, Means(), store=EmbeddingStore(None))
@@ -134,7 +134,7 @@ def test_no_number_depends_on_the_order_of_the_items(tinted: Any) -> None:
     assert np.array_equal(one.texts[order], other.texts)
 
 
-def test_the_head_is_logistic_regression_on_standardised_features() -> None:
+def test_the_head_is_logistic_regression_on_standardised_features():
     rng = np.random.default_rng(0)
     features = rng.standard_normal((200, 6)) * [1, 10, 0.1, 3, 1, 1] + 5
     labels = (features[:, 0] + 0.3 * features[:, 1] + rng.standard_normal(200) > 6.5).astype(np.int64)
@@ -145,7 +145,7 @@ def test_the_head_is_logistic_regression_on_standardised_features() -> None:
         assert fit_head(features, labels, penalty=penalty).probabilities(features) == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_feature_that_never_moves_moves_nothing() -> None:
+def test_a_feature_that_never_moves_moves_nothing():
     rng = np.random.default_rng(1)
     features, labels = rng.standard_normal((40, 3)), np.arange(40) % 2
     with_constant = np.column_stack([features, np.full(40, 0.1) + 1e-15 * rng.standard_normal(40)])
@@ -155,7 +155,7 @@ def test_a_feature_that_never_moves_moves_nothing() -> None:
 
 
 @given(st.lists(st.sampled_from("abcdefghij"), min_size=12, max_size=60), st.integers(0, 5))
-def test_folds_hold_whole_clusters_and_differ_by_one_at_most(names: list[str], seed: int) -> None:
+def test_folds_hold_whole_clusters_and_differ_by_one_at_most(names, seed):
     clusters = [*names, *"abcde"]
     result = fold_of(clusters, seed=seed)
     fold_by_cluster = {*zip(clusters, result.tolist(), strict=True)}
@@ -164,7 +164,7 @@ def test_folds_hold_whole_clusters_and_differ_by_one_at_most(names: list[str], s
     assert sizes.max() - sizes.min() <= 1
 
 
-def test_entries_without_a_difference_tie_and_are_half_told() -> None:
+def test_entries_without_a_difference_tie_and_are_half_told():
     features = np.repeat(np.random.default_rng(0).standard_normal((30, 1, 4)), 3, axis=1)
     assert in_order(held_out(features, [str(k) for k in range(30)])).tolist() == [0.5] * 30
 
@@ -179,12 +179,12 @@ def test_entries_without_a_difference_tie_and_are_half_told() -> None:
         (np.zeros((2, 1)), np.array([0, 1]), 0.0, ("0", "0")),
     ],
 )
-def test_what_no_head_can_be_fitted_on_is_refused(features, labels, penalty, said) -> None:
+def test_what_no_head_can_be_fitted_on_is_refused(features, labels, penalty, said):
     with raises(DataError, said):
         fit_head(features, labels, penalty=penalty)
 
 
-def test_sets_and_models_that_no_detector_plays_are_refused(tinted: Any, made_set: Callable[..., Path]) -> None:
+def test_sets_and_models_that_no_detector_plays_are_refused(tinted, made_set):
     single = read_pair_set(made_set("single", shape=(1, 2)))
     pairs = tinted(n=6)
     with raises(DataError, "1", "2", "2", "2"):

@@ -19,7 +19,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 @pytest.mark.slow
-def test_it_prints_accuracies_and_the_game_and_writes_the_same_record(ran: Any, made_set: Callable[..., Path]) -> None:
+def test_it_prints_accuracies_and_the_game_and_writes_the_same_record(ran, made_set):
     folder = made_set(n=24)
     done = ran(folder, "-m", "demo-encoder", "--folds", 4, "--out", "detection.json")
     assert done.exit_code == 0, done.output
@@ -31,7 +31,7 @@ def test_it_prints_accuracies_and_the_game_and_writes_the_same_record(ran: Any, 
 
 
 @pytest.mark.parametrize("kinds", [("JPEG", "PNG"), ("PNG", "PNG"), ("JPEG", "JPEG")])
-def test_the_format_of_the_bytes_alone_is_measured_whatever_its_name(ran, made_set, kinds) -> None:
+def test_the_format_of_the_bytes_alone_is_measured_whatever_its_name(ran, made_set, kinds):
     from PIL import Image
 
     folder = made_set(n=20)
@@ -48,7 +48,7 @@ def test_the_format_of_the_bytes_alone_is_measured_whatever_its_name(ran, made_s
     assert not apart or "JPEG 20 and 0; PNG 0 and 20" in said
 
 
-def test_the_format_is_judged_on_the_measured_set_alone(ran: Any, made_set: Callable[..., Path]) -> None:
+def test_the_format_is_judged_on_the_measured_set_alone(ran, made_set):
     from PIL import Image
 
     here, there = made_set("here", n=8, seed=1), made_set("there", n=16, seed=2)

@@ -48,7 +48,7 @@ def folder(tmp_path: Path, blots: Blots) -> Path:
     return tmp_path / "set"
 
 
-def test_films_are_compared_frame_by_frame(folder: Path) -> None:
+def test_films_are_compared_frame_by_frame(folder):
     scan = scan_images(read_pair_set(folder))
     assert scan.hashes.thumbnails.shape == (6, 192)
     for change in scan.changes:
@@ -56,7 +56,7 @@ def test_films_are_compared_frame_by_frame(folder: Path) -> None:
         assert (change.box, change.box_share) == ((0.5, 0.25, 1.0, 0.5), 0.125)
 
 
-def test_a_set_of_films_is_audited_whole(folder: Path, tmp_path: Path) -> None:
+def test_a_set_of_films_is_audited_whole(folder, tmp_path):
     found = ta.audit(str(folder), to=tmp_path / "card", against=str(folder)).record
     findings = {finding.name: finding for finding in found.findings}
     assert found.images == 6
@@ -67,7 +67,7 @@ def test_a_set_of_films_is_audited_whole(folder: Path, tmp_path: Path) -> None:
     assert distribution["encodingFormat"] == "video/matroska"
 
 
-def test_statistics_of_a_film_are_means_over_its_frames(blots: Blots) -> None:
+def test_statistics_of_a_film_are_means_over_its_frames(blots):
     frames = np.stack([blots(seed)[:48] for seed in range(3)])
     np.testing.assert_allclose(pixel_statistics(frames), np.mean([*map(pixel_statistics, frames)], axis=0))
     sizes = dict(zip(FILE_STATISTICS, file_statistics(b"x" * 64, frames), strict=True))

@@ -3,7 +3,6 @@
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def function_of(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", commands())
-def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name: str) -> None:
+def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name):
     read = read_parameters(NAMES.get(name, name.replace(" ", "_")))
     parameters = inspect.signature(function_of(name)).parameters
     assert [parameter.name for parameter in read] == list(parameters)
@@ -45,11 +44,11 @@ def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name:
 
 
 @pytest.mark.parametrize("name", commands())
-def test_every_option_has_a_text(name: str) -> None:
+def test_every_option_has_a_text(name):
     assert [option.name for option in commands()[name].params if not option.help and not option.hidden] == []
 
 
-def test_every_hint_is_of_a_parameter_of_its_function() -> None:
+def test_every_hint_is_of_a_parameter_of_its_function():
     def list_declarations(app: Any) -> list[Any]:
         groups = [group.typer_instance for group in app.registered_groups]
         return [each.callback.declaration for each in app.registered_commands] + [
@@ -64,14 +63,14 @@ def test_every_hint_is_of_a_parameter_of_its_function() -> None:
 
 
 @pytest.mark.parametrize("name", commands())
-def test_the_function_of_a_command_has_an_example_that_runs(name: str) -> None:
+def test_the_function_of_a_command_has_an_example_that_runs(name):
     text = inspect.getdoc(function_of(name)) or ""
     assert "+SKIP" not in text
     assert ">>> " in text
 
 
 @pytest.mark.parametrize("name", commands())
-def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_one(name: str) -> None:
+def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_one(name):
     table = options_of(commands()[name])
     for parameter, option in table.items():
         said = parameter if parameter.endswith("=False") else f"{parameter}="
@@ -80,13 +79,13 @@ def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_
 
 
 @pytest.mark.parametrize("argument", ["out", "imagefolder", "parquet", "ray", "card"])
-def test_captions_alone_have_no_output_of_a_set(argument: str, tmp_path: Path) -> None:
+def test_captions_alone_have_no_output_of_a_set(argument, tmp_path):
     given = {argument: True if argument == "card" else "other"}
     with raises(RunError, "pairs=", f"{argument}="):
         tellapart.build("recipe.toml", pairs=tmp_path / "pairs.jsonl", **given)
 
 
-def test_an_error_of_the_python_interface_names_the_option_on_the_command_line(tmp_path: Path) -> None:
+def test_an_error_of_the_python_interface_names_the_option_on_the_command_line(tmp_path):
     with pytest.raises(TellapartError) as raised:
         tellapart.evaluate("oracle", "demo", limit="x")
     assert "limit=" in str(raised.value) and "--limit" not in str(raised.value)

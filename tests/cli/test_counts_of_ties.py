@@ -12,7 +12,7 @@ def flat(text: str) -> str:
     return " ".join(text.replace("\\", "").split())
 
 
-def test_run_show_table_page_and_json_give_one_number_of_tied_items(command) -> None:
+def test_run_show_table_page_and_json_give_one_number_of_tied_items(command):
     ran = flat(command("run", *(part for model in MODELS for part in ("-m", model)), "-b", "demo", "--out", "run").out)
     shown, every, table = (flat(command(*words, "run").out) for words in (["show"], ["show", "--all"], ["table"]))
     page = flat(re.sub(r"<[^>]*>", " ", Path("run/report.html").read_text()))

@@ -31,7 +31,7 @@ def read_example(words: str) -> str:
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_a_commands_help_opens_with_an_example_that_parses(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commands_help_opens_with_an_example_that_parses(words, monkeypatch):
     example = read_example(words)
     assert example.startswith(words)
     arguments = shlex.split(example.removeprefix(words))
@@ -41,18 +41,18 @@ def test_a_commands_help_opens_with_an_example_that_parses(words: str, monkeypat
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_options_are_explained_in_words_of_the_command_line_not_of_python(words: str) -> None:
+def test_options_are_explained_in_words_of_the_command_line_not_of_python(words):
     texts = {option.name: option.help or "" for option in COMMANDS[words].params}
     in_python = re.compile(r"\bNone\b|if not given (is|are)\b|\w\(\w+=|the result's|is returned|; with `\w")
     assert [name for name, text in texts.items() if in_python.search(text)] == []
 
 
-def test_a_list_of_commands_does_not_show_the_examples(command) -> None:
+def test_a_list_of_commands_does_not_show_the_examples(command):
     for words in ((), ("board",), ("annotate",)):
         assert "Example:" not in command(*words, "--help").out
 
 
-def test_the_first_help_has_panels_with_the_most_used_commands_first(command) -> None:
+def test_the_first_help_has_panels_with_the_most_used_commands_first(command):
     text = command("--help").out
     panels = re.findall(r"^╭─ ([^─]+?) ─", text, re.MULTILINE)
     assert panels == [
@@ -81,7 +81,7 @@ NEED_FILES = {
 
 
 @pytest.mark.slow
-def test_the_examples_run(command, made_set) -> None:
+def test_the_examples_run(command, made_set):
     made_set("my_pairs")
     for words in sorted(COMMANDS, key=lambda words: words.split()[1] not in {"run", "export"}):
         name = words.removeprefix("tellapart ")

@@ -49,9 +49,7 @@ def interrupt(process: subprocess.Popen[str], batches: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_without_a_cache_keeps_nothing_but_finished_results(
-    made_set: Callable[..., Path], start: Start, tmp_path: Path
-) -> None:
+def test_a_run_without_a_cache_keeps_nothing_but_finished_results(made_set, start, tmp_path):
     names = [f"folder:{made_set(name, n=ITEMS, seed=seed)}" for seed, name in enumerate(("first", "second"))]
     line = ["run", "-m", "slow", "-b", names[0], "-b", names[1], "--no-cache", "--batch-size", BATCH, "--out"]
     said = interrupt(start(*line, tmp_path / "a"), batches=1)
@@ -64,23 +62,21 @@ def test_a_run_without_a_cache_keeps_nothing_but_finished_results(
 
 
 @pytest.mark.slow
-def test_a_run_without_a_finished_result_keeps_its_embeddings(
-    made_set: Callable[..., Path], start: Start, tmp_path: Path
-) -> None:
+def test_a_run_without_a_finished_result_keeps_its_embeddings(made_set, start, tmp_path):
     line = ["run", "-m", "slow", "-b", f"folder:{made_set(n=ITEMS)}", "--batch-size", BATCH, "--out", tmp_path / "a"]
     said = interrupt(start(*line), batches=3)
     check_facts(said, "interrupted", f"{tmp_path}/cache/", "tellapart run")
 
 
 @pytest.mark.slow
-def test_an_audit_keeps_nothing(made_set: Callable[..., Path], start: Start, tmp_path: Path) -> None:
+def test_an_audit_keeps_nothing(made_set, start, tmp_path):
     pairs = made_set(n=24)  # fewer clusters are not judged
     said = interrupt(start("audit", pairs, "--detector-model", "slow", "--to", tmp_path / "card"), batches=1)
     assert said.startswith(f"interrupted; nothing is kept. Begin again with: tellapart audit {pairs}")
     assert not (tmp_path / "card").exists()
 
 
-def test_an_interrupt_in_the_first_import_is_no_traceback() -> None:
+def test_an_interrupt_in_the_first_import_is_no_traceback():
     code = (
         "import builtins\nfrom tellapart.__main__ import main\nown = builtins.__import__\n"
         "def interrupted(name, *rest):\n    if name == 'typer': raise KeyboardInterrupt\n    return own(name, *rest)\n"

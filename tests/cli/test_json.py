@@ -57,9 +57,7 @@ CALLS: dict[str, list[tuple[tuple[str, ...], set[str] | None]]] = {
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("calls", CALLS.values(), ids=CALLS)
-def test_a_command_prints_one_document_and_nothing_else(
-    command: Callable[..., Any], workplace: Path, calls: list[tuple[tuple[str, ...], set[str] | None]]
-) -> None:
+def test_a_command_prints_one_document_and_nothing_else(command, workplace, calls):
     for arguments, keys in calls:
         ran = command(*arguments, "--json")
         assert ran.code == 0, (arguments, ran.err)

@@ -151,7 +151,7 @@ def _list_options() -> set[tuple[str, str]]:
     return found
 
 
-def test_every_option_of_every_command_is_classified() -> None:
+def test_every_option_of_every_command_is_classified():
     conditional = {option for _, option in IDLE} - {option for _, option in OFFERED}
     unknown = {
         (command, option)
@@ -164,14 +164,12 @@ def test_every_option_of_every_command_is_classified() -> None:
     )
 
 
-def test_no_entry_is_of_an_option_that_is_gone() -> None:
+def test_no_entry_is_of_an_option_that_is_gone():
     assert not {*IDLE, *OFFERED} - _list_options()
 
 
 @pytest.mark.parametrize("entry", IDLE, ids=" ".join)
-def test_an_option_that_would_do_nothing_is_refused_by_name(
-    entry: tuple[str, str], command: Any, idle_run: Path
-) -> None:
+def test_an_option_that_would_do_nothing_is_refused_by_name(entry, command, idle_run):
     words = [str(idle_run) if word == "RUN" else word for word in IDLE[entry]]
     for number, word in enumerate(words):
         if word in FILES:

@@ -51,9 +51,7 @@ def numbers(out: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_was_cut_off_goes_on_where_it_was(
-    started: Callable[..., subprocess.Popen[str]], tmp_path: Path, how: signal.Signals
-) -> None:
+def test_a_run_that_was_cut_off_goes_on_where_it_was(started, tmp_path, how):
     out, whole = tmp_path / "cut", tmp_path / "whole"
     batches = ITEMS * 2 // BATCH  # of each of the two sets
     process = started(out, seconds=0.15)

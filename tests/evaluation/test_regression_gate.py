@@ -2,9 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +17,6 @@ from tellapart.stats.multiple import holm
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 BENCH = Path(__file__).parents[2] / "bench"
-Make = Callable[..., Path]
 
 
 def scored(folder: Path, out: Path, wrong: tuple[int, ...], *, n: int, name: str = "model") -> Path:
@@ -42,7 +39,7 @@ def random_run(out: Path, *folders: Path, seed: int, limit: str | None = None) -
     return next(iter(run(settings, out, store=EmbeddingStore(None))))
 
 
-def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set: Make, tmp_path: Path) -> None:
+def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set, tmp_path):
     folder = made_set(n=60)
     base = scored(folder, tmp_path / "base", (), n=60)
     new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
@@ -56,7 +53,7 @@ def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set: Ma
 
 
 @pytest.mark.slow
-def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set: Make, tmp_path: Path) -> None:
+def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set, tmp_path):
     sets = made_set("first", n=40), made_set("second", n=40, clusters=15)
     base, new = (random_run(tmp_path / f"r{seed}", *sets, seed=seed) for seed in (1, 2))
     found, known = regression_gate(base, new), compare(base, new)
@@ -67,7 +64,7 @@ def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set: M
         assert (row.low, row.high) == (other.low, other.high)
 
 
-def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set: Make, tmp_path: Path) -> None:
+def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set, tmp_path):
     folder = made_set(n=40)
     base, new = scored(folder, tmp_path / "base", (), n=40), scored(folder, tmp_path / "new", (3, 4), n=40)
     assert regression_gate(base, new).passed
@@ -79,7 +76,7 @@ def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set: Make,
     assert regression_gate(base, base, max_drop=0).passed and not regression_gate(base, new, max_drop=0).passed
 
 
-def test_a_margin_passes_only_what_is_shown_to_fall_by_less(made_set: Make, tmp_path: Path) -> None:
+def test_a_margin_passes_only_what_is_shown_to_fall_by_less(made_set, tmp_path):
     folder = made_set(n=60)
     base, new = scored(folder, tmp_path / "base", (), n=60), scored(folder, tmp_path / "new", (3, 4), n=60)
     plain = regression_gate(base, new)
@@ -100,7 +97,7 @@ def test_a_margin_passes_only_what_is_shown_to_fall_by_less(made_set: Make, tmp_
         regression_gate(base, new, margin=-1)
 
 
-def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) -> None:
+def test_a_limit_within_the_noise_is_said_to_be(made_set, tmp_path):
     folder = made_set(n=40)
     base, new = (random_run(tmp_path / f"r{seed}", folder, seed=seed) for seed in (1, 2))
     found = regression_gate(base, new, max_drop=0.5)
@@ -111,14 +108,14 @@ def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) 
         regression_gate(base, new, max_drop=-1)
 
 
-def test_an_interval_without_0_beside_no_difference_seen_is_explained() -> None:
+def test_an_interval_without_0_beside_no_difference_seen_is_explained():
     row = GateRow(benchmark="demo", metric="text_score", verdict="no difference seen", change=-0.05, low=-0.09)
     for high, explained in ((-0.01, True), (0.01, False)):
         text = gate_markdown(GateResult(base="a", new="b", rows=(row.model_copy(update={"high": high}),)))
         assert ("p is corrected" in text) == explained
 
 
-def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set: Make, tmp_path: Path) -> None:
+def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set, tmp_path):
     first, second = made_set("first", n=40), made_set("second", n=40)
     both, one = random_run(tmp_path / "both", first, second, seed=1), random_run(tmp_path / "one", first, seed=1)
     found = regression_gate(both, one)
@@ -131,7 +128,7 @@ def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set: Make, 
     assert back.added == ("folder:second",)
 
 
-def test_other_items_stop_and_the_rest_is_judged(made_set: Make, tmp_path: Path) -> None:
+def test_other_items_stop_and_the_rest_is_judged(made_set, tmp_path):
     same, cut = made_set("same", n=40), made_set("cut", n=40)
     base = random_run(tmp_path / "base", same, cut, seed=1)
     part = random_run(tmp_path / "part", cut, seed=1, limit="30")
@@ -148,7 +145,7 @@ def test_other_items_stop_and_the_rest_is_judged(made_set: Make, tmp_path: Path)
     assert [row.verdict in ("no difference seen", "too few items") for row in found.rows].count(True) == 4
 
 
-def test_items_that_could_show_no_fall_stop(made_set: Make, tmp_path: Path) -> None:
+def test_items_that_could_show_no_fall_stop(made_set, tmp_path):
     """Six items, all lost, give p = 0.031: more than three headlines leave to one."""
     folder = made_set(n=6)
     base = scored(folder, tmp_path / "base", (), n=6)
@@ -161,7 +158,7 @@ def test_items_that_could_show_no_fall_stop(made_set: Make, tmp_path: Path) -> N
     assert regression_gate(enough, enough).passed
 
 
-def test_a_rise_from_nothing_does_not_stop_though_nothing_could_fall(made_set: Make, tmp_path: Path) -> None:
+def test_a_rise_from_nothing_does_not_stop_though_nothing_could_fall(made_set, tmp_path):
     folder = made_set(n=40)
     (base,) = run(
         Settings(models=("constant",), benchmarks=(f"folder:{folder}",)), tmp_path / "base", store=EmbeddingStore(None)
@@ -171,7 +168,7 @@ def test_a_rise_from_nothing_does_not_stop_though_nothing_could_fall(made_set: M
     assert found.passed
 
 
-def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set: Make, tmp_path: Path) -> None:
+def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set, tmp_path):
     folder = made_set(n=40)
     base = scored(folder, tmp_path / "base", tuple(range(40)), n=40)  # image and group score: none right
     other = random_run(tmp_path / "random", folder, seed=1)
@@ -181,7 +178,7 @@ def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set:
     assert {row.verdict for row in regression_gate(base, other).rows} <= {"too few items", "improvement"}
 
 
-def test_a_bias_is_shown_and_not_judged(tmp_path: Path) -> None:
+def test_a_bias_is_shown_and_not_judged(tmp_path):
     """It goes from -1 to 1 and 0 is best, so that to fall is no loss; what it took from Holm the score has again."""
     from tellapart.evaluation.compare import judge
     from tellapart.evaluation.systems import SharedBenchmark, System
@@ -208,7 +205,7 @@ def test_a_bias_is_shown_and_not_judged(tmp_path: Path) -> None:
     assert "neither more nor less is better" in found.rows[1].reason
 
 
-def test_a_folder_of_two_models_is_refused(made_set: Make, tmp_path: Path) -> None:
+def test_a_folder_of_two_models_is_refused(made_set, tmp_path):
     folder = made_set(n=12)
     for name in ("a", "b"):
         scored(folder, tmp_path / "runs" / name, (), n=12, name=name)
@@ -217,7 +214,7 @@ def test_a_folder_of_two_models_is_refused(made_set: Make, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_says(tmp_path: Path) -> None:
+def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_says(tmp_path):
     if not WINOGROUND.is_dir():
         pytest.skip("the Winoground score files are not beside this checkout")
     human, clip, flava = (
@@ -231,9 +228,7 @@ def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_s
 
 
 @pytest.mark.slow
-def test_the_command_exits_with_1_and_prints_what_was_asked_for(
-    command: Callable[..., Any], made_set: Make, tmp_path: Path
-) -> None:
+def test_the_command_exits_with_1_and_prints_what_was_asked_for(command, made_set, tmp_path):
     folder = made_set(n=60)
     base = scored(folder, tmp_path / "base", (), n=60, name="@all|x")
     new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
@@ -262,16 +257,14 @@ def test_the_command_exits_with_1_and_prints_what_was_asked_for(
         (("--gate", "--markdown", "--json"), ("--markdown", "--json", "format")),
     ],
 )
-def test_options_that_do_not_fit_are_refused(
-    command: Callable[..., Any], options: tuple[str, ...], message: str | tuple[str, ...]
-) -> None:
+def test_options_that_do_not_fit_are_refused(command, options, message):
     ran = command("compare", "a", "b", *options)
     assert ran.code == 2
     check_facts(ran.err, message)
 
 
 @pytest.mark.slow
-def test_simulated_equals_pass_and_a_planted_fall_of_the_stated_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_equals_pass_and_a_planted_fall_of_the_stated_size_is_seen(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH))
     sys.modules.pop("regression_gate", None)
     import regression_gate as bench

@@ -1,7 +1,6 @@
 """A run folder: its layout, what may not change its numbers, and how it is taken up again."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ VALUE = {
     "official",
     *("effective", "sd", "mean_absolute"),
 }
-Make = Callable[..., Path]
 
 
 def measured(out: Path, *, cache: Path | None = None, **settings: Any) -> list[Path]:
@@ -59,7 +57,7 @@ def samples(folder: Path) -> dict[str, Sample]:
 # The record
 
 
-def test_the_record_has_the_documented_layout(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_the_record_has_the_documented_layout(made_set, installed, tmp_path):
     name = f"folder:{made_set()}"
     measured(tmp_path / "run", models=("colours",), benchmarks=(name,), seed=4)
     record = json.loads((tmp_path / "run" / "results.json").read_text())
@@ -93,7 +91,7 @@ def test_the_record_has_the_documented_layout(made_set: Make, installed: Path, t
     assert sum(found["curves"]["v1"]["counts"]) == 12
 
 
-def test_the_samples_hold_every_raw_score_and_outcome(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_the_samples_hold_every_raw_score_and_outcome(made_set, installed, tmp_path):
     folder = made_set(n=5)
     (out,) = measured(tmp_path / "run", models=("colours",), benchmarks=(f"folder:{folder}",))
     found = samples(out)
@@ -121,8 +119,8 @@ def test_the_samples_hold_every_raw_score_and_outcome(made_set: Make, installed:
     ],
 )
 def test_every_shape_runs_with_the_metrics_that_are_defined_for_it(
-    made_set: Make, installed: Path, tmp_path: Path, shape: tuple[int, int], model: str, metrics: set[str]
-) -> None:
+    made_set, installed, tmp_path, shape, model, metrics
+):
     (out,) = measured(tmp_path / "run", models=(model,), benchmarks=(f"folder:{made_set(shape=shape)}",))
     record = sole(out)
     assert record.shape == shape
@@ -134,9 +132,7 @@ def test_every_shape_runs_with_the_metrics_that_are_defined_for_it(
 # What may not change a number
 
 
-def test_neither_batches_nor_the_store_nor_other_models_change_a_number(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_neither_batches_nor_the_store_nor_other_models_change_a_number(made_set, installed, tmp_path):
     settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
     cache = tmp_path / "store.sqlite"
     runs = [
@@ -151,9 +147,7 @@ def test_neither_batches_nor_the_store_nor_other_models_change_a_number(
         assert samples(first) == samples(runs[0][0])
 
 
-def test_the_order_of_lines_changes_no_number_and_not_the_fingerprint(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_the_order_of_lines_changes_no_number_and_not_the_fingerprint(made_set, installed, tmp_path):
     folder = made_set(clusters=4)
     name = f"folder:{folder}"
     measured(tmp_path / "a", models=("colours",), benchmarks=(name,))
@@ -165,7 +159,7 @@ def test_the_order_of_lines_changes_no_number_and_not_the_fingerprint(
     assert sole(tmp_path / "a").fingerprint == sole(tmp_path / "b").fingerprint
 
 
-def test_a_limited_run_gives_its_items_the_scores_of_the_whole(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_a_limited_run_gives_its_items_the_scores_of_the_whole(made_set, installed, tmp_path):
     settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
     measured(tmp_path / "whole", **settings)
     measured(tmp_path / "part", **settings, limit="5")
@@ -179,7 +173,7 @@ def test_a_limited_run_gives_its_items_the_scores_of_the_whole(made_set: Make, i
 @pytest.mark.parametrize(
     ("limit", "kept"), [("1", 1), ("5", 5), ("12", 12), ("13", 12), ("0.5", 6), (".25", 3), ("0.0001", 1), ("1.0", 12)]
 )
-def test_a_limit_is_a_number_or_a_share(limit: str, kept: int) -> None:
+def test_a_limit_is_a_number_or_a_share(limit, kept):
     places = list(chosen(12, limit))
     assert len(places) == len(set(places)) == kept
     assert places == sorted(places)
@@ -188,7 +182,7 @@ def test_a_limit_is_a_number_or_a_share(limit: str, kept: int) -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1.5", "0.0", "ten", "10%", "", "nan", "inf", "1e3", "1.e999", "9" * 99])
-def test_another_limit_is_refused(limit: str) -> None:
+def test_another_limit_is_refused(limit):
     with raises(RunError, "limit=", "20", "0", "1"):
         chosen(12, limit)
 
@@ -196,7 +190,7 @@ def test_another_limit_is_refused(limit: str) -> None:
 # The store
 
 
-def test_a_second_run_encodes_nothing(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_a_second_run_encodes_nothing(made_set, installed, tmp_path):
     settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
     measured(tmp_path / "a", **settings, cache=tmp_path / "store.sqlite")
     measured(tmp_path / "b", **settings, cache=tmp_path / "store.sqlite")
@@ -205,7 +199,7 @@ def test_a_second_run_encodes_nothing(made_set: Make, installed: Path, tmp_path:
     assert (second.images, second.texts) == (first.images, first.texts)
 
 
-def test_what_two_benchmarks_share_is_encoded_once(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_what_two_benchmarks_share_is_encoded_once(made_set, installed, tmp_path):
     names = (f"folder:{made_set('a', n=6)}", f"folder:{made_set('b', n=6)}")  # of one seed: the same pixels
     measured(tmp_path / "run", models=("colours",), benchmarks=names)
     first, second = (read_result(tmp_path / "run").benchmarks[name] for name in ("folder:a", "folder:b"))
@@ -216,9 +210,7 @@ def test_what_two_benchmarks_share_is_encoded_once(made_set: Make, installed: Pa
 # Several models
 
 
-def test_the_first_model_is_the_subject_and_the_others_lie_beside_it(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_the_first_model_is_the_subject_and_the_others_lie_beside_it(made_set, installed, tmp_path):
     folders = measured(tmp_path / "run", models=("colours", "random", "oracle"), benchmarks=(f"folder:{made_set()}",))
     assert [folder.relative_to(tmp_path).as_posix() for folder in folders] == [
         "run", "run/beside/random", "run/beside/oracle",
@@ -227,7 +219,7 @@ def test_the_first_model_is_the_subject_and_the_others_lie_beside_it(
     assert sole(folders[2]).metrics["group_score"].value == 1
 
 
-def test_a_model_that_breaks_is_named_and_the_others_are_measured(made_set: Make, tmp_path: Path) -> None:
+def test_a_model_that_breaks_is_named_and_the_others_are_measured(made_set, tmp_path):
     def broken(image: Any, text: str) -> float:
         raise ValueError("no weights")
 
@@ -241,9 +233,7 @@ def test_a_model_that_breaks_is_named_and_the_others_are_measured(made_set: Make
     assert sole(tmp_path / "run" / "beside" / "blind").metrics["group_score"].value == 0
 
 
-def test_two_models_of_one_name_are_told_apart_by_what_was_asked_for(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_two_models_of_one_name_are_told_apart_by_what_was_asked_for(made_set, installed, tmp_path):
     folders = measured(tmp_path / "run", models=("colours", "twin", "random"), benchmarks=(f"folder:{made_set()}",))
     assert [read_result(folder).model.name for folder in folders] == ["colours", "twin", "random"]
     assert [read_result(folder).model.fingerprint for folder in folders[:2]] == ["colours-1", "colours-2"]
@@ -252,9 +242,7 @@ def test_two_models_of_one_name_are_told_apart_by_what_was_asked_for(
 # Taken up again
 
 
-def test_a_finished_benchmark_is_not_measured_again_and_another_is_added(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_a_finished_benchmark_is_not_measured_again_and_another_is_added(made_set, installed, tmp_path):
     first, second = f"folder:{made_set('a')}", f"folder:{made_set('b', seed=1)}"
     out = tmp_path / "run"
     measured(out, models=("colours",), benchmarks=(first,))
@@ -277,9 +265,7 @@ def test_a_finished_benchmark_is_not_measured_again_and_another_is_added(
         ({"limit": "3"}, ("unset", "3")),
     ],
 )
-def test_the_folder_of_another_run_is_refused(
-    made_set: Make, installed: Path, tmp_path: Path, change: dict[str, Any], said: str | tuple[str, ...]
-) -> None:
+def test_the_folder_of_another_run_is_refused(made_set, installed, tmp_path, change, said):
     settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
     measured(tmp_path / "run", **settings)
     before = (tmp_path / "run" / "results.json").read_bytes()
@@ -288,7 +274,7 @@ def test_the_folder_of_another_run_is_refused(
     assert (tmp_path / "run" / "results.json").read_bytes() == before
 
 
-def test_a_finished_benchmark_whose_content_changed_is_refused(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_a_finished_benchmark_whose_content_changed_is_refused(made_set, installed, tmp_path):
     folder = made_set()
     settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{folder}",)}
     measured(tmp_path / "run", **settings)
@@ -319,13 +305,13 @@ def test_a_finished_benchmark_whose_content_changed_is_refused(made_set: Make, i
     ],
 )
 def test_what_cannot_be_done_is_refused_before_a_folder_is_made(
-    made_set: Make,
-    installed: Path,
-    tmp_path: Path,
-    settings: dict[str, Any],
-    error: type[Exception],
-    said: str | tuple[str, ...],
-) -> None:
+    made_set,
+    installed,
+    tmp_path,
+    settings,
+    error,
+    said,
+):
     here = f"folder:{made_set()}"
     wanted = {"models": ("random",), "benchmarks": (here,)} | settings
     wanted["benchmarks"] = tuple(here if name == "SET" else name for name in wanted["benchmarks"])
@@ -334,7 +320,7 @@ def test_what_cannot_be_done_is_refused_before_a_folder_is_made(
     assert not (tmp_path / "run").exists()
 
 
-def test_an_image_that_cannot_be_decoded_leaves_no_folder(made_set: Make, tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_decoded_leaves_no_folder(made_set, tmp_path):
     folder = made_set()
     broken = folder / "images" / "3_1.png"
     broken.write_bytes(broken.read_bytes()[:-30])
@@ -343,7 +329,7 @@ def test_an_image_that_cannot_be_decoded_leaves_no_folder(made_set: Make, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_refused_at_once(made_set: Make, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_refused_at_once(made_set, tmp_path):
     here = f"folder:{made_set()}"
     (tmp_path / "file").write_text("")
     with raises(RunError, "file/run", "out="):
@@ -352,9 +338,7 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(made_set: Make, tmp_
         measured(Path("/proc/nowhere"), models=("random",), benchmarks=(here,))
 
 
-def test_a_store_that_cannot_be_opened_costs_a_new_one(
-    made_set: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_store_that_cannot_be_opened_costs_a_new_one(made_set, tmp_path, caplog):
     (tmp_path / "store.sqlite").write_text("not a database, but long enough to be taken for one at first sight " * 20)
     settings = {"models": ("random",), "benchmarks": (f"folder:{made_set()}",)}
     measured(tmp_path / "r", cache=tmp_path / "store.sqlite", **settings)
@@ -379,7 +363,7 @@ def score_file(path: Path, values: np.ndarray) -> Path:
     return path
 
 
-def test_scores_of_the_users_own_pairs_carry_captions_and_tags(made_set: Make, tmp_path: Path) -> None:
+def test_scores_of_the_users_own_pairs_carry_captions_and_tags(made_set, tmp_path):
     file = score_file(tmp_path / "mine.csv", np.random.default_rng(0).random((12, 2, 2)))
     out = run_scores({f"folder:{made_set()}": file}, tmp_path / "run")
     assert read_result(out).model.name == "mine"
@@ -388,7 +372,7 @@ def test_scores_of_the_users_own_pairs_carry_captions_and_tags(made_set: Make, t
     assert len(first.texts) == len(first.images) == 2
 
 
-def test_ties_that_float32_makes_are_counted(made_set: Make, tmp_path: Path) -> None:
+def test_ties_that_float32_makes_are_counted(made_set, tmp_path):
     values = np.random.default_rng(0).random((12, 2, 2))
     values[3] = [[0.5, 0.5 + 1e-12], [0.1, 0.2]]
     values[4] = [[0.5, 0.5], [0.1, 0.2]]
@@ -397,9 +381,7 @@ def test_ties_that_float32_makes_are_counted(made_set: Make, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.uint64])
-def test_the_first_look_counts_ties_that_float32_makes(
-    made_set: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: type
-) -> None:
+def test_the_first_look_counts_ties_that_float32_makes(made_set, tmp_path, capsys, dtype):
     values = np.random.default_rng(0).integers(1, 1000, (12, 2, 2)).astype(dtype)
     values[3] = [[2**25, 2**25 + 1], [1, 2]]
     np.save(tmp_path / "a.npy", values)
@@ -408,20 +390,20 @@ def test_the_first_look_counts_ties_that_float32_makes(
     assert "a:" in said and "1 item" in said and "tied" in said
 
 
-def test_another_score_file_does_not_go_into_the_same_folder(tmp_path: Path) -> None:
+def test_another_score_file_does_not_go_into_the_same_folder(tmp_path):
     run_scores({"winoground": winoground("vilt")}, tmp_path / "run")
     with raises(RunError, "model", "flava_itc"):
         run_scores({"winoground": winoground("flava_itc")}, tmp_path / "run")
 
 
-def test_scores_that_lack_an_item_leave_no_folder(made_set: Make, tmp_path: Path) -> None:
+def test_scores_that_lack_an_item_leave_no_folder(made_set, tmp_path):
     file = score_file(tmp_path / "few.csv", np.zeros((11, 2, 2)))
     with raises(ScoreError, "4", "48", "item-11_c0_i0"):
         run_scores({f"folder:{made_set()}": file}, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_record_reads_back_as_it_was(made_set: Make, tmp_path: Path) -> None:
+def test_a_record_reads_back_as_it_was(made_set, tmp_path):
     (out,) = measured(tmp_path / "run", models=("random",), benchmarks=(f"folder:{made_set()}",))
     record = json.loads((out / "results.json").read_text())
     del record["sha256"]  # of the file, not of the run

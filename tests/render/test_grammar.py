@@ -83,7 +83,7 @@ FIGURE = {
 }
 
 
-def test_verbs_locations_sizes_and_counts_are_those_of_figure_14() -> None:
+def test_verbs_locations_sizes_and_counts_are_those_of_figure_14():
     assert VERBS == ("is", "is located", "is placed")
     assert {words for group in LOCATIONS.values() for words in group} == {
         "in front of",
@@ -102,7 +102,7 @@ def test_verbs_locations_sizes_and_counts_are_those_of_figure_14() -> None:
     assert PLACES == ("in the scene", "on the platform")
 
 
-def test_the_whole_vocabulary_is_the_figure_word_for_word() -> None:
+def test_the_whole_vocabulary_is_the_figure_word_for_word():
     assert sorted(each.phrase() for each in FIGURE_14.located) == sorted(LOCATED)
     assert len(LOCATED) == 34
     assert list(FIGURE_14.categories) == list(FIGURE)
@@ -114,7 +114,7 @@ def test_the_whole_vocabulary_is_the_figure_word_for_word() -> None:
     assert not FIGURE_14.held_out
 
 
-def test_every_object_of_the_figure_can_be_drawn_in_its_colour() -> None:
+def test_every_object_of_the_figure_can_be_drawn_in_its_colour():
     for each in FIGURE_14.objects:
         parts = shape(each.shape).parts
         assert each.colour in {"", "metallic", *PALETTE}
@@ -123,7 +123,7 @@ def test_every_object_of_the_figure_can_be_drawn_in_its_colour() -> None:
             assert each.colour in each.phrase().split() or each.shape == "school bus"
 
 
-def test_the_demo_lists_of_the_figure_what_its_card_says_and_nothing_else() -> None:
+def test_the_demo_lists_of_the_figure_what_its_card_says_and_nothing_else():
     everything = {*LOCATED, *(phrase for words in FIGURE.values() for phrase in words.split(", "))}
     card = json.loads((DEMO_FOLDER / "card.json").read_text(encoding="utf-8"))
     assert sorted(each.phrase() for each in OBJECTS if each.listed) == card["grammar"]["from_figure_14"]
@@ -131,27 +131,27 @@ def test_the_demo_lists_of_the_figure_what_its_card_says_and_nothing_else() -> N
     assert {each.phrase() for each in OBJECTS if not each.listed}.isdisjoint(everything)
 
 
-def test_names_that_are_plurals_stay_as_they_are_and_mice_are_mice() -> None:
+def test_names_that_are_plurals_stay_as_they_are_and_mice_are_mice():
     named = {each.phrase(): each for each in FIGURE_14.objects}
     assert [name for name, each in named.items() if each.plural] == ["blue gloves", "red scissors"]
     assert named["red scissors"].phrase(3) == "red scissors"
     assert named["white gaming mouse"].phrase(2) == "white gaming mice"
 
 
-def test_every_object_has_a_shape_a_colour_and_a_name_of_its_own() -> None:
+def test_every_object_has_a_shape_a_colour_and_a_name_of_its_own():
     assert len({each.phrase() for each in OBJECTS}) == len(OBJECTS)
     for each in OBJECTS:
         assert each.shape in SHAPES
         assert each.colour in PALETTE or each.colour == ""
 
 
-def test_a_colour_word_in_a_name_is_the_colour_that_is_drawn() -> None:
+def test_a_colour_word_in_a_name_is_the_colour_that_is_drawn():
     for group in CATEGORIES.values():
         for each in group:
             assert {word for word in each.phrase().split() if word in PALETTE} == {each.colour}
 
 
-def test_held_out_pairs_are_a_quarter_and_leave_every_shape_and_colour_in_training() -> None:
+def test_held_out_pairs_are_a_quarter_and_leave_every_shape_and_colour_in_training():
     varied = [each for group in CATEGORIES.values() for each in group]
     assert {(each.shape, each.colour) for each in varied} >= HELD_OUT
     assert 0.2 <= sum(each.held_out for each in varied) / len(varied) <= 0.3
@@ -160,7 +160,7 @@ def test_held_out_pairs_are_a_quarter_and_leave_every_shape_and_colour_in_traini
     assert {each.colour for each in kept} - {""} == set(PALETTE)
 
 
-def test_templates_read_as_in_figures_14_and_16() -> None:
+def test_templates_read_as_in_figures_14_and_16():
     assert (
         relation_caption("large brown bowl", "is", "above", "small white ramekin porcelain")
         == "The large brown bowl is above the small white ramekin porcelain."
@@ -173,7 +173,7 @@ def test_templates_read_as_in_figures_14_and_16() -> None:
     assert count_caption(4, mug, "in the scene", existential=True) == "There are 4 red coffee mugs in the scene."
 
 
-def test_an_unknown_object_is_named_with_what_there_is() -> None:
+def test_an_unknown_object_is_named_with_what_there_is():
     with raises(UnknownNameError, "object", "noun"):
         noun("golden mug")
 
@@ -242,7 +242,7 @@ def quadruples() -> list[Quadruple]:
 
 
 @pytest.mark.parametrize("aspect", ASPECTS)
-def test_every_paraphrase_is_true_and_every_foil_false(aspect: str, quadruples: list[Quadruple]) -> None:
+def test_every_paraphrase_is_true_and_every_foil_false(aspect, quadruples):
     for quadruple in quadruples:
         if quadruple.key.aspect != aspect:
             continue
@@ -253,14 +253,14 @@ def test_every_paraphrase_is_true_and_every_foil_false(aspect: str, quadruples: 
                 assert not holds(foil.text, scene), (foil, scene.things)
 
 
-def test_the_own_caption_comes_first_and_the_other_sides_caption_is_a_foil(quadruples: list[Quadruple]) -> None:
+def test_the_own_caption_comes_first_and_the_other_sides_caption_is_a_foil(quadruples):
     for quadruple in quadruples:
         for side in (0, 1):
             assert truths(quadruple, side)[0] == quadruple.captions[side]
             assert quadruple.captions[1 - side] in {foil.text for foil in foils(quadruple, side)}
 
 
-def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples: list[Quadruple]) -> None:
+def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples):
     forbidden: list[Noun] = [each for each in WORDS.values() if (each.shape, each.colour) in HELD_OUT]
     for quadruple in (q for q in quadruples if q.key.held_out == "no"):
         for side in (0, 1):
@@ -272,12 +272,12 @@ def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples: list[Quad
                     )
 
 
-def test_all_kinds_of_foil_occur(quadruples: list[Quadruple]) -> None:
+def test_all_kinds_of_foil_occur(quadruples):
     kinds = {foil.kind for quadruple in quadruples for side in (0, 1) for foil in foils(quadruple, side)}
     assert kinds == {"pair", "count", "object", "subject", "location", "swap", "size", "binding"}
 
 
-def test_texts_of_a_scene_do_not_repeat(quadruples: list[Quadruple]) -> None:
+def test_texts_of_a_scene_do_not_repeat(quadruples):
     for quadruple in quadruples:
         texts = truths(quadruple, 0) + [foil.text for foil in foils(quadruple, 0)]
         assert len(set(texts)) == len(texts)

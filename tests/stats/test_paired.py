@@ -231,7 +231,7 @@ def test_bad_calls_are_refused(call, message):
 
 
 @pytest.mark.parametrize("groups", [40, 13])
-def test_a_comparison_is_its_parts_with_b_minus_a(groups: int) -> None:
+def test_a_comparison_is_its_parts_with_b_minus_a(groups):
     rng = np.random.default_rng(3)
     a, b = (rng.random((2, 40)) < [[0.4], [0.7]]).astype(float)
     clusters = [str(k % groups) for k in range(40)]
@@ -247,7 +247,7 @@ def test_a_comparison_is_its_parts_with_b_minus_a(groups: int) -> None:
     assert (mirrored.only_a, mirrored.only_b, mirrored.p) == (found.only_b, found.only_a, found.p)
 
 
-def test_values_that_differ_by_rounding_alone_are_a_tie_in_every_count() -> None:
+def test_values_that_differ_by_rounding_alone_are_a_tie_in_every_count():
     a, b = [0.3, 0.5, 0.75], [0.1 + 0.2, 0.5, 0.5]
     assert a[0] != b[0]
     found = paired(a, b, None)
@@ -257,7 +257,7 @@ def test_values_that_differ_by_rounding_alone_are_a_tie_in_every_count() -> None
     assert looked.p == anytime_p(1, 0)
 
 
-def test_every_two_of_several_runs_are_tested_as_two_are() -> None:
+def test_every_two_of_several_runs_are_tested_as_two_are():
     values = (np.random.default_rng(1).random((30, 4)) < [0.2, 0.4, 0.6, 0.8]).astype(float)
     tests = pair_tests(values, None)
     for (a, b), p, difference in zip(tests.pairs, tests.p, tests.differences, strict=True):
@@ -265,7 +265,7 @@ def test_every_two_of_several_runs_are_tested_as_two_are() -> None:
         assert (p, difference, tests.test) == (alone.p, pytest.approx(-alone.difference.value), alone.test)
 
 
-def test_items_in_clusters_detect_what_as_many_independent_ones_would() -> None:
+def test_items_in_clusters_detect_what_as_many_independent_ones_would():
     a, b = (np.random.default_rng(seed).integers(0, 2, 100) for seed in (0, 1))
     alone, repeated = paired(a, b, None), paired(np.repeat(a, 4), np.repeat(b, 4), np.repeat(np.arange(100), 4))
     assert alone.detectable is not None and repeated.detectable == pytest.approx(alone.detectable, rel=0.02)
