@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import tellapart
+from scripts import import_script
 from syntax import parse_source, walk_statements
 
 SOURCE = Path(tellapart.__file__).parent
@@ -28,28 +29,10 @@ EVERYWHERE = sorted([*MODULES, *(path for package in JOINED for path in package.
 
 #: From the ground up; a module imports from its own room or a lower one. Nothing shares a level.
 LEVELS = [
-    "errors",
-    "catalog",
-    "stats",
-    "data",
-    "records",
-    "metrics",
-    "models",
-    "benchmarks",
-    "builders",
-    "tasks",
-    "evaluation",
-    "diagnosis",
-    "report",
-    "dry_run",
-    "training",
-    "auditing",
-    "annotate",
-    "board",
-    "api",
-    "cli",
+    "errors", "catalog", "stats", "data", "records", "metrics", "models", "benchmarks", "builders", "tasks",
+    "evaluation", "diagnosis", "report", "dry_run", "training", "auditing", "annotate", "board", "api", "cli",
     "__main__",
-]
+]  # fmt: skip
 LEVEL = {name: level for level, name in enumerate(LEVELS)}
 
 
@@ -228,17 +211,8 @@ def test_no_name_is_a_drawer_for_everything():
 
 
 HEAVY = (
-    "torch",
-    "transformers",
-    "matplotlib",
-    "PIL",
-    "onnxruntime",
-    "scipy",
-    "tokenizers",
-    "jinja2",
-    "numpy",
-    "pydantic",
-)
+    "torch", "transformers", "matplotlib", "PIL", "onnxruntime", "scipy", "tokenizers", "jinja2", "numpy", "pydantic",
+)  # fmt: skip
 
 PROBE = """
 import socket, sys, time
@@ -324,9 +298,6 @@ def test_pytest_passes_over_no_folder_of_tests_or_of_the_package():
 
 
 def test_what_conftest_leaves_out_where_an_extra_is_missing_are_files_that_are_there():
-    spec = importlib.util.spec_from_file_location("root_conftest", SOURCE.parents[1] / "conftest.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = import_script(SOURCE.parents[1] / "conftest.py")
     patterns = [pattern for _, _, patterns in module.NEEDS for pattern in patterns]
     assert [pattern for pattern in patterns if not list(SOURCE.glob(pattern))] == []

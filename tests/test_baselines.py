@@ -1,6 +1,5 @@
 """The baselines in the documents are what the captions give when they are measured again."""
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scripts import import_script
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
@@ -22,12 +22,7 @@ MEASURED = [name for name, record in WRITTEN["benchmarks"].items() if "models" i
 
 @pytest.fixture(scope="module")
 def baselines() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("baselines", ROOT / "docs" / "baselines.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_script(ROOT / "docs" / "baselines.py")
 
 
 def at_hand(baselines: ModuleType, name: str) -> Benchmark:

@@ -10,21 +10,12 @@ from tellapart.errors import DataError, ModelError
 MESSAGE = "data/pairs.jsonl:12: field 'texts': expected 2 texts, got 3 in item-30; run tellapart ls --all"
 
 
-@pytest.mark.parametrize(
-    "fact",
-    [
-        "pairs.jsonl",
-        "data/pairs.jsonl:12",
-        "'texts'",
-        "2",
-        "3",
-        "item-30",
-        "--all",
-        "tellapart ls",
-        12,
-        "2 texts, got 3",
-    ],
-)
+FACTS = (
+    "pairs.jsonl", "data/pairs.jsonl:12", "'texts'", "2", "3", "item-30", "--all", "tellapart ls", 12, "2 texts, got 3",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("fact", FACTS)
 def test_a_fact_of_the_message_is_found(fact):
     assert find_missing(MESSAGE, fact) == []
     check_facts(MESSAGE, fact)

@@ -5,7 +5,6 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from examples.findings.counts import FourCounts, read_counts
@@ -14,10 +13,10 @@ from examples.findings.gains import PUBLISHED, published_table, read_gains
 from examples.findings.pages import count_published
 from scipy.stats import binomtest
 
+from published import published
 from tellapart.stats.intervals import wilson
 from tellapart.stats.multiple import holm
 
-SHARED = Path(__file__).parents[2] / "shared"
 COUNTS = read_counts()
 SYSTEMS = {name: right for name, right in COUNTS["winoground"].items() if name != "human"}
 CHANCE = (1 / 4, 1 / 4, 1 / 6)
@@ -40,12 +39,6 @@ def figures(key: str) -> Iterator[tuple[str, str, float]]:
 
 def page(name: str) -> str:
     return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-
-
-def need(path: Path) -> Path:
-    if not path.exists():
-        pytest.skip(f"{path.name} is not beside this checkout")
-    return path
 
 
 def test_the_published_differences_follow_from_files_of_this_repository():
@@ -112,14 +105,14 @@ def points_of(four: FourCounts) -> str:
 
 @pytest.mark.slow
 def test_the_counts_are_those_of_the_published_files():
-    data = need(SHARED / "data")
+    data = published()
     for pattern in COUNTS["sources"]:
-        need(data / pattern.split("/")[0])
+        published(pattern.split("/")[0])
     assert count_published(data) == COUNTS
 
 
 def test_figures_of_eqsims_tables_stand_in_the_paper():
-    text = need(SHARED / "papers" / "002_b24596ec3a8c590f.txt").read_text(encoding="utf-8")
+    text = published("..", "papers", "002_b24596ec3a8c590f.txt").read_text(encoding="utf-8")
     lines = text.replace("\\cellcolormygray", "").splitlines()
     found = list(figures("W"))
     assert len(found) == 8 * 4 + 4 * 2
@@ -129,7 +122,7 @@ def test_figures_of_eqsims_tables_stand_in_the_paper():
 
 
 def test_figures_of_negbench_are_those_of_its_authors_file():
-    path = need(SHARED / "data" / "negbench_results" / "3_finetuned_total.csv")
+    path = published("negbench_results", "3_finetuned_total.csv")
     with path.open(encoding="utf-8") as file:
         rows = {row["Model"]: row for row in csv.DictReader(file)}
     columns = {"negbench-coco": "COCO MCQ Total Accuracy", "negbench-voc": "VOC2007 MCQ Total Accuracy"}
@@ -140,7 +133,7 @@ def test_figures_of_negbench_are_those_of_its_authors_file():
 
 
 def test_figures_of_vl_compo_are_means_over_its_items():
-    path = need(SHARED / "data" / "vl_compo" / "individual_results.csv")
+    path = published("vl_compo", "individual_results.csv")
     with path.open(encoding="utf-8") as file:
         rows = {(row["arch"], row["pretrained"]): row for row in csv.DictReader(file)}
     sizes = (692, 2062, 788, 1652, 1406, 666, 245)

@@ -29,28 +29,17 @@ ROOT = Path(__file__).parents[1]
 ENCODER = ROOT / "scratch" / "real-encoder"
 MARGIN = 0.015
 
-#: Photo -> its caption, and near misses: what could as well stand there.
 CAPTIONS = {
-    "astronaut.png": (
-        "a portrait of an astronaut",
-        "a portrait of a pilot",
-        "a portrait of a king",
-        "a portrait of a dog",
-    ),
-    "camera.png": (
-        "a man with a camera on a tripod",
-        "a man with a guitar on a stage",
-        "a man with a gun",
-        "a man with an umbrella in the rain",
+    "astronaut.png": tuple(f"a portrait of {whom}" for whom in ("an astronaut", "a pilot", "a king", "a dog")),
+    "camera.png": tuple(
+        f"a man with {held}"
+        for held in ("a camera on a tripod", "a guitar on a stage", "a gun", "an umbrella in the rain")
     ),
     "chelsea.png": ("a photo of a cat", "a photo of a dog", "a photo of a rabbit", "a photo of a fox"),
     "china.jpg": ("a Chinese temple", "a Gothic church", "a Greek temple", "a skyscraper"),
     "clock_motion.png": ("a clock", "a mirror", "a coin", "a compass"),
-    "coffee.png": (
-        "a cup of coffee on a table",
-        "a glass of beer on a table",
-        "a bowl of soup on a table",
-        "a plate of pasta on a table",
+    "coffee.png": tuple(
+        f"a {served} on a table" for served in ("cup of coffee", "glass of beer", "bowl of soup", "plate of pasta")
     ),
     "flower.jpg": ("a flower", "a tree", "a butterfly", "a fruit"),
     "motorcycle_left.png": ("a motorcycle", "a bicycle", "a car", "a truck"),

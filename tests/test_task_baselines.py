@@ -1,10 +1,8 @@
 """What the documents say of systems that do not look is what the annotation files give when it is measured again."""
 
-import importlib.util
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts import import_script
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
@@ -29,20 +28,9 @@ WRITTEN: dict[str, Any] = WHOLE["tasks"]["benchmarks"]
 MEASURED = [name for name, record in WRITTEN.items() if "systems" in record]
 
 
-def loaded(name: str) -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # its dataclasses look their annotations up there
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[name]
-
-
 @pytest.fixture(scope="module")
-def baselines() -> Iterator[ModuleType]:
-    yield from loaded("task_baselines")
+def baselines() -> ModuleType:
+    return import_script(ROOT / "docs" / "task_baselines.py")
 
 
 def published(*parts: str) -> Any:
@@ -204,7 +192,7 @@ def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is
 
 @pytest.mark.slow
 def test_measuring_pairs_again_keeps_what_was_measured_of_tasks(tmp_path, monkeypatch):
-    (module,) = loaded("baselines")
+    module = import_script(ROOT / "docs" / "baselines.py")
     copy = tmp_path / "baselines.json"
     copy.write_text(json.dumps(WHOLE), encoding="utf-8")
     monkeypatch.setattr(module, "BASELINES", copy)

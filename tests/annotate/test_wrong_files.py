@@ -120,28 +120,25 @@ def test_a_sheet_without_its_columns_is_named(desk, tmp_path):
         at.imported(tmp_path / "a.csv")
 
 
+BOX = {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]}
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("survey", "reply", "change", "message"),
     [
-        (lambda parts: parts[2]["value"].update(rotation=10), ("10", "box")),
-        (lambda parts: parts[2]["value"].update(width=0), ("[1.0, 2.0, 0.0, 4.0]", "box")),
-        (lambda parts: parts[2].pop("original_width"), ("choice", "text")),
-        (lambda parts: parts[2]["value"].update(x="1"), ("choice", "text")),
-        (lambda parts: parts.append(parts[2]), ("'box'", "[x, y, width, height]")),
+        ("box", BOX, lambda parts: parts[2]["value"].update(rotation=10), ("10", "box")),
+        ("box", BOX, lambda parts: parts[2]["value"].update(width=0), ("[1.0, 2.0, 0.0, 4.0]", "box")),
+        ("box", BOX, lambda parts: parts[2].pop("original_width"), ("choice", "text")),
+        ("box", BOX, lambda parts: parts[2]["value"].update(x="1"), ("choice", "text")),
+        ("box", BOX, lambda parts: parts.append(parts[2]), ("'box'", "[x, y, width, height]")),
+        ("caption", {"caption": "x"}, lambda parts: parts[0]["value"].update(text=[7]), ("'caption'", "7", "text")),
     ],
 )
-def test_a_wrong_box_is_named(desk, change, message):
-    at = desk("box", shape=(1, 2), n=1, annotators=("ann",))
-    path = at.export(lambda *_: {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]})
+def test_a_wrong_box_or_text_is_named(desk, survey, reply, change, message):
+    at = desk(survey, shape=(1, 2), n=1, annotators=("ann",))
+    path = at.export(lambda *_: reply)
     with raises(DataError, message):
         at.imported(broken(path, lambda rows: change(rows[0]["annotations"][0]["result"])))
-
-
-def test_a_text_that_is_no_text_is_named(desk):
-    at = desk("caption", shape=(1, 2), n=1, annotators=("ann",))
-    path = at.export(lambda *_: {"caption": "x"})
-    with raises(DataError, "'caption'", "7", "text"):
-        at.imported(broken(path, lambda rows: result(rows)["value"].update(text=[7])))
 
 
 @pytest.mark.parametrize(

@@ -22,17 +22,8 @@ def dry(*arguments: object) -> tuple[int, Any]:
 
 def test_it_counts_sets_and_stored_numbers_and_writes_nothing(tmp_path):
     place = (
-        "-m",
-        "demo-encoder",
-        "-m",
-        "oracle",
-        "-b",
-        f"folder:{SCENES}",
-        "--cache",
-        tmp_path / "cache",
-        "--limit",
-        12,
-    )
+        "-m", "demo-encoder", "-m", "oracle", "-b", f"folder:{SCENES}", "--cache", tmp_path / "cache", "--limit", 12,
+    )  # fmt: skip
     code, plan = dry(*place, "--out", tmp_path / "run")
     assert (code, plan["passed"], plan["problems"]) == (0, True, [])
     counts = {"items": 12, "images": 24, "captions": 24, "texts": 24, "scores": 48}

@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 
 
 @pytest.fixture(autouse=True)
-def as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def as_in_a_new_process(monkeypatch) -> None:
     """What a test loads is gone after it."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(plugins, "_FILES", {})
@@ -31,7 +31,7 @@ def as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Path:
+def mine(tmp_path) -> Path:
     """The two examples, in a folder of the user's own."""
     folder = tmp_path / "mine"
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -19,7 +19,7 @@ import tellapart as ta
 from facts import raises
 from tellapart.errors import ModelError, RunError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 #: Clients that the environment of the tests lacks; after it on the path, so that none of its own packages is hidden.
 TRACKERS = Path(__file__).parents[2] / "scratch" / "trackers"
@@ -37,7 +37,7 @@ def transformers() -> Any:
 
 
 @pytest.fixture
-def trained(tmp_path: Path, made_set: Any, transformers: Any) -> Any:
+def trained(tmp_path, made_set, transformers) -> Any:
     """What a Trainer of a tiny CLIP on pairs of noise needs."""
     import torch
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, CLIPTokenizer
@@ -97,7 +97,6 @@ def trained(tmp_path: Path, made_set: Any, transformers: Any) -> Any:
     return train
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_trainer_measures_pairs_and_its_log_holds_them(trained, transformers):
     probe = ta.PairProbe(trained.pairs, every=2)
     assert isinstance(probe, transformers.TrainerCallback)
@@ -120,7 +119,6 @@ def test_a_trainer_measures_pairs_and_its_log_holds_them(trained, transformers):
     }
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained):
     import torch
 
@@ -135,7 +133,6 @@ def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained):
     assert trainer.model.training
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_in_open_clips_loop_a_step_measures_what_a_run_measures(tmp_path, made_set, transformers):
     import torch
 
@@ -178,7 +175,7 @@ def test_in_open_clips_loop_a_step_measures_what_a_run_measures(tmp_path, made_s
 
 
 @pytest.fixture
-def towers_probe(made_set: Any) -> Any:
+def towers_probe(made_set) -> Any:
     return lambda **options: ta.PairProbe(made_set(n=10), **PREPARED, **options)
 
 
@@ -229,7 +226,6 @@ def test_a_matching_head_is_measured_too(tmp_path, made_set, transformers):
     assert probe.measure(model)["text_score"].value == run.value("text_score")
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_trackers_of_other_loops_get_the_numbers(towers_probe, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
@@ -293,7 +289,6 @@ def test_the_client_of_a_tracker_gets_the_numbers(client, made_set, tmp_path, mo
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(towers_probe, tmp_path, monkeypatch):
     find_tracker("lightning", monkeypatch)
     import lightning.pytorch as lightning

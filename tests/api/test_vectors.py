@@ -1,7 +1,6 @@
 """Vectors of another system: arrays and files, with ids and in order; what does not fit is named by its row."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,12 @@ from tellapart.errors import ScoreError, TellapartError
 
 
 @pytest.fixture
-def pairs(made_set: Callable[..., Path]) -> ta.PairSet:
+def pairs(made_set) -> ta.PairSet:
     return ta.load_pairs(made_set(n=5))
 
 
 @pytest.fixture
-def made(pairs: ta.PairSet) -> dict[str, Any]:
+def made(pairs) -> dict[str, Any]:
     """Distinct images and texts with their vectors, and the cosines of the items."""
     rng = np.random.default_rng(0)
     ids = {

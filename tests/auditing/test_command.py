@@ -12,7 +12,7 @@ from tellapart.auditing.show import print_audit
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+def demo(tmp_path_factory) -> Audit:
     """The embedded set, audited once."""
     from tellapart.benchmarks.find import load_pairs_or_folder
 

@@ -13,7 +13,7 @@ from tellapart.cli.main import app
 
 
 @pytest.fixture
-def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def ran(tmp_path, monkeypatch) -> Callable[..., Any]:
     monkeypatch.chdir(tmp_path)
     return lambda *arguments: CliRunner().invoke(app, ["detect", *map(str, arguments), "--cache", "cache"])
 

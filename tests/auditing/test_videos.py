@@ -15,7 +15,6 @@ from tellapart.data.folder import read_pair_set
 
 av = pytest.importorskip("av", reason="needs the video extra: av")
 
-Blots = Callable[..., NDArray[np.uint8]]
 
 
 def film(path: Path, frames: NDArray[np.uint8]) -> None:
@@ -30,7 +29,7 @@ def film(path: Path, frames: NDArray[np.uint8]) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, blots: Blots) -> Path:
+def folder(tmp_path, blots) -> Path:
     """3 items of two films of 8 frames; the second has a white patch in its last 4 frames. Item 1 shows item 0's."""
     rows = []
     (tmp_path / "set").mkdir()

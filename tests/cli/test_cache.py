@@ -18,7 +18,7 @@ A, B = "aa" * 32, "bb" * 32
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         for model in ("one-fingerprint", "two-fingerprint"):
             store.put_vectors(model, {A: np.ones(2000, np.float32)})

@@ -10,30 +10,14 @@ from pathlib import Path
 import pytest
 
 from facts import check_facts
+from published import SHARED, winoground
 from tellapart.errors import StoreError
 from tellapart.evaluation.check import Gate
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
-GOLDEN = {  # per cent: text, image, group score under the strict rule, as published
-    "clip_b32": (30.75, 10.25, 8.25),
-    "clip_l14": (28.5, 11.0, 8.0),
-    "blip_itm_b16": (40.5, 20.5, 16.5),
-    "blip_itc_b16": (29.75, 14.5, 9.5),
-    "vilt": (27.5, 8.75, 6.0),
-    "flava_itm": (32.25, 20.5, 14.25),
-    "flava_itc": (25.25, 13.5, 9.0),
-    "ofa_medium": (22.75, 9.0, 5.5),
-    "human": (89.5, 88.5, 85.5),
-}
+#: Per cent: text, image, group score under the strict rule, as published; tests of the metrics have all nine.
+GOLDEN = {"clip_b32": (30.75, 10.25, 8.25), "human": (89.5, 88.5, 85.5)}
 PAIR = (SHARED / "images" / "nb_TestHF_0.png", SHARED / "images" / "nb_TestHF_1.png")
 ESCAPE = "\x1b"
-
-
-def winoground(name: str) -> Path:
-    path = SHARED / "winoground_scores" / f"{name}.jsonl"
-    if not path.is_file():
-        pytest.skip("the Winoground score files are not beside this checkout")
-    return path
 
 
 def tellapart(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -51,7 +35,6 @@ def tellapart(*arguments: object, **environment: str) -> subprocess.CompletedPro
 # Real input
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("name", GOLDEN)
 def test_published_scores_give_the_published_numbers(command, name):
     ran = command("score", "winoground", "--scores", winoground(name), "--out", "run", "--json")
@@ -280,19 +263,6 @@ def test_the_default_model_passes_every_gate(command):
 
 
 # In a process of its own
-
-
-@pytest.mark.slow
-def test_a_reader_that_goes_away_ends_the_command_quietly():
-    reader, writer = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", "ls", "benchmarks"], stdout=writer, stderr=subprocess.PIPE, text=True
-    )
-    os.close(writer)
-    os.close(reader)
-    _, said = process.communicate(timeout=60)
-    assert said == ""
-    assert process.returncode == 1
 
 
 def test_the_version_is_printed():

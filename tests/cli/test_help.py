@@ -64,20 +64,9 @@ def test_the_first_help_has_panels_with_the_most_used_commands_first(command):
 
 #: Examples on files that somebody must have, or that need the network: their parsing is tested above.
 NEED_FILES = {
-    "annotate import",
-    "annotate agree",
-    "build",
-    "curve",
-    "risk",
-    "gap",
-    "import",
-    "items",
-    "mine",
-    "push",
-    "regions",
-    "serve",
-    "train",
-}
+    "annotate import", "annotate agree", "build", "curve", "risk", "gap", "import", "items", "mine", "push", "regions",
+    "serve", "train",
+}  # fmt: skip
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def start(installed: Path, tmp_path: Path) -> Start:
+def start(installed, tmp_path) -> Start:
     """Start `tellapart ...` in a process of its own, with the model `slow`."""
 
     def run(*arguments: object) -> subprocess.Popen[str]:

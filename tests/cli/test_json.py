@@ -1,15 +1,13 @@
 """Every command takes `--json`, and then prints one JSON document on standard output and nothing else."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 
 @pytest.fixture
-def workplace(command: Callable[..., Any], made_set: Callable[..., Path], tmp_path: Path) -> Path:
+def workplace(command, made_set, tmp_path) -> Path:
     """A folder with all that the commands below read: a set, runs of two models, their costs, another tool's file."""
     made_set("pairs", n=4)
     ran = command("run", "-m", "random", "-m", "oracle", "-b", "folder:pairs", "--out", "runs/r", "--no-cache")

@@ -181,7 +181,7 @@ def test_an_option_that_would_do_nothing_is_refused_by_name(entry, command, idle
 
 
 @pytest.fixture(scope="module")
-def idle_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def idle_run(tmp_path_factory) -> Path:
 
     return tellapart.evaluate(
         "oracle", "demo", limit=6, out=tmp_path_factory.mktemp("idle") / "run", cache=False

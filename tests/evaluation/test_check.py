@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ def checked() -> tuple[list[Gate], list[tuple[str, int, int]]]:
 
 
 @pytest.fixture
-def gates(checked: tuple[list[Gate], object]) -> list[Gate]:
+def gates(checked) -> list[Gate]:
     return checked[0]
 
 
@@ -54,7 +53,7 @@ def test_progress_of_a_models_scorings_is_told(made_set):
 
 
 @pytest.fixture
-def changed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+def changed(monkeypatch) -> Iterator[Callable[..., None]]:
     """Put another declaration in a metric's place."""
 
     def change(name: str, **changes: object) -> None:
@@ -109,7 +108,7 @@ def test_broken_models_and_nan_that_passes_for_a_score_are_caught(monkeypatch):
 
 
 @pytest.fixture
-def pairs(made_set: Callable[..., Path]) -> PairSet:
+def pairs(made_set) -> PairSet:
     return read_pair_set(made_set(n=9))
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from runs import copied_scores
 
 from facts import raises
+from published import winoground
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare, compare_models, rank_outcomes
 from tellapart.evaluation.run import Settings, run, run_scores
@@ -18,7 +20,6 @@ from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, paired_permutation, tiers
 
-WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 MODELS = ("colours", "random", "oracle")
 
 
@@ -54,10 +55,7 @@ def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(made_set, ins
 @pytest.mark.slow
 def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path):
     names = ("clip_b32", "clip_l14", "vilt", "human", "flava_itm")
-    files = {name: WINOGROUND / f"{name}.jsonl" for name in names}
-    if not all(file.is_file() for file in files.values()):
-        pytest.skip("the Winoground score files are not beside this checkout")
-    folders = {name: run_scores({"winoground": file}, tmp_path / name) for name, file in files.items()}
+    folders = {name: run_scores({"winoground": winoground(name)}, tmp_path / name) for name in names}
     found = compare_models(systems(folders))
     assert len(found.pairs) == 10 and len({row.p_holm for pair in found.pairs for row in pair.rows}) > 10
     samples = {name: read_samples(folder, "winoground") for name, folder in folders.items()}
@@ -155,13 +153,10 @@ def test_with_a_baseline_only_its_benchmarks_are_read(made_set, installed, tmp_p
 def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trust(made_set, installed, tmp_path):
     folder = made_set()
     folders = measured(tmp_path / "run", folder, models=("colours", "random"))
-    (name,) = read_result(folders["colours"]).benchmarks
-    samples = read_samples(folders["colours"], name)
-    rows = [f"{one.id},{i},{t},{one.scores[i][t]!r}" for one in samples for i, t in np.ndindex(2, 2)]
-    (tmp_path / "copy.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
-    elsewhere = run_scores({f"folder:{folder}": tmp_path / "copy.csv"}, tmp_path / "elsewhere")
+    copy = copied_scores(folders["colours"], tmp_path / "copy.csv")
+    elsewhere = run_scores({f"folder:{folder}": copy}, tmp_path / "elsewhere")
     trusted = compare_models(systems({"elsewhere": elsewhere} | folders))
-    assert [pair.on_trust for pair in trusted.pairs] == [(name,), (name,), ()]
+    assert [pair.on_trust for pair in trusted.pairs] == [("folder:set",), ("folder:set",), ()]
     listed = folder / "pairs.jsonl"
     listed.write_text(re.sub(r'"texts": \["', '"texts": ["another ', listed.read_text()))
     changed = measured(tmp_path / "changed", folder, models=("oracle",))

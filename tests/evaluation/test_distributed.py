@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ranks import computed, ended, measured, needs_torch
+from ranks import computed, ended, free_port, measured, needs_torch
 
 from facts import check_facts, raises
 from tellapart.errors import DataError, RunError
@@ -254,11 +253,8 @@ def test_rank_0_raises_the_error_of_another_rank_as_what_it_is():
 @pytest.mark.slow
 @needs_torch
 def test_ranks_that_deepspeed_or_srun_started_share_one_run(made_set, installed, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     names = ("-m", "colours", "-b", f"folder:{made_set('first')}")
-    world = {"WORLD_SIZE": "2", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    world = {"WORLD_SIZE": "2", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     ranks = [
         subprocess.Popen(
             [sys.executable, "-m", "tellapart", "run", *names, "--out", "ranks", "--no-cache", "--json"],
@@ -301,10 +297,7 @@ print(working, threads())
 @needs_torch
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads in /proc")
 def test_the_threads_that_worked_are_gone_when_the_ranks_part():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = str(listener.getsockname()[1])
-    made = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    made = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     environment = {**os.environ, **made}
     done = subprocess.run([sys.executable, "-c", KEPT], check=True, capture_output=True, text=True, env=environment)
     working, after = map(int, done.stdout.split())
@@ -361,10 +354,7 @@ def test_a_run_that_lost_a_rank_goes_on_where_it_was(made_set, torchrun, tmp_pat
 @needs_torch
 def test_two_machines_need_no_common_folder(made_set, torchrun, tmp_path):
     name = f"folder:{made_set()}"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = ("--master-addr", "127.0.0.1", "--master-port", str(port))
+    address = ("--master-addr", "127.0.0.1", "--master-port", free_port())
     machines = [
         torchrun(
             *("-m", "colours", "-m", "probable", "-b", name, "--out", f"run-{machine}"),

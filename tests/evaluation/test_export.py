@@ -134,7 +134,7 @@ def test_another_suffix_is_refused_for_tasks_too():
 
 
 @pytest.fixture
-def shorter(tmp_path: Path) -> Path:
+def shorter(tmp_path) -> Path:
     """A folder with one row of NLVR2; its prediction is `p.json`."""
     rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
     (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))

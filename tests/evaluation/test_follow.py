@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ STRENGTHS = {2: 0.2, 9: 0.9, 10: 0.5}
 
 
 @pytest.fixture
-def pairs(made_set: Callable[..., Path]) -> ta.PairSet:
+def pairs(made_set) -> ta.PairSet:
     return ta.load_pairs(made_set(n=24))
 
 
@@ -47,7 +46,7 @@ def write_checkpoint(folder: Path, pairs: ta.PairSet, step: int, right: float) -
 
 
 @pytest.fixture
-def landed(tmp_path: Path, pairs: ta.PairSet) -> Path:
+def landed(tmp_path, pairs) -> Path:
     for step, right in STRENGTHS.items():
         write_checkpoint(tmp_path / "training", pairs, step, right)
     return tmp_path / "training"

@@ -19,7 +19,7 @@ ITEMS, BATCH = 12, 4
 
 
 @pytest.fixture
-def started(made_set: Callable[..., Path], installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+def started(made_set, installed, tmp_path) -> Callable[..., subprocess.Popen[str]]:
     """Start a run of `slow` and `random` on two pair sets."""
     sets = [made_set(name, n=ITEMS, seed=seed) for seed, name in enumerate(("first", "second"))]
 

@@ -103,12 +103,6 @@ def test_the_seed_moves_bootstrapped_intervals_only():
     assert all(one[name].value == other[name].value for name in one)
 
 
-def test_a_constant_model_gets_nothing_strictly_and_exactly_chance_in_expectation():
-    found = measure(scores(np.full((7, 2, 2), 0.5), "probability"), outline(7)).metrics
-    for name in ("text_score", "image_score", "group_score"):
-        assert (found[name].value, found[name].tie_neutral, found[name].ties) == (0, found[name].chance, 7)
-
-
 def test_each_values_number_is_that_of_its_items_alone():
     tags = tuple({"type": "swap"} if k < 10 else {"type": "add"} if k < 30 else {} for k in range(40))
     values = drawn(40)
@@ -154,12 +148,6 @@ def test_a_tag_with_more_values_than_a_table_holds_is_no_breakdown(values):
     tags = tuple({"video": str(k)} for k in range(values))
     found = measure(scores(drawn(values)), outline(values, tags=tags))
     assert ("video" in found.by) is ("video" in found.macro) is (values == MOST_VALUES)
-
-
-def test_a_tag_of_one_value_has_no_macro_mean():
-    found = measure(scores(drawn(6)), outline(6, tags=({"type": "swap"},) * 6))
-    assert list(found.by["type"]) == ["swap"]
-    assert found.macro == {}
 
 
 def test_clusters_are_what_is_resampled():

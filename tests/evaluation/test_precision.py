@@ -73,11 +73,18 @@ def test_margins_of_items_with_several_true_texts_are_between_true_and_false_one
     assert found.farthest_from_tie == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(("check", "dtype"), [(10, "float32"), (0, "bfloat16")])
-def test_a_check_needs_items_and_another_dtype(check, dtype, tmp_path):
-    settings = Settings(models=("oracle",), limit="3", dtype=dtype, check=check)
-    with raises(RunError, f"check={check}", dtype, "float32"):
-        run(settings, tmp_path / "run", store=EmbeddingStore(None))
+@pytest.mark.parametrize(
+    ("settings", "facts"),
+    [
+        ({"dtype": "float32", "check": 10}, ("check=10", "float32")),
+        ({"dtype": "bfloat16", "check": 0}, ("check=0", "bfloat16", "float32")),
+        ({"dtype": "bfloat16", "flips": 0.1}, ("flips=0.1", "bfloat16", "auto")),
+        ({"dtype": "auto", "flips": 1.5}, ("flips=1.5", "0", "1")),
+    ],
+)
+def test_a_check_needs_items_and_another_dtype_and_flips_are_a_share_of_auto(settings, facts, tmp_path):
+    with raises(RunError, *facts):
+        run(Settings(models=("oracle",), **settings), tmp_path / "run", store=EmbeddingStore(None))
 
 
 def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path, monkeypatch):
@@ -93,15 +100,6 @@ def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path, monkeypatch):
     with raises(RunError, "check", "2", "unset"):
         run(Settings(models=("same",), limit="3", dtype="bfloat16"), folder, store=EmbeddingStore(None))
     assert np.isfinite(result.benchmarks["demo"].seconds)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "flips", "facts"),
-    [("bfloat16", 0.1, ("flips=0.1", "bfloat16", "auto")), ("auto", 1.5, ("flips=1.5", "0", "1"))],
-)
-def test_flips_are_a_share_and_of_auto_alone(dtype, flips, facts, tmp_path):
-    with raises(RunError, *facts):
-        run(Settings(models=("oracle",), dtype=dtype, flips=flips), tmp_path / "run", store=EmbeddingStore(None))
 
 
 def test_auto_is_float32_on_a_machine_without_a_faster_dtype(tmp_path, monkeypatch):

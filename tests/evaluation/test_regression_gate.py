@@ -6,37 +6,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from runs import measured, score_file
 
 from facts import check_facts, raises
+from published import winoground
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import GateResult, GateRow, compare, regression_gate
-from tellapart.evaluation.run import Settings, run, run_scores
-from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.evaluation.run import run_scores
 from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
 
-WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 BENCH = Path(__file__).parents[2] / "bench"
 
 
 def scored(folder: Path, out: Path, wrong: tuple[int, ...], *, n: int, name: str = "model") -> Path:
     """A run of score files: all items right, but for these, on which both texts fit the first image better."""
-    rows = []
-    for k in range(n):
-        for image in range(2):
-            for text in range(2):
-                score = 1.0 if image == text else 0.0
-                rows.append(f"item-{k},{image},{text},{1.0 - image if k in wrong else score}")
-    file = out.parent / f"{out.name}.csv"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    scores = {f"item-{k}": [[1, 1], [0, 0]] if k in wrong else [[1, 0], [0, 1]] for k in range(n)}
+    out.parent.mkdir(exist_ok=True)
+    file = score_file(out.parent / f"{out.name}.csv", scores)
     return run_scores({f"folder:{folder}": file}, out, name=name)
-
-
-def random_run(out: Path, *folders: Path, seed: int, limit: str | None = None) -> Path:
-    names = tuple(f"folder:{folder}" for folder in folders)
-    settings = Settings(models=("random",), benchmarks=names, seed=seed, limit=limit)
-    return next(iter(run(settings, out, store=EmbeddingStore(None))))
 
 
 def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set, tmp_path):
@@ -55,7 +43,7 @@ def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set, tm
 @pytest.mark.slow
 def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set, tmp_path):
     sets = made_set("first", n=40), made_set("second", n=40, clusters=15)
-    base, new = (random_run(tmp_path / f"r{seed}", *sets, seed=seed) for seed in (1, 2))
+    base, new = (measured(tmp_path / f"r{seed}", "random", *sets, seed=seed) for seed in (1, 2))
     found, known = regression_gate(base, new), compare(base, new)
     assert [row.p_holm for row in found.rows] == [row.p_holm for row in known.rows]
     assert [row.p_holm for row in found.rows] == pytest.approx(list(holm([row.p for row in known.rows])))
@@ -99,7 +87,7 @@ def test_a_margin_passes_only_what_is_shown_to_fall_by_less(made_set, tmp_path):
 
 def test_a_limit_within_the_noise_is_said_to_be(made_set, tmp_path):
     folder = made_set(n=40)
-    base, new = (random_run(tmp_path / f"r{seed}", folder, seed=seed) for seed in (1, 2))
+    base, new = (measured(tmp_path / f"r{seed}", "random", folder, seed=seed) for seed in (1, 2))
     found = regression_gate(base, new, max_drop=0.5)
     assert found.by_chance > 0.5
     assert "by chance alone it stops a model as good as the base" in gate_markdown(found)
@@ -117,7 +105,8 @@ def test_an_interval_without_0_beside_no_difference_seen_is_explained():
 
 def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set, tmp_path):
     first, second = made_set("first", n=40), made_set("second", n=40)
-    both, one = random_run(tmp_path / "both", first, second, seed=1), random_run(tmp_path / "one", first, seed=1)
+    both = measured(tmp_path / "both", "random", first, second, seed=1)
+    one = measured(tmp_path / "one", "random", first, seed=1)
     found = regression_gate(both, one)
     assert not found.passed
     assert [row.verdict for row in found.rows[:4]].count("regression") == 0
@@ -130,9 +119,9 @@ def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set, tmp_pa
 
 def test_other_items_stop_and_the_rest_is_judged(made_set, tmp_path):
     same, cut = made_set("same", n=40), made_set("cut", n=40)
-    base = random_run(tmp_path / "base", same, cut, seed=1)
-    part = random_run(tmp_path / "part", cut, seed=1, limit="30")
-    whole = random_run(tmp_path / "whole", same, seed=1)
+    base = measured(tmp_path / "base", "random", same, cut, seed=1)
+    part = measured(tmp_path / "part", "random", cut, seed=1, limit="30")
+    whole = measured(tmp_path / "whole", "random", same, seed=1)
     folder = tmp_path / "new"
     folder.mkdir()
     part.rename(folder / "part")
@@ -160,9 +149,7 @@ def test_items_that_could_show_no_fall_stop(made_set, tmp_path):
 
 def test_a_rise_from_nothing_does_not_stop_though_nothing_could_fall(made_set, tmp_path):
     folder = made_set(n=40)
-    (base,) = run(
-        Settings(models=("constant",), benchmarks=(f"folder:{folder}",)), tmp_path / "base", store=EmbeddingStore(None)
-    )
+    base = measured(tmp_path / "base", "constant", folder)
     found = regression_gate(base, scored(folder, tmp_path / "new", (), n=40))
     assert {(row.verdict, row.could_see, row.base) for row in found.rows} == {("improvement", None, 0.0)}
     assert found.passed
@@ -171,7 +158,7 @@ def test_a_rise_from_nothing_does_not_stop_though_nothing_could_fall(made_set, t
 def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set, tmp_path):
     folder = made_set(n=40)
     base = scored(folder, tmp_path / "base", tuple(range(40)), n=40)  # image and group score: none right
-    other = random_run(tmp_path / "random", folder, seed=1)
+    other = measured(tmp_path / "random", "random", folder, seed=1)
     found = regression_gate(other, other)
     assert found.passed
     assert not regression_gate(base, base).passed
@@ -215,11 +202,8 @@ def test_a_folder_of_two_models_is_refused(made_set, tmp_path):
 
 @pytest.mark.slow
 def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_says(tmp_path):
-    if not WINOGROUND.is_dir():
-        pytest.skip("the Winoground score files are not beside this checkout")
     human, clip, flava = (
-        run_scores({"winoground": WINOGROUND / f"{name}.jsonl"}, tmp_path / name)
-        for name in ("human", "clip_b32", "flava_itm")
+        run_scores({"winoground": winoground(name)}, tmp_path / name) for name in ("human", "clip_b32", "flava_itm")
     )
     assert not regression_gate(human, clip).passed
     near = regression_gate(clip, flava)

@@ -64,12 +64,12 @@ def edit_samples(folder: Path, change: Callable[[str], str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(tmp_path_factory) -> Path:
     return ta.evaluate("oracle", "demo", limit=10, out=tmp_path_factory.mktemp("verified") / "run").folder
 
 
 @pytest.fixture
-def run(measured: Path, tmp_path: Path) -> Path:
+def run(measured, tmp_path) -> Path:
     return shutil.copytree(measured, tmp_path / "run")
 
 
@@ -170,7 +170,7 @@ def test_measured_values_that_are_all_1_are_verified_as_measured(tmp_path):
 
 
 @pytest.fixture
-def scored(tmp_path: Path) -> Path:
+def scored(tmp_path) -> Path:
     """A run of a file of scores of a folder of pairs, one of them published with the false text first."""
     folder = tmp_path / "set"
     folder.mkdir()
@@ -361,7 +361,7 @@ def raise_number(record: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def forged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def forged(tmp_path_factory) -> Path:
     """`runs/random`, forged, and `runs/oracle`, which nobody touched."""
     runs = tmp_path_factory.mktemp("forged") / "runs"
     for model in ("random", "oracle"):

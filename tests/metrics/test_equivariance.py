@@ -17,12 +17,6 @@ EIGHTHS = st.integers(-800, 800).map(lambda k: k / 8)  # differences of these ar
 QUADRUPLES = arrays(np.float32, (5, 2, 2), elements=EIGHTHS)
 
 
-def test_the_deviations_of_the_papers_figure_8_example_are_signed():
-    # Change of image, FIBER: s11 - s21 = -0.07 and s22 - s12 = 1.4 (appendix A.8).
-    s21, s12 = 3.0, 2.0
-    assert v2_image([[[s21 - 0.07, s12], [s21, s12 + 1.4]]])[0] == pytest.approx(-1.47, abs=1e-6)
-
-
 def test_the_entries_are_image_by_text_and_counted_from_one():
     s11, s12, s21, s22 = 8.0, 1.0, 2.0, 4.0
     scores = [[[s11, s12], [s21, s22]]]

@@ -58,23 +58,6 @@ def test_two_by_two_items_have_the_pair_metrics_and_the_deviations_whatever_the_
         assert [metric.name for metric in defined_for((2, 2), kind)] == names
 
 
-@pytest.mark.parametrize(
-    ("name", "shape", "chance"),
-    [
-        ("text_score", (2, 2), 1 / 4),
-        ("image_score", (2, 2), 1 / 4),
-        ("group_score", (2, 2), 1 / 6),
-        ("tneg_2i", (2, 2), 1 / 2),
-        ("choice_score", (1, 5), 1 / 5),
-        ("choice_score", (10, 1), 1 / 10),
-        ("min_pc_pf", (1, 2), 1 / 2),
-        ("v1", (2, 2), None),
-    ],
-)
-def test_chance_levels_are_those_of_the_papers(name, shape, chance):
-    assert METRICS[name].chance(shape) == chance
-
-
 def test_only_values_of_zero_and_one_are_declared_binary():
     assert {name for name, metric in METRICS.items() if not metric.binary} == {
         *("acc", "min_pc_pf", "individual_score", "pair_score", "v1", "v2_text", "v2_image")

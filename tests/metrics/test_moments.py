@@ -96,9 +96,7 @@ def test_random_accuracy_is_the_share_of_the_video_that_is_right(gold, tolerance
     assert random_accuracy(gold, 10.0, (tolerance,))[0] == pytest.approx(near.mean(), abs=1e-3)
 
 
-def test_random_accuracy_at_an_edge_and_with_windows_that_overlap():
-    np.testing.assert_allclose(random_accuracy([0.0], 10.0, (1.0,)), [0.1])
-    np.testing.assert_allclose(random_accuracy([4.0, 5.0], 10.0, (1.0,)), [0.3])
+def test_random_accuracy_is_all_of_a_video_within_the_tolerance_and_a_share_of_a_short_one():
     np.testing.assert_allclose(random_accuracy([5.0], 10.0, (20.0,)), [1.0])
     np.testing.assert_allclose(random_accuracy([0.25], 0.5, (0.1,)), [0.4])
 
@@ -151,13 +149,6 @@ def test_the_default_is_the_expectation_of_the_scripts_draw(case):
     np.testing.assert_allclose(boundary_f1(times, scores, gold), np.tensordot(PREDICTION_COUNTS, fixed, 1), atol=1e-12)
 
 
-def test_predictions_tied_at_the_cut_are_the_worst_ones():
-    assert boundary_f1([1.0, 5.0], [0.5, 0.5], [1.0], (0.1,), predictions=1)[0] == 0
-    assert boundary_f1([1.0, 5.0], [0.5, 0.4], [1.0], (0.1,), predictions=1)[0] == 1
-    # The worst is the one farthest from the gold moment nearest to it: 5, not 10.
-    assert boundary_f1([5.0, 10.0], [0.5, 0.5], [0.0, 10.0], (0.1,), predictions=1)[0] == 0
-
-
 @st.composite
 def tied_queries(draw: st.DrawFn) -> tuple[list[float], list[int], list[float]]:
     """Several gold moments close together, and candidates of two scores only: the cut falls among tied ones."""
@@ -178,26 +169,31 @@ def f1_of_each_tie_break(case: Any, limit: float, count: int) -> list[float]:
     return [boundary_f1(each, np.arange(count)[::-1], gold, (limit,), predictions=count)[0] for each in chosen]
 
 
+@pytest.mark.parametrize(
+    ("times", "scores", "gold", "limit", "count", "value"),
+    [
+        ([1.0, 5.0], [0.5, 0.5], [1.0], 0.1, 1, 0),  # tied at the cut, the worst one is taken
+        ([1.0, 5.0], [0.5, 0.4], [1.0], 0.1, 1, 1),
+        # The worst is the one farthest from the gold moment nearest to it: 5, not 10.
+        ([5.0, 10.0], [0.5, 0.5], [0.0, 10.0], 0.1, 1, 0),
+        # Both tied ones are near a gold moment. The nearer one, at 1.1, is near the one that is taken already.
+        ([1.0, 1.1, 2.3], [0.9, 0.5, 0.5], [1.0, 2.0], 0.4, 2, 1 / 2),
+        # With 1 and 6 chosen, 5 takes 6 and leaves nothing near 9; if it took 1, the earliest, 6 would be a hit, too.
+        ([1.0, 6.0, 7.0], [0.5, 0.5, 0.5], [5.0, 9.0], 5.0, 2, 1 / 2),
+        # A sure candidate that is exactly as far as the tolerance is no hit.
+        ([0.5, 2.1, 2.2], [0.9, 0.5, 0.5], [1.0, 2.0], 0.5, 2, 1 / 2),
+    ],
+)
+def test_a_tie_at_the_cut_gets_the_worst_tie_break_by_hand(times, scores, gold, limit, count, value):
+    assert boundary_f1(times, scores, gold, (limit,), predictions=count)[0] == value
+
+
 @settings(max_examples=300)
 @given(tied_queries(), st.sampled_from((0.3, 0.5, 1.0, 1.5, 3.0)), st.integers(1, 8))
 def test_with_several_gold_moments_a_tie_gets_the_worst_tie_break(case, limit, count):
     times, scores, gold = case
     value = boundary_f1(times, scores, gold, (limit,), predictions=count)[0]
     assert value == min(f1_of_each_tie_break(case, limit, count))
-
-
-def test_the_worst_of_tied_candidates_may_be_the_one_nearest_to_a_gold_moment():
-    # Both tied ones are near a gold moment. The nearer one, at 1.1, is near the one that is taken already.
-    assert boundary_f1([1.0, 1.1, 2.3], [0.9, 0.5, 0.5], [1.0, 2.0], (0.4,), predictions=2)[0] == 1 / 2
-
-
-def test_of_tied_candidates_near_a_gold_moment_it_takes_the_nearest():
-    # With 1 and 6 chosen, 5 takes 6 and leaves nothing near 9; if it took 1, the earliest, 6 would be a hit, too.
-    assert boundary_f1([1.0, 6.0, 7.0], [0.5, 0.5, 0.5], [5.0, 9.0], (5.0,), predictions=2)[0] == 1 / 2
-
-
-def test_a_sure_candidate_that_is_exactly_as_far_as_the_tolerance_is_no_hit_beside_tied_ones():
-    assert boundary_f1([0.5, 2.1, 2.2], [0.9, 0.5, 0.5], [1.0, 2.0], (0.5,), predictions=2)[0] == 1 / 2
 
 
 def test_the_odds_of_the_numbers_of_predictions_are_all():

@@ -1,12 +1,11 @@
 """The tokeniser gives the tokens of the Java program: on hard cases kept here, and on every annotation file."""
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from scripts import import_script
 from tellapart.metrics.ptb import tokenize
 
 HERE = Path(__file__).parent
@@ -16,16 +15,7 @@ DRAWN = json.loads((HERE / "ptb_drawn.json").read_text(encoding="utf-8"))
 DIGESTS = json.loads((HERE / "ptb_digests.json").read_text(encoding="utf-8"))
 
 
-def golden_maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_ptb_golden", HERE / "make_ptb_golden.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MAKER = golden_maker()
+MAKER = import_script(HERE / "make_ptb_golden.py")
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: ascii(case["caption"])[:40])

@@ -1,16 +1,15 @@
 """Published per-item scores of Winoground give the published text, image and group scores, to the last digit."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from published import winoground
 from tellapart.metrics.per_item import mean
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.ties import tied_comparisons
 
-FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "winoground_scores"
 NAMES = ("text_score", "image_score", "group_score")
 PUBLISHED = {  # per cent: text, image, group; the strict rule of the Winoground paper
     "clip_b32": (30.75, 10.25, 8.25),
@@ -26,11 +25,8 @@ PUBLISHED = {  # per cent: text, image, group; the strict rule of the Winoground
 
 
 def scores_of(model: str) -> np.ndarray:
-    path = FOLDER / f"{model}.jsonl"
-    if not path.is_file():
-        pytest.skip("the Winoground score files are not beside this checkout")
     scores = np.full((400, 2, 2), np.nan)
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in winoground(model).read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         item, text, image = record["label"].split("_")
         scores[int(item), int(image[1]), int(text[1])] = record["score"]

@@ -18,7 +18,7 @@ from tellapart.records.zipped import unpack_run, unpacked
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory) -> Path:
     """`a.zip`, as `zip -r a.zip a` makes it; `b.zip`, whose files lie at its top; `both.zip`, with two runs."""
     folder = tmp_path_factory.mktemp("zipped")
     ta.evaluate(["random", "oracle"], "demo", limit=40, out=folder / "a")
@@ -136,12 +136,22 @@ def made(path: Path, *entries: tuple[str, bytes], link: bool = False) -> Path:
     return path
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize(
-    "name", ["../out.json", "a/../../out.json", "/srv/out.json", "..\\out.json", "C:out.json", "a\\b"]
+    ("name", "data", "fact"),
+    [
+        *(
+            (name, b"x", "leaves")
+            for name in ("../out.json", "a/../../out.json", "/srv/out.json", "..\\out.json", "C:out.json", "a\\b")
+        ),
+        ("results.json", b"[]", "twice"),
+        ("samples/demo.jsonl", bytes(80 << 20), "bytes"),  # a bomb
+    ],
 )
-def test_a_path_that_leaves_the_archive_is_refused(name, tmp_path):
-    path = made(tmp_path / "run.zip", ("results.json", b"{}"), (name, b"x"))
-    with raises(RunError, "run.zip", "leaves"):
+def test_an_archive_that_is_more_than_a_run_is_refused_before_it_is_unpacked(name, data, fact, tmp_path):
+    path = made(tmp_path / "run.zip", ("results.json", b"{}"), (name, data))
+    assert path.stat().st_size < 100_000
+    with raises(RunError, "run.zip", fact):
         unpack_run(path, tmp_path / "into")
     assert not (tmp_path / "out.json").exists() and not (tmp_path / "into").exists()
 
@@ -149,21 +159,6 @@ def test_a_path_that_leaves_the_archive_is_refused(name, tmp_path):
 def test_a_link_is_refused(tmp_path):
     with raises(RunError, "run.zip", "link"):
         unpack_run(made(tmp_path / "run.zip", ("samples", b"/etc"), link=True), tmp_path / "into")
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_name_twice_is_refused(tmp_path):
-    path = made(tmp_path / "run.zip", ("results.json", b"{}"), ("results.json", b"[]"))
-    with raises(RunError, "results.json", "twice"):
-        unpack_run(path, tmp_path / "into")
-
-
-def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
-    path = made(tmp_path / "run.zip", ("samples/demo.jsonl", bytes(80 << 20)))
-    assert path.stat().st_size < 100_000
-    with raises(RunError, "run.zip", "bytes"):
-        unpack_run(path, tmp_path / "into")
-    assert not (tmp_path / "into").exists()
 
 
 def test_a_bomb_whose_table_is_wrong_is_refused(tmp_path, monkeypatch):

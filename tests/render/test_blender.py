@@ -28,7 +28,7 @@ def python() -> str:
 
 
 @pytest.fixture(scope="module")
-def blender(python: str) -> Blender:
+def blender(python) -> Blender:
     """Start the worker, and what the other renderer keeps for the process, before the first test."""
     if find_spec("mitsuba") and find_spec("pyoidn"):
         from tellapart_render.renderers.mitsuba import MITSUBA

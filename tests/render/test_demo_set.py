@@ -36,7 +36,7 @@ def recipe() -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def keys(rows: list[Row], recipe: Recipe) -> dict[str, Key]:
+def keys(rows, recipe) -> dict[str, Key]:
     """Each item's key, with the attempt that was accepted, by its id."""
     attempts = {row["id"]: row["provenance"]["seed"][2] for row in rows}
     return {key.name: replace(key, attempt=attempts[key.name]) for key in recipe.item_keys()}

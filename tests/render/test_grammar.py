@@ -34,41 +34,15 @@ from tellapart_render.training_rows import foils, truths
 
 # Figure 14, the rows of Eq-Kubric, transcribed word for word.
 LOCATED = [
-    "green turtle toy",
-    "white animal dog toy",
-    "black power pressure cooker",
-    "great white shark model",
-    "white ramekin porcelain",
-    "pink damask bath towel",
-    "white porcelain teapot",
-    "grey elephant toy",
-    "bald eagle toy",
-    "brown bull",
-    "blue gloves",
-    "brown hat",
-    "white gaming mouse",
-    "black keyboard",
-    "black boot",
-    "white gift box with red straps",
-    "red scissors",
-    "vintage metal alarm clock",
-    "black frypan",
-    "stainless steel milk frother",
-    "red coffee mug",
-    "purple doll house wooden sofa",
-    "black sneaker",
-    "white canvas shoe",
-    "black laptop",
-    "black and red gameboy",
-    "blue and black backpack",
-    "red high heel",
-    "stainless steel toaster",
-    "white drug bottle",
-    "fabric basket",
-    "school bus toy",
-    "black and yellow hammer",
+    "green turtle toy", "white animal dog toy", "black power pressure cooker", "great white shark model",
+    "white ramekin porcelain", "pink damask bath towel", "white porcelain teapot", "grey elephant toy",
+    "bald eagle toy", "brown bull", "blue gloves", "brown hat", "white gaming mouse", "black keyboard", "black boot",
+    "white gift box with red straps", "red scissors", "vintage metal alarm clock", "black frypan",
+    "stainless steel milk frother", "red coffee mug", "purple doll house wooden sofa", "black sneaker",
+    "white canvas shoe", "black laptop", "black and red gameboy", "blue and black backpack", "red high heel",
+    "stainless steel toaster", "white drug bottle", "fabric basket", "school bus toy", "black and yellow hammer",
     "green doll house wooden refrigerator",
-]
+]  # fmt: skip
 FIGURE = {
     "towel": "blue stripe towel, red stripe towel, green stripe towel, grey wash towel",
     "hat": "black hat, grey hat, brown hat",
@@ -86,17 +60,9 @@ FIGURE = {
 def test_verbs_locations_sizes_and_counts_are_those_of_figure_14():
     assert VERBS == ("is", "is located", "is placed")
     assert {words for group in LOCATIONS.values() for words in group} == {
-        "in front of",
-        "behind",
-        "on the left of",
-        "on the left side of",
-        "on the left hand of",
-        "on the right of",
-        "on the right side of",
-        "on the right hand of",
-        "on the top of",
-        "above",
-    }
+        "in front of", "behind", "on the left of", "on the left side of", "on the left hand of", "on the right of",
+        "on the right side of", "on the right hand of", "on the top of", "above",
+    }  # fmt: skip
     assert SIZES == ("small", "large")
     assert COUNTS == (1, 2, 3, 4, 5)
     assert PLACES == ("in the scene", "on the platform")

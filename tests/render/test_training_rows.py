@@ -40,7 +40,7 @@ SCENES = Path(__file__).parents[2] / "examples" / "eqsim_ablation" / "smoke_scen
 
 
 @pytest.fixture(scope="module")
-def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scenes(tmp_path_factory) -> Path:
     folder = shutil.copytree(SCENES, tmp_path_factory.mktemp("rows") / "scenes")
     lines = (folder / "pairs.jsonl").read_text().splitlines(keepends=True)
     (folder / "pairs.jsonl").write_text("".join(lines[::6]))  # two of each aspect
@@ -49,12 +49,12 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(scenes: Path) -> list[dict[str, Any]]:
+def rows(scenes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (scenes / "rows.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
-def said(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def said(rows) -> list[dict[str, Any]]:
     """The rows in the grammar's own words."""
     return [row for number, row in enumerate(rows) if number % 4 < 2]
 

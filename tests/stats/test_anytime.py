@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.special import beta
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.stats.paired import _evidence_against, anytime_bounds, anytime_p, evidence, net_wins
 
 COUNTS = st.integers(0, 60)
@@ -83,12 +81,3 @@ def test_clusters_win_or_lose_as_one():
     a, b = [1, 1, 0, 1, 0, 0], [0, 0, 1, 1, 0, 1]
     assert net_wins(a, b, None) == (2, 2, 2)
     assert net_wins(a, b, ["x", "x", "x", "y", "y", "z"]) == (1, 1, 1)
-
-
-def test_counts_that_cannot_be_are_refused():
-    with raises(MetricError, "0, 0, 0", "one item"):
-        anytime_bounds(0, 0, 0)
-    with raises(MetricError, "-1"):
-        evidence(-1, 2)
-    with raises(MetricError, "2"):
-        anytime_bounds(1, 2, 3, level=2)

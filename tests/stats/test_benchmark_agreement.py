@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.stats.benchmark_agreement import agree, items_to_tell_apart
 
 
@@ -46,16 +44,3 @@ def test_as_many_items_as_said_rank_drawn_models_that_reliably():
     assert needed is not None
     few = rng.binomial(round(needed), skill) / round(needed)
     assert np.corrcoef(few, skill)[0, 1] ** 2 == pytest.approx(0.9, abs=0.01)
-
-
-def test_what_cannot_be_compared_is_said():
-    with raises(MetricError, "(2, 2)", "models"):
-        agree([[1, 2], [2, 1]])
-    with raises(MetricError, "model", "1", "benchmark", "0"):
-        agree([[1, 2], [np.nan, 1], [2, 3]])
-    with raises(MetricError, "all", "benchmark", "1"):
-        agree([[1, 2], [3, 2], [2, 2]])
-    with raises(MetricError, "shares", "models"):
-        items_to_tell_apart([0.5, 1.5], 10)
-    with raises(MetricError, "0", "0.9", "items"):
-        items_to_tell_apart([0.5, 0.6], 0)

@@ -65,13 +65,6 @@ def test_an_interval_that_ignores_clusters_fails_the_same_law(clusters, share, i
     assert covered(ignoring_clusters, clusters, share, icc) < 0.88
 
 
-@pytest.mark.parametrize(("n", "share"), [(100, 1 / 6), (400, 0.5), (50, 0.9)])
-def test_wilson_covers_independent_items(n, share):
-    right = np.random.default_rng(12).binomial(n, share, 4000)
-    found = [wilson(int(successes), n) for successes in right]
-    assert 0.935 <= np.mean([interval.low <= share <= interval.high for interval in found]) <= 0.975
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("items", "only_a", "only_b"), [(100, 0.2, 0.1), (100, 0.05, 0.01), (60, 0.0, 0.05)])
 def test_the_paired_difference_covers(items, only_a, only_b):

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, stdtrit
 from scipy.stats import binomtest
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.stats.bootstrap import _count_picks, cluster_bootstrap
 from tellapart.stats.combined import SmallestMean
 from tellapart.stats.intervals import Column, interval_for, intervals_for, wilson
@@ -170,25 +168,3 @@ def test_one_item_has_no_interval_unless_it_is_an_outcome():
 
 def test_no_columns_have_no_intervals():
     assert intervals_for([], None) == []
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: wilson(3, 2), ("0", "n", "n >= 1", "3", "2")),
-        (lambda: wilson(0, 0), ("0", "0")),
-        (lambda: wilson(1, 2, level=95), ("(0, 1)", "95")),
-        (lambda: cluster_bootstrap([1.0, 2.0], ["a", "a"]), ("1", "cluster")),
-        (lambda: cluster_bootstrap([[1.0, 2.0]] * 3, None), ("(3, 2)", "shape")),
-        (lambda: cluster_bootstrap([1.0, 2.0], None, resamples=0), ("resamples >= 1", "0")),
-        (lambda: cluster_bootstrap([1.0, 2.0], None, level=1), "got 1"),
-        (lambda: cluster_bootstrap([1.0, np.nan], None), ("cluster_bootstrap", "1")),
-        (lambda: cluster_bootstrap([1.0, 2.0], ["a"]), ("2", "1", "items")),
-        (lambda: interval_for([], None, binary=True), "interval_for"),
-        (lambda: interval_for([0.5, 1], None, binary=True), ("0", "1", "0.5")),
-        (lambda: interval_for([[0, 1]] * 3, None, binary=True, reduce=lambda means: means), ("(1, 2)", "interval_for")),
-    ],
-)
-def test_bad_calls_are_refused(call, message):
-    with raises(MetricError, message):
-        call()

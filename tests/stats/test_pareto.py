@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,12 +35,3 @@ def test_the_best_point_is_the_first_of_the_greatest_mean_and_on_the_front(point
     best = pareto_best(points)
     assert best == means.index(max(means))
     assert pareto_front(points)[best]
-
-
-@pytest.mark.parametrize(
-    ("scores", "said"),
-    [([0.1, 0.2], ("(point, objective)", "(2,)")), ([], ("(0,)", "array")), ([[0.1], [0.2, 0.3]], "got none")],
-)
-def test_what_is_no_table_of_points_is_refused(scores, said):
-    with raises(MetricError, said):
-        pareto_front(scores)  # type: ignore[arg-type]

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.stats.prediction_powered import prediction_powered
 
 
@@ -61,11 +59,6 @@ def test_items_in_clusters_make_it_wider():
 def test_few_items_have_no_interval():
     powered = prediction_powered([1, 0, 1], [1, 0, 1], [1, 0, 1, 1])
     assert powered.interval.low is None and "3 items" in powered.interval.reason
-
-
-def test_unequal_lengths_are_refused():
-    with raises(MetricError, "prediction_powered", "2 items", "3"):
-        prediction_powered([1, 0], [1, 0, 1], [1, 0])
 
 
 def test_the_interval_holds_in_all_cells_of_the_simulation():

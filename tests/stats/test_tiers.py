@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, tiers
 
@@ -120,22 +118,3 @@ def test_equal_models_are_parted_no_more_often_than_alpha(size):
         cluster = rng.integers(0, 2, (60 // size, 4))[codes]  # all items of a cluster alike
         parted += len(tiers(dict(zip("abcd", cluster.T, strict=True)), codes)) > 1
     assert parted / 200 <= 0.08
-
-
-@pytest.mark.parametrize(
-    ("models", "clusters", "message"),
-    [
-        ({}, None, ("models", "tiers")),
-        ({"a": [1, 0], "b": [1]}, None, ("model", "'b'", "(1,)", "'a'", "(2,)")),
-        ({"a": [1, np.nan]}, None, ("model", "'a'", "1")),
-        ({"a": [1, 0]}, ["x"], ("2", "1", "items")),
-    ],
-)
-def test_bad_calls_are_refused(models, clusters, message):
-    with raises(MetricError, message):
-        tiers(models, clusters)
-
-
-def test_an_alpha_outside_its_range_is_refused():
-    with raises(MetricError, "(0, 1)", "5"):
-        tiers({"a": [1]}, None, alpha=5)

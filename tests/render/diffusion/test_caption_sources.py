@@ -56,13 +56,8 @@ def test_a_bad_file_is_named_with_its_line(tmp_path, name, text, match):
 
 
 def test_the_picture_that_coco_counterfactuals_made_is_no_given_one(tmp_path):
-    row = {
-        "id": "158956_0",
-        "caption_0": "a",
-        "caption_1": "b",
-        "image_0": "158956_0_img_0",
-        "image_1": "158956_0_img_1",
-    }
+    images = {f"image_{side}": f"158956_0_img_{side}" for side in (0, 1)}
+    row = {"id": "158956_0", "caption_0": "a", "caption_1": "b", **images}
     assert read_caption_pairs(written(tmp_path, "metadata.jsonl", json.dumps(row)))["158956_0"].image == ""
 
 

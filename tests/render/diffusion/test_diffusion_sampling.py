@@ -98,7 +98,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
-def copied(folders: Path, tmp_path: Path) -> Callable[..., Path]:
+def copied(folders, tmp_path) -> Callable[..., Path]:
     """Copy a pipeline, to be spoiled."""
 
     def copy(name: str = "sd", to: str = "model") -> Path:
@@ -123,52 +123,44 @@ def test_a_folder_is_known_by_its_files_and_not_by_its_place(copied):
     assert opened(one).revisions != opened(other).revisions
 
 
-def test_weights_in_pickles_alone_are_refused(copied):
-    folder = copied()
-    weights = next((folder / "unet").glob("*.safetensors"))
-    weights.rename(weights.with_suffix(".bin"))
-    with raises(ModelError, "diffusion_pytorch_model.bin"):
-        opened(folder)
+def weights(folder: Path) -> Path:
+    return next((folder / "unet").glob("*.safetensors"))
 
 
-def test_a_variant_that_is_not_there_is_refused(copied):
-    with raises(ModelError, "'fp16'", "revision"):
-        opened(copied(), variant="fp16")
+def change_index(folder: Path, **changes: object) -> None:
+    index = folder / "model_index.json"
+    index.write_text(json.dumps(json.loads(index.read_text()) | changes))
+
+
+KINDS = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
+    ("spoil", "more", "match"),
     [
-        ({"_class_name": "FluxPipeline"},
-         ("FluxPipeline", "StableDiffusionPipeline", "StableDiffusionXLPipeline")),
-        ({"unet": ["my_unet", "UNet"]}, ("my_unet", "run")),
-        ({"tokenizer_3": ["transformers", "CLIPTokenizer"]}, ("tokenizer_3", "model_index.json")),
+        (lambda folder: weights(folder).rename(weights(folder).with_suffix(".bin")), {}, "diffusion_pytorch_model.bin"),
+        (lambda _: None, {"variant": "fp16"}, ("'fp16'", "revision")),
+        (lambda folder: change_index(folder, _class_name="FluxPipeline"), {}, ("FluxPipeline", *KINDS)),
+        (lambda folder: change_index(folder, unet=["my_unet", "UNet"]), {}, ("my_unet", "run")),
+        (
+            lambda folder: change_index(folder, tokenizer_3=["transformers", "X"]),
+            {},
+            ("tokenizer_3", "model_index.json"),
+        ),
+        (lambda folder: (folder / "model_index.json").unlink(), {}, ("diffusers", "folder")),
+        (lambda folder: weights(folder).write_bytes(b"not tensors"), {}, ("StableDiffusionPipeline", "loaded")),
     ],
-)  # fmt: skip
-def test_a_pipeline_of_another_kind_or_with_code_is_refused(copied, change, match):
+)
+def test_a_folder_that_is_no_whole_pipeline_or_has_code_is_refused(copied, spoil, more, match):
     folder = copied()
-    index = folder / "model_index.json"
-    index.write_text(json.dumps(json.loads(index.read_text()) | change))
+    spoil(folder)
     with raises(ModelError, match):
-        opened(folder)
+        opened(folder, **more).load()
 
 
 def test_prompt_to_prompts_kind_can_be_asked_for(folders):
     with raises(ModelError, "StableDiffusionXLPipeline", "StableDiffusionPipeline"):
         open_checkpoint(DiffusionModel(name="xl"), folders, ("StableDiffusionPipeline",))
-
-
-def test_a_folder_of_something_else_is_refused(tmp_path):
-    (tmp_path / "model").mkdir()
-    with raises(ModelError, "diffusers", "folder"):
-        opened(tmp_path / "model")
-
-
-def test_damaged_weights_are_named(copied):
-    folder = copied()
-    next((folder / "unet").glob("*.safetensors")).write_bytes(b"not tensors")
-    with raises(ModelError, "StableDiffusionPipeline", "loaded"):
-        opened(folder).load()
 
 
 @pytest.mark.parametrize("nested", [True, False])

@@ -29,7 +29,7 @@ CAPTIONS = (
 
 
 @pytest.fixture
-def home(tmp_path: Path, folders: Path) -> Path:
+def home(tmp_path, folders) -> Path:
     for name in ("sd", "xl"):
         (tmp_path / name).symlink_to(folders / name)
     (tmp_path / "pairs.csv").write_text(CAPTIONS)
