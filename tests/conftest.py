@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -179,6 +180,24 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.delitem(sys.modules, "installed_models", raising=False)
     return site
+
+
+@pytest.fixture
+def start(installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Start `tellapart ...` in a process of its own, with the models of `installed_models.py`."""
+
+    def program(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+        own = {"PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "TELLAPART_CACHE": str(tmp_path / "cache")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "tellapart", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, **own, **environment},
+        )
+
+    return program
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Numbers that another tool measured: shown without a page, and never compared."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -56,14 +55,14 @@ def test_files_of_scores_without_a_benchmark_are_answered_without_none(tmp_path,
     assert done.code and "--benchmark NAME" in done.err and "None" not in done.err
 
 
-def test_an_imported_run_is_shown_without_a_page(imported):
-    done = CliRunner().invoke(app, ["show", str(imported)])
-    assert done.exit_code == 0, done.output
-    assert "winoground: percent, measured by another tool" in done.output and "6.25" in done.output
-    assert "imported from CLIP_benchmark" in done.output
-    assert "report: none: numbers that another tool measured have no items to show" in done.output
+def test_an_imported_run_is_shown_without_a_page(imported, command):
+    done = command("show", imported)
+    assert done.code == 0, done.err
+    assert "winoground: percent, measured by another tool" in done.out and "6.25" in done.out
+    assert "imported from CLIP_benchmark" in done.out
+    assert "report: none: numbers that another tool measured have no items to show" in done.out
     assert write_run_report(imported).path is None and not (imported / "report.html").exists()
-    assert json.loads(CliRunner().invoke(app, ["show", str(imported), "--json"]).output)["report"] is None
+    assert command("show", imported, "--json").json["report"] is None
 
 
 def sugarcrepe_files(folder: Path) -> list[Path]:

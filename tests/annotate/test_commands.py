@@ -33,7 +33,7 @@ def true_option(field: str):
     return choose
 
 
-def test_the_sheet_names_the_answers_that_it_takes(command, tmp_path):
+def test_the_sheet_names_the_answers_that_it_takes(command, made_set, tmp_path):
     expected = {
         "i2t": "caption: Which description matches the image best? A or B",
         "coco-cf": "caption: Which caption describes the image best? A or B or Both or Neither",
@@ -41,14 +41,16 @@ def test_the_sheet_names_the_answers_that_it_takes(command, tmp_path):
         "question": "answer_b: The answer for image B (a text)",
         "box": "box: one of them ([x, y, width, height] in pixels)",
     }
+    made_set("set", n=2)
     for survey, way in expected.items():
-        command("annotate", "export", survey, "demo", "--to", survey, "--annotators", "ann", "--sample", 2)
+        command("annotate", "export", survey, "folder:set", "--to", survey, "--annotators", "ann")
         with (tmp_path / survey / "sheets" / "ann.csv").open(newline="") as stream:
             assert all(way in row["how_to_answer"] for row in csv.DictReader(stream))
 
 
-def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(command, tmp_path):
-    command("annotate", "export", "i2t", "demo", "--to", "i2t", "--annotators", "ann,bob", "--sample", 4)
+def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(command, made_set, tmp_path):
+    made_set("set", n=6)
+    command("annotate", "export", "i2t", "folder:set", "--to", "i2t", "--annotators", "ann,bob", "--sample", 4)
     right = true_option("caption")
     first = min(unit.id for unit in read_study(tmp_path / "i2t").units)
 
@@ -63,7 +65,7 @@ def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(comma
     assert row["alone"] == {"ann": 1.0, "bob": 0.75}
     shown = command("annotate", "agree", "i2t").out
     check_facts(" ".join(shown.split()), "each alone", "ann 100.0, bob 75.0", "tie: as many people", "third annotator")
-    command("annotate", "export", "i2t", "demo", "--to", "alone", "--annotators", "ann", "--sample", 4)
+    command("annotate", "export", "i2t", "folder:set", "--to", "alone", "--annotators", "ann", "--sample", 4)
     command("annotate", "import", "alone", fill(tmp_path / "alone" / "sheets" / "ann.csv", right))
     assert "tie:" not in command("annotate", "agree", "alone").out
 

@@ -75,6 +75,7 @@ def test_strict_exits_with_1_where_a_check_warns(made_set, command):
     assert command("audit", "demo", "--no-images", "--strict").code == 1  # a tag's rarest value has 3 items
 
 
+@pytest.mark.slow
 def test_the_context_of_the_model_to_be_measured_is_compared_with_the_captions(made_set, command):
     pytest.importorskip("torch", reason="CLIP's tokenizer needs the extra 'models'")
     pairs = made_set(n=6)

@@ -81,6 +81,7 @@ def test_a_set_without_files_and_creators_that_are_no_list_are_refused(pictured,
         croissant(pictured([[blots(0), blots(1)]], card={"creators": "A. Person"}))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the validator's own, of rdflib
 def test_its_validator_accepts_it_and_reads_every_item(cups, caplog):
     mlcroissant = pytest.importorskip("mlcroissant", reason="the validator, of the extra 'dev': mlcroissant")

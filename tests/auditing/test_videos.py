@@ -1,7 +1,6 @@
 """Sets of films are audited as sets of pictures are: compared frame by frame, and told apart by all their frames."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np

@@ -1,10 +1,7 @@
 """The command line as a user meets it: right answers, one helpful line for every wrong one, and never a traceback."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,18 +15,6 @@ from tellapart.evaluation.check import Gate
 GOLDEN = {"clip_b32": (30.75, 10.25, 8.25), "human": (89.5, 88.5, 85.5)}
 PAIR = (SHARED / "images" / "nb_TestHF_0.png", SHARED / "images" / "nb_TestHF_1.png")
 ESCAPE = "\x1b"
-
-
-def tellapart(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "tellapart", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        env={**os.environ, **environment},
-    )
 
 
 # Real input
@@ -133,24 +118,16 @@ def test_run_and_show_print_one_json_object_with_the_records(command, made_set, 
     assert found["runs"][0] == record
 
 
-def test_ls_lists_the_catalogue(command, installed):
-    benchmarks = command("ls", "benchmarks", "--json").json
-    assert [(row["name"], row["shape"], row["runs"]) for row in benchmarks if row["name"] == "winoground"] == [
-        ("winoground", [2, 2], False)
-    ]
+def test_ls_lists_the_catalogue_and_what_others_installed_broken_or_not(command, installed):
+    benchmarks = {row["name"]: row for row in command("ls", "benchmarks", "--json").json}
+    assert (benchmarks["winoground"]["shape"], benchmarks["winoground"]["runs"]) == ([2, 2], False)
+    assert benchmarks["no-benchmark"]["title"].startswith("cannot be loaded: benchmark 'no-benchmark' is a dict")
     models = {row["name"]: row for row in command("ls", "models", "--json").json}
     assert models["oracle"]["role"] == "reference"
     assert models["colours"] == models["colours"] | {"role": "installed", "kind": "similarity"}
-    assert re.search(r"^winoground needs .*on the hub, gated: https://", command("ls", "benchmarks").out, re.MULTILINE)
-
-
-def test_what_others_installed_in_a_broken_state_is_listed_as_such(command, installed):
-    models = {row["name"]: row for row in command("ls", "models", "--json").json}
-    assert models["gone"]["about"].startswith("cannot be loaded: ")
-    assert "no_such_module" in models["gone"]["about"]
+    assert models["gone"]["about"].startswith("cannot be loaded: ") and "no_such_module" in models["gone"]["about"]
     assert models["no-model"]["about"].startswith("cannot be loaded: model 'no-model' is a str")
-    benchmarks = {row["name"]: row for row in command("ls", "benchmarks", "--json").json}
-    assert benchmarks["no-benchmark"]["title"].startswith("cannot be loaded: benchmark 'no-benchmark' is a dict")
+    assert re.search(r"^winoground needs .*on the hub, gated: https://", command("ls", "benchmarks").out, re.MULTILINE)
 
 
 def test_check_says_how_many_gates_hold_and_fails_when_one_falls(command, monkeypatch):
@@ -265,11 +242,11 @@ def test_the_default_model_passes_every_gate(command):
 # In a process of its own
 
 
-def test_the_version_is_printed():
+def test_the_version_is_printed(command):
     from tellapart import __version__
 
-    ran = tellapart("--version")
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"tellapart {__version__}\n", "")
+    ran = command("--version")
+    assert (ran.code, ran.out, ran.err) == (0, f"tellapart {__version__}\n", "")
 
 
 @pytest.mark.slow

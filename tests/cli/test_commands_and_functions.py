@@ -1,8 +1,6 @@
 """Every command has a function of its name at the root, whose parameters are its options."""
 
 import inspect
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -85,10 +83,9 @@ def test_captions_alone_have_no_output_of_a_set(argument, tmp_path):
         tellapart.build("recipe.toml", pairs=tmp_path / "pairs.jsonl", **given)
 
 
-def test_an_error_of_the_python_interface_names_the_option_on_the_command_line(tmp_path):
+def test_an_error_of_the_python_interface_names_the_option_on_the_command_line(command):
     with pytest.raises(TellapartError) as raised:
         tellapart.evaluate("oracle", "demo", limit="x")
     assert "limit=" in str(raised.value) and "--limit" not in str(raised.value)
-    command = [sys.executable, "-m", "tellapart", "run", "-m", "oracle", "--limit", "x", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "--limit" in done.stderr and "limit=" not in done.stderr
+    done = command("run", "-m", "oracle", "--limit", "x", "--out", "run")
+    assert done.code == 2 and "--limit" in done.err and "limit=" not in done.err

@@ -134,19 +134,14 @@ def test_lines_and_tables_are_printed_in_the_encoding_of_their_stream(encoding, 
     monkeypatch.setattr(sys, "stdout", stream)
     print_text(NAME)
     print_lines(NAME)
+    print_text("1 \u2013 2 \u2026")
     rows = table("name")
     rows.add_row(NAME)
     console().print(rows)
     stream.flush()
     lines = stream.buffer.getvalue().decode(encoding).splitlines()
     assert [line.strip() for line in lines].count(SHOWN[encoding]) == 3
-
-
-def test_a_mark_that_an_encoding_lacks_has_a_plain_one(monkeypatch):
-    stream = io.TextIOWrapper(io.BytesIO(), "ascii")
-    monkeypatch.setattr(sys, "stdout", stream)
-    print_text("1 \u2013 2 \u2026")
-    assert stream.buffer.getvalue() == b"1 - 2 ...\n"
+    assert encoding != "ascii" or "1 - 2 ..." in lines  # a plain one in the place of a mark that an encoding lacks
 
 
 @pytest.mark.slow

@@ -252,22 +252,11 @@ def test_rank_0_raises_the_error_of_another_rank_as_what_it_is():
 
 @pytest.mark.slow
 @needs_torch
-def test_ranks_that_deepspeed_or_srun_started_share_one_run(made_set, installed, tmp_path):
+def test_ranks_that_deepspeed_or_srun_started_share_one_run(made_set, start, tmp_path):
     names = ("-m", "colours", "-b", f"folder:{made_set('first')}")
     world = {"WORLD_SIZE": "2", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tellapart", "run", *names, "--out", "ranks", "--no-cache", "--json"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
-            | world
-            | {"RANK": rank, "LOCAL_RANK": rank},
-        )
-        for rank in ("0", "1")
-    ]
+    options = (*names, "--out", "ranks", "--no-cache", "--json")
+    ranks = [start("run", *options, **world, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
     (code, out, err), (other_code, other_out, _) = map(ended, ranks)
     assert (code, other_code, other_out) == (0, 0, ""), err
     assert Path(json.loads(out)["out"]) == Path("ranks")

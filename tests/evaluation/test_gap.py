@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import tellapart as ta
 from facts import raises
 from tellapart.errors import MetricError, RunError
 from tellapart.evaluation.gap import gap, pearson
@@ -21,28 +23,30 @@ from tellapart.records.run_folder import beside, write_result
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def runs(command, tmp_path) -> list[Path]:
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory) -> Path:
     """Four models on made NLVR2 files in domain and out of it: shares of right answers are known."""
-    rng = np.random.default_rng(0)
-    folders = []
+    folder, rng = tmp_path_factory.mktemp("gap"), np.random.default_rng(0)
     for side, file, benchmark in (("in", "nlvr2_test.json", "nlvr2"), ("out", "nlvr2_vlue_test.json", "vlue-nlvr2")):
-        (tmp_path / side).mkdir()
+        (folder / side).mkdir()
         rows = [
             {"sentence": f"Sentence {k}.", "images": ["a.png", "b.png"], "label": str(bool(rng.integers(2)))}
             for k in range(50)
         ]
-        (tmp_path / side / file).write_text(json.dumps(rows))
+        (folder / side / file).write_text(json.dumps(rows))
         for model, inside in (("a", 45), ("b", 40), ("c", 30), ("d", 20)):
             right = inside - (10 if side == "out" else 0)
             said = [{"id": k, "prediction": (row["label"] == "True") ^ (k >= right)} for k, row in enumerate(rows)]
-            Path(f"{model}.json").write_text(json.dumps(said))
-            out = tmp_path / f"{model}-{side}"
-            given = ("--scores", f"{model}.json", "--name", model, "--data", tmp_path / side, "--out", out)
-            ran = command("score", benchmark, *given)
-            assert ran.code == 0, ran.err
-            folders.append(out)
-    return folders
+            (folder / f"{model}.json").write_text(json.dumps(said))
+            given = {"name": model, "data": folder / side, "out": folder / "runs" / f"{model}-{side}"}
+            ta.score(benchmark, folder / f"{model}.json", **given)
+    return folder / "runs"
+
+
+@pytest.fixture
+def runs(measured, tmp_path) -> list[Path]:
+    folder = shutil.copytree(measured, tmp_path / "runs")
+    return [folder / f"{model}-{side}" for side in ("in", "out") for model in "abcd"]
 
 
 @pytest.mark.slow

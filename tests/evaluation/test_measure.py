@@ -161,11 +161,8 @@ def test_clusters_are_what_is_resampled():
     assert together.high - together.low > 1.5 * (alone.high - alone.low)  # type: ignore[operator]
 
 
-def test_a_shape_without_a_metric_is_refused():
+def test_a_shape_without_a_metric_and_an_item_without_scores_are_refused():
     with raises(MetricError, "metric", "3", "2", "similarity"):
         measure(scores(drawn(2, (3, 2))), outline(2, (3, 2)))
-
-
-def test_an_item_without_scores_is_refused_by_name():
     with raises(ScoreError, "1", "3", "i2"):
         measure(scores(drawn(2)), outline(3))

@@ -70,6 +70,7 @@ def expect_numbers_of_one_process(models: list[str], pairs: str, folder: Path) -
     assert computed(folder / "ranks") == 0
 
 
+@pytest.mark.slow
 @needs_torch
 def test_ranks_share_a_model_that_keeps_pictures_in_a_cache_with_other_files_in_it(made_set, torchrun, tmp_path):
     model, pairs, cache = save_open_clip(tmp_path), f"folder:{made_set(n=3)}", tmp_path / "cache"

@@ -21,8 +21,8 @@ from tellapart.records.zipped import unpack_run, unpacked
 def runs(tmp_path_factory) -> Path:
     """`a.zip`, as `zip -r a.zip a` makes it; `b.zip`, whose files lie at its top; `both.zip`, with two runs."""
     folder = tmp_path_factory.mktemp("zipped")
-    ta.evaluate(["random", "oracle"], "demo", limit=40, out=folder / "a")
-    ta.evaluate("oracle", "demo", limit=40, out=folder / "b")
+    ta.evaluate(["random", "oracle"], "demo", limit=12, out=folder / "a")
+    ta.evaluate("oracle", "demo", limit=12, out=folder / "b")
     pack(folder / "a.zip", {"a": folder / "a"})
     pack(folder / "b.zip", {"": folder / "b"})
     pack(folder / "both.zip", {"a": folder / "a", "b": folder / "b"})

@@ -1,5 +1,4 @@
-"""Rendered scenes through the pipeline: verified, the same for any number of workers and after SIGKILL, audited; of
-built-in meshes and of scanned objects."""
+"""Rendered scenes through the pipeline, of built-in meshes and of scans: verified, the same by any workers."""
 
 from pathlib import Path
 

@@ -8,7 +8,6 @@ from scipy.special import ndtr, stdtrit
 from scipy.stats import binomtest
 
 from tellapart.stats.bootstrap import _count_picks, cluster_bootstrap
-from tellapart.stats.combined import SmallestMean
 from tellapart.stats.intervals import Column, interval_for, intervals_for, wilson
 
 
@@ -150,12 +149,6 @@ def test_unanimous_clusters_count_as_one_trial_each():
     found = interval_for(np.ones(60), NESTED, binary=True)
     alone = wilson(30, 30)
     assert (found.low, found.high) == (alone.low, alone.high)
-
-
-def test_the_smaller_of_two_shares_of_which_one_is_zero_keeps_an_honest_interval():
-    values = np.column_stack([np.arange(40) % 2, np.zeros(40)])
-    found = interval_for(values, None, binary=True, reduce=SmallestMean())
-    assert (found.low, found.high) == (0.0, interval_for(np.zeros(40), None, binary=True, level=0.975).high)
 
 
 def test_one_item_has_no_interval_unless_it_is_an_outcome():
