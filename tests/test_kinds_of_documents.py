@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
-from tellapart.cli.main import app
+from commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -88,12 +87,7 @@ def test_the_reference_has_a_section_for_each_command_with_its_options_and_an_ex
     text = (DOCS / "commands.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |^<!-- end)", text, re.DOTALL | re.MULTILINE))
 
-    def list_commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-        for name, command in group.commands.items():
-            below = getattr(command, "commands", None)
-            yield from list_commands(command, f"{before}{name} ") if below else [(f"{before}{name}", command)]
-
-    for words, command in list_commands(typer.main.get_group(app)):
+    for words, command in COMMANDS.items():
         assert f"](#{words.replace(' ', '-')})" in text
         section = sections[words]
         assert re.search(rf"^\$ tellapart {words}\b.*for example$", section, re.MULTILINE), words

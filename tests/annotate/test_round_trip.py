@@ -15,13 +15,7 @@ from facts import raises
 from tellapart.annotate.findings import human_rows
 from tellapart.annotate.study import read_answers, write_answers, write_rows
 from tellapart.annotate.surveys import Earlier, find_survey, usable
-from tellapart.benchmarks.published_tasks import (
-    read_boxes,
-    read_captions,
-    read_questions,
-    read_retrieval,
-    read_statements,
-)
+from tellapart.benchmarks import published_tasks
 from tellapart.errors import DataError
 
 CHOICES = [(survey, (2, 2)) for survey in ("coco-cf", "i2t", "t2i", "ambiguity", "match")]
@@ -134,11 +128,11 @@ def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path):
     answers = at.imported(at.export(person))
     assert {tuple(answer.problems) for answer in answers if answer.annotator == "bob"} == {("starts with 'there is'",)}
     write_rows(tmp_path / "itr.json", find_survey("caption").records(at.study, usable(answers)))
-    read = read_retrieval(tmp_path / "itr.json")
+    read = published_tasks.read_retrieval(tmp_path / "itr.json")
     assert sorted(read.images) == sorted(item.images[0] for item in at.pairs.items)
     assert len(read.captions) == 4
     assert all(at.content(image)[:4] in caption for image, caption in zip(read.images, read.captions, strict=True))
-    assert read_captions(tmp_path / "itr.json").gold[0] == (read.captions[0],)
+    assert published_tasks.read_captions(tmp_path / "itr.json").gold[0] == (read.captions[0],)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +159,7 @@ def test_statements_make_an_nlvr2_set(desk, tmp_path):
 
     answers = at.imported(*at.sheets(person))
     write_rows(tmp_path / "nlvr2.json", find_survey("statement").records(at.study, answers))
-    read = {row.texts[0]: row for row in read_statements(tmp_path / "nlvr2.json").rows}
+    read = {row.texts[0]: row for row in published_tasks.read_statements(tmp_path / "nlvr2.json").rows}
     for item in at.pairs.items:
         statement = read[f"Both show {item.id}."]
         assert (statement.images, statement.gold) == (item.images, item.id == "item-1")
@@ -183,7 +177,7 @@ def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path)
     assert len({tuple(task.order) for task in at.study.tasks}) == 2  # both sides occurred
     assert not any(answer.problems for answer in answers)
     write_rows(tmp_path / "vqa.json", find_survey("question").records(at.study, answers))
-    read = read_questions(tmp_path / "vqa.json")
+    read = published_tasks.read_questions(tmp_path / "vqa.json")
     assert all(question.gold == (colour[at.content(question.images[0])],) for question in read.rows)
     assert len(read.complementary_pairs()) == 8
 
@@ -234,7 +228,7 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path):
     phrases = second.imported(second.export(lambda *_: {"expression": next(reply)}))
     assert [answer.problems for answer in phrases].count(["names a place: left"]) == 1
     write_rows(tmp_path / "refcoco+.json", find_survey("expression").records(second.study, usable(phrases)))
-    rows = read_boxes(tmp_path / "refcoco+.json").rows
+    rows = published_tasks.read_boxes(tmp_path / "refcoco+.json").rows
     assert {(row.gold, row.facts["size"]) for row in rows} == {((1.0, 2.0, 3.0, 4.0), (8, 8))}
     assert {row.texts for row in rows} == {("the red one",), ("the blue one",)}
 

@@ -11,15 +11,7 @@ import pytest
 
 import tellapart as ta
 from facts import raises
-from tellapart.errors import (
-    DataError,
-    MetricError,
-    ModelError,
-    RunError,
-    TellapartError,
-    TellapartWarning,
-    UnknownNameError,
-)
+from tellapart import errors
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 
@@ -61,7 +53,7 @@ def test_a_run_stands_for_its_folder_and_a_format_that_is_none_is_one_sentence(t
     run = ta.evaluate(["demo-encoder", "constant"], "demo", limit=10, out=tmp_path / "run")
     assert ta.table(run) == ta.table([tmp_path / "run"])
     assert ta.open_run(run).models == run.models
-    with raises(UnknownNameError, "'latx'", "'latex'"):
+    with raises(errors.UnknownNameError, "'latx'", "'latex'"):
         ta.table(run, "latx")
 
 
@@ -93,10 +85,10 @@ def test_without_a_fingerprint_nothing_is_kept_and_a_warning_says_so(made_set, t
         return strength * float(np.asarray(image).mean())
 
     name, out = f"folder:{made_set(n=2)}", tmp_path / "r"
-    with pytest.warns(TellapartWarning, match="weighed.*`fingerprint`"):
+    with pytest.warns(errors.TellapartWarning, match="weighed.*`fingerprint`"):
         first = ta.evaluate(weighed, name, out=out).items().scores
     strength = 2.0  # the source is the same, and the scores are not
-    with pytest.warns(TellapartWarning):
+    with pytest.warns(errors.TellapartWarning):
         second = ta.evaluate(weighed, name, out=out).items().scores
     assert np.allclose(second, 2 * first)
     assert len(calls) == 16
@@ -120,7 +112,7 @@ def test_with_a_fingerprint_the_store_keeps_what_a_function_computed(made_set):
 def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none():
     from tellapart.models.memory.held import as_model
 
-    with pytest.warns(TellapartWarning):
+    with pytest.warns(errors.TellapartWarning):
         one, same, other = (as_model(f) for f in (lambda i, t: 1.0, lambda i, t: 1.0, lambda i, t: len(t)))
     assert one.fingerprint == same.fingerprint
     assert len({one.name, other.name}) == 1
@@ -131,19 +123,19 @@ def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none():
     def second(i: Any, t: str) -> float:
         return 2.0
 
-    with pytest.warns(TellapartWarning):
+    with pytest.warns(errors.TellapartWarning):
         assert as_model(first).fingerprint != as_model(second).fingerprint
 
 
 def test_a_model_that_prepares_its_inputs_takes_no_processor():
-    with raises(ModelError, "Oracle", "ta.model(it)"):
+    with raises(errors.ModelError, "Oracle", "ta.model(it)"):
         ta.model(ta.find_model("oracle"), processor=object())
 
 
 def test_items_of_one_image_and_one_text_are_answered_with_the_need_of_a_rival(tmp_path):
     item = ta.Item(id="a", images=("a.png",), texts=("a cat",))
     ta.write_pair_set(tmp_path / "set", [item], {"a.png": b"no picture is read"}, {})
-    with raises(MetricError, "oracle", "1 image and 1 text", "negative_caption"):
+    with raises(errors.MetricError, "oracle", "1 image and 1 text", "negative_caption"):
         ta.evaluate("oracle", f"folder:{tmp_path}/set")
 
 
@@ -158,10 +150,10 @@ def test_an_object_with_the_methods_alone_is_a_model(made_set):
         def similarity(self, images: Any, texts: Any) -> Any:
             return (images[:, None] * texts[None]).sum(axis=2)
 
-    with pytest.warns(TellapartWarning, match="Colours.*fingerprint"):
+    with pytest.warns(errors.TellapartWarning, match="Colours.*fingerprint"):
         run = ta.evaluate(Colours(), f"folder:{made_set(n=3)}")
     assert run.models == ["Colours"]
-    with pytest.warns(TellapartWarning):  # the class itself is called
+    with pytest.warns(errors.TellapartWarning):  # the class itself is called
         assert ta.evaluate(Colours, f"folder:{made_set('b', n=3)}").models == ["Colours"]
 
 
@@ -184,7 +176,7 @@ def test_a_pair_set_made_in_memory_is_a_benchmark_with_its_pictures():
 
 def test_an_object_with_the_name_of_the_catalogues_benchmark_is_refused():
     own = replace(ta.find_benchmark("winoground"), load=ta.find_benchmark("demo").load)
-    with raises(DataError, "'winoground'", "benchmark"):
+    with raises(errors.DataError, "'winoground'", "benchmark"):
         ta.evaluate("oracle", own)
     part = ta.load_pairs("demo").select(range(5))
     run = ta.evaluate("oracle", part)
@@ -193,7 +185,7 @@ def test_an_object_with_the_name_of_the_catalogues_benchmark_is_refused():
 
 
 def test_two_models_of_one_name_must_be_told_apart(made_set):
-    with raises(RunError, "2", "'bright'", "names="):
+    with raises(errors.RunError, "2", "'bright'", "names="):
         ta.evaluate([bright, bright], f"folder:{made_set()}")
     run = ta.evaluate([bright, bright], f"folder:{made_set('other', n=3)}", names=("a", "b"))
     assert sorted(run.models) == ["a", "b"]
@@ -207,7 +199,7 @@ def test_a_folder_is_gone_with_its_run_and_save_keeps_it(tmp_path):
     del run
     assert not folder.exists()
     assert kept.value("text_score") == 1.0
-    with raises(RunError, "folder"):
+    with raises(errors.RunError, "folder"):
         kept.save(tmp_path / "kept")
 
 
@@ -229,7 +221,7 @@ def test_a_run_is_handed_on_as_pandas_arrow_and_arrays():
 
 def test_without_pandas_the_error_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with raises(TellapartError, "to_dict()"):
+    with raises(errors.TellapartError, "to_dict()"):
         ta.evaluate("oracle", "demo", limit=3).to_pandas()
 
 
@@ -241,7 +233,7 @@ def test_an_objects_text_is_plain_and_whole_where_colours_are_asked_for(monkeypa
 
 
 def test_a_column_that_is_not_there_is_answered_with_the_nearest():
-    with raises(UnknownNameError, "'benchmrk'", "did you mean 'benchmark'", "metric"):
+    with raises(errors.UnknownNameError, "'benchmrk'", "did you mean 'benchmark'", "metric"):
         ta.evaluate("oracle", "demo", limit=3).table()["benchmrk"]
 
 
@@ -275,7 +267,7 @@ def test_texts_of_strangers_are_escaped_in_what_a_notebook_shows():
     ],
 )
 def test_scores_that_do_not_fit_are_refused_in_words(scores, said):
-    with raises(TellapartError, said):
+    with raises(errors.TellapartError, said):
         ta.score("demo", scores)
 
 
@@ -329,9 +321,9 @@ CALLS = {
 def test_a_wrong_argument_is_an_error_of_ours(call, wrong, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.chdir(tmp_path)  # a folder for vectors is made where the call says
-    with pytest.raises((TellapartError, OSError)) as raised:
+    with pytest.raises((errors.TellapartError, OSError)) as raised:
         CALLS[call](wrong)
-    assert isinstance(raised.value, TellapartError)
+    assert isinstance(raised.value, errors.TellapartError)
     assert len(str(raised.value)) > 15
 
 
@@ -349,14 +341,14 @@ def test_a_wrong_argument_is_an_error_of_ours(call, wrong, tmp_path, monkeypatch
 def test_what_is_wrong_is_said_with_what_to_do(call, said):
     import warnings
 
-    with warnings.catch_warnings(), raises((UnknownNameError, RunError, ModelError), said):
-        warnings.simplefilter("ignore", TellapartWarning)
+    with warnings.catch_warnings(), raises((errors.UnknownNameError, errors.RunError, errors.ModelError), said):
+        warnings.simplefilter("ignore", errors.TellapartWarning)
         call()
 
 
 def test_a_module_of_torch_is_refused_with_what_to_do():
     torch = pytest.importorskip("torch")
-    with raises(ModelError, "Linear", "id", "folder"):
+    with raises(errors.ModelError, "Linear", "id", "folder"):
         ta.evaluate(torch.nn.Linear(2, 2), "demo")
 
 

@@ -4,9 +4,9 @@ import inspect
 from typing import Any
 
 import pytest
-import typer
 
 import tellapart
+from commands import COMMANDS
 from facts import raises
 from tellapart.cli.command import FILLED, read_parameters
 from tellapart.cli.main import app
@@ -18,20 +18,11 @@ from tellapart.errors import RunError, TellapartError
 NAMES = {"import": "import_results"}
 
 
-def commands() -> dict[str, Any]:
-    """Every command by its words, those of groups, too: `annotate export`."""
-    found: dict[str, Any] = {}
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", None)
-        found |= {name: command} if inner is None else {f"{name} {each}": one for each, one in inner.items()}
-    return found
-
-
 def function_of(name: str) -> Any:
     return getattr(tellapart, NAMES.get(name, name.replace(" ", "_")))
 
 
-@pytest.mark.parametrize("name", commands())
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name):
     read = read_parameters(NAMES.get(name, name.replace(" ", "_")))
     parameters = inspect.signature(function_of(name)).parameters
@@ -41,9 +32,9 @@ def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name)
             assert parameter.default == parameters[parameter.name].default, parameter.name
 
 
-@pytest.mark.parametrize("name", commands())
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_has_a_text(name):
-    assert [option.name for option in commands()[name].params if not option.help and not option.hidden] == []
+    assert [option.name for option in COMMANDS[name].params if not option.help and not option.hidden] == []
 
 
 def test_every_hint_is_of_a_parameter_of_its_function():
@@ -54,22 +45,22 @@ def test_every_hint_is_of_a_parameter_of_its_function():
         ]
 
     declared = list_declarations(app)
-    assert {each.words for each in declared} == set(commands()) == set(read_words()) - {"shared"}
+    assert {each.words for each in declared} == set(COMMANDS) == set(read_words()) - {"shared"}
     for each in declared:
         hints = {*each.hints, *read_words()[each.words].get("options", {})}
         assert hints <= {parameter.name for parameter in read_parameters(each.function)}, each.words
 
 
-@pytest.mark.parametrize("name", commands())
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_function_of_a_command_has_an_example_that_runs(name):
     text = inspect.getdoc(function_of(name)) or ""
     assert "+SKIP" not in text
     assert ">>> " in text
 
 
-@pytest.mark.parametrize("name", commands())
+@pytest.mark.parametrize("name", COMMANDS)
 def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_one(name):
-    table = options_of(commands()[name])
+    table = options_of(COMMANDS[name])
     for parameter, option in table.items():
         said = parameter if parameter.endswith("=False") else f"{parameter}="
         assert restate(f"x: leave {said} out", table) == f"x: leave {option} out"

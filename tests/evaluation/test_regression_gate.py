@@ -10,6 +10,7 @@ from runs import measured, score_file
 
 from facts import check_facts, raises
 from published import winoground
+from sets import write_set
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import GateResult, GateRow, compare, regression_gate
 from tellapart.evaluation.run import run_scores
@@ -27,16 +28,21 @@ def scored(folder: Path, out: Path, wrong: tuple[int, ...], *, n: int, name: str
     return run_scores({f"folder:{folder}": file}, out, name=name)
 
 
-def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set, tmp_path):
-    folder = made_set(n=60)
-    base = scored(folder, tmp_path / "base", (), n=60)
-    new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
-    found = regression_gate(base, new)
-    assert not found.passed
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    """Runs on one set of 60 items: of score files by how many are wrong, of one constant and of two random models."""
+    folder = tmp_path_factory.mktemp("gate")
+    pairs = write_set(folder / "set", n=60)
+    made = {f"{n} wrong": scored(pairs, folder / str(n), tuple(range(n)), n=60) for n in (0, 3, 20, 60)}
+    made |= {f"random {k}": measured(folder / f"random-{k}", "random", pairs, seed=k) for k in (1, 2)}
+    return made | {"constant": measured(folder / "constant", "constant", pairs)}
+
+
+def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(runs):
+    found, back = regression_gate(runs["0 wrong"], runs["20 wrong"]), regression_gate(runs["20 wrong"], runs["0 wrong"])
+    assert not found.passed and back.passed
     assert [row.verdict for row in found.rows if row.metric == "group_score"] == ["regression"]
-    back = regression_gate(new, base)
-    assert back.passed
-    assert {row.verdict for row in back.rows if row.metric == "group_score"} == {"improvement"}
+    assert [row.verdict for row in back.rows if row.metric == "group_score"] == ["improvement"]
     assert headline_of(back).startswith("the gate passes: no regression in 4 headlines of 1 benchmark, ")
 
 
@@ -52,9 +58,8 @@ def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set, t
         assert (row.low, row.high) == (other.low, other.high)
 
 
-def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set, tmp_path):
-    folder = made_set(n=40)
-    base, new = scored(folder, tmp_path / "base", (), n=40), scored(folder, tmp_path / "new", (3, 4), n=40)
+def test_a_fall_beyond_the_limit_stops_without_being_significant(runs):
+    base, new = runs["0 wrong"], runs["3 wrong"]
     assert regression_gate(base, new).passed
     found = regression_gate(base, new, max_drop=4.9)
     row = next(row for row in found.rows if row.metric == "group_score")
@@ -64,9 +69,8 @@ def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set, tmp_p
     assert regression_gate(base, base, max_drop=0).passed and not regression_gate(base, new, max_drop=0).passed
 
 
-def test_a_margin_passes_only_what_is_shown_to_fall_by_less(made_set, tmp_path):
-    folder = made_set(n=60)
-    base, new = scored(folder, tmp_path / "base", (), n=60), scored(folder, tmp_path / "new", (3, 4), n=60)
+def test_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
+    base, new = runs["0 wrong"], runs["3 wrong"]
     plain = regression_gate(base, new)
     low = min(100 * row.low for row in plain.rows)
     assert plain.passed and -20 < low < -2
@@ -79,15 +83,13 @@ def test_a_margin_passes_only_what_is_shown_to_fall_by_less(made_set, tmp_path):
     assert "not within the margin" in headline_of(tight)
     check_facts(headline_of(wide), "passes", "by less than")
     # A fall that is significant stays a regression, whatever the margin.
-    worse = scored(folder, tmp_path / "worse", tuple(range(20)), n=60)
-    assert {row.verdict for row in regression_gate(base, worse, margin=90).rows} >= {"regression"}
+    assert {row.verdict for row in regression_gate(base, runs["20 wrong"], margin=90).rows} >= {"regression"}
     with raises(RunError, "margin=-1", "0"):
         regression_gate(base, new, margin=-1)
 
 
-def test_a_limit_within_the_noise_is_said_to_be(made_set, tmp_path):
-    folder = made_set(n=40)
-    base, new = (measured(tmp_path / f"r{seed}", "random", folder, seed=seed) for seed in (1, 2))
+def test_a_limit_within_the_noise_is_said_to_be(runs):
+    base, new = runs["random 1"], runs["random 2"]
     found = regression_gate(base, new, max_drop=0.5)
     assert found.by_chance > 0.5
     assert "by chance alone it stops a model as good as the base" in gate_markdown(found)
@@ -147,22 +149,15 @@ def test_items_that_could_show_no_fall_stop(made_set, tmp_path):
     assert regression_gate(enough, enough).passed
 
 
-def test_a_rise_from_nothing_does_not_stop_though_nothing_could_fall(made_set, tmp_path):
-    folder = made_set(n=40)
-    base = measured(tmp_path / "base", "constant", folder)
-    found = regression_gate(base, scored(folder, tmp_path / "new", (), n=40))
-    assert {(row.verdict, row.could_see, row.base) for row in found.rows} == {("improvement", None, 0.0)}
-    assert found.passed
-
-
-def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set, tmp_path):
-    folder = made_set(n=40)
-    base = scored(folder, tmp_path / "base", tuple(range(40)), n=40)  # image and group score: none right
-    other = measured(tmp_path / "random", "random", folder, seed=1)
-    found = regression_gate(other, other)
-    assert found.passed
+def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(runs):
+    base, other = runs["60 wrong"], runs["random 1"]  # image and group score of the base: none right
+    assert regression_gate(other, other).passed
     assert not regression_gate(base, base).passed
     assert {row.verdict for row in regression_gate(base, other).rows} <= {"too few items", "improvement"}
+    # Nor does a rise from nothing, though nothing could fall.
+    found = regression_gate(runs["constant"], runs["0 wrong"])
+    assert {(row.verdict, row.could_see, row.base) for row in found.rows} == {("improvement", None, 0.0)}
+    assert found.passed
 
 
 def test_a_bias_is_shown_and_not_judged(tmp_path):

@@ -11,14 +11,7 @@ from samples_again import remeasure
 
 import tellapart as ta
 from facts import check_facts, raises
-from tellapart.errors import (
-    DataError,
-    ModelError,
-    RunError,
-    TellapartError,
-    TellapartWarning,
-    UnknownNameError,
-)
+from tellapart import errors
 from tellapart.evaluation.evaluate import chosen
 from tellapart.evaluation.run import Settings, run, run_scores
 from tellapart.evaluation.verified import read_result
@@ -176,7 +169,7 @@ def test_a_limit_is_a_number_or_a_share(limit, kept):
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1.5", "0.0", "ten", "10%", "", "nan", "inf", "1e3", "1.e999", "9" * 99])
 def test_another_limit_is_refused(limit):
-    with raises(RunError, "limit=", "20", "0", "1"):
+    with raises(errors.RunError, "limit=", "20", "0", "1"):
         chosen(12, limit)
 
 
@@ -212,8 +205,8 @@ def test_a_model_that_breaks_is_named_and_the_others_are_measured(made_set, tmp_
 
     broken.fingerprint = "broken-1"  # type: ignore[attr-defined]
     with (
-        pytest.warns(TellapartWarning, match=r"broken stopped on folder:.*run.*leave it out"),
-        raises(TellapartError, "no weights"),
+        pytest.warns(errors.TellapartWarning, match=r"broken stopped on folder:.*run.*leave it out"),
+        raises(errors.TellapartError, "no weights"),
     ):
         ta.evaluate(["oracle", broken, "blind"], f"folder:{made_set()}", out=tmp_path / "run", progress=False)
     assert sole(tmp_path / "run").metrics["group_score"].value == 1
@@ -250,7 +243,7 @@ def test_the_folder_of_another_run_is_refused(made_set, installed, tmp_path, cha
     settings: dict[str, Any] = {"models": ("colours",), "benchmarks": (f"folder:{made_set()}",)}
     measured(tmp_path / "run", **settings)
     before = (tmp_path / "run" / "results.json").read_bytes()
-    with raises(RunError, "out=", said):
+    with raises(errors.RunError, "out=", said):
         measured(tmp_path / "run", **settings | change)
     assert (tmp_path / "run" / "results.json").read_bytes() == before
 
@@ -261,7 +254,7 @@ def test_a_finished_benchmark_whose_content_changed_is_refused(made_set, install
     measured(tmp_path / "run", **settings)
     listed = folder / "pairs.jsonl"
     listed.write_text(listed.read_text().replace('"texts": ["', '"texts": ["not ', 1))
-    with raises(RunError, "out=", "folder"):
+    with raises(errors.RunError, "out=", "folder"):
         measured(tmp_path / "run", **settings)
 
 
@@ -271,18 +264,18 @@ def test_a_finished_benchmark_whose_content_changed_is_refused(made_set, install
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
-        ({"models": ("random", "orcale")}, UnknownNameError, ("model", "'orcale'", "'oracle'")),
-        ({"benchmarks": ("winogrund",)}, UnknownNameError, ("benchmark", "'winogrund'", "'winoground'")),
-        ({"benchmarks": ("winoground",)}, DataError, ("tellapart score", "winoground", "--scores", "FILE")),
-        ({"benchmarks": ("folder:nowhere",)}, DataError, ("'nowhere'", "folder")),
-        ({"benchmarks": ("folder:",)}, DataError, ("folder:PATH", "folder")),
-        ({"benchmarks": ("no-benchmark",)}, DataError, ("'no-benchmark'", "dict", "Benchmark")),
-        ({"models": ("no-model",)}, ModelError, ("model", "'no-model'", "str")),
-        ({"models": ("onnx:",)}, ModelError, ("model", "onnx:PATH")),
-        ({"models": ("random", "random")}, RunError, ("models=random", "twice")),
-        ({"benchmarks": ("SET", "SET")}, RunError, ("benchmarks=folder", "twice")),
-        ({"limit": "0"}, RunError, ("limit=", "0")),
-        ({"device": "tpu"}, ModelError, ("'tpu'", "device")),
+        ({"models": ("random", "orcale")}, errors.UnknownNameError, ("model", "'orcale'", "'oracle'")),
+        ({"benchmarks": ("winogrund",)}, errors.UnknownNameError, ("benchmark", "'winogrund'", "'winoground'")),
+        ({"benchmarks": ("winoground",)}, errors.DataError, ("tellapart score", "winoground", "--scores", "FILE")),
+        ({"benchmarks": ("folder:nowhere",)}, errors.DataError, ("'nowhere'", "folder")),
+        ({"benchmarks": ("folder:",)}, errors.DataError, ("folder:PATH", "folder")),
+        ({"benchmarks": ("no-benchmark",)}, errors.DataError, ("'no-benchmark'", "dict", "Benchmark")),
+        ({"models": ("no-model",)}, errors.ModelError, ("model", "'no-model'", "str")),
+        ({"models": ("onnx:",)}, errors.ModelError, ("model", "onnx:PATH")),
+        ({"models": ("random", "random")}, errors.RunError, ("models=random", "twice")),
+        ({"benchmarks": ("SET", "SET")}, errors.RunError, ("benchmarks=folder", "twice")),
+        ({"limit": "0"}, errors.RunError, ("limit=", "0")),
+        ({"device": "tpu"}, errors.ModelError, ("'tpu'", "device")),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_a_folder_is_made(
@@ -305,7 +298,7 @@ def test_an_image_that_cannot_be_decoded_leaves_no_folder(made_set, tmp_path):
     folder = made_set()
     broken = folder / "images" / "3_1.png"
     broken.write_bytes(broken.read_bytes()[:-30])
-    with raises(DataError, "pairs.jsonl:4", "'images[1]'"):
+    with raises(errors.DataError, "pairs.jsonl:4", "'images[1]'"):
         measured(tmp_path / "run", models=("random",), benchmarks=(f"folder:{folder}",))
     assert not (tmp_path / "run").exists()
 
@@ -313,9 +306,9 @@ def test_an_image_that_cannot_be_decoded_leaves_no_folder(made_set, tmp_path):
 def test_a_folder_that_cannot_be_written_is_refused_at_once(made_set, tmp_path):
     here = f"folder:{made_set()}"
     (tmp_path / "file").write_text("")
-    with raises(RunError, "file/run", "out="):
+    with raises(errors.RunError, "file/run", "out="):
         measured(tmp_path / "file" / "run", models=("random",), benchmarks=(here,))
-    with raises(RunError, "/proc/nowhere"):
+    with raises(errors.RunError, "/proc/nowhere"):
         measured(Path("/proc/nowhere"), models=("random",), benchmarks=(here,))
 
 

@@ -9,23 +9,7 @@ import pytest
 from facts import raises
 from tellapart.benchmarks.demo import DEMO_FOLDER
 from tellapart.errors import UnknownNameError
-from tellapart_render.captions.grammar import (
-    ASPECTS,
-    CATEGORIES,
-    COUNTS,
-    FIGURE_14,
-    HELD_OUT,
-    LOCATIONS,
-    OBJECTS,
-    PLACES,
-    SIZES,
-    VERBS,
-    WORDS,
-    Noun,
-    count_caption,
-    noun,
-    relation_caption,
-)
+from tellapart_render.captions import grammar
 from tellapart_render.meshes.materials import PALETTE, surface
 from tellapart_render.meshes.objects import SHAPES, shape
 from tellapart_render.scenes.quadruple import Key, Quadruple, draw
@@ -58,30 +42,30 @@ FIGURE = {
 
 
 def test_verbs_locations_sizes_and_counts_are_those_of_figure_14():
-    assert VERBS == ("is", "is located", "is placed")
-    assert {words for group in LOCATIONS.values() for words in group} == {
+    assert grammar.VERBS == ("is", "is located", "is placed")
+    assert {words for group in grammar.LOCATIONS.values() for words in group} == {
         "in front of", "behind", "on the left of", "on the left side of", "on the left hand of", "on the right of",
         "on the right side of", "on the right hand of", "on the top of", "above",
     }  # fmt: skip
-    assert SIZES == ("small", "large")
-    assert COUNTS == (1, 2, 3, 4, 5)
-    assert PLACES == ("in the scene", "on the platform")
+    assert grammar.SIZES == ("small", "large")
+    assert grammar.COUNTS == (1, 2, 3, 4, 5)
+    assert grammar.PLACES == ("in the scene", "on the platform")
 
 
 def test_the_whole_vocabulary_is_the_figure_word_for_word():
-    assert sorted(each.phrase() for each in FIGURE_14.located) == sorted(LOCATED)
+    assert sorted(each.phrase() for each in grammar.FIGURE_14.located) == sorted(LOCATED)
     assert len(LOCATED) == 34
-    assert list(FIGURE_14.categories) == list(FIGURE)
+    assert list(grammar.FIGURE_14.categories) == list(FIGURE)
     for name, words in FIGURE.items():
-        assert sorted(each.phrase() for each in FIGURE_14.categories[name]) == sorted(words.split(", ")), name
+        assert sorted(each.phrase() for each in grammar.FIGURE_14.categories[name]) == sorted(words.split(", ")), name
     everything = {*LOCATED, *(phrase for words in FIGURE.values() for phrase in words.split(", "))}
-    assert sorted(each.phrase() for each in FIGURE_14.objects) == sorted(everything)
-    assert all(each.listed for each in FIGURE_14.objects)
-    assert not FIGURE_14.held_out
+    assert sorted(each.phrase() for each in grammar.FIGURE_14.objects) == sorted(everything)
+    assert all(each.listed for each in grammar.FIGURE_14.objects)
+    assert not grammar.FIGURE_14.held_out
 
 
 def test_every_object_of_the_figure_can_be_drawn_in_its_colour():
-    for each in FIGURE_14.objects:
+    for each in grammar.FIGURE_14.objects:
         parts = shape(each.shape).parts
         assert each.colour in {"", "metallic", *PALETTE}
         assert all(surface(each.shape, part.slot, each.colour).colour is not None for part in parts)
@@ -92,71 +76,73 @@ def test_every_object_of_the_figure_can_be_drawn_in_its_colour():
 def test_the_demo_lists_of_the_figure_what_its_card_says_and_nothing_else():
     everything = {*LOCATED, *(phrase for words in FIGURE.values() for phrase in words.split(", "))}
     card = json.loads((DEMO_FOLDER / "card.json").read_text(encoding="utf-8"))
-    assert sorted(each.phrase() for each in OBJECTS if each.listed) == card["grammar"]["from_figure_14"]
-    assert {each.phrase() for each in OBJECTS if each.listed} <= everything
-    assert {each.phrase() for each in OBJECTS if not each.listed}.isdisjoint(everything)
+    assert sorted(each.phrase() for each in grammar.OBJECTS if each.listed) == card["grammar"]["from_figure_14"]
+    assert {each.phrase() for each in grammar.OBJECTS if each.listed} <= everything
+    assert {each.phrase() for each in grammar.OBJECTS if not each.listed}.isdisjoint(everything)
 
 
 def test_names_that_are_plurals_stay_as_they_are_and_mice_are_mice():
-    named = {each.phrase(): each for each in FIGURE_14.objects}
+    named = {each.phrase(): each for each in grammar.FIGURE_14.objects}
     assert [name for name, each in named.items() if each.plural] == ["blue gloves", "red scissors"]
     assert named["red scissors"].phrase(3) == "red scissors"
     assert named["white gaming mouse"].phrase(2) == "white gaming mice"
 
 
 def test_every_object_has_a_shape_a_colour_and_a_name_of_its_own():
-    assert len({each.phrase() for each in OBJECTS}) == len(OBJECTS)
-    for each in OBJECTS:
+    assert len({each.phrase() for each in grammar.OBJECTS}) == len(grammar.OBJECTS)
+    for each in grammar.OBJECTS:
         assert each.shape in SHAPES
         assert each.colour in PALETTE or each.colour == ""
 
 
 def test_a_colour_word_in_a_name_is_the_colour_that_is_drawn():
-    for group in CATEGORIES.values():
+    for group in grammar.CATEGORIES.values():
         for each in group:
             assert {word for word in each.phrase().split() if word in PALETTE} == {each.colour}
 
 
 def test_held_out_pairs_are_a_quarter_and_leave_every_shape_and_colour_in_training():
-    varied = [each for group in CATEGORIES.values() for each in group]
-    assert {(each.shape, each.colour) for each in varied} >= HELD_OUT
+    varied = [each for group in grammar.CATEGORIES.values() for each in group]
+    assert {(each.shape, each.colour) for each in varied} >= grammar.HELD_OUT
     assert 0.2 <= sum(each.held_out for each in varied) / len(varied) <= 0.3
-    kept = [each for each in OBJECTS if not each.held_out]
-    assert {each.shape for each in kept} == {each.shape for each in OBJECTS}
+    kept = [each for each in grammar.OBJECTS if not each.held_out]
+    assert {each.shape for each in kept} == {each.shape for each in grammar.OBJECTS}
     assert {each.colour for each in kept} - {""} == set(PALETTE)
 
 
 def test_templates_read_as_in_figures_14_and_16():
     assert (
-        relation_caption("large brown bowl", "is", "above", "small white ramekin porcelain")
+        grammar.relation_caption("large brown bowl", "is", "above", "small white ramekin porcelain")
         == "The large brown bowl is above the small white ramekin porcelain."
     )
-    ramekin, mug = noun("white ramekin porcelain"), noun("red coffee mug")
-    assert count_caption(2, ramekin, "on the platform", existential=False) == (
+    ramekin, mug = grammar.noun("white ramekin porcelain"), grammar.noun("red coffee mug")
+    assert grammar.count_caption(2, ramekin, "on the platform", existential=False) == (
         "2 white ramekin porcelains are on the platform."
     )
-    assert count_caption(1, mug, "in the scene", existential=True) == "There is 1 red coffee mug in the scene."
-    assert count_caption(4, mug, "in the scene", existential=True) == "There are 4 red coffee mugs in the scene."
+    assert grammar.count_caption(1, mug, "in the scene", existential=True) == "There is 1 red coffee mug in the scene."
+    assert (
+        grammar.count_caption(4, mug, "in the scene", existential=True) == "There are 4 red coffee mugs in the scene."
+    )
 
 
 def test_an_unknown_object_is_named_with_what_there_is():
     with raises(UnknownNameError, "object", "noun"):
-        noun("golden mug")
+        grammar.noun("golden mug")
 
 
-RELATION = {words: relation for relation, group in LOCATIONS.items() for words in group}
+RELATION = {words: relation for relation, group in grammar.LOCATIONS.items() for words in group}
 SENTENCE = re.compile(
     r"The (small |large )?(?P<a>.+?) (?:{verbs}) (?P<where>{where}) the (small |large )?(?P<b>.+)\.".format(
-        verbs="|".join(sorted(VERBS, key=len, reverse=True)), where="|".join(RELATION)
+        verbs="|".join(sorted(grammar.VERBS, key=len, reverse=True)), where="|".join(RELATION)
     )
 )
-PLURAL = {each.phrase(2): each for each in WORDS.values()} | WORDS
-COUNT = re.compile(r"(?:There (?:is|are) )?(\d) (.+?) (?:(?:is|are) )?(?:{})\.".format("|".join(PLACES)))
+PLURAL = {each.phrase(2): each for each in grammar.WORDS.values()} | grammar.WORDS
+COUNT = re.compile(r"(?:There (?:is|are) )?(\d) (.+?) (?:(?:is|are) )?(?:{})\.".format("|".join(grammar.PLACES)))
 
 
 def is_named(thing: Thing, phrase: str) -> bool:
     """Whether a phrase may be said of a thing: one of its names has all words of the phrase."""
-    own = [each for each in WORDS.values() if (each.shape, each.colour) == (thing.shape, thing.colour)]
+    own = [each for each in grammar.WORDS.values() if (each.shape, each.colour) == (thing.shape, thing.colour)]
     return any(set(phrase.split()) <= set(each.phrase().split()) for each in own)
 
 
@@ -201,13 +187,13 @@ def holds(caption: str, scene: Scene) -> bool:
 def quadruples() -> list[Quadruple]:
     return [
         draw(Key("test", 21, aspect, index, wording=wording, held_out=held))  # type: ignore[arg-type]
-        for aspect in ASPECTS
+        for aspect in grammar.ASPECTS
         for index in range(20)
         for wording, held in (("minimal", "no"), ("minimal", "yes"), ("paper", "no"))
     ]
 
 
-@pytest.mark.parametrize("aspect", ASPECTS)
+@pytest.mark.parametrize("aspect", grammar.ASPECTS)
 def test_every_paraphrase_is_true_and_every_foil_false(aspect, quadruples):
     for quadruple in quadruples:
         if quadruple.key.aspect != aspect:
@@ -227,7 +213,9 @@ def test_the_own_caption_comes_first_and_the_other_sides_caption_is_a_foil(quadr
 
 
 def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples):
-    forbidden: list[Noun] = [each for each in WORDS.values() if (each.shape, each.colour) in HELD_OUT]
+    forbidden: list[grammar.Noun] = [
+        each for each in grammar.WORDS.values() if (each.shape, each.colour) in grammar.HELD_OUT
+    ]
     for quadruple in (q for q in quadruples if q.key.held_out == "no"):
         for side in (0, 1):
             for text in (*truths(quadruple, side), *(foil.text for foil in foils(quadruple, side))):
