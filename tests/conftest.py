@@ -160,14 +160,14 @@ def start(installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str
     """Start `tellapart ...` in a process of its own, with the models of `installed_models.py`."""
 
     def program(*arguments: object, **environment: str) -> subprocess.Popen[str]:
-        own = {"PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "TELLAPART_CACHE": str(tmp_path / "cache")}
+        variables = {"PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "TELLAPART_CACHE": str(tmp_path / "cache")}
         return subprocess.Popen(
             [sys.executable, "-m", "tellapart", *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=tmp_path,
-            env={**os.environ, **own, **environment},
+            env={**os.environ, **variables, **environment},
         )
 
     return program

@@ -255,8 +255,6 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
     ("model", "change", "different"),
     [
         ("oracle", lambda page: page.write_text(page.read_text().replace("100.00", "99.99")), []),
-        ("oracle", lambda page: sign(page.parent), ["group_score"]),
-        ("oracle", lambda page: rename(page.parent, "better"), ["model"]),
         ("oracle", lambda page: rename(page.parent, "random"), ["model"]),
         ("demo-encoder", lambda page: rename(page.parent, "better"), ["model"]),
     ],
@@ -265,12 +263,13 @@ def test_a_page_that_is_not_of_its_record_is_named(model, change, different, com
     command("run", "-m", model, "--limit", "4", "--out", "a")
     assert {"model", "report.html"} <= {*states(ta.verify("a"), "equal")}
     change(Path("a/report.html"))
-    assert states(ta.verify("a"), "different") == [*different, "report.html"]
-    check_facts(command("verify", "a").out, "report.html: different", "tellapart show")
+    done = command("verify", "a")
+    assert done.code == 1
+    check_facts(done.out, f"{len(different) + 1} different", "report.html: different", "tellapart show")
     command("show", "a")
     done = command("verify", "a", "--strict")
-    assert (states(ta.verify("a"), "different"), done.code) == (different, bool(different))
-    check_facts(done.out, f"'{model}'" if different == ["model"] else "a")
+    assert done.code == bool(different)
+    check_facts(done.out, f"{len(different)} different", *(f"'{model}'" for _ in different))
 
 
 @pytest.mark.parametrize("fact", ["fingerprint", "title"])

@@ -182,6 +182,9 @@ def f1_of_each_tie_break(case: Any, limit: float, count: int) -> list[float]:
         ([1.0, 6.0, 7.0], [0.5, 0.5, 0.5], [5.0, 9.0], 5.0, 2, 1 / 2),
         # A sure candidate that is exactly as far as the tolerance is no hit.
         ([0.5, 2.1, 2.2], [0.9, 0.5, 0.5], [1.0, 2.0], 0.5, 2, 1 / 2),
+        # Of two sure ones the nearer one is what a tied one must be nearer than.
+        ([0.0, 3.0, 4.5, 5.0], [0.9, 0.5, 0.9, 0.5], [5.5, 3.0], 3.0, 3, 4 / 5),
+        ([2.5, 5.0, 5.5], [0.5, 0.9, 0.5], [4.0, 5.5], 3.0, 2, 1 / 2),
     ],
 )
 def test_a_tie_at_the_cut_gets_the_worst_tie_break_by_hand(times, scores, gold, limit, count, value):

@@ -75,6 +75,10 @@ def test_tied_comparisons_of_a_choice_are_with_the_truth_alone():
     assert tied_comparisons(np.zeros((1, 5, 1))).tolist() == [4]
 
 
+def test_a_single_quadruple_has_both_its_true_pairs_compared():
+    assert tied_comparisons([[[0.9, 0.1], [0.8, 0.8]]]).tolist() == [1]
+
+
 def test_of_two_true_texts_both_come_first_where_all_tie():
     broken = break_ties(np.full((1, 1, 3), 0.5), "right", true=2)
     assert broken[0, 0, 0] == broken[0, 0, 1] > broken[0, 0, 2]

@@ -23,11 +23,6 @@ def test_the_published_example_rejects_what_the_paper_says():
     assert (benjamini_hochberg(THROMBOLYSIS) <= 0.05).sum() == 4
 
 
-def test_holm_by_hand():
-    # sorted .01 .02 .03 .04 -> 4 x .01, 3 x .02, then 2 x .03, then 1 x .04 lifted to the running maximum .06
-    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
-
-
 @given(p_lists)
 def test_holm_lies_between_the_raw_p_and_bonferroni_and_keeps_their_order(p_values):
     raw, adjusted = np.array(p_values), holm(p_values)
