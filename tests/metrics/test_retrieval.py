@@ -113,6 +113,13 @@ def assert_equal(a: Retrieval, b: Retrieval) -> None:
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
 
 
+def test_a_constant_model_has_the_worst_rank_and_exactly_chance_when_ties_are_broken_at_random():
+    found = scores_both_ways(np.full((5, 10), 0.25), [(image, 2 * image + k) for image in range(5) for k in (0, 1)])
+    assert set(found.image_to_text.rank) == {9}  # eight false captions before the first of the two true ones
+    assert found.text_to_image.tie_neutral_recall(1).tolist() == [0.2] * 10
+    assert found.text_to_image.tie_neutral_recall(5).tolist() == [1.0] * 10
+
+
 def test_the_mean_recall_is_over_1_5_and_10_both_ways():
     rng = np.random.default_rng(4)
     found = scores_both_ways(rng.random((40, 40)), [(k, k) for k in range(40)])
