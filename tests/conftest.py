@@ -1,12 +1,12 @@
 """What tests of more than one folder use: small pair sets and models, and the command line in this process."""
 
 import hashlib
-import io
 import json
 import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -23,9 +23,8 @@ import typer.testing
 from hypothesis import settings
 from numpy.typing import NDArray
 
+from sets import WORDS, write_set
 from tellapart import catalog
-from tellapart.data.folder import write_pair_set
-from tellapart.data.item import Item
 
 # No deadline: a test is no slower for being run beside others. `make test` draws the same examples each time, `make
 # explore` others.
@@ -113,8 +112,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
-WORDS = ("red", "blue", "one", "two", "cup", "bowl", "left", "right")
-
 ENTRY_POINTS = """[tellapart.models]
 colours = installed_models:colours
 slow = installed_models:slow
@@ -140,31 +137,8 @@ def no_plugins_of_earlier_tests(leaves_nothing_behind: None) -> Iterator[None]:
 
 @pytest.fixture
 def made_set(tmp_path: Path) -> Callable[..., Path]:
-    """Write a pair set of noise images: a tag on every item, another on every second, and clusters if wanted."""
-
-    def make(
-        name: str = "set", *, n: int = 12, shape: tuple[int, int] = (2, 2), seed: int = 0, clusters: int | None = None
-    ) -> Path:
-        from PIL import Image
-
-        rng = np.random.default_rng(seed)
-        items, images = [], {}
-        for k in range(n):
-            references = tuple(f"images/{k}_{side}.png" for side in range(shape[0]))
-            for reference in references:
-                stream = io.BytesIO()
-                pixels = rng.integers(0, 100, 3) + rng.integers(0, 156, (8, 8, 3))
-                Image.fromarray(pixels.astype(np.uint8)).save(stream, "PNG")
-                images[reference] = stream.getvalue()
-            texts = tuple(" ".join(rng.choice(WORDS, 4)) + f" {text}" for text in range(shape[1]))
-            tags = {"type": ("swap", "add", "replace")[k % 3]} | ({"side": "left"} if k % 2 else {})
-            cluster = "" if clusters is None else f"scene-{k % clusters}"
-            items.append(Item(id=f"item-{k}", images=references, texts=texts, tags=tags, cluster=cluster))
-        folder = tmp_path / name
-        write_pair_set(folder, items, images, {"title": f"Set {name}", "licence": "CC0"})
-        return folder
-
-    return make
+    """Write a pair set of noise images, as `write_set` does, by its name."""
+    return lambda name="set", **how: write_set(tmp_path / name, **how)
 
 
 @pytest.fixture
@@ -179,6 +153,24 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.delitem(sys.modules, "installed_models", raising=False)
     return site
+
+
+@pytest.fixture
+def start(installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+    """Start `tellapart ...` in a process of its own, with the models of `installed_models.py`."""
+
+    def program(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+        variables = {"PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1", "TELLAPART_CACHE": str(tmp_path / "cache")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "tellapart", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, **variables, **environment},
+        )
+
+    return program
 
 
 @dataclass(frozen=True)

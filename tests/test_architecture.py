@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import tellapart
+from scripts import import_script
 from syntax import parse_source, walk_statements
 
 SOURCE = Path(tellapart.__file__).parent
@@ -28,28 +29,10 @@ EVERYWHERE = sorted([*MODULES, *(path for package in JOINED for path in package.
 
 #: From the ground up; a module imports from its own room or a lower one. Nothing shares a level.
 LEVELS = [
-    "errors",
-    "catalog",
-    "stats",
-    "data",
-    "records",
-    "metrics",
-    "models",
-    "benchmarks",
-    "builders",
-    "tasks",
-    "evaluation",
-    "diagnosis",
-    "report",
-    "dry_run",
-    "training",
-    "auditing",
-    "annotate",
-    "board",
-    "api",
-    "cli",
+    "errors", "catalog", "stats", "data", "records", "metrics", "models", "benchmarks", "builders", "tasks",
+    "evaluation", "diagnosis", "report", "dry_run", "training", "auditing", "annotate", "board", "api", "cli",
     "__main__",
-]
+]  # fmt: skip
 LEVEL = {name: level for level, name in enumerate(LEVELS)}
 
 
@@ -95,7 +78,7 @@ def imported_modules(path: Path, known: Set[str]) -> set[str]:
 # Of hundreds of files one test asks the same, and names those that do not hold: a test for each would cost seconds.
 
 
-def test_imports_point_down() -> None:
+def test_imports_point_down():
     assert [
         (dotted(path), name) for path in MODULES for name in imports_of(path) if name.startswith("tellapart_")
     ] == []
@@ -108,7 +91,7 @@ def test_imports_point_down() -> None:
     assert len(rooms) > 1_000 and above == []
 
 
-def test_nothing_imports_the_root() -> None:
+def test_nothing_imports_the_root():
     """The version alone is read from the root, by the command that prints it."""
     others = [path for path in MODULES if part_of(path) != "cli" and path != SOURCE / "__init__.py"]
     found = [dotted(path) for path in others if "tellapart" in imports_of(path)]
@@ -134,14 +117,12 @@ def circles(graph: dict[str, set[str]]) -> list[set[str]]:
     return [alive] if alive else []
 
 
-def test_no_files_import_each_other_in_a_circle(graph_of_modules: dict[str, set[str]]) -> None:
+def test_no_files_import_each_other_in_a_circle(graph_of_modules):
     assert sum(map(len, graph_of_modules.values())) > 1_000 and circles(graph_of_modules) == []
 
 
 @pytest.mark.parametrize("package", sorted({path.parent for path in EVERYWHERE}), ids=str)
-def test_no_sibling_packages_import_each_other_in_a_circle(
-    package: Path, graph_of_modules: dict[str, set[str]]
-) -> None:
+def test_no_sibling_packages_import_each_other_in_a_circle(package, graph_of_modules):
     prefix = ".".join(package.relative_to(SOURCE.parent).parts)
     depth = prefix.count(".") + 1
 
@@ -156,13 +137,13 @@ def test_no_sibling_packages_import_each_other_in_a_circle(
     assert circles(graph) == []
 
 
-def test_the_house_has_few_rooms() -> None:
+def test_the_house_has_few_rooms():
     rooms = {part_of(path) for path in MODULES}
     assert len(rooms) <= 22, sorted(rooms)
     assert len(list(SOURCE.glob("*.py"))) <= 6
 
 
-def test_contributing_draws_the_same_rooms() -> None:
+def test_contributing_draws_the_same_rooms():
     page = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     drawn = re.search(r"```\n(cli .*?)```", page, re.DOTALL)
     assert drawn is not None
@@ -171,7 +152,7 @@ def test_contributing_draws_the_same_rooms() -> None:
 
 
 @pytest.mark.parametrize("package", JOINED, ids=lambda package: package.name)
-def test_a_package_that_joins_uses_public_interfaces_alone(package: Path) -> None:
+def test_a_package_that_joins_uses_public_interfaces_alone(package):
     """It imports public names of docs/plugin_modules.md alone, and the catalogue has it by entry points."""
     page = (SOURCE.parents[1] / "docs" / "plugin_modules.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(tellapart\.[\w.]+)` \|", page, re.MULTILINE))
@@ -194,19 +175,19 @@ def test_a_package_that_joins_uses_public_interfaces_alone(package: Path) -> Non
     assert [target for group in points.values() for target in group.values() if target.startswith(f"{package.name}.")]
 
 
-def test_every_module_listed_as_public_is_used_by_a_package_that_joins() -> None:
+def test_every_module_listed_as_public_is_used_by_a_package_that_joins():
     page = (SOURCE.parents[1] / "docs" / "plugin_modules.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(tellapart\.[\w.]+)` \|", page, re.MULTILINE))
     used = {name for package in JOINED for path in package.rglob("*.py") for name in imports_of(path)}
     assert listed and sorted(listed - used) == []
 
 
-def test_a_circle_would_be_seen() -> None:
+def test_a_circle_would_be_seen():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}]
     assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
-def test_a_sub_package_init_holds_a_docstring_only() -> None:
+def test_a_sub_package_init_holds_a_docstring_only():
     """That of `metrics` also names the classes that `tellapart.metrics` has."""
     doors = {SOURCE, SOURCE / "metrics"}
     inits = [path for path in EVERYWHERE if path.name == "__init__.py" and path.parent not in doors]
@@ -214,33 +195,24 @@ def test_a_sub_package_init_holds_a_docstring_only() -> None:
     assert [dotted(p) for p in inits if len(tree_of(p).body) != 1 or not ast.get_docstring(tree_of(p))] == []
 
 
-def test_every_name_of_the_root_has_an_example() -> None:
+def test_every_name_of_the_root_has_an_example():
     things = {name: getattr(tellapart, name) for name in tellapart.__all__}
     documented = {name: one for name, one in things.items() if inspect.isfunction(one) or inspect.isclass(one)}
     assert [name for name, one in documented.items() if ">>>" not in (one.__doc__ or "")] == []
 
 
-def test_no_file_outgrows_one_idea() -> None:
+def test_no_file_outgrows_one_idea():
     long = {dotted(path): n for path in EVERYWHERE if (n := len(path.read_text().splitlines())) > 800}
     assert long == {}
 
 
-def test_no_name_is_a_drawer_for_everything() -> None:
+def test_no_name_is_a_drawer_for_everything():
     assert not [p for p in EVERYWHERE if re.search(r"util|helper|common|misc", p.stem)]
 
 
 HEAVY = (
-    "torch",
-    "transformers",
-    "matplotlib",
-    "PIL",
-    "onnxruntime",
-    "scipy",
-    "tokenizers",
-    "jinja2",
-    "numpy",
-    "pydantic",
-)
+    "torch", "transformers", "matplotlib", "PIL", "onnxruntime", "scipy", "tokenizers", "jinja2", "numpy", "pydantic",
+)  # fmt: skip
 
 PROBE = """
 import socket, sys, time
@@ -273,13 +245,13 @@ def fastest(action: str) -> tuple[float, list[str]]:
     return min(seen)
 
 
-def test_the_package_imports_at_once_and_loads_nothing_heavy() -> None:
+def test_the_package_imports_at_once_and_loads_nothing_heavy():
     seconds, loaded = fastest("import tellapart")
     assert loaded == []
     assert seconds < SECONDS
 
 
-def test_help_answers_at_once_and_loads_nothing_heavy() -> None:
+def test_help_answers_at_once_and_loads_nothing_heavy():
     seconds, loaded = fastest(
         "import sys; sys.argv = ['tellapart', '--help']\n"
         "from tellapart.cli.main import main\n"
@@ -289,7 +261,7 @@ def test_help_answers_at_once_and_loads_nothing_heavy() -> None:
     assert seconds < SECONDS
 
 
-def test_the_root_loads_its_names_on_first_use_only() -> None:
+def test_the_root_loads_its_names_on_first_use_only():
     done = subprocess.run(
         [
             sys.executable,
@@ -304,20 +276,20 @@ def test_the_root_loads_its_names_on_first_use_only() -> None:
     assert done.stdout.split() == ["False", "True"]
 
 
-def test_every_name_of_the_root_can_be_had() -> None:
+def test_every_name_of_the_root_can_be_had():
     assert [name for name in tellapart.__all__ if getattr(tellapart, name, None) is None] == []
 
 
-def test_no_name_of_the_root_is_also_a_module_which_would_replace_it() -> None:
+def test_no_name_of_the_root_is_also_a_module_which_would_replace_it():
     assert not {path.stem for path in SOURCE.glob("*.py")} & set(tellapart.__all__)
 
 
-def test_an_unknown_name_of_the_root_is_an_attribute_error() -> None:
+def test_an_unknown_name_of_the_root_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'tellapart' has no attribute 'nonsense'"):
         tellapart.nonsense  # noqa: B018
 
 
-def test_pytest_passes_over_no_folder_of_tests_or_of_the_package() -> None:
+def test_pytest_passes_over_no_folder_of_tests_or_of_the_package():
     root = SOURCE.parents[1]
     told = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
     holding = {path.parent for top in told["testpaths"] for path in (root / top).rglob("*.py")}
@@ -325,10 +297,7 @@ def test_pytest_passes_over_no_folder_of_tests_or_of_the_package() -> None:
     assert not [name for name in names if any(fnmatch(name, pattern) for pattern in told["norecursedirs"])]
 
 
-def test_what_conftest_leaves_out_where_an_extra_is_missing_are_files_that_are_there() -> None:
-    spec = importlib.util.spec_from_file_location("root_conftest", SOURCE.parents[1] / "conftest.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def test_what_conftest_leaves_out_where_an_extra_is_missing_are_files_that_are_there():
+    module = import_script(SOURCE.parents[1] / "conftest.py")
     patterns = [pattern for _, _, patterns in module.NEEDS for pattern in patterns]
     assert [pattern for pattern in patterns if not list(SOURCE.glob(pattern))] == []

@@ -1,6 +1,5 @@
 """The baselines in the documents are what the captions give when they are measured again."""
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scripts import import_script
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
@@ -22,12 +22,7 @@ MEASURED = [name for name, record in WRITTEN["benchmarks"].items() if "models" i
 
 @pytest.fixture(scope="module")
 def baselines() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("baselines", ROOT / "docs" / "baselines.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return import_script(ROOT / "docs" / "baselines.py")
 
 
 def at_hand(baselines: ModuleType, name: str) -> Benchmark:
@@ -37,7 +32,7 @@ def at_hand(baselines: ModuleType, name: str) -> Benchmark:
     return one
 
 
-def test_every_benchmark_of_pairs_has_its_baselines_or_a_reason() -> None:
+def test_every_benchmark_of_pairs_has_its_baselines_or_a_reason():
     pairs = {name for name in BENCHMARKS if find_benchmark(name).task == "pairs"}
     assert set(WRITTEN["benchmarks"]) == pairs
     for record in WRITTEN["benchmarks"].values():
@@ -47,7 +42,7 @@ def test_every_benchmark_of_pairs_has_its_baselines_or_a_reason() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED[::2])
-def test_measured_again_the_baselines_are_those_written_down(baselines: ModuleType, name: str) -> None:
+def test_measured_again_the_baselines_are_those_written_down(baselines, name):
     again = baselines.baselines_of(at_hand(baselines, name), baselines.models(None))
     written = WRITTEN["benchmarks"][name]
     assert {"blind", "bag-of-words"} <= set(written["models"])
@@ -64,7 +59,7 @@ def language_model() -> Checkpoint:
 
 
 @pytest.mark.slow
-def test_the_language_model_is_the_one_that_was_measured_and_knows_english(language_model: Checkpoint) -> None:
+def test_the_language_model_is_the_one_that_was_measured_and_knows_english(language_model):
     for model in (TinyStories(language_model), TinyStories(language_model, per_token=True)):
         assert model.fingerprint == WRITTEN["benchmarks"]["sugarcrepe"]["models"][model.name]["fingerprint"]
     texts = ("A cat is sitting on the mat.", "A mat is sitting on the cat.", "Mat the on sitting is cat a.")
@@ -73,7 +68,7 @@ def test_the_language_model_is_the_one_that_was_measured_and_knows_english(langu
 
 
 @pytest.mark.slow
-def test_the_language_model_finds_again_what_is_written_down(baselines: ModuleType, language_model: Checkpoint) -> None:
+def test_the_language_model_finds_again_what_is_written_down(baselines, language_model):
     pairs = at_hand(baselines, "sugarcrepe").records()
     tag, part = "subset", "swap_obj"
     swapped = pairs.select([k for k, item in enumerate(pairs.items) if item.tags[tag] == part])
@@ -85,7 +80,7 @@ def test_the_language_model_finds_again_what_is_written_down(baselines: ModuleTy
         assert abs(again - written["by"][tag][part]["value"]) <= 2 / len(swapped)
 
 
-def test_what_stands_in_brackets_is_the_share_with_ties_broken_at_random() -> None:
+def test_what_stands_in_brackets_is_the_share_with_ties_broken_at_random():
     for record in WRITTEN["benchmarks"].values():
         for model, numbers in record.get("models", {}).items():
             for metric, found in numbers.items():

@@ -49,14 +49,14 @@ def tellapart(package: Path, *arguments: str) -> Any:
     return json.loads(python(package, "-m", "tellapart", *arguments, "--json"))
 
 
-def test_every_recipe_has_a_file_and_an_entry_point() -> None:
+def test_every_recipe_has_a_file_and_an_entry_point():
     kinds = {group.removeprefix("tellapart.") for group, _ in ENTRY_POINTS}
     assert kinds == {"benchmarks", "metrics", "prefixes", "losses"}
     assert len(FILES) == len(ENTRY_POINTS) + 1  # the presets of the loss
 
 
 @pytest.mark.slow
-def test_the_benchmark_the_metric_and_the_prefix_meet_in_a_run(package: Path) -> None:
+def test_the_benchmark_the_metric_and_the_prefix_meet_in_a_run(package):
     (run,) = tellapart(package, "run", "-b", "clocks", "-m", "brightness:mine", "--out", "run")["runs"]
     assert run["model"]["name"] == "brightness:mine"
     metrics = run["benchmarks"]["clocks"]["metrics"]
@@ -65,7 +65,7 @@ def test_the_benchmark_the_metric_and_the_prefix_meet_in_a_run(package: Path) ->
 
 
 @pytest.mark.slow
-def test_the_prefix_is_listed_and_a_wrong_one_names_it(package: Path) -> None:
+def test_the_prefix_is_listed_and_a_wrong_one_names_it(package):
     assert "brightness:NAME" in python(package, "-m", "tellapart", "ls", "models")
     done = subprocess.run(
         [sys.executable, "-m", "tellapart", "run", "-m", "brightnes:mine"],
@@ -79,7 +79,7 @@ def test_the_prefix_is_listed_and_a_wrong_one_names_it(package: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_loss_is_computed_and_brings_its_preset_and_the_bounds_of_its_options(package: Path) -> None:
+def test_the_loss_is_computed_and_brings_its_preset_and_the_bounds_of_its_options(package):
     pytest.importorskip("torch", reason="losses need the train extra")
     values = ('name = "run"', 'model = "x"', 'preset = "wide-hinge"', '[data]\ntrain = ["a"]', "[batch]\nsize = 2")
     (package / "run.toml").write_text("\n".join((*values, "[optimiser]\nsteps = 1")))

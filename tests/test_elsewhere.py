@@ -42,7 +42,7 @@ leaderboards: [{title: Results, key: main}]
 """
 
 
-def test_a_bundle_of_codalab_becomes_a_board_file_that_serves_reads(tmp_path: Path) -> None:
+def test_a_bundle_of_codalab_becomes_a_board_file_that_serves_reads(tmp_path):
     (tmp_path / "competition.yaml").write_text(CODALAB)
     command = [sys.executable, "-m", "examples.elsewhere.codalab", str(tmp_path), "--name", "captions"]
     command += ["--benchmark", "demo", "--out", str(tmp_path / "board.toml")]
@@ -57,7 +57,7 @@ def test_a_bundle_of_codalab_becomes_a_board_file_that_serves_reads(tmp_path: Pa
         assert lost in done.stdout
 
 
-def test_a_bundle_of_codabench_has_its_phases_in_a_list(tmp_path: Path) -> None:
+def test_a_bundle_of_codabench_has_its_phases_in_a_list(tmp_path):
     (tmp_path / "competition.yaml").write_text(CODABENCH, encoding="utf-8")
     text, lost = convert_bundle(read_bundle(tmp_path), "riddle", {"pairs": "pairs"})
     (tmp_path / "board.toml").write_text(text, encoding="utf-8")
@@ -69,12 +69,12 @@ def test_a_bundle_of_codabench_has_its_phases_in_a_list(tmp_path: Path) -> None:
     assert lost == ["leaderboards", "tasks"]
 
 
-def test_a_folder_without_a_bundle_is_refused_by_its_path(tmp_path: Path) -> None:
+def test_a_folder_without_a_bundle_is_refused_by_its_path(tmp_path):
     with pytest.raises(SystemExit, match=r"competition\.yaml"):
         read_bundle(tmp_path)
 
 
-def test_samples_of_lmms_eval_become_predictions(tmp_path: Path) -> None:
+def test_samples_of_lmms_eval_become_predictions(tmp_path):
     rows = [
         {"doc_id": 0, "doc": {"question_id": "a"}, "filtered_resps": ["(a) "], "resps": [["(a)"]]},
         {"doc_id": 1, "doc": {"question_id": "b"}, "filtered_resps": [["No"]]},
@@ -88,7 +88,7 @@ def test_samples_of_lmms_eval_become_predictions(tmp_path: Path) -> None:
         convert_samples(path)
 
 
-def test_answers_that_lmms_eval_logged_are_scored_in_the_order_of_an_export(tmp_path: Path, command) -> None:
+def test_answers_that_lmms_eval_logged_are_scored_in_the_order_of_an_export(tmp_path, command):
     statements = ROOT / "examples" / "hidden_board" / "statements"
     task = ["vlue-nlvr2", "--data", str(statements)]
     assert command("export", *task, "--to", str(tmp_path / "ids.csv")).code == 0

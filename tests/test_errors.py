@@ -19,7 +19,7 @@ KINDS = [
 ]
 
 
-def test_every_error_is_a_tellapart_error_and_no_other_error() -> None:
+def test_every_error_is_a_tellapart_error_and_no_other_error():
     assert len(KINDS) == 11
     for kind in KINDS:
         assert issubclass(kind, TellapartError)
@@ -28,39 +28,37 @@ def test_every_error_is_a_tellapart_error_and_no_other_error() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_error_says_its_message_and_nothing_else(kind: type[TellapartError]) -> None:
+def test_an_error_says_its_message_and_nothing_else(kind):
     with pytest.raises(TellapartError, match=r"^what was got$"):
         raise kind("what was got")
 
 
-def test_every_error_class_of_the_module_is_public() -> None:
+def test_every_error_class_of_the_module_is_public():
     own = {n for n, v in vars(tellapart.errors).items() if isinstance(v, type) and issubclass(v, Exception)} - {
         "TellapartWarning"
     }
     assert own == {kind.__name__ for kind in KINDS}
 
 
-def test_an_error_is_told_by_its_first_line_or_sentence() -> None:
+def test_an_error_is_told_by_its_first_line_or_sentence():
     long = ValueError("\n too large. Perhaps:\n - that")
     assert (first_line(long), first_sentence(long)) == ("too large. Perhaps:", "too large")
     assert (first_line(ValueError("x" * 999)), first_sentence(ValueError("x" * 999))) == ("x" * 300, "x" * 200)
     assert first_line(ZeroDivisionError()) == first_sentence(ZeroDivisionError()) == "ZeroDivisionError"
 
 
-def test_a_module_that_is_there_is_returned() -> None:
+def test_a_module_that_is_there_is_returned():
     assert require("json.decoder", extra="train") is sys.modules["json.decoder"]
 
 
 @pytest.mark.parametrize("module", ["a_module_nobody_has", "a_module_nobody_has.inner", "json.a_module_nobody_has"])
-def test_a_missing_module_is_answered_with_the_line_that_installs_it(module: str) -> None:
+def test_a_missing_module_is_answered_with_the_line_that_installs_it(module):
     with raises(MissingDependencyError, module, 'pip install "tellapart[render]"', "run") as caught:
         require(module, extra="render")
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
 
 
-def test_a_module_that_is_there_but_broken_is_not_called_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_is_there_but_broken_is_not_called_missing(tmp_path, monkeypatch):
     (tmp_path / "broken_by_import.py").write_text("import another_module_nobody_has\n")
     (tmp_path / "broken_by_itself.py").write_text("raise RuntimeError('operator nms does not exist')\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -71,7 +69,7 @@ def test_a_module_that_is_there_but_broken_is_not_called_missing(
 
 
 @pytest.mark.slow
-def test_every_extra_that_a_message_can_name_exists() -> None:
+def test_every_extra_that_a_message_can_name_exists():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     named = {
         keyword.value.value
@@ -84,7 +82,7 @@ def test_every_extra_that_a_message_can_name_exists() -> None:
     assert named <= set(extras)
 
 
-def test_an_error_is_raised_while_another_archive_is_closed() -> None:
+def test_an_error_is_raised_while_another_archive_is_closed():
     class Closing(str):
         def replace(self, *words: object) -> str:  # type: ignore[override]
             UNPACKED.pop("/other", None)

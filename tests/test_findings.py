@@ -31,7 +31,7 @@ SLOW = {"leaderboard", "priors", "checkpoints", "gains", "without-looking", "ord
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PAGES])
-def test_a_page_has_the_numbers_of_its_data(name: str, tmp_path: Path) -> None:
+def test_a_page_has_the_numbers_of_its_data(name, tmp_path):
     if not DATA.is_dir():
         pytest.skip("the published data are not beside this checkout, in ../shared/data")
     page = PAGES[name](DATA)
@@ -57,7 +57,7 @@ def measure_overhang(draw: Callable[[], Figure], folder: Path) -> float:
     return round(float(found[0]), 3)
 
 
-def test_a_label_over_the_edge_of_a_picture_is_found(tmp_path: Path) -> None:
+def test_a_label_over_the_edge_of_a_picture_is_found(tmp_path):
     def draw(x: float) -> Figure:
         figure = new_figure(2, 1)
         figure.text(x, 0.5, "label")
@@ -67,7 +67,7 @@ def test_a_label_over_the_edge_of_a_picture_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_has_its_answer_its_command_its_limits_and_a_picture(name: str) -> None:
+def test_a_page_has_its_answer_its_command_its_limits_and_a_picture(name):
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
     assert text.count("**Answer.**") == 1
     assert f"$ python -m examples.findings {name} " in text
@@ -77,11 +77,11 @@ def test_a_page_has_its_answer_its_command_its_limits_and_a_picture(name: str) -
     assert len(text.splitlines()) <= 160
 
 
-def test_the_index_quotes_every_answer() -> None:
+def test_the_index_quotes_every_answer():
     assert index_text() == (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
 
 
-def test_a_source_of_several_files_has_the_digest_of_their_list(tmp_path: Path) -> None:
+def test_a_source_of_several_files_has_the_digest_of_their_list(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     one, two = Source("a.txt", "", ""), Source("*.txt", "", "")
     assert one.digest(tmp_path) == two.digest(tmp_path)
@@ -89,7 +89,7 @@ def test_a_source_of_several_files_has_the_digest_of_their_list(tmp_path: Path) 
     assert one.digest(tmp_path) != two.digest(tmp_path)
 
 
-def test_pages_are_wrapped_and_tables_are_not() -> None:
+def test_pages_are_wrapped_and_tables_are_not():
     table = make_table(["a", "b"], "l|r", [["x" * 130, "1"]])
     text = write_pages_text(["word " * 60, table, "- item " + "word " * 40 + "\n- next"])
     assert table in text
@@ -98,14 +98,14 @@ def test_pages_are_wrapped_and_tables_are_not() -> None:
     assert table.splitlines()[1] == "|---|--:|"
 
 
-def test_an_item_without_discrimination_is_left_out_wherever_it_counts() -> None:
+def test_an_item_without_discrimination_is_left_out_wherever_it_counts():
     values, members = np.array([np.nan, -0.1, -0.5, -0.2, np.nan, -0.3, -0.4]), {0, 1, 2, 3}
     assert _auc_text(values, members) == _auc_text(values[np.isfinite(values)], {0, 1, 2})
     text = (FOLDER / "leaderboard.md").read_text(encoding="utf-8")
     assert "has no discrimination" in text and "count as 0" not in text
 
 
-def test_page_3_has_the_years_of_the_catalogue() -> None:
+def test_page_3_has_the_years_of_the_catalogue():
     text = (FOLDER / "order-and-ties.md").read_text(encoding="utf-8")
     for name, set_name, *_ in _LAYOUTS:
         assert f"| {name} | {find_benchmark(set_name).year} |" in text
@@ -116,22 +116,22 @@ def make_captions(*texts: tuple[str, str]) -> PairSet:
     return PairSet("captions", tuple(items), Path())
 
 
-def test_page_4_judges_an_item_by_a_head_that_met_none_of_its_captions() -> None:
+def test_page_4_judges_an_item_by_a_head_that_met_none_of_its_captions():
     joined = _join_clusters(make_captions(("a cat", "a dog"), ("a cow", "A  dog"), ("a pig", "a hen")))
     assert joined[0] == joined[1] != joined[2]
 
 
-def test_page_4_has_a_head_that_reads_neither_capitals_nor_spare_spaces() -> None:
+def test_page_4_has_a_head_that_reads_neither_capitals_nor_spare_spaces():
     read, form = _count_words(make_captions(("A cat. ", "a  cat.")))
     assert np.array_equal(read[0, 0], read[0, 1])
     assert (form[0, 0] - form[0, 1])[-4:].tolist() == [1, 0, 1, 0]  # capitals, length, the first, spare spaces
 
 
-def test_differences_have_signs() -> None:
+def test_differences_have_signs():
     assert [points(0.0123), points(-0.0123), points(-0.0001)] == ["+1.2", "-1.2", "0.0"]
 
 
-def test_page_priors_has_the_algebra_of_four_scores_on_published_data() -> None:
+def test_page_priors_has_the_algebra_of_four_scores_on_published_data():
     """The numbers that other pages quote, from the files."""
     if not list(DATA.glob(SCORES.pattern)) or not (DATA / "bivlc").is_dir():
         pytest.skip("the published scores are not beside this checkout, in ../shared/data")
@@ -168,7 +168,7 @@ def _above(found: Systems) -> list[tuple[NDArray[np.float64], float]]:
     return [(found.group, 1 / 6), (found.match, 1 / 2)]
 
 
-def test_page_differing_words_compares_items_within_strata() -> None:
+def test_page_differing_words_compares_items_within_strata():
     """The easy stratum has most of the low group: in the pool P falls by 60 points, within strata by 20."""
     rng = np.random.default_rng(0)
     strata, high, right = [], [], []

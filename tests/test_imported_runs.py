@@ -1,6 +1,5 @@
 """Numbers that another tool measured: shown without a page, and never compared."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -24,12 +23,12 @@ def imported(tmp_path: Path) -> Path:
     return tmp_path / "theirs"
 
 
-def test_a_comparison_with_an_imported_run_is_refused_with_the_reason(imported) -> None:
+def test_a_comparison_with_an_imported_run_is_refused_with_the_reason(imported):
     with raises(RunError, "winoground", "ties"):
         compare(imported, imported)
 
 
-def test_imported_runs_have_no_items_to_analyse_whether_their_benchmark_is_named_or_not(tmp_path, command) -> None:
+def test_imported_runs_have_no_items_to_analyse_whether_their_benchmark_is_named_or_not(tmp_path, command):
     wino = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
     for name in "ab":
         import_results([*sugarcrepe_files(tmp_path), wino], tmp_path / name, command="")
@@ -50,20 +49,20 @@ def test_imported_runs_have_no_items_to_analyse_whether_their_benchmark_is_named
     assert "subset = add_att: choice_score" in lines[0] and "7 files" in lines[0] and "clip-winoground.json" in lines[1]
 
 
-def test_files_of_scores_without_a_benchmark_are_answered_without_none(tmp_path, command) -> None:
+def test_files_of_scores_without_a_benchmark_are_answered_without_none(tmp_path, command):
     (tmp_path / "a.csv").write_text("id\n")
     done = command("items", "--scores", str(tmp_path / "a.csv"))
     assert done.code and "--benchmark NAME" in done.err and "None" not in done.err
 
 
-def test_an_imported_run_is_shown_without_a_page(imported) -> None:
-    done = CliRunner().invoke(app, ["show", str(imported)])
-    assert done.exit_code == 0, done.output
-    assert "winoground: percent, measured by another tool" in done.output and "6.25" in done.output
-    assert "imported from CLIP_benchmark" in done.output
-    assert "report: none: numbers that another tool measured have no items to show" in done.output
+def test_an_imported_run_is_shown_without_a_page(imported, command):
+    done = command("show", imported)
+    assert done.code == 0, done.err
+    assert "winoground: percent, measured by another tool" in done.out and "6.25" in done.out
+    assert "imported from CLIP_benchmark" in done.out
+    assert "report: none: numbers that another tool measured have no items to show" in done.out
     assert write_run_report(imported).path is None and not (imported / "report.html").exists()
-    assert json.loads(CliRunner().invoke(app, ["show", str(imported), "--json"]).output)["report"] is None
+    assert command("show", imported, "--json").json["report"] is None
 
 
 def sugarcrepe_files(folder: Path) -> list[Path]:
@@ -73,7 +72,7 @@ def sugarcrepe_files(folder: Path) -> list[Path]:
     ]
 
 
-def test_a_tag_is_offered_where_it_has_several_values_and_their_unknown_items_are_no_zero(tmp_path) -> None:
+def test_a_tag_is_offered_where_it_has_several_values_and_their_unknown_items_are_no_zero(tmp_path):
     files = sugarcrepe_files(tmp_path)
     import_results(files[:1], tmp_path / "one", command="")
     import_results(files, tmp_path / "all", command="")
@@ -89,7 +88,7 @@ def test_a_tag_is_offered_where_it_has_several_values_and_their_unknown_items_ar
     assert rows["all items"][2:] == ["–", f"{100 * share:.2f}"]
 
 
-def test_many_imported_sets_are_called_so_and_a_note_that_they_share_stands_once(tmp_path) -> None:
+def test_many_imported_sets_are_called_so_and_a_note_that_they_share_stands_once(tmp_path):
     import_results(sugarcrepe_files(tmp_path)[:4], tmp_path / "some", command="")
     printed = CliRunner().invoke(app, ["show", str(tmp_path / "some")]).output
     title, *_ = printed.splitlines()
@@ -98,6 +97,6 @@ def test_many_imported_sets_are_called_so_and_a_note_that_they_share_stands_once
     assert all(f"taken of sugarcrepe/{part}" in " ".join(printed.split()) for part in tuple(SUBSETS)[:4])
 
 
-def test_the_document_of_benchmarks_has_the_number_of_items_of_each_part() -> None:
+def test_the_document_of_benchmarks_has_the_number_of_items_of_each_part():
     text = " ".join((Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text().split())
     assert all(f"`{part}` {counts[0]:,}" in text for part, counts in SUBSETS.items())

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
-from tellapart.cli.main import app
+from commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -33,12 +32,12 @@ def kinds() -> dict[str, list[str]]:
     return {title: list(list_pages(below)) for entry in navigation for title, below in entry.items()}
 
 
-def test_the_navigation_has_the_four_kinds(kinds: dict[str, list[str]]) -> None:
+def test_the_navigation_has_the_four_kinds(kinds):
     assert tuple(kinds) == ("Home", *KINDS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_a_page_is_of_one_kind_and_has_one_next_step(kinds: dict[str, list[str]], page: Path) -> None:
+def test_a_page_is_of_one_kind_and_has_one_next_step(kinds, page):
     name, text = page.relative_to(DOCS).as_posix(), page.read_text(encoding="utf-8")
     (kind,) = [kind for kind in KINDS for each in kinds[kind] if each == name]
     title, last = text.splitlines()[0], text.rstrip().splitlines()[-1]
@@ -51,9 +50,7 @@ def test_a_page_is_of_one_kind_and_has_one_next_step(kinds: dict[str, list[str]]
     assert text.count("**Next:**") == 1
 
 
-def test_pages_that_the_site_makes_have_one_next_step_too(
-    kinds: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_that_the_site_makes_have_one_next_step_too(kinds, monkeypatch):
     for needed in ("mkdocs", "latex2mathml"):
         pytest.importorskip(needed, reason="the site needs the docs extra")
     monkeypatch.syspath_prepend(str(DOCS))
@@ -74,7 +71,7 @@ def test_pages_that_the_site_makes_have_one_next_step_too(
     assert not any(map(site.next_step, sorted(written))), "they name theirs in their last line"
 
 
-def test_the_picture_of_the_flow_is_drawn_from_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_picture_of_the_flow_is_drawn_from_the_code(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     pages = importlib.import_module("command_pages")
     assert pages.PICTURE.read_text(encoding="utf-8") == pages.flow_picture(), "run `python docs/command_pages.py`"
@@ -86,16 +83,11 @@ def test_the_picture_of_the_flow_is_drawn_from_the_code(monkeypatch: pytest.Monk
     assert shown == {panel for panel, *_ in pages.list_commands()}
 
 
-def test_the_reference_has_a_section_for_each_command_with_its_options_and_an_example() -> None:
+def test_the_reference_has_a_section_for_each_command_with_its_options_and_an_example():
     text = (DOCS / "commands.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |^<!-- end)", text, re.DOTALL | re.MULTILINE))
 
-    def list_commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-        for name, command in group.commands.items():
-            below = getattr(command, "commands", None)
-            yield from list_commands(command, f"{before}{name} ") if below else [(f"{before}{name}", command)]
-
-    for words, command in list_commands(typer.main.get_group(app)):
+    for words, command in COMMANDS.items():
         assert f"](#{words.replace(' ', '-')})" in text
         section = sections[words]
         assert re.search(rf"^\$ tellapart {words}\b.*for example$", section, re.MULTILINE), words

@@ -74,7 +74,7 @@ def prose(sources: dict[Path, str]) -> dict[Path, str]:
     return {path: "\n".join(read_prose(source)) for path, source in sources.items()} | written
 
 
-def test_words_that_strangers_stumble_over_are_rare(prose: dict[Path, str]) -> None:
+def test_words_that_strangers_stumble_over_are_rare(prose):
     words = sum(len(re.findall(r"[A-Za-z']+", text)) for text in prose.values())
     over = []
     for name, (pattern, most) in CEILINGS.items():
@@ -86,13 +86,13 @@ def test_words_that_strangers_stumble_over_are_rare(prose: dict[Path, str]) -> N
     assert over == []
 
 
-def test_most_functions_are_called_by_more_than_one_word(sources: dict[Path, str]) -> None:
+def test_most_functions_are_called_by_more_than_one_word(sources):
     names = [name for source in sources.values() for name in list_functions(source)]
     often = ", ".join(f"{name} {count}" for name, count in Counter(n for n in names if "_" not in n).most_common(20))
     assert share_of_one_word(names) <= MOST_ONE_WORD, often
 
 
-def test_words_are_counted_as_words() -> None:
+def test_words_are_counted_as_words():
     text = "What it says is no longer told. Nowhere; its owner owns it, and there is no other."
     counts = {name: len(re.findall(pattern, text, re.IGNORECASE)) for name, (pattern, _) in CEILINGS.items()}
     assert {name: count for name, count in counts.items() if count} == {"what": 1, "says, told": 2, "is no": 1}

@@ -5,7 +5,6 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from examples.findings.counts import FourCounts, read_counts
@@ -14,10 +13,10 @@ from examples.findings.gains import PUBLISHED, published_table, read_gains
 from examples.findings.pages import count_published
 from scipy.stats import binomtest
 
+from published import published
 from tellapart.stats.intervals import wilson
 from tellapart.stats.multiple import holm
 
-SHARED = Path(__file__).parents[2] / "shared"
 COUNTS = read_counts()
 SYSTEMS = {name: right for name, right in COUNTS["winoground"].items() if name != "human"}
 CHANCE = (1 / 4, 1 / 4, 1 / 6)
@@ -42,13 +41,7 @@ def page(name: str) -> str:
     return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
-def need(path: Path) -> Path:
-    if not path.exists():
-        pytest.skip(f"{path.name} is not beside this checkout")
-    return path
-
-
-def test_the_published_differences_follow_from_files_of_this_repository() -> None:
+def test_the_published_differences_follow_from_files_of_this_repository():
     published = read_gains()
     assert published_table(published) in page("gains")
     assert all(1 <= gain.worth <= gain.items for gain in published)
@@ -56,7 +49,7 @@ def test_the_published_differences_follow_from_files_of_this_repository() -> Non
     assert f"Of {len(published)} published differences, {below} are too small" in " ".join(page("gains").split())
 
 
-def test_the_leaderboards_counts_follow_from_those_kept_here() -> None:
+def test_the_leaderboards_counts_follow_from_those_kept_here():
     text = page("leaderboard")
     people = COUNTS["winoground"]["human"]
     rows: dict[str, list[str]] = {
@@ -82,7 +75,7 @@ def test_the_leaderboards_counts_follow_from_those_kept_here() -> None:
         assert f"| {name} | {' | '.join(cells)} |" in text
 
 
-def test_matching_heads_follow_from_the_counts_kept_here() -> None:
+def test_matching_heads_follow_from_the_counts_kept_here():
     text = page("leaderboard")
     heads = COUNTS["winoground_heads"]
     for name, (_, first, second, _) in heads.items():
@@ -94,7 +87,7 @@ def test_matching_heads_follow_from_the_counts_kept_here() -> None:
     assert f"{(p <= 0.05).sum()} of the differences remain" in " ".join(text.split())
 
 
-def test_gpt4vs_table_follows_from_the_counts_kept_here() -> None:
+def test_gpt4vs_table_follows_from_the_counts_kept_here():
     text = page("order-and-ties")
     orders = COUNTS["gpt4v_orders"]
     for part, four in orders.items():
@@ -111,15 +104,15 @@ def points_of(four: FourCounts) -> str:
 
 
 @pytest.mark.slow
-def test_the_counts_are_those_of_the_published_files() -> None:
-    data = need(SHARED / "data")
+def test_the_counts_are_those_of_the_published_files():
+    data = published()
     for pattern in COUNTS["sources"]:
-        need(data / pattern.split("/")[0])
+        published(pattern.split("/")[0])
     assert count_published(data) == COUNTS
 
 
-def test_figures_of_eqsims_tables_stand_in_the_paper() -> None:
-    text = need(SHARED / "papers" / "002_b24596ec3a8c590f.txt").read_text(encoding="utf-8")
+def test_figures_of_eqsims_tables_stand_in_the_paper():
+    text = published("..", "papers", "002_b24596ec3a8c590f.txt").read_text(encoding="utf-8")
     lines = text.replace("\\cellcolormygray", "").splitlines()
     found = list(figures("W"))
     assert len(found) == 8 * 4 + 4 * 2
@@ -128,8 +121,8 @@ def test_figures_of_eqsims_tables_stand_in_the_paper() -> None:
         assert any(f"{value:.2f}" in re.findall(r"\d+\.\d\d", row) for row in rows), (system, value)
 
 
-def test_figures_of_negbench_are_those_of_its_authors_file() -> None:
-    path = need(SHARED / "data" / "negbench_results" / "3_finetuned_total.csv")
+def test_figures_of_negbench_are_those_of_its_authors_file():
+    path = published("negbench_results", "3_finetuned_total.csv")
     with path.open(encoding="utf-8") as file:
         rows = {row["Model"]: row for row in csv.DictReader(file)}
     columns = {"negbench-coco": "COCO MCQ Total Accuracy", "negbench-voc": "VOC2007 MCQ Total Accuracy"}
@@ -139,8 +132,8 @@ def test_figures_of_negbench_are_those_of_its_authors_file() -> None:
         assert value == round(100 * float(rows[NEGBENCH[system]][columns[name]]), 2)
 
 
-def test_figures_of_vl_compo_are_means_over_its_items() -> None:
-    path = need(SHARED / "data" / "vl_compo" / "individual_results.csv")
+def test_figures_of_vl_compo_are_means_over_its_items():
+    path = published("vl_compo", "individual_results.csv")
     with path.open(encoding="utf-8") as file:
         rows = {(row["arch"], row["pretrained"]): row for row in csv.DictReader(file)}
     sizes = (692, 2062, 788, 1652, 1406, 666, 245)

@@ -33,7 +33,7 @@ def documents_module(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_benchmarks_page_says_what_its_declaration_says(pages: dict[str, str], name: str) -> None:
+def test_a_benchmarks_page_says_what_its_declaration_says(pages, name):
     one, page = find_benchmark(name), " ".join(pages[name].split())
     assert page.startswith(f"# {name} ")
     for said in (f"{one.items:,}", one.licence, one.citation[1:], one.images, one.cluster, one.ties):
@@ -45,7 +45,7 @@ def test_a_benchmarks_page_says_what_its_declaration_says(pages: dict[str, str],
         assert one.hub.revision[:12] in page
 
 
-def test_every_command_of_the_pages_has_options_that_exist(pages: dict[str, str]) -> None:
+def test_every_command_of_the_pages_has_options_that_exist(pages):
     commands: Any = typer.main.get_group(app).commands  # type: ignore[attr-defined]
     lines = {line for page in pages.values() for line in re.findall(r"^\$ tellapart (.+)$", page, re.MULTILINE)}
     assert len(lines) == 3 * len(BENCHMARKS)
@@ -55,7 +55,7 @@ def test_every_command_of_the_pages_has_options_that_exist(pages: dict[str, str]
         commands[name].make_parser(context).parse_args(args=list(arguments))
 
 
-def test_pages_hold_the_numbers_that_the_repository_has(pages: dict[str, str]) -> None:
+def test_pages_hold_the_numbers_that_the_repository_has(pages):
     assert "| ALBEF | 73.17 |" in pages["vlue-nlvr2"]  # examples/vlue_board/records.toml
     assert "| `chance` | 50.0 | 33.4 |" in pages["vlue-nlvr2"]  # docs/baselines.json
     assert "- `more-frequent-label` knows how the answers are distributed; it says: `False`." in pages["vlue-nlvr2"]
@@ -63,18 +63,18 @@ def test_pages_hold_the_numbers_that_the_repository_has(pages: dict[str, str]) -
     assert "Numbers to expect" not in pages["winoground"]  # gated: nothing was measured, nothing is reported here
 
 
-def test_lines_of_the_pages_fit(pages: dict[str, str]) -> None:
+def test_lines_of_the_pages_fit(pages):
     for page in pages.values():
         assert [line for line in page.splitlines() if len(line) > 120 and not line.startswith(("|", "$"))] == []
 
 
-def test_every_page_of_the_documents_is_in_the_navigation() -> None:
+def test_every_page_of_the_documents_is_in_the_navigation():
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     named = set(re.findall(r"[\w-]+\.md", settings))
     assert {path.name for path in (ROOT / "docs").glob("*.md")} <= named
 
 
-def test_examples_in_docstrings_are_fenced_once() -> None:
+def test_examples_in_docstrings_are_fenced_once():
     pytest.importorskip("griffe", reason="the API reference needs the docs extra")
     fence = documents_module("docstring_examples").fence_examples
     assert fence("Add.\n\n>>> 1 + 1\n2\n\nMore.") == "Add.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nMore."
@@ -82,7 +82,7 @@ def test_examples_in_docstrings_are_fenced_once() -> None:
     assert fence("No example.") == "No example."
 
 
-def test_formulas_are_drawn_without_a_script() -> None:
+def test_formulas_are_drawn_without_a_script():
     for needed in ("mkdocs", "latex2mathml"):
         pytest.importorskip(needed, reason="the site needs the docs extra")
     drawn = documents_module("site_pages").on_page_content(
@@ -95,7 +95,7 @@ def test_formulas_are_drawn_without_a_script() -> None:
 
 
 @pytest.mark.parametrize("file", ["Makefile", "ci/extras.toml"])
-def test_a_warning_stops_the_build_of_the_site(tmp_path: Path, file: str) -> None:
+def test_a_warning_stops_the_build_of_the_site(tmp_path, file):
     pytest.importorskip("mkdocs", reason="the site needs the docs extra")
     (words,) = re.findall(r"-m (mkdocs build(?: --[a-z]+)*)", (ROOT / file).read_text(encoding="utf-8"))
     (tmp_path / "docs").mkdir()
@@ -113,7 +113,7 @@ def check_site(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_a_site_that_loads_from_another_host_is_refused(tmp_path: Path) -> None:
+def test_a_site_that_loads_from_another_host_is_refused(tmp_path):
     (tmp_path / "index.html").write_text('<a href="https://a.example/">a</a><script src="site.js"></script>')
     assert check_site(tmp_path).returncode == 0
     (tmp_path / "index.html").write_text(
@@ -126,7 +126,7 @@ def test_a_site_that_loads_from_another_host_is_refused(tmp_path: Path) -> None:
         assert host in refused.stderr
 
 
-def test_a_folder_without_a_site_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_site_is_refused(tmp_path):
     refused = check_site(tmp_path)
     assert refused.returncode == 1
     assert "make site" in refused.stderr

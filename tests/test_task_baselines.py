@@ -1,10 +1,8 @@
 """What the documents say of systems that do not look is what the annotation files give when it is measured again."""
 
-import importlib.util
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts import import_script
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.data.item import Item
@@ -29,20 +28,9 @@ WRITTEN: dict[str, Any] = WHOLE["tasks"]["benchmarks"]
 MEASURED = [name for name, record in WRITTEN.items() if "systems" in record]
 
 
-def loaded(name: str) -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # its dataclasses look their annotations up there
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[name]
-
-
 @pytest.fixture(scope="module")
-def baselines() -> Iterator[ModuleType]:
-    yield from loaded("task_baselines")
+def baselines() -> ModuleType:
+    return import_script(ROOT / "docs" / "task_baselines.py")
 
 
 def published(*parts: str) -> Any:
@@ -56,7 +44,7 @@ def value(benchmark: str, system: str, metric: str) -> float:
     return float(WRITTEN[benchmark]["systems"][system]["metrics"][metric]["value"])
 
 
-def test_every_benchmark_of_a_task_has_its_systems_or_a_reason(baselines: ModuleType) -> None:
+def test_every_benchmark_of_a_task_has_its_systems_or_a_reason(baselines):
     tasks = {one.name: one.task for one in map(find_benchmark, BENCHMARKS) if one.task != "pairs"}
     assert set(WRITTEN) == set(tasks)
     for name, record in WRITTEN.items():
@@ -65,7 +53,7 @@ def test_every_benchmark_of_a_task_has_its_systems_or_a_reason(baselines: Module
             assert list(record["systems"]) == [system.name for system in baselines.SYSTEMS[tasks[name]]]
 
 
-def test_texts_in_an_order_are_blindly_in_it_if_they_grow(baselines: ModuleType) -> None:
+def test_texts_in_an_order_are_blindly_in_it_if_they_grow(baselines):
     texts = ("one", "one two", "one two three")
     items = tuple(Item(id=str(k), images=("a.png",), texts=each) for k, each in enumerate((texts, texts[::-1])))
     found, _words = baselines.found_by(
@@ -76,7 +64,7 @@ def test_texts_in_an_order_are_blindly_in_it_if_they_grow(baselines: ModuleType)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED[::2])
-def test_measured_again_the_systems_get_what_is_written_down(baselines: ModuleType, name: str) -> None:
+def test_measured_again_the_systems_get_what_is_written_down(baselines, name):
     if not DATA.is_dir():
         pytest.skip("the published files are not beside this checkout")
     one = next(one for one in baselines.task_benchmarks(DATA) if one.name == name)
@@ -85,7 +73,7 @@ def test_measured_again_the_systems_get_what_is_written_down(baselines: ModuleTy
     assert json.loads(json.dumps(baselines.baselines_of(one))) == WRITTEN[name]
 
 
-def test_without_files_the_reason_names_them(baselines: ModuleType, tmp_path: Path) -> None:
+def test_without_files_the_reason_names_them(baselines, tmp_path):
     (tmp_path / "vlue").mkdir()
     one = next(one for one in baselines.task_benchmarks(tmp_path) if one.name == "vlue-nlvr2")
     assert baselines.baselines_of(one) == {
@@ -93,7 +81,7 @@ def test_without_files_the_reason_names_them(baselines: ModuleType, tmp_path: Pa
     }
 
 
-def test_counted_from_the_file_the_more_frequent_label_is_right_as_often_as_written() -> None:
+def test_counted_from_the_file_the_more_frequent_label_is_right_as_often_as_written():
     rows = published("vlue", "nlvr2_vlue_test.json")
     label, count = Counter(row["label"] for row in rows).most_common(1)[0]
     assert WRITTEN["vlue-nlvr2"]["systems"]["more-frequent-label"]["says"] == f"`{label}`"
@@ -101,7 +89,7 @@ def test_counted_from_the_file_the_more_frequent_label_is_right_as_often_as_writ
     assert value("vlue-nlvr2", "more-frequent-label", "consistency_both_labels") == 0
 
 
-def test_counted_from_the_file_the_most_frequent_answers_are_right_as_often_as_written() -> None:
+def test_counted_from_the_file_the_most_frequent_answers_are_right_as_often_as_written():
     rows = published("vlue", "vqa_vlue_test.json")
     by_start: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for row in rows:
@@ -114,7 +102,7 @@ def test_counted_from_the_file_the_most_frequent_answers_are_right_as_often_as_w
 
 
 @pytest.mark.parametrize("split", ["val", "test"])
-def test_counted_from_the_file_the_middle_of_the_video_is_near_as_often_as_written(split: str) -> None:
+def test_counted_from_the_file_the_middle_of_the_video_is_near_as_often_as_written(split):
     near, total = 0, 0
     for rows in published("gebplus", f"{split}.json").values():
         middle = max(row["next_timestamp"] for row in rows) / 2
@@ -125,14 +113,14 @@ def test_counted_from_the_file_the_middle_of_the_video_is_near_as_often_as_writt
     assert value(f"gebc-{split}", "middle", "boundary_accuracy@1.0") == pytest.approx(near / total, abs=1e-9)
 
 
-def test_whoever_takes_the_first_place_is_never_right_in_both_orders_and_blind_gets_what_it_gets_on_pairs() -> None:
+def test_whoever_takes_the_first_place_is_never_right_in_both_orders_and_blind_gets_what_it_gets_on_pairs():
     assert value("sugarcrepe-choice", "first-place", "both_orders") == 0
     assert value("sugarcrepe-choice", "first-place", "order_bias") == 1
     blind = WHOLE["benchmarks"]["sugarcrepe"]["models"]["blind"]["choice_score"]["value"]
     assert value("sugarcrepe-choice", "shorter-caption", "both_orders") == pytest.approx(blind, abs=1e-6)
 
 
-def test_ties_broken_at_random_give_a_constant_model_the_recall_of_chance() -> None:
+def test_ties_broken_at_random_give_a_constant_model_the_recall_of_chance():
     for name in MEASURED:
         if constant := WRITTEN[name]["systems"].get("constant"):
             for metric, chance in WRITTEN[name]["chance"].items():
@@ -152,7 +140,7 @@ WORDS = st.lists(st.sampled_from(["a", "A", "cat", "dog,", "runs"]), min_size=1,
 
 
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=3), min_size=1, max_size=5))
-def test_counted_ranks_are_those_of_the_matrix_of_scores(baselines: ModuleType, captions: list[list[str]]) -> None:
+def test_counted_ranks_are_those_of_the_matrix_of_scores(baselines, captions):
     gallery = RetrievalSet.of("g", [f"{k}.png" for k in range(len(captions))], captions)
     flat, n = gallery.captions, len(gallery.captions)
     item = Item(id="all", images=tuple(f"{k}.png" for k in range(n)), texts=flat)
@@ -164,7 +152,7 @@ def test_counted_ranks_are_those_of_the_matrix_of_scores(baselines: ModuleType, 
         assert counts(counted.text_to_image) == counts(ranked.text_to_image)
 
 
-def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say(baselines: ModuleType) -> None:
+def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say(baselines):
     gold = (0.0, 0.0, 100.0, 50.0), (25.0, 25.0, 50.0, 50.0), (0.0, 0.0, 10.0, 10.0)
     records = BoxSet(
         "b",
@@ -178,7 +166,7 @@ def test_the_whole_image_and_its_centre_overlap_a_gold_box_as_their_areas_say(ba
     assert centre["mean_iou"]["value"] == pytest.approx((1250 / 6250 + 1) / 3)
 
 
-def test_answers_of_several_people_are_all_counted(baselines: ModuleType) -> None:
+def test_answers_of_several_people_are_all_counted(baselines):
     asked = [("Is it red?", ["no"] * 10), ("Is it big?", ["yes"] * 4 + ["no"] * 6), ("What now?", ["tea"] * 10)]
     rows = tuple(Record(str(k), ("a.png",), (question,), tuple(said)) for k, (question, said) in enumerate(asked))
     one, two = baselines.SYSTEMS["vqa2"]
@@ -189,11 +177,11 @@ def test_answers_of_several_people_are_all_counted(baselines: ModuleType) -> Non
     assert found["metrics"]["soft_accuracy"]["value"] == 1
 
 
-def test_of_equally_frequent_values_the_first_in_the_alphabet_is_taken(baselines: ModuleType) -> None:
+def test_of_equally_frequent_values_the_first_in_the_alphabet_is_taken(baselines):
     assert baselines.most_frequent(["b", "a", "c", "b", "a"]) == "a"
 
 
-def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is_counted(baselines: ModuleType) -> None:
+def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is_counted(baselines):
     references = (("a a a a", "red cup"), ("a red cup", "a a a a"), ("a dog runs",), ("a boat",))
     records = CaptionSet(
         "c", tuple(Record(i, (image,), (), texts) for i, image, texts in zip("1234", "abcd", references, strict=True))
@@ -203,10 +191,8 @@ def test_the_nearest_caption_shares_its_rarer_words_and_the_most_frequent_one_is
 
 
 @pytest.mark.slow
-def test_measuring_pairs_again_keeps_what_was_measured_of_tasks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (module,) = loaded("baselines")
+def test_measuring_pairs_again_keeps_what_was_measured_of_tasks(tmp_path, monkeypatch):
+    module = import_script(ROOT / "docs" / "baselines.py")
     copy = tmp_path / "baselines.json"
     copy.write_text(json.dumps(WHOLE), encoding="utf-8")
     monkeypatch.setattr(module, "BASELINES", copy)

@@ -125,7 +125,7 @@ def _cell(value: Any) -> str:
 
 
 @pytest.fixture
-def desk(made_set: Callable[..., Path], tmp_path: Path) -> Callable[..., Desk]:
+def desk(made_set, tmp_path) -> Callable[..., Desk]:
     """Write a study of a made set to disk."""
 
     def make(
@@ -148,7 +148,7 @@ def desk(made_set: Callable[..., Path], tmp_path: Path) -> Callable[..., Desk]:
 
 
 @pytest.fixture
-def knows(desk: Callable[..., Desk]) -> Callable[[Desk], Person]:
+def knows(desk) -> Callable[[Desk], Person]:
     """A person who is always right: finds the unit by what is shown, and the option by what it looks like."""
 
     def make(at: Desk) -> Person:

@@ -33,7 +33,7 @@ def true_option(field: str):
     return choose
 
 
-def test_the_sheet_names_the_answers_that_it_takes(command, tmp_path) -> None:
+def test_the_sheet_names_the_answers_that_it_takes(command, made_set, tmp_path):
     expected = {
         "i2t": "caption: Which description matches the image best? A or B",
         "coco-cf": "caption: Which caption describes the image best? A or B or Both or Neither",
@@ -41,14 +41,16 @@ def test_the_sheet_names_the_answers_that_it_takes(command, tmp_path) -> None:
         "question": "answer_b: The answer for image B (a text)",
         "box": "box: one of them ([x, y, width, height] in pixels)",
     }
+    made_set("set", n=2)
     for survey, way in expected.items():
-        command("annotate", "export", survey, "demo", "--to", survey, "--annotators", "ann", "--sample", 2)
+        command("annotate", "export", survey, "folder:set", "--to", survey, "--annotators", "ann")
         with (tmp_path / survey / "sheets" / "ann.csv").open(newline="") as stream:
             assert all(way in row["how_to_answer"] for row in csv.DictReader(stream))
 
 
-def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(command, tmp_path) -> None:
-    command("annotate", "export", "i2t", "demo", "--to", "i2t", "--annotators", "ann,bob", "--sample", 4)
+def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(command, made_set, tmp_path):
+    made_set("set", n=6)
+    command("annotate", "export", "i2t", "folder:set", "--to", "i2t", "--annotators", "ann,bob", "--sample", 4)
     right = true_option("caption")
     first = min(unit.id for unit in read_study(tmp_path / "i2t").units)
 
@@ -63,13 +65,13 @@ def test_the_people_s_row_has_each_annotator_beside_and_a_sentence_on_ties(comma
     assert row["alone"] == {"ann": 1.0, "bob": 0.75}
     shown = command("annotate", "agree", "i2t").out
     check_facts(" ".join(shown.split()), "each alone", "ann 100.0, bob 75.0", "tie: as many people", "third annotator")
-    command("annotate", "export", "i2t", "demo", "--to", "alone", "--annotators", "ann", "--sample", 4)
+    command("annotate", "export", "i2t", "folder:set", "--to", "alone", "--annotators", "ann", "--sample", 4)
     command("annotate", "import", "alone", fill(tmp_path / "alone" / "sheets" / "ann.csv", right))
     assert "tie:" not in command("annotate", "agree", "alone").out
 
 
 @pytest.mark.slow
-def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> None:
+def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path):
     for survey in ("i2t", "t2i"):
         made = command("annotate", "export", survey, "demo", "--to", survey, "--annotators", "ann,bob", "--json")
         counts = {"units": 800, "tasks": 1600, "annotators": ["ann", "bob"]}
@@ -91,7 +93,7 @@ def test_from_the_demo_to_a_human_row_beside_the_models(command, tmp_path) -> No
     assert "aspect: counting" in ran.out
 
 
-def test_broken_answers_are_shown_and_kept_and_records_written(command, made_set, tmp_path) -> None:
+def test_broken_answers_are_shown_and_kept_and_records_written(command, made_set, tmp_path):
     made_set("set", n=2, shape=(1, 2))
     command("annotate", "export", "caption", "folder:set", "--to", "study")
     captions = iter(["too short", "A long and quite sufficient caption of this noise."])
@@ -104,7 +106,7 @@ def test_broken_answers_are_shown_and_kept_and_records_written(command, made_set
     assert row["caption"] == ["A long and quite sufficient caption of this noise."]
 
 
-def test_a_second_import_adds_to_the_first(command, made_set, tmp_path) -> None:
+def test_a_second_import_adds_to_the_first(command, made_set, tmp_path):
     made_set("set", n=4)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann,bob")
     answers = tmp_path / "study" / "answers.jsonl"
@@ -120,7 +122,7 @@ def test_a_second_import_adds_to_the_first(command, made_set, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("other", ["B", "", "skipped"])
-def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set, tmp_path, other) -> None:
+def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set, tmp_path, other):
     made_set("set", n=2)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann")
     sheet = fill(tmp_path / "study" / "sheets" / "ann.csv", lambda _task: {"caption": "A"})
@@ -145,7 +147,7 @@ def test_another_answer_to_a_task_that_was_imported_is_refused(command, made_set
 
 
 @pytest.mark.parametrize("second", ["A", None])
-def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_set, tmp_path, second) -> None:
+def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_set, tmp_path, second):
     made_set("set", n=2)
     command("annotate", "export", "i2t", "folder:set", "--to", "study", "--annotators", "ann")
     data = json.loads((tmp_path / "study" / "label_studio" / "tasks_ann.json").read_text())[0]["data"]
@@ -171,32 +173,22 @@ def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_se
         (("export", "expression", "demo", "--to", "x", "--after", "gone"), "study.json"),
         (("import", "gone", "a.csv"), ("study.json", "folder")),
         (("agree", "gone"), "study.json"),
+        (("import", "study", "a.txt"), ("a.txt", "Label", "answers")),
+        (("import", "study", "a.csv", "--records", "r.json"), ("--records", "i2t")),
+        (("agree", "study"), ("answers.jsonl", "tellapart")),
     ],
 )
-def test_a_wrong_use_is_one_helpful_line(command, arguments, message) -> None:
+def test_a_wrong_use_is_one_helpful_line(command, made_set, arguments, message):
+    if "study" in arguments:
+        made_set("set", n=2)
+        command("annotate", "export", "i2t", "folder:set", "--to", "study")
     ran = command("annotate", *arguments)
     assert ran.code == 2
     check_facts(ran.err, message)
     assert ran.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("import", "study", "a.txt"), ("a.txt", "Label", "answers")),
-        (("import", "study", "a.csv", "--records", "r.json"), ("--records", "i2t")),
-        (("agree", "study"), ("answers.jsonl", "tellapart")),
-    ],
-)
-def test_a_wrong_use_of_a_study_is_one_helpful_line(command, made_set, arguments, message) -> None:
-    made_set("set", n=2)
-    command("annotate", "export", "i2t", "folder:set", "--to", "study")
-    ran = command("annotate", *arguments)
-    assert ran.code == 2 and ran.err.count("\n") == 1
-    check_facts(ran.err, message)
-
-
-def test_the_surveys_are_listed(command) -> None:
+def test_the_surveys_are_listed(command):
     names = [row["name"] for row in command("annotate", "ls", "--json").json]
     assert {"coco-cf", "best-image", "ambiguity", "i2t", "t2i", "caption", "statement", "question", "box"} <= set(names)
     assert all(name in command("annotate", "ls").out for name in names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def imported(at: Any, path: Path, columns: Mapping[str, str] | None = None, **ho
     return decode_replies(survey, at.study, read_replies(path, survey, at.study, columns), **how)
 
 
-def test_workers_of_one_sheet_take_the_places_of_the_annotators(desk, knows, tmp_path) -> None:
+def test_workers_of_one_sheet_take_the_places_of_the_annotators(desk, knows, tmp_path):
     at = desk("i2t", n=4)
     person = knows(at)
 
@@ -64,7 +64,7 @@ def test_workers_of_one_sheet_take_the_places_of_the_annotators(desk, knows, tmp
     assert first[order[1]].values["caption"] != at.study.unit_of[order[1]].truth
 
 
-def test_rejected_assignments_are_left_out_and_counted(desk, knows, tmp_path) -> None:
+def test_rejected_assignments_are_left_out_and_counted(desk, knows, tmp_path):
     at = desk("i2t", n=2)
     good = batch(at, knows(at), [["W1", "W2"]])
     bad = batch(at, lambda *_: {"caption": "no letter"}, [["W3"]], "Rejected")
@@ -75,7 +75,7 @@ def test_rejected_assignments_are_left_out_and_counted(desk, knows, tmp_path) ->
         imported(at, written(tmp_path / "batch.csv", [{**bad[0], "AssignmentStatus": "Submitted"}]))
 
 
-def test_a_worker_counts_once_and_places_do_not_multiply(desk, knows, tmp_path) -> None:
+def test_a_worker_counts_once_and_places_do_not_multiply(desk, knows, tmp_path):
     at = desk("i2t", n=2)
     with raises(DataError, "batch.csv:3", "'W1'", "image", "keep one"):
         imported(at, written(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W1"]])))
@@ -83,7 +83,7 @@ def test_a_worker_counts_once_and_places_do_not_multiply(desk, knows, tmp_path) 
         imported(at, written(tmp_path / "batch.csv", batch(at, knows(at), [["W1", "W2", "W3"]])))
 
 
-def test_a_table_of_another_tool_is_read_by_its_columns(desk, knows, tmp_path) -> None:
+def test_a_table_of_another_tool_is_read_by_its_columns(desk, knows, tmp_path):
     at = desk("i2t", n=2, annotators=("ann",))
     names = {"Input.study": "S", "Input.task": "Q1", "WorkerId": "PROLIFIC_PID", "Answer.caption": "Q2, chosen"}
     rows = [{names[name]: row[name] for name in names} for row in batch(at, knows(at), [["p1"], ["p2"]])]
@@ -100,14 +100,14 @@ def test_a_table_of_another_tool_is_read_by_its_columns(desk, knows, tmp_path) -
         imported(at, path, {"item": "Q1"})
 
 
-def test_a_list_of_participants_is_named_as_one_without_answers(desk: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_list_of_participants_is_named_as_one_without_answers(desk, tmp_path):
     row = {"Submission id": "1", "Participant id": "p1", "Status": "APPROVED", "Age": "30"}
     with raises(DataError, "people.csv:2", "Prolific", "no answers", "tool"):
         imported(desk("i2t", n=2), written(tmp_path / "people.csv", [row]))
 
 
 @pytest.mark.filterwarnings("default::tellapart.errors.TellapartWarning")
-def test_the_command_names_columns_and_prints_what_it_left_out(command, desk, knows) -> None:
+def test_the_command_names_columns_and_prints_what_it_left_out(command, desk, knows):
     at = desk("i2t", n=2)
     rows = batch(at, knows(at), [["W1", "W2"]])
     rows.append({**rows[0], "WorkerId": "W4", "AssignmentStatus": "Rejected"})

@@ -15,13 +15,7 @@ from facts import raises
 from tellapart.annotate.findings import human_rows
 from tellapart.annotate.study import read_answers, write_answers, write_rows
 from tellapart.annotate.surveys import Earlier, find_survey, usable
-from tellapart.benchmarks.published_tasks import (
-    read_boxes,
-    read_captions,
-    read_questions,
-    read_retrieval,
-    read_statements,
-)
+from tellapart.benchmarks import published_tasks
 from tellapart.errors import DataError
 
 CHOICES = [(survey, (2, 2)) for survey in ("coco-cf", "i2t", "t2i", "ambiguity", "match")]
@@ -29,7 +23,7 @@ CHOICES += [("coco-cf", (1, 2)), ("i2t", (1, 5)), ("t2i", (4, 1))]
 
 
 @pytest.mark.parametrize(("survey", "shape"), CHOICES)
-def test_who_chooses_the_true_option_is_right_wherever_it_stood(desk, knows, survey, shape) -> None:
+def test_who_chooses_the_true_option_is_right_wherever_it_stood(desk, knows, survey, shape):
     at = desk(survey, shape=shape, n=10)
     person = knows(at)
     assert at.study.token[0].isalpha()  # a spreadsheet would take other tokens for numbers
@@ -44,13 +38,13 @@ def test_who_chooses_the_true_option_is_right_wherever_it_stood(desk, knows, sur
 
 
 @pytest.mark.parametrize("reply", ["Both", "both", " NEITHER "])
-def test_both_and_neither_are_read_in_any_case(desk, reply) -> None:
+def test_both_and_neither_are_read_in_any_case(desk, reply):
     at = desk("coco-cf", n=2)
     answers = at.imported(*at.sheets(lambda *_: {"caption": reply}))
     assert {answer.values["caption"] for answer in answers} == {reply.strip().lower()}
 
 
-def test_a_skipped_task_is_kept_as_skipped(desk, knows) -> None:
+def test_a_skipped_task_is_kept_as_skipped(desk, knows):
     at = desk("i2t", n=3)
     knowing = knows(at)
 
@@ -67,7 +61,7 @@ def test_a_skipped_task_is_kept_as_skipped(desk, knows) -> None:
     assert at.imported(at.export_minimal(person), partial=True) == [each for each in answers if not each.skipped]
 
 
-def test_exports_of_several_projects_and_sheets_come_together(desk, knows) -> None:
+def test_exports_of_several_projects_and_sheets_come_together(desk, knows):
     at = desk("i2t", n=3)
     person = knows(at)
     whole = json.loads(at.export(person).read_text())
@@ -77,7 +71,7 @@ def test_exports_of_several_projects_and_sheets_come_together(desk, knows) -> No
     assert at.imported(bob, ann) == at.imported(at.export(person))
 
 
-def test_sheets_of_european_spreadsheets_are_read(desk, knows) -> None:
+def test_sheets_of_european_spreadsheets_are_read(desk, knows):
     at = desk("i2t", n=3)
     sheets = at.sheets(knows(at))
     answers = at.imported(*sheets)
@@ -90,7 +84,7 @@ def test_sheets_of_european_spreadsheets_are_read(desk, knows) -> None:
     assert at.imported(*sheets) == answers
 
 
-def test_the_best_of_four_images_is_the_one_with_most_votes(desk) -> None:
+def test_the_best_of_four_images_is_the_one_with_most_votes(desk):
     at = desk("best-image", shape=(4, 1), n=4, annotators=("ann", "bob", "cem"))
     by_text = {item.texts[0]: item for item in at.pairs.items}
     votes = [("2", "2", "0"), ("none", "none", "1"), ("0", "1", "none"), ("3", "3", "3")]
@@ -111,7 +105,7 @@ def test_the_best_of_four_images_is_the_one_with_most_votes(desk) -> None:
     assert rows[0]["votes"] == {images["item-0"][2]: 2, images["item-0"][0]: 1}
 
 
-def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows) -> None:
+def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows):
     at = desk("ambiguity", n=3)
     knowing = knows(at)
     unclear = at.pairs.items[1].texts[1]
@@ -123,7 +117,7 @@ def test_items_that_people_cannot_tell_apart_are_ambiguous(desk, knows) -> None:
     assert {row["id"]: row["ambiguous"] for row in rows} == {"item-0": False, "item-1": True, "item-2": False}
 
 
-def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path) -> None:
+def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path):
     at = desk("caption", shape=(1, 2), n=4)
 
     def person(annotator, view):
@@ -134,11 +128,11 @@ def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path) -> None:
     answers = at.imported(at.export(person))
     assert {tuple(answer.problems) for answer in answers if answer.annotator == "bob"} == {("starts with 'there is'",)}
     write_rows(tmp_path / "itr.json", find_survey("caption").records(at.study, usable(answers)))
-    read = read_retrieval(tmp_path / "itr.json")
+    read = published_tasks.read_retrieval(tmp_path / "itr.json")
     assert sorted(read.images) == sorted(item.images[0] for item in at.pairs.items)
     assert len(read.captions) == 4
     assert all(at.content(image)[:4] in caption for image, caption in zip(read.images, read.captions, strict=True))
-    assert read_captions(tmp_path / "itr.json").gold[0] == (read.captions[0],)
+    assert published_tasks.read_captions(tmp_path / "itr.json").gold[0] == (read.captions[0],)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +144,12 @@ def test_captions_make_a_retrieval_and_a_caption_set(desk, tmp_path) -> None:
         ("There isn't anybody who rides a red bicycle here.", []),
     ],
 )
-def test_a_caption_has_eight_words_and_does_not_begin_with_there_is(desk, caption, problems) -> None:
+def test_a_caption_has_eight_words_and_does_not_begin_with_there_is(desk, caption, problems):
     at = desk("caption", shape=(1, 2), n=1)
     assert at.imported(at.export(lambda *_: {"caption": caption}))[0].problems == problems
 
 
-def test_statements_make_an_nlvr2_set(desk, tmp_path) -> None:
+def test_statements_make_an_nlvr2_set(desk, tmp_path):
     at = desk("statement", shape=(2, 1), n=4, annotators=("ann",))
     drafts = {f"Draft: {item.texts[0]}": item for item in at.pairs.items}
 
@@ -165,13 +159,13 @@ def test_statements_make_an_nlvr2_set(desk, tmp_path) -> None:
 
     answers = at.imported(*at.sheets(person))
     write_rows(tmp_path / "nlvr2.json", find_survey("statement").records(at.study, answers))
-    read = {row.texts[0]: row for row in read_statements(tmp_path / "nlvr2.json").rows}
+    read = {row.texts[0]: row for row in published_tasks.read_statements(tmp_path / "nlvr2.json").rows}
     for item in at.pairs.items:
         statement = read[f"Both show {item.id}."]
         assert (statement.images, statement.gold) == (item.images, item.id == "item-1")
 
 
-def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path) -> None:
+def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path):
     at = desk("question", shape=(2, 2), n=8, annotators=("ann",))
     colour = {at.content(image): f"colour {k}" for item in at.pairs.items for k, image in enumerate(item.images)}
 
@@ -183,7 +177,7 @@ def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path)
     assert len({tuple(task.order) for task in at.study.tasks}) == 2  # both sides occurred
     assert not any(answer.problems for answer in answers)
     write_rows(tmp_path / "vqa.json", find_survey("question").records(at.study, answers))
-    read = read_questions(tmp_path / "vqa.json")
+    read = published_tasks.read_questions(tmp_path / "vqa.json")
     assert all(question.gold == (colour[at.content(question.images[0])],) for question in read.rows)
     assert len(read.complementary_pairs()) == 8
 
@@ -196,14 +190,14 @@ def test_a_question_is_answered_for_each_image_wherever_it_stood(desk, tmp_path)
         (("red", "mauve"), ["'mauve' is not in the list of answers"]),
     ],
 )
-def test_the_answers_to_a_question_differ_and_are_in_the_list(desk, answers, problems) -> None:
+def test_the_answers_to_a_question_differ_and_are_in_the_list(desk, answers, problems):
     at = desk("question", n=1, annotators=("ann",))
     reply = {"question": "What?", "answer_a": answers[0], "answer_b": answers[1]}
     (answer,) = at.imported(at.export(lambda *_: reply), allowed=frozenset({"2", "red"}))
     assert answer.problems == problems
 
 
-def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path) -> None:
+def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path):
     first = desk("box", shape=(1, 2), n=5, annotators=("ann",))
     lonely = first.content(first.pairs.items[2].images[0])
     forgetful = first.content(first.pairs.items[3].images[0])
@@ -234,12 +228,12 @@ def test_a_box_and_then_its_phrase_make_a_grounding_set(desk, tmp_path) -> None:
     phrases = second.imported(second.export(lambda *_: {"expression": next(reply)}))
     assert [answer.problems for answer in phrases].count(["names a place: left"]) == 1
     write_rows(tmp_path / "refcoco+.json", find_survey("expression").records(second.study, usable(phrases)))
-    rows = read_boxes(tmp_path / "refcoco+.json").rows
+    rows = published_tasks.read_boxes(tmp_path / "refcoco+.json").rows
     assert {(row.gold, row.facts["size"]) for row in rows} == {((1.0, 2.0, 3.0, 4.0), (8, 8))}
     assert {row.texts for row in rows} == {("the red one",), ("the blue one",)}
 
 
-def test_errors_are_sampled_and_put_into_categories(desk, knows) -> None:
+def test_errors_are_sampled_and_put_into_categories(desk, knows):
     first = desk("coco-cf", n=4)
     knowing = knows(first)
     hard = first.content(first.pairs.items[2].images[1])

@@ -55,7 +55,7 @@ def pairs_of(shape: tuple[int, int], n: int = 8, text: str = "a {} cat") -> Pair
         ("box", (1, 2), 1, {""}),
     ],
 )
-def test_each_survey_asks_its_units(survey, shape, units, truths) -> None:
+def test_each_survey_asks_its_units(survey, shape, units, truths):
     study = deal(find_survey(survey), pairs_of(shape), ("ann",))
     assert len(study.units) == len(study.tasks) == 8 * units
     assert {unit.truth for unit in study.units} == truths
@@ -75,12 +75,12 @@ def test_each_survey_asks_its_units(survey, shape, units, truths) -> None:
         ("error-category", (2, 2), ("study", "coco-cf")),
     ],
 )
-def test_a_survey_that_does_not_fit_is_refused(survey, shape, message) -> None:
+def test_a_survey_that_does_not_fit_is_refused(survey, shape, message):
     with raises(DataError, message):
         deal(find_survey(survey), pairs_of(shape), ("ann",))
 
 
-def test_the_order_of_units_and_the_side_of_options_are_drawn_for_each_annotator() -> None:
+def test_the_order_of_units_and_the_side_of_options_are_drawn_for_each_annotator():
     study = deal(find_survey("i2t"), pairs_of((2, 2), n=200), ("ann", "bob", "cem"))
     by = {name: [task for task in study.tasks if task.annotator == name] for name in study.annotators}
     orders = {name: [task.unit for task in tasks] for name, tasks in by.items()}
@@ -95,7 +95,7 @@ def test_the_order_of_units_and_the_side_of_options_are_drawn_for_each_annotator
     assert 0.45 < first[True] / len(study.tasks) < 0.55
 
 
-def test_a_study_depends_on_the_seed_the_names_and_the_ids_alone() -> None:
+def test_a_study_depends_on_the_seed_the_names_and_the_ids_alone():
     pairs = pairs_of((2, 2))
     study = deal(find_survey("i2t"), pairs, ("ann", "bob"))
     assert study == deal(find_survey("i2t"), pairs, ("ann", "bob"))
@@ -106,7 +106,7 @@ def test_a_study_depends_on_the_seed_the_names_and_the_ids_alone() -> None:
     assert all(task.order == sides[task.unit] for task in alone.tasks)
 
 
-def test_groups_of_annotators_share_the_units_between_them() -> None:
+def test_groups_of_annotators_share_the_units_between_them():
     """BiVLC: ten annotators in five pairs, each pair with a survey of its own."""
     names = tuple(f"annotator-{k}" for k in range(10))
     study = deal(find_survey("best-image"), pairs_of((4, 1), n=250), names, each=2)
@@ -116,7 +116,7 @@ def test_groups_of_annotators_share_the_units_between_them() -> None:
     assert set(Counter(task.unit for task in study.tasks).values()) == {2}
 
 
-def test_a_sample_takes_whole_items_at_random() -> None:
+def test_a_sample_takes_whole_items_at_random():
     studies = [deal(find_survey("match"), pairs_of((2, 2), n=50), ("a",), sample=5, seed=s) for s in (0, 1)]
     items = [sorted({unit.item for unit in study.units}) for study in studies]
     assert [len(own) for own in items] == [5, 5]
@@ -135,18 +135,18 @@ def test_a_sample_takes_whole_items_at_random() -> None:
         (("ann",), {"sample": 0}, ("0", "items")),
     ],
 )
-def test_a_deal_that_cannot_be_made_is_refused(annotators, how, message) -> None:
+def test_a_deal_that_cannot_be_made_is_refused(annotators, how, message):
     with raises(DataError, message):
         deal(find_survey("i2t"), pairs_of((2, 2)), annotators, **how)
 
 
-def test_an_unknown_survey_names_the_nearest() -> None:
+def test_an_unknown_survey_names_the_nearest():
     with raises(UnknownNameError, "'ambigous'", "'ambiguity'"):
         find_survey("ambigous")
 
 
 @pytest.mark.parametrize("name", FIRST)
-def test_the_configuration_is_well_formed_and_refers_to_what_the_tasks_hold(name: str) -> None:
+def test_the_configuration_is_well_formed_and_refers_to_what_the_tasks_hold(name):
     study = deal(find_survey(name), pairs_of(SHAPES.get(name, (2, 2)), text=AWKWARD + " {}"), ("ann",))
     root = ElementTree.fromstring(configuration(find_survey(name), study))  # noqa: S314  (our own)
     objects = {each.get("name"): each for each in root.iter() if each.get("value", "").startswith("$")}
@@ -164,7 +164,7 @@ def test_the_configuration_is_well_formed_and_refers_to_what_the_tasks_hold(name
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip))
-def test_any_caption_comes_through_the_tasks_and_the_sheet_as_it_is(text: str) -> None:
+def test_any_caption_comes_through_the_tasks_and_the_sheet_as_it_is(text):
     item = Item(id="a", images=("0.png",), texts=(text, text + "!"))
     study = deal(find_survey("i2t"), PairSet("s", (item,), Path()), ("ann",))
     (task,) = json.loads(tasks_json(study, "ann", lambda each: each.value))
@@ -176,7 +176,7 @@ def test_any_caption_comes_through_the_tasks_and_the_sheet_as_it_is(text: str) -
     assert not any(re.match(r"[=+\-@\t\r]", cell) for cell in cells)
 
 
-def test_neither_tasks_nor_image_names_give_the_answer_away(desk) -> None:
+def test_neither_tasks_nor_image_names_give_the_answer_away(desk):
     at = desk("t2i")
     text = (at.folder / "label_studio" / "tasks_ann.json").read_text() + (at.folder / "sheets" / "ann.csv").read_text()
     assert not any(image.rpartition("/")[2] in text for item in at.pairs.items for image in item.images)
@@ -184,7 +184,7 @@ def test_neither_tasks_nor_image_names_give_the_answer_away(desk) -> None:
     assert "truth" not in text
 
 
-def test_images_are_embedded_or_lie_where_label_studio_looks(desk, tmp_path) -> None:
+def test_images_are_embedded_or_lie_where_label_studio_looks(desk, tmp_path):
     at = desk("i2t", n=2)
     assert read_study(at.folder) == at.study and read_study(at.folder).token == at.study.token
     places = {
@@ -197,7 +197,7 @@ def test_images_are_embedded_or_lie_where_label_studio_looks(desk, tmp_path) -> 
         assert all(task["data"]["image_0"].startswith(place) for task in tasks)
 
 
-def test_frames_become_pictures_that_a_browser_shows(tmp_path) -> None:
+def test_frames_become_pictures_that_a_browser_shows(tmp_path):
     np.save(tmp_path / "0.npy", np.full((4, 6, 3), (255, 0, 0), np.uint8))  # blue, green, red
     pairs = PairSet("s", (Item(id="a", images=("0.npy",), texts=("x", "y")),), tmp_path)
     write_study(tmp_path / "study", find_survey("i2t"), deal(find_survey("i2t"), pairs, ("ann",)), pairs)
@@ -206,7 +206,7 @@ def test_frames_become_pictures_that_a_browser_shows(tmp_path) -> None:
     assert Image.open(image).getpixel((0, 0)) == (0, 0, 255)
 
 
-def test_a_folder_that_holds_something_is_left_alone(desk) -> None:
+def test_a_folder_that_holds_something_is_left_alone(desk):
     at = desk("i2t", n=2)
     before = sorted(at.folder.rglob("*"))
     with raises(DataError, "folder"):
@@ -214,7 +214,7 @@ def test_a_folder_that_holds_something_is_left_alone(desk) -> None:
     assert sorted(at.folder.rglob("*")) == before
 
 
-def test_a_missing_image_leaves_no_half_written_study(tmp_path) -> None:
+def test_a_missing_image_leaves_no_half_written_study(tmp_path):
     pairs = PairSet("s", (Item(id="a", images=("gone.png",), texts=("x", "y")),), tmp_path)
     study = deal(find_survey("i2t"), pairs, ("ann",))
     with raises(DataError, "'gone.png'", "image"):
@@ -232,5 +232,5 @@ def test_a_missing_image_leaves_no_half_written_study(tmp_path) -> None:
         ("a big cat", "a small dog", None),
     ],
 )
-def test_the_altered_words_are_found(first, second, words) -> None:
+def test_the_altered_words_are_found(first, second, words):
     assert altered_words(first, second) == words

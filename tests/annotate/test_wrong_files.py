@@ -79,13 +79,13 @@ def twice(rows: Rows) -> None:
         (lambda rows: Instead([]), ("list", "tasks")),
     ],
 )
-def test_a_wrong_export_is_named(asked, change, message) -> None:
+def test_a_wrong_export_is_named(asked, change, message):
     at, path = asked
     with raises(DataError, message):
         at.imported(broken(path, change))
 
 
-def test_a_minimal_export_of_an_unanswered_task_is_a_missing_answer(desk, knows) -> None:
+def test_a_minimal_export_of_an_unanswered_task_is_a_missing_answer(desk, knows):
     at = desk("coco-cf", n=2, annotators=("ann",))
 
     def unanswered(rows: Rows) -> None:
@@ -107,41 +107,38 @@ def test_a_minimal_export_of_an_unanswered_task_is_a_missing_answer(desk, knows)
         ({}, ("4", "4", "answer")),
     ],
 )
-def test_a_wrong_sheet_is_named(desk, reply, message) -> None:
+def test_a_wrong_sheet_is_named(desk, reply, message):
     at = desk("coco-cf", n=2, annotators=("ann",))
     with raises(DataError, message):
         at.imported(*at.sheets(lambda *_: reply))
 
 
-def test_a_sheet_without_its_columns_is_named(desk, tmp_path) -> None:
+def test_a_sheet_without_its_columns_is_named(desk, tmp_path):
     at = desk("coco-cf", n=2, annotators=("ann",))
     (tmp_path / "a.csv").write_text("study,task\nx,y\n")
     with raises(DataError, "a.csv:2", "'caption'"):
         at.imported(tmp_path / "a.csv")
 
 
+BOX = {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]}
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("survey", "reply", "change", "message"),
     [
-        (lambda parts: parts[2]["value"].update(rotation=10), ("10", "box")),
-        (lambda parts: parts[2]["value"].update(width=0), ("[1.0, 2.0, 0.0, 4.0]", "box")),
-        (lambda parts: parts[2].pop("original_width"), ("choice", "text")),
-        (lambda parts: parts[2]["value"].update(x="1"), ("choice", "text")),
-        (lambda parts: parts.append(parts[2]), ("'box'", "[x, y, width, height]")),
+        ("box", BOX, lambda parts: parts[2]["value"].update(rotation=10), ("10", "box")),
+        ("box", BOX, lambda parts: parts[2]["value"].update(width=0), ("[1.0, 2.0, 0.0, 4.0]", "box")),
+        ("box", BOX, lambda parts: parts[2].pop("original_width"), ("choice", "text")),
+        ("box", BOX, lambda parts: parts[2]["value"].update(x="1"), ("choice", "text")),
+        ("box", BOX, lambda parts: parts.append(parts[2]), ("'box'", "[x, y, width, height]")),
+        ("caption", {"caption": "x"}, lambda parts: parts[0]["value"].update(text=[7]), ("'caption'", "7", "text")),
     ],
 )
-def test_a_wrong_box_is_named(desk, change, message) -> None:
-    at = desk("box", shape=(1, 2), n=1, annotators=("ann",))
-    path = at.export(lambda *_: {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]})
+def test_a_wrong_box_or_text_is_named(desk, survey, reply, change, message):
+    at = desk(survey, shape=(1, 2), n=1, annotators=("ann",))
+    path = at.export(lambda *_: reply)
     with raises(DataError, message):
         at.imported(broken(path, lambda rows: change(rows[0]["annotations"][0]["result"])))
-
-
-def test_a_text_that_is_no_text_is_named(desk) -> None:
-    at = desk("caption", shape=(1, 2), n=1, annotators=("ann",))
-    path = at.export(lambda *_: {"caption": "x"})
-    with raises(DataError, "'caption'", "7", "text"):
-        at.imported(broken(path, lambda rows: result(rows)["value"].update(text=[7])))
 
 
 @pytest.mark.parametrize(
@@ -153,13 +150,13 @@ def test_a_text_that_is_no_text_is_named(desk) -> None:
         ("a.txt", "\udcff", "a.txt"),
     ],
 )
-def test_a_wrong_list_of_answers_is_named(tmp_path, name, content, message) -> None:
+def test_a_wrong_list_of_answers_is_named(tmp_path, name, content, message):
     (tmp_path / name).write_text(content, errors="surrogateescape")
     with raises(DataError, message):
         read_allowed(tmp_path / name)
 
 
-def test_a_list_of_answers_is_json_or_lines(tmp_path) -> None:
+def test_a_list_of_answers_is_json_or_lines(tmp_path):
     (tmp_path / "a.json").write_text('["yes", "no"]')
     (tmp_path / "a.txt").write_text("yes\n\nno\n")
     assert read_allowed(tmp_path / "a.json") == read_allowed(tmp_path / "a.txt") == {"yes", "no"}
@@ -187,7 +184,7 @@ def test_a_list_of_answers_is_json_or_lines(tmp_path) -> None:
         (lambda key: key["annotators"].append("ann"), "ann"),
     ],
 )
-def test_a_wrong_key_is_named(desk, change, message) -> None:
+def test_a_wrong_key_is_named(desk, change, message):
     at = desk("coco-cf", n=2, annotators=("ann",))
     path = at.folder / "study.json"
     key = json.loads(path.read_text())
@@ -213,7 +210,7 @@ def test_a_wrong_key_is_named(desk, change, message) -> None:
         (lambda rows: rows[2].update(problems=["is odd"]), 3, ("'problems'", "['is odd']")),
     ],
 )
-def test_a_wrong_row_of_answers_is_named(asked, change, line, message) -> None:
+def test_a_wrong_row_of_answers_is_named(asked, change, line, message):
     at, path = asked
     file = write_answers(at.folder, at.imported(path))
     rows = [json.loads(row) for row in file.read_text().splitlines()]
@@ -223,7 +220,7 @@ def test_a_wrong_row_of_answers_is_named(asked, change, line, message) -> None:
         read_answers(at.folder, at.study)
 
 
-def test_an_answer_cannot_lose_the_rule_that_it_breaks(desk) -> None:
+def test_an_answer_cannot_lose_the_rule_that_it_breaks(desk):
     at = desk("caption", shape=(1, 2), n=1, annotators=("ann",))
     (answer,) = at.imported(at.export(lambda *_: {"caption": "a cup"}))
     write_answers(at.folder, [answer])
@@ -233,7 +230,7 @@ def test_an_answer_cannot_lose_the_rule_that_it_breaks(desk) -> None:
         read_answers(at.folder, at.study)
 
 
-def test_a_phrase_for_a_box_needs_the_size_of_its_image(desk) -> None:
+def test_a_phrase_for_a_box_needs_the_size_of_its_image(desk):
     boxes = desk("box", shape=(1, 2), n=1, annotators=("ann",))
     drawn = boxes.imported(boxes.export(lambda *_: {"several": "Yes", "object": "cup", "box": [1, 2, 3, 4]}))
     at = desk("expression", shape=(1, 2), n=1, annotators=("bob",), earlier=Earlier(boxes.study, tuple(drawn)))
@@ -246,6 +243,6 @@ def test_a_phrase_for_a_box_needs_the_size_of_its_image(desk) -> None:
         survey.records(wrong, answers)
 
 
-def test_records_that_cannot_be_written_are_an_error_that_names_the_file() -> None:
+def test_records_that_cannot_be_written_are_an_error_that_names_the_file():
     with raises(DataError, "folder/a.json", "No such file or directory"):
         write_rows(Path("no such folder/a.json"), [])

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
 import tellapart as ta
@@ -21,19 +20,10 @@ def dry(*arguments: object) -> tuple[int, Any]:
     return done.exit_code, json.loads(done.stdout)
 
 
-def test_it_counts_sets_and_stored_numbers_and_writes_nothing(tmp_path: Path) -> None:
+def test_it_counts_sets_and_stored_numbers_and_writes_nothing(tmp_path):
     place = (
-        "-m",
-        "demo-encoder",
-        "-m",
-        "oracle",
-        "-b",
-        f"folder:{SCENES}",
-        "--cache",
-        tmp_path / "cache",
-        "--limit",
-        12,
-    )
+        "-m", "demo-encoder", "-m", "oracle", "-b", f"folder:{SCENES}", "--cache", tmp_path / "cache", "--limit", 12,
+    )  # fmt: skip
     code, plan = dry(*place, "--out", tmp_path / "run")
     assert (code, plan["passed"], plan["problems"]) == (0, True, [])
     counts = {"items": 12, "images": 24, "captions": 24, "texts": 24, "scores": 48}
@@ -54,7 +44,7 @@ def test_it_counts_sets_and_stored_numbers_and_writes_nothing(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
-def test_it_looks_into_the_runs_folder(tmp_path: Path) -> None:
+def test_it_looks_into_the_runs_folder(tmp_path):
     place = ("-b", f"folder:{SCENES}", "--limit", 4, "--no-cache", "--out", tmp_path / "run")
     ta.run("demo-encoder", f"folder:{SCENES}", limit=4, out=tmp_path / "run", cache=False)
     kept = sorted((path, path.read_bytes()) for path in (tmp_path / "run").rglob("*") if path.is_file())
@@ -73,7 +63,7 @@ def test_it_looks_into_the_runs_folder(tmp_path: Path) -> None:
     assert kept == sorted((path, path.read_bytes()) for path in (tmp_path / "run").rglob("*") if path.is_file())
 
 
-def test_all_problems_are_named_at_once_and_the_command_ends_with_1(tmp_path: Path) -> None:
+def test_all_problems_are_named_at_once_and_the_command_ends_with_1(tmp_path):
     folder = tmp_path / "scenes"
     shutil.copytree(SCENES, folder)
     pictures = sorted((folder / "images").iterdir())
@@ -91,9 +81,7 @@ def test_all_problems_are_named_at_once_and_the_command_ends_with_1(tmp_path: Pa
     assert len(plan["problems"]) == 6  # a set, two pictures, a name of a set and two of models; none of the reference
 
 
-def test_names_in_files_of_python_are_problems_of_the_same_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_in_files_of_python_are_problems_of_the_same_list(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "mine.py").write_text("def bright(image, text):\n    return 0.5\n")
     typed = [f"{tmp_path / 'mine.py'}:{name}" for name in ("brigth", "dark", "SET")]
@@ -103,7 +91,7 @@ def test_names_in_files_of_python_are_problems_of_the_same_list(
         check_facts(problem, name)
 
 
-def test_python_has_the_plan_and_shows_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_python_has_the_plan_and_shows_it(capsys, tmp_path):
     run = ta.evaluate(
         ["oracle", "constant"], "demo", names=["right", "same"], limit=6, out=tmp_path / "r", dry_run=True
     )
@@ -116,7 +104,7 @@ def test_python_has_the_plan_and_shows_it(capsys: pytest.CaptureFixture[str], tm
         ta.evaluate("open_clip:ViT-B-32@{}", "demo", follow=tmp_path, dry_run=True)
 
 
-def test_vectors_that_are_stored_leave_scores_to_compute(tmp_path: Path) -> None:
+def test_vectors_that_are_stored_leave_scores_to_compute(tmp_path):
     folder = tmp_path / "crossed"
     shutil.copytree(SCENES, folder)
     rows = [json.loads(line) for line in (SCENES / "pairs.jsonl").read_text().splitlines()[:6]]

@@ -11,7 +11,7 @@ def names(**wanted: str) -> set[str]:
     return {row["name"] for row in ta.ls("benchmarks", **wanted)}
 
 
-def test_each_filter_keeps_the_benchmarks_of_its_value() -> None:
+def test_each_filter_keeps_the_benchmarks_of_its_value():
     assert names(task="ratings") == {"tifa", "genai-bench", "seetrue"}
     assert names(task="ratings", year="2023") == {"tifa", "seetrue"}
     assert names(language="sw") == {"marvl-sw"}
@@ -20,13 +20,13 @@ def test_each_filter_keeps_the_benchmarks_of_its_value() -> None:
     assert names(language="unknown") < names()
 
 
-def test_a_row_has_what_a_reader_chooses_by() -> None:
+def test_a_row_has_what_a_reader_chooses_by():
     (row,) = ta.ls("benchmarks", language="ta")
     assert (row["media"], row["languages"], row["year"], row["items"]) == ("images", ("ta",), 2021, 1242)
     assert (row["tie_rule"], row["licence"]) == ("wrong", "CC BY 4.0") and "iglue" in row["source"]
 
 
-def test_the_command_has_the_same_and_shows_what_nobody_stated(command) -> None:
+def test_the_command_has_the_same_and_shows_what_nobody_stated(command):
     assert {row["name"] for row in command("ls", "benchmarks", "--media", "videos", "--json").json} == names(
         media="videos"
     )
@@ -43,6 +43,6 @@ def test_the_command_has_the_same_and_shows_what_nobody_stated(command) -> None:
         ({"language": "ar"}, ("language='ar'", "sw", "unknown")),
     ],
 )
-def test_a_value_that_none_has_is_refused_with_those_there_are(wanted: dict, facts: tuple[str, ...]) -> None:
+def test_a_value_that_none_has_is_refused_with_those_there_are(wanted, facts):
     with raises(UnknownNameError, *facts):
         ta.ls("benchmarks", **wanted)

@@ -8,7 +8,7 @@ import pytest
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 CELLS = [
     "import time, tellapart as ta\nrun = ta.evaluate(['oracle', 'constant'], 'demo', limit=10)\nrun",
@@ -25,7 +25,7 @@ CELLS = [
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def executed(tmp_path_factory) -> Any:
     """The cells with their outputs, and every message of the kernel that shows something."""
     folder = tmp_path_factory.mktemp("notebook")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
@@ -46,8 +46,7 @@ def html(cell: Any) -> str:
     return "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_run_its_table_and_its_items_show_themselves(executed: Any) -> None:
+def test_a_run_its_table_and_its_items_show_themselves(executed):
     cells, _ = executed
     run, table, items, item, compared = (html(cell) for cell in cells[:5])
     for shown in (run, table):
@@ -60,8 +59,7 @@ def test_a_run_its_table_and_its_items_show_themselves(executed: Any) -> None:
     assert "p_holm" in compared
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_long_work_shows_a_bar_that_is_gone_at_the_end(executed: Any) -> None:
+def test_long_work_shows_a_bar_that_is_gone_at_the_end(executed):
     cells, messages = executed
     bars = [one for one in messages if one["cell"] == 5 and one["type"] in {"display_data", "update_display_data"}]
     drawn = [one["data"].get("text/html", "") for one in bars]
@@ -71,8 +69,7 @@ def test_long_work_shows_a_bar_that_is_gone_at_the_end(executed: Any) -> None:
     assert html(cells[5]) == ""
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_numbers_and_audits_are_there_and_nothing_is_printed_on_the_way(executed: Any) -> None:
+def test_numbers_and_audits_are_there_and_nothing_is_printed_on_the_way(executed):
     cells, _ = executed
     assert cells[6].outputs[0]["data"]["text/plain"] == "1.0"
     assert "threshold" in html(cells[7])

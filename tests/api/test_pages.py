@@ -33,7 +33,7 @@ NEEDS_NLTK = pytest.mark.skipif(
         pytest.param("audit.md", 10, marks=[pytest.mark.slow, NEEDS_NLTK]),
     ],
 )
-def test_the_examples_of_a_page_run(name: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_a_page_run(name, least, tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples/eqsim_ablation/smoke_scenes", tmp_path / "whole")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
@@ -50,7 +50,7 @@ def test_the_examples_of_a_page_run(name: str, least: int, tmp_path: Path, monke
     assert result.attempted >= least and result.failed == 0, "".join(said)
 
 
-def test_the_lines_that_make_a_folder_of_a_table_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_that_make_a_folder_of_a_table_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for side, colour in (("left", "red"), ("right", "blue")):
         Image.new("RGB", (8, 8), colour).save(f"{side}.png")
@@ -65,7 +65,7 @@ def test_the_lines_that_make_a_folder_of_a_table_run(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("page", ["python.md", "plugins.md"])
-def test_other_blocks_of_python_are_python(page: str) -> None:
+def test_other_blocks_of_python_are_python(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) >= 2
     for block in blocks:
@@ -73,7 +73,7 @@ def test_other_blocks_of_python_are_python(page: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["my_model.py", "my_set.py"])
-def test_the_page_on_plugins_shows_the_files_of_the_examples(name: str) -> None:
+def test_the_page_on_plugins_shows_the_files_of_the_examples(name):
     page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
     shown = re.search(rf"```python\n# {re.escape(name)}\n(.*?)```", page, re.DOTALL)
     assert shown is not None

@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 
 
 @pytest.fixture(autouse=True)
-def as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def as_in_a_new_process(monkeypatch) -> None:
     """What a test loads is gone after it."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(plugins, "_FILES", {})
@@ -31,14 +31,14 @@ def as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Path:
+def mine(tmp_path) -> Path:
     """The two examples, in a folder of the user's own."""
     folder = tmp_path / "mine"
     shutil.copytree(EXAMPLES, folder, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
 
-def test_a_model_is_a_file_of_ten_lines_and_a_benchmark_one_of_fifteen() -> None:
+def test_a_model_is_a_file_of_ten_lines_and_a_benchmark_one_of_fifteen():
     def lines(name: str) -> int:
         return sum(bool(line.strip()) for line in (EXAMPLES / name).read_text().splitlines())
 
@@ -46,7 +46,7 @@ def test_a_model_is_a_file_of_ten_lines_and_a_benchmark_one_of_fifteen() -> None
     assert len((EXAMPLES / "my_model.py").read_text().splitlines()) <= 10
 
 
-def test_a_chat_model_in_a_file_is_asked_about_a_set_in_a_file(command, mine: Path) -> None:
+def test_a_chat_model_in_a_file_is_asked_about_a_set_in_a_file(command, mine):
     model, pairs = f"{mine}/my_chat.py:Chat", f"choice:{mine}/my_chat.py:SQUARES"
     ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json")
     assert ran.code == 0, ran.err
@@ -58,7 +58,7 @@ def test_a_chat_model_in_a_file_is_asked_about_a_set_in_a_file(command, mine: Pa
 
 
 @pytest.mark.slow
-def test_both_are_measured_without_installing_anything(command, mine: Path) -> None:
+def test_both_are_measured_without_installing_anything(command, mine):
     model, pairs = f"{mine}/my_model.py:brightness", f"{mine}/my_set.py:MY_SET"
     ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json")
     assert ran.code == 0, ran.err
@@ -75,7 +75,7 @@ def test_both_are_measured_without_installing_anything(command, mine: Path) -> N
     assert command("check", model).code == 0
 
 
-def test_what_a_files_model_scores_is_kept_until_the_file_changes(command, mine: Path) -> None:
+def test_what_a_files_model_scores_is_kept_until_the_file_changes(command, mine):
     arguments = ("run", "-m", f"{mine}/my_model.py:brightness", "-b", f"{mine}/my_set.py:MY_SET", "--json", "--out")
     first = command(*arguments, "a").json["runs"][0]
     again = command(*arguments, "b").json["runs"][0]
@@ -88,7 +88,7 @@ def test_what_a_files_model_scores_is_kept_until_the_file_changes(command, mine:
     assert changed["benchmarks"]["my_set.py:MY_SET"]["pairs_scored"] == 80
 
 
-def test_a_run_folder_never_has_code_run_and_the_user_may(command, mine: Path, tmp_path: Path) -> None:
+def test_a_run_folder_never_has_code_run_and_the_user_may(command, mine, tmp_path):
     pairs, ran_at = mine / "my_set.py", tmp_path / "ran"
     pairs.write_text(pairs.read_text() + f"with Path({str(ran_at)!r}).open('a') as file:\n    file.write('x')\n")
     command("run", "-m", "oracle", "-b", f"{pairs}:MY_SET", "--out", "r")
@@ -105,16 +105,14 @@ def test_a_run_folder_never_has_code_run_and_the_user_may(command, mine: Path, t
 
 
 @pytest.mark.parametrize("words", [("compare", "--max-drop"), ("run", "-m", "oracle", "--out"), ("show", "--")])
-def test_the_value_of_an_option_and_a_folder_after_two_hyphens_load_nothing(
-    command, words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_the_value_of_an_option_and_a_folder_after_two_hyphens_load_nothing(command, words, tmp_path):
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nMODELS = {{'evil': None}}\n")
     done = command(*words, f"--plugin={tmp_path / 'evil.py'}", *(["-b", "no-such-set"] if words[0] == "run" else []))
     assert done.code == 2
     assert not (tmp_path / "ran").exists()
 
 
-def test_neither_a_recipe_nor_a_configuration_can_name_a_file_of_code(mine: Path) -> None:
+def test_neither_a_recipe_nor_a_configuration_can_name_a_file_of_code(mine):
     from tellapart.benchmarks.find import find_again, find_benchmark
     from tellapart.benchmarks.locations import Locations
     from tellapart.models.find import find_model
@@ -157,7 +155,7 @@ METRICS = {"clear-margin": Metric(name="clear_margin", title="by 0.1", source="h
 
 
 @pytest.mark.slow
-def test_a_plugins_metric_is_measured_with_the_others(tmp_path: Path) -> None:
+def test_a_plugins_metric_is_measured_with_the_others(tmp_path):
     (tmp_path / "margin.py").write_text(MARGIN)
     line = [sys.executable, "-m", "tellapart", "run", "--plugin", "margin.py", "-m", "oracle", "--limit", "3", "--json"]
     done = subprocess.run([*line, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -169,7 +167,7 @@ def test_a_plugins_metric_is_measured_with_the_others(tmp_path: Path) -> None:
     check_facts(late.stderr, "metrics", "load")
 
 
-def test_a_package_adds_what_its_tables_hold(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_adds_what_its_tables_hold(command, tmp_path, monkeypatch):
     (tmp_path / "mine_package").mkdir()
     (tmp_path / "mine_package" / "__init__.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -196,7 +194,7 @@ def test_a_package_adds_what_its_tables_hold(command, tmp_path: Path, monkeypatc
         ("raise SystemExit(3)\n", r"bad\.py:1: SystemExit: 3"),
     ],
 )
-def test_a_mistake_in_a_plugin_is_one_line_with_its_place(command, tmp_path: Path, code: str, said: str) -> None:
+def test_a_mistake_in_a_plugin_is_one_line_with_its_place(command, tmp_path, code, said):
     (tmp_path / "bad.py").write_text(code)
     ran = command("run", "-m", "bad.py:f", "-b", "demo", "--limit", "2", "--out", "r")
     errors = [line for line in ran.err.splitlines() if not line.startswith("warning: ")]
@@ -220,7 +218,7 @@ class Refuses:
     ("name", "line"), [("quits", 2), ("helps", 3), ("Refuses", 5)], ids=["quits", "helps", "refuses"]
 )
 @pytest.mark.parametrize("words", [("run", "-b", "demo", "--limit", "2", "--out", "r", "-m"), ("check",)])
-def test_a_model_that_ends_the_program_is_an_error_with_its_line(command, tmp_path: Path, words, name, line) -> None:
+def test_a_model_that_ends_the_program_is_an_error_with_its_line(command, tmp_path, words, name, line):
     (tmp_path / "ends.py").write_text(ENDS)
     ran = command(*words, f"ends.py:{name}")
     assert ran.code == 1
@@ -229,7 +227,7 @@ def test_a_model_that_ends_the_program_is_an_error_with_its_line(command, tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore::tellapart.errors.TellapartWarning")
-def test_a_function_in_memory_that_ends_the_program_is_an_error_in_python() -> None:
+def test_a_function_in_memory_that_ends_the_program_is_an_error_in_python():
     def quits(image: object, text: str) -> float:
         sys.exit(0)
 
@@ -239,14 +237,14 @@ def test_a_function_in_memory_that_ends_the_program_is_an_error_in_python() -> N
 
 
 @pytest.mark.slow
-def test_a_model_that_ends_the_process_that_times_it_is_an_error(command, tmp_path: Path) -> None:
+def test_a_model_that_ends_the_process_that_times_it_is_an_error(command, tmp_path):
     (tmp_path / "ends.py").write_text(ENDS)
     ran = command("time", "-m", "ends.py:quits", "--repeats", "2", "--warm-up", "1")
     assert ran.code == 1
     check_facts(ran.err.splitlines()[-1], "error", "ends.py:quits")
 
 
-def test_a_set_that_ends_a_command_of_another_kind_is_an_error(command, made_set, tmp_path: Path) -> None:
+def test_a_set_that_ends_a_command_of_another_kind_is_an_error(command, made_set, tmp_path):
     (tmp_path / "ends.py").write_text(
         f"import sys, tellapart as ta\nclass Reads(ta.PairSet):\n    def read_bytes(self, name): sys.exit(0)\n"
         f"SET = ta.load_pairs('folder:{made_set('s')}')\nSET = Reads(SET.name, SET.items, SET.root)\n"
@@ -266,21 +264,19 @@ def test_a_set_that_ends_a_command_of_another_kind_is_an_error(command, made_set
         ("..", "package"),
     ],
 )
-def test_a_plugin_that_is_none_is_refused(
-    name: str, said: str | tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plugin_that_is_none_is_refused(name, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with raises(PluginError, said):
         ta.load_plugin(name)
 
 
-def test_a_plugin_cannot_replace_what_is_in_the_catalogue(tmp_path: Path) -> None:
+def test_a_plugin_cannot_replace_what_is_in_the_catalogue(tmp_path):
     (tmp_path / "bad.py").write_text("MODELS = {'oracle': None}\n")
     with raises(PluginError, "MODELS", "model", "'oracle'"):
         ta.load_plugin(tmp_path / "bad.py")
 
 
-def test_two_sets_of_one_name_are_told_apart(command, mine: Path, tmp_path: Path) -> None:
+def test_two_sets_of_one_name_are_told_apart(command, mine, tmp_path):
     shutil.copytree(mine, tmp_path / "other")
     file = tmp_path / "other" / "my_set.py"
     file.write_text(file.read_text().replace("range(20)", "range(10)"))

@@ -19,7 +19,7 @@ import tellapart as ta
 from facts import raises
 from tellapart.errors import ModelError, RunError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 #: Clients that the environment of the tests lacks; after it on the path, so that none of its own packages is hidden.
 TRACKERS = Path(__file__).parents[2] / "scratch" / "trackers"
@@ -37,7 +37,7 @@ def transformers() -> Any:
 
 
 @pytest.fixture
-def trained(tmp_path: Path, made_set: Any, transformers: Any) -> Any:
+def trained(tmp_path, made_set, transformers) -> Any:
     """What a Trainer of a tiny CLIP on pairs of noise needs."""
     import torch
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, CLIPTokenizer
@@ -97,8 +97,7 @@ def trained(tmp_path: Path, made_set: Any, transformers: Any) -> Any:
     return train
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_trainer_measures_pairs_and_its_log_holds_them(trained: Any, transformers: Any) -> None:
+def test_a_trainer_measures_pairs_and_its_log_holds_them(trained, transformers):
     probe = ta.PairProbe(trained.pairs, every=2)
     assert isinstance(probe, transformers.TrainerCallback)
     trainer = trained(probe, report_to=["tensorboard"])
@@ -120,8 +119,7 @@ def test_a_trainer_measures_pairs_and_its_log_holds_them(trained: Any, transform
     }
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained: Any) -> None:
+def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained):
     import torch
 
     seen: list[dict[str, Any]] = []
@@ -135,10 +133,7 @@ def test_watching_logs_where_the_trainer_logs_and_moves_no_weight(trained: Any) 
     assert trainer.model.training
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_in_open_clips_loop_a_step_measures_what_a_run_measures(
-    tmp_path: Path, made_set: Any, transformers: Any
-) -> None:
+def test_in_open_clips_loop_a_step_measures_what_a_run_measures(tmp_path, made_set, transformers):
     import torch
 
     open_clip = pytest.importorskip("open_clip")
@@ -180,14 +175,12 @@ def test_in_open_clips_loop_a_step_measures_what_a_run_measures(
 
 
 @pytest.fixture
-def towers_probe(made_set: Any) -> Any:
+def towers_probe(made_set) -> Any:
     return lambda **options: ta.PairProbe(made_set(n=10), **PREPARED, **options)
 
 
 @pytest.mark.parametrize(("steps", "every", "rows"), [(10, 5, [0, 5, 10]), (10, 4, [0, 4, 8, 10]), (0, 5, [0])])
-def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(
-    towers_probe: Any, steps: int, every: int, rows: list[int]
-) -> None:
+def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(towers_probe, steps, every, rows):
     import torch
 
     model, probe, seen = Towers(), towers_probe(every=every), []
@@ -203,7 +196,7 @@ def test_a_loop_has_a_row_before_its_first_step_and_one_after_its_last(
         assert list(probe.history) == [*rows, 12]
 
 
-def test_a_table_is_in_percent_and_has_ties_and_the_limit(towers_probe: Any) -> None:
+def test_a_table_is_in_percent_and_has_ties_and_the_limit(towers_probe):
     probe = towers_probe(limit=6)
     probe.begin(Constant())
     frame = probe.table()
@@ -223,7 +216,7 @@ class Constant(Towers):
         return super().encode_text(tokens) * 0 + 1
 
 
-def test_a_matching_head_is_measured_too(tmp_path: Path, made_set: Any, transformers: Any) -> None:
+def test_a_matching_head_is_measured_too(tmp_path, made_set, transformers):
     import tiny_models
 
     folder, pairs = tiny_models.blip(tmp_path), ta.load_pairs(made_set(n=4))
@@ -233,8 +226,7 @@ def test_a_matching_head_is_measured_too(tmp_path: Path, made_set: Any, transfor
     assert probe.measure(model)["text_score"].value == run.value("text_score")
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_trackers_of_other_loops_get_the_numbers(towers_probe: Any, tmp_path: Path) -> None:
+def test_trackers_of_other_loops_get_the_numbers(towers_probe, tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
 
@@ -285,9 +277,7 @@ def find_tracker(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_client_of_a_tracker_gets_the_numbers(
-    client: str, made_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_client_of_a_tracker_gets_the_numbers(client, made_set, tmp_path, monkeypatch):
     find_tracker(client, monkeypatch)
     script = TRACKED.format(client=client, **CLIENTS[client])
     places = {"TRACKIO_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "WANDB_SILENT": "true"}
@@ -299,10 +289,7 @@ def test_the_client_of_a_tracker_gets_the_numbers(
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(
-    towers_probe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(towers_probe, tmp_path, monkeypatch):
     find_tracker("lightning", monkeypatch)
     import lightning.pytorch as lightning
     import torch
@@ -332,7 +319,7 @@ def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(
     assert "pairs/group_score" in written.splitlines()[0]
 
 
-def test_what_a_probe_cannot_measure_is_said(made_set: Any) -> None:
+def test_what_a_probe_cannot_measure_is_said(made_set):
     import torch
 
     pairs = ta.load_pairs(made_set(n=2))

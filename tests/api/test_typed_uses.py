@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ def wrong_lines() -> set[int]:
     return {number for number, line in enumerate(USES.read_text().splitlines(), 1) if line.endswith("# wrong")}
 
 
-def lines_of_mypy() -> dict[int, str]:
+def lines_of_mypy(_folder: Path) -> dict[int, str]:
     # With the cache of `make types`, where there is one: a second in place of half a minute.
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(USES)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=SOURCE.parents[1], check=False)
@@ -45,20 +44,14 @@ def lines_of_pyright(tmp_path: Path) -> dict[int, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("mypy") is None, reason='needs mypy: pip install "tellapart[dev]"')
-def test_mypy_takes_right_uses_and_refuses_wrong_ones() -> None:
-    found = lines_of_mypy()
+@pytest.mark.parametrize(("checker", "read_errors"), [("mypy", lines_of_mypy), ("basedpyright", lines_of_pyright)])
+def test_type_checkers_take_right_uses_and_refuse_wrong_ones(checker, read_errors, tmp_path):
+    pytest.importorskip(checker, reason='the checkers are in the extra "dev"')
+    found = read_errors(tmp_path)
     assert len(wrong_lines()) > 20 and set(found) == wrong_lines(), found
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("basedpyright") is None, reason='needs basedpyright: pip install "tellapart[dev]"')
-def test_pyright_takes_right_uses_and_refuses_wrong_ones(tmp_path: Path) -> None:
-    found = lines_of_pyright(tmp_path)
-    assert len(wrong_lines()) > 20 and set(found) == wrong_lines(), found
-
-
-def test_the_stub_of_the_root_names_what_is_loaded_on_first_use() -> None:
+def test_the_stub_of_the_root_names_what_is_loaded_on_first_use():
     nodes = [node for node in ast.parse((SOURCE / "__init__.pyi").read_text()).body if isinstance(node, ast.ImportFrom)]
     typed = {alias.asname: node.module for node in nodes for alias in node.names}
     assert typed == {name: f"tellapart.{module}" for name, module in tellapart._WHERE.items()} | {
@@ -67,7 +60,7 @@ def test_the_stub_of_the_root_names_what_is_loaded_on_first_use() -> None:
     assert set(tellapart.__all__) == {*typed, "__version__"}
 
 
-def test_every_metric_has_a_class_that_type_checkers_know() -> None:
+def test_every_metric_has_a_class_that_type_checkers_know():
     from tellapart.metrics.registry import METRICS
     from tellapart.metrics.streaming import class_name
 

@@ -1,7 +1,6 @@
 """Vectors of another system: arrays and files, with ids and in order; what does not fit is named by its row."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,12 @@ from tellapart.errors import ScoreError, TellapartError
 
 
 @pytest.fixture
-def pairs(made_set: Callable[..., Path]) -> ta.PairSet:
+def pairs(made_set) -> ta.PairSet:
     return ta.load_pairs(made_set(n=5))
 
 
 @pytest.fixture
-def made(pairs: ta.PairSet) -> dict[str, Any]:
+def made(pairs) -> dict[str, Any]:
     """Distinct images and texts with their vectors, and the cosines of the items."""
     rng = np.random.default_rng(0)
     ids = {
@@ -59,7 +58,7 @@ def write(folder: Path, form: str, made: dict[str, Any], order: Any = slice(None
             numpy.save_file({"vectors": np.ascontiguousarray(vectors)}, path, {"ids": json.dumps(names.tolist())})
 
 
-def test_arrays_in_order_and_with_ids_give_the_cosines(pairs: ta.PairSet, made: dict[str, Any]) -> None:
+def test_arrays_in_order_and_with_ids_give_the_cosines(pairs, made):
     images, texts = made["vectors"]["images"], made["vectors"]["texts"]
     ids = made["ids"]
     slots = {side: [ids[side].index(each) for item in pairs.items for each in getattr(item, side)] for side in ids}
@@ -85,9 +84,7 @@ def test_arrays_in_order_and_with_ids_give_the_cosines(pairs: ta.PairSet, made: 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["npz", "npy", "parquet", "safetensors"])
-def test_files_with_ids_give_the_same_in_python_and_on_the_command_line(
-    form: str, pairs: ta.PairSet, made: dict[str, Any], tmp_path: Path
-) -> None:
+def test_files_with_ids_give_the_same_in_python_and_on_the_command_line(form, pairs, made, tmp_path):
     write(tmp_path / "v", form, made, slice(None, None, -1))
     run = ta.score_vectors(tmp_path / "v" / f"images.{form}", str(tmp_path / "v" / f"texts.{form}"), pairs)
     assert np.allclose(run.items().scores, made["scores"], atol=1e-6)
@@ -99,7 +96,7 @@ def test_files_with_ids_give_the_same_in_python_and_on_the_command_line(
     assert again.result().model.fingerprint == run.result().model.fingerprint
 
 
-def test_what_does_not_fit_is_named_by_its_row(pairs: ta.PairSet, made: dict[str, Any]) -> None:
+def test_what_does_not_fit_is_named_by_its_row(pairs, made):
     images, texts, ids = made["vectors"]["images"], made["vectors"]["texts"], made["ids"]
     with raises(ScoreError, "images", "9 rows", "10", "image_ids="):
         ta.score_vectors(images[:9], texts, pairs)
@@ -133,7 +130,7 @@ def test_what_does_not_fit_is_named_by_its_row(pairs: ta.PairSet, made: dict[str
         ta.score(f"folder:{pairs.root}", path)
 
 
-def test_a_folder_without_ids_or_vectors_is_refused_with_the_line_to_write(tmp_path: Path) -> None:
+def test_a_folder_without_ids_or_vectors_is_refused_with_the_line_to_write(tmp_path):
     with raises(TellapartError, "vectors:gone", "images", "texts", ".npz"):
         ta.evaluate("vectors:gone", "demo")
     for side in ("images", "texts"):
@@ -145,7 +142,7 @@ def test_a_folder_without_ids_or_vectors_is_refused_with_the_line_to_write(tmp_p
         ta.evaluate(f"vectors:{tmp_path}", "demo")
 
 
-def test_columns_of_parquet_have_two_names_and_others_are_listed(made: dict[str, Any], tmp_path: Path) -> None:
+def test_columns_of_parquet_have_two_names_and_others_are_listed(made, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     for names, side in ((("ids", "vectors"), "images"), (("path", "embedding"), "texts")):

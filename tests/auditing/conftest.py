@@ -52,7 +52,7 @@ def captioned() -> Callable[..., PairSet]:
 
 
 @pytest.fixture
-def pictured(tmp_path: Path) -> Callable[..., PairSet]:
+def pictured(tmp_path) -> Callable[..., PairSet]:
     """A set on disk, of pictures; captions are distinct if none are given."""
 
     def make(
@@ -79,7 +79,7 @@ def pictured(tmp_path: Path) -> Callable[..., PairSet]:
 
 
 @pytest.fixture
-def loves_z(tmp_path: Path) -> Path:
+def loves_z(tmp_path) -> Path:
     """A checkpoint of llama2.c that knows bytes alone, and to which the letter z is the likeliest, whatever came
     before.
     """

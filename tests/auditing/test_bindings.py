@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import tellapart as ta
 from facts import raises
 from tellapart.auditing.bindings import find_in_corpus, list_bindings, open_tagger, seen_bindings
 from tellapart.builders.captions.stages import NltkTagger
-from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, RunError
 
 ROOT = Path(__file__).parents[2]
@@ -21,8 +19,6 @@ pytestmark = pytest.mark.skipif(
     not NLTK_DATA.is_dir(),
     reason="needs NLTK's data: python ci/nltk_data.py scratch/nltk-data, or their folder in TELLAPART_NLTK_DATA",
 )
-
-Made = Callable[..., PairSet]
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +41,17 @@ def tagger() -> NltkTagger:
         ("there are three clocks", set()),
     ],
 )
-def test_bindings_are_attributes_and_relations(tagger: NltkTagger, caption: str, bindings: set) -> None:
+def test_bindings_are_attributes_and_relations(tagger, caption, bindings):
     assert list_bindings(tagger.read(caption)) == bindings
 
 
-def test_words_of_a_binding_that_stand_apart_do_not_make_it(tagger: NltkTagger) -> None:
+def test_words_of_a_binding_that_stand_apart_do_not_make_it(tagger):
     wanted = {("red", "car"), ("blue", "sky"), ("hors", "eat", "grass")}
     corpus = ["a red sky over a blue car", "Red cars in the rain", "grass and a horse", "a horse eats grass"]
     assert find_in_corpus(wanted, corpus, tagger) == {("red", "car"), ("hors", "eat", "grass")}
 
 
-def test_true_captions_whose_bindings_alone_were_seen_are_warned_of(captioned, tagger, tmp_path) -> None:
+def test_true_captions_whose_bindings_alone_were_seen_are_warned_of(captioned, tagger, tmp_path):
     pairs = captioned([("a red car under a blue sky", "a blue car under a red sky")] * 30)
     corpus = tmp_path / "captions.txt"
     corpus.write_text("a red car is parked\n7\ta blue sky\na car under a sky\n")
@@ -67,7 +63,7 @@ def test_true_captions_whose_bindings_alone_were_seen_are_warned_of(captioned, t
     assert (finding.value, finding.verdict, {*classes.values()}) == (0.0, "pass", {"partly"})
 
 
-def test_an_audit_writes_the_classes_of_items(tmp_path: Path) -> None:
+def test_an_audit_writes_the_classes_of_items(tmp_path):
     corpus = tmp_path / "captions.jsonl"
     corpus.write_text(json.dumps({"caption": "a red cube left of a blue sphere"}) + "\n")
     audited = ta.audit("demo", corpus=corpus, tagger=f"nltk:{NLTK_DATA}", read_images=False, to=tmp_path / "audit")
@@ -76,7 +72,7 @@ def test_an_audit_writes_the_classes_of_items(tmp_path: Path) -> None:
     assert len(rows) == 400 and {row["bindings"] for row in rows} <= {"seen", "partly", "unseen", "none"}
 
 
-def test_a_corpus_needs_its_tagger() -> None:
+def test_a_corpus_needs_its_tagger():
     with raises(RunError, "corpus=", "tagger=", "nltk:FOLDER"):
         ta.audit("demo", corpus="captions.txt", read_images=False)
     with raises(ModelError, "spacy:en", "nltk:FOLDER"):

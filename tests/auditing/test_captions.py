@@ -1,7 +1,6 @@
 """What captions give away: planted leaks are found, fair sets pass."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,52 +10,41 @@ from facts import raises
 from tellapart.auditing.audit import Options, audit, tag_balance, tag_counts
 from tellapart.auditing.captions import bag_of_words, blind_accuracy, length_gaps, plausibility_gap, text_scores
 from tellapart.auditing.pictures import caption_duplicates
-from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.reference import Blind, Constant
 from tellapart.models.text.find import find_text_scorer
 from tellapart.models.text.tinystories import TinyStories
 
-Made = Callable[..., PairSet]
 
-
-def test_a_set_whose_false_captions_are_longer_is_solved_blind(captioned: Made) -> None:
-    pairs = captioned([(f"cat {k}", f"not cat {k} at all") for k in range(100)])
-    finding = blind_accuracy(Blind(), pairs)
-    assert (finding.value, finding.verdict, finding.n) == (1.0, "warn", 100)
-    assert finding.low == pytest.approx(0.963, abs=1e-3)
-    assert "too often (its accuracy)" in finding.says
-
-
-def test_a_set_where_the_short_caption_is_true_half_of_the_time_passes(captioned: Made) -> None:
-    short, long = "a cat", "a cat on a mat"
-    pairs = captioned([(f"{short} {k}", f"{long} {k}")[:: 1 if k % 2 else -1] for k in range(100)])
-    finding = blind_accuracy(Blind(), pairs)
-    assert (finding.value, finding.verdict) == (0.5, "pass")
-    assert [gap.verdict for gap in length_gaps(pairs)] == ["pass", "pass"]
+@pytest.mark.parametrize(
+    ("texts", "value", "verdict", "says"),
+    [
+        ([(f"cat {k}", f"not cat {k} at all") for k in range(100)], 1.0, "warn", "too often (its accuracy)"),
+        ([(f"a cat {k}", f"a cat on a mat {k}")[:: 1 if k % 2 else -1] for k in range(100)], 0.5, "pass", ""),
+        ([(f"a very long cat {k}", f"cat {k}") for k in range(100)], 0.0, "warn", "too rarely"),
+    ],
+)
+def test_a_set_is_as_hard_without_its_pictures_as_the_length_of_captions_tells(captioned, texts, value, verdict, says):
+    finding = blind_accuracy(Blind(), captioned(texts))
+    assert (finding.value, finding.verdict, finding.n) == (value, verdict, 100)
+    assert says in finding.says
+    if value == 1:
+        assert finding.low == pytest.approx(0.963, abs=1e-3)
+    if verdict == "pass":
+        assert [gap.verdict for gap in length_gaps(captioned(texts))] == ["pass", "pass"]
+    of_two = blind_accuracy(Blind(), captioned(texts, images=2))
+    assert of_two.title.endswith("prefers the first caption") and "both captions are true" in of_two.says
 
 
 @pytest.mark.parametrize("captions", [2, 5])
-def test_a_model_that_ties_gets_chance_whatever_the_number_of_captions(captioned: Made, captions: int) -> None:
+def test_a_model_that_ties_gets_chance_whatever_the_number_of_captions(captioned, captions):
     finding = blind_accuracy(Constant(), captioned([[f"{k} {n}" for n in range(captions)] for k in range(30)]))
     assert finding.value == pytest.approx(1 / captions)
     assert finding.verdict == "pass"
     assert "30 items tied" in finding.says
 
 
-def test_a_set_that_is_harder_blind_than_by_chance_is_warned_of_too(captioned: Made) -> None:
-    finding = blind_accuracy(Blind(), captioned([(f"a very long cat {k}", f"cat {k}") for k in range(50)]))
-    assert (finding.value, finding.verdict) == (0.0, "warn")
-    assert "too rarely" in finding.says
-
-
-def test_of_two_images_both_captions_are_true_and_the_finding_says_so(captioned: Made) -> None:
-    finding = blind_accuracy(Blind(), captioned([("a", "b c")] * 30, images=2))
-    assert finding.title.endswith("prefers the first caption")
-    assert "both captions are true" in finding.says
-
-
-def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(captioned: Made) -> None:
+def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(captioned):
     words, characters = length_gaps(captioned([("aa bb cc", "aa", "aa bb cc dd ee")] * 25))
     assert (words.value, characters.value) == (3 - (1 + 5) / 2, 8 - (2 + 14) / 2)
     words, characters = length_gaps(captioned([("aa bb cc", "aa bb")] * 25))
@@ -64,7 +52,7 @@ def test_lengths_are_those_of_the_true_caption_less_the_mean_of_the_others(capti
     assert words.threshold.startswith("within 0.12 of 0")  # 5 % of 2.5 words
 
 
-def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tells_them_apart(captioned: Made) -> None:
+def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tells_them_apart(captioned):
     texts = [("a dog bites a man", "a man bites a dog"), ("one cup", "two cups"), ("A cup, red", "red a cup")]
     finding = bag_of_words(captioned(texts))
     assert (finding.value, finding.verdict, finding.items) == (pytest.approx(2 / 3), "warn", ("0", "2"))
@@ -75,7 +63,7 @@ def test_a_mixture_of_reordered_and_other_captions_is_warned_of_unless_a_tag_tel
     assert bag_of_words(captioned([texts[0], texts[2]])).verdict == "pass"
 
 
-def test_captions_that_appear_twice_are_found_within_an_item_and_across_clusters(captioned: Made) -> None:
+def test_captions_that_appear_twice_are_found_within_an_item_and_across_clusters(captioned):
     texts = [("a", "b"), ("b", "a"), ("c", "c"), ("d", "e")]
     twice, shared = caption_duplicates(captioned(texts))
     assert (twice.items, twice.verdict) == (("2",), "warn")
@@ -84,7 +72,7 @@ def test_captions_that_appear_twice_are_found_within_an_item_and_across_clusters
     assert (shared.items, shared.verdict) == ((), "pass")
 
 
-def test_a_tag_whose_rarest_value_has_few_items_is_warned_of(captioned: Made) -> None:
+def test_a_tag_whose_rarest_value_has_few_items_is_warned_of(captioned):
     tags = [{"type": "swap" if k < 30 else "add", "id": str(k)} for k in range(100)]
     pairs = captioned([("a", "b")] * 100, tags=tags)
     (finding,) = tag_balance(pairs)  # an identifier is no breakdown
@@ -95,7 +83,7 @@ def test_a_tag_whose_rarest_value_has_few_items_is_warned_of(captioned: Made) ->
 
 
 @pytest.mark.slow
-def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned: Made, loves_z: Path) -> None:
+def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned, loves_z):
     pairs = captioned([(f"zzzz {k}", f"aaaa {k}") for k in range(30)])
     model = find_text_scorer(f"tinystories:{loves_z}", Path())
     assert isinstance(model, TinyStories)
@@ -111,14 +99,14 @@ def test_a_named_language_model_is_asked_which_caption_is_likelier(captioned: Ma
     assert "plausibility" not in [each.name for each in record.not_done]
 
 
-def test_checks_that_were_not_made_are_listed(captioned: Made) -> None:
+def test_checks_that_were_not_made_are_listed(captioned):
     record = audit(captioned([("a", "b c")] * 3), Options(pictures=False))
     names = {"bindings", "grammar", "plausibility", "pictures", "leak", "detectable", "context", "order: truth first"}
     assert {each.name for each in record.not_done} == names
     assert (record.images, record.fingerprint, record.changes) == (None, None, [])
 
 
-def test_items_of_one_caption_have_none_to_prefer(captioned: Made) -> None:
+def test_items_of_one_caption_have_none_to_prefer(captioned):
     record = audit(captioned([("a",), ("b",)], images=2), Options(pictures=False))
     assert [finding.name for finding in record.findings] == ["captions: shared", "captions: scripts", "sides: torn"]
     assert "blind, length, plausibility, grammar" in [each.name for each in record.not_done]
@@ -133,18 +121,18 @@ def test_items_of_one_caption_have_none_to_prefer(captioned: Made) -> None:
         ("blint", UnknownNameError, ("'blint'", "'blind'")),
     ],
 )
-def test_a_text_model_that_is_none_is_an_error(name, error, message) -> None:
+def test_a_text_model_that_is_none_is_an_error(name, error, message):
     with raises(error, message):
         find_text_scorer(name, Path())
 
 
 @pytest.mark.parametrize("name", ["blind", "characters"])
-def test_both_options_take_a_model_of_the_catalogue_and_a_text_scorer(captioned: Made, name: str) -> None:
+def test_both_options_take_a_model_of_the_catalogue_and_a_text_scorer(captioned, name):
     done = audit(captioned([("a", "b c")] * 3), Options(pictures=False, text_model=name, grammar_model=name))
     assert {f"blind: {name}", f"grammar: {name}"} <= {finding.name for finding in done.findings}
 
 
-def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captioned: Made) -> None:
+def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captioned):
     class Broken(Constant):
         def score_texts(self, texts):
             return np.full(len(texts), np.nan, np.float32)
@@ -154,7 +142,7 @@ def test_a_text_model_whose_output_is_not_one_number_a_text_is_an_error(captione
 
 
 @pytest.mark.slow
-def test_a_caption_that_is_better_english_is_found(captioned: Made) -> None:
+def test_a_caption_that_is_better_english_is_found(captioned):
     pairs = captioned([(f"a cat and {n} dogs sit on the mat", f"cat and {n} dogs sit mat") for n in range(30)])
     record = audit(pairs, Options(pictures=False, grammar_model="words"))
     gap = next(finding for finding in record.findings if finding.name == "grammar: words")
@@ -166,7 +154,7 @@ def test_a_caption_that_is_better_english_is_found(captioned: Made) -> None:
     assert next(finding for finding in alike.findings if finding.name == "grammar: words").verdict == "pass"
 
 
-def test_an_unknown_model_of_grammar_is_refused(captioned: Made) -> None:
+def test_an_unknown_model_of_grammar_is_refused(captioned):
     with raises(UnknownNameError, "'link-grammar'"):
         audit(captioned([("a", "b c")] * 3), Options(pictures=False, grammar_model="link-gramar"))
 
@@ -175,7 +163,7 @@ def test_an_unknown_model_of_grammar_is_refused(captioned: Made) -> None:
 @pytest.mark.skipif(
     shutil.which("link-parser") is None, reason="the Link Grammar parser (link-parser) is not installed"
 )
-def test_a_parser_tells_scrambled_captions(captioned: Made) -> None:
+def test_a_parser_tells_scrambled_captions(captioned):
     cat = ("A cat is sitting on the mat.", "Mat the on sitting is cat a.")
     pairs = captioned([cat, ("Two dogs run.", "Two dogs runs.")] * 12)
     record = audit(pairs, Options(pictures=False, grammar_model="link-grammar"))
@@ -183,7 +171,7 @@ def test_a_parser_tells_scrambled_captions(captioned: Made) -> None:
     assert gap.verdict == "warn" and gap.value > 1
 
 
-def test_captions_are_scored_block_by_block_with_the_same_numbers(captioned, monkeypatch) -> None:
+def test_captions_are_scored_block_by_block_with_the_same_numbers(captioned, monkeypatch):
     pairs = captioned([(f"cat {k}", f"dog number {k}") for k in range(5)])
     told: list[tuple[str, int, int]] = []
     whole = text_scores(Blind(), pairs)

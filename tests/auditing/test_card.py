@@ -4,8 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,18 +15,16 @@ from tellapart.auditing.card import SAMPLES, count_answers, html, make_card, mar
 from tellapart.auditing.datasheet import QUESTIONS, answers, missing, with_questions
 from tellapart.auditing.show import write_audit
 from tellapart.data.folder import read_pair_set
-from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError
 
-Made = Callable[..., PairSet]
 Blots = Callable[..., NDArray[np.uint8]]
 
 
-def test_every_question_has_a_key_of_its_own() -> None:
+def test_every_question_has_a_key_of_its_own():
     assert len({question.key for question in QUESTIONS}) == len(QUESTIONS) == 57
 
 
-def test_only_what_a_card_says_is_an_answer() -> None:
+def test_only_what_a_card_says_is_an_answer():
     assert [answer.text for answer in answers({})] == [""] * 57
     card = {
         "licence": "MIT",
@@ -42,7 +38,7 @@ def test_only_what_a_card_says_is_an_answer() -> None:
     }  # fmt: skip
 
 
-def test_a_card_with_its_questions_says_the_same_when_read_again() -> None:
+def test_a_card_with_its_questions_says_the_same_when_read_again():
     card = {"licence": "MIT", "datasheet": {"purpose": "To test."}, "seed": 3}
     full = with_questions(card)
     assert full["seed"] == 3 and full["title"] is None and full["licence"] == "MIT"
@@ -61,13 +57,13 @@ def test_a_card_with_its_questions_says_the_same_when_read_again() -> None:
         (["purpose"], ("'datasheet'", "object")),
     ],
 )
-def test_a_datasheet_that_is_none_is_an_error(datasheet: object, message: str | tuple[str, ...]) -> None:
+def test_a_datasheet_that_is_none_is_an_error(datasheet, message):
     with raises(DataError, message):
         answers({"datasheet": datasheet})
 
 
 @pytest.mark.slow
-def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pictured: Made, blots: Blots) -> None:
+def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pictured, blots):
     card = {"title": "Blots", "licence": "CC0-1.0", "creators": ["A. Person", "B. Person"]}
     pairs = pictured([[blots(k), blots(k + 50)] for k in range(20)], card=card)
     page = html(make_card(pairs, audit(pairs)))
@@ -77,7 +73,7 @@ def test_the_card_shows_items_with_pictures_and_asks_nothing_of_the_network(pict
     assert "<h1>Blots</h1>" in page and "creators: A. Person, B. Person" in page
 
 
-def test_answered_questions_come_first_and_the_others_are_folded(pictured: Made, blots: Blots) -> None:
+def test_answered_questions_come_first_and_the_others_are_folded(pictured, blots):
     pairs = pictured([[blots(0), blots(1)]], card={"licence": "MIT", "datasheet": {"purpose": "To test."}})
     card = make_card(pairs, audit(pairs))
     counted = set(count_answers(pairs, audit(pairs)))
@@ -95,7 +91,7 @@ def test_answered_questions_come_first_and_the_others_are_folded(pictured: Made,
         assert "fill in" in folded and "funding" in folded
 
 
-def test_the_audit_answers_what_it_has_counted_and_the_card_comes_first(made_set: Any) -> None:
+def test_the_audit_answers_what_it_has_counted_and_the_card_comes_first(made_set):
     pairs = read_pair_set(made_set(n=12, clusters=4))
     found = audit(pairs, Options(pictures=False))
     counted = count_answers(pairs, found)
@@ -112,7 +108,7 @@ def test_the_audit_answers_what_it_has_counted_and_the_card_comes_first(made_set
     assert (replies["count"], replies["labels"], replies["funding"]) == ("a dozen", counted["labels"], "")
 
 
-def test_a_card_without_answers_says_so_and_one_with_all_folds_nothing(pictured: Made, blots: Blots) -> None:
+def test_a_card_without_answers_says_so_and_one_with_all_folds_nothing(pictured, blots):
     every = {"datasheet": {question.key: "x" for question in QUESTIONS}}
     cards = {"none": None, "all": every}
     sets = (pictured([[blots(0), blots(1)]], name=name, card=card) for name, card in cards.items())
@@ -121,14 +117,14 @@ def test_a_card_without_answers_says_so_and_one_with_all_folds_nothing(pictured:
     assert "<details>" not in all_of_them
 
 
-def test_pictures_that_were_not_read_are_not_shown(pictured: Made, blots: Blots) -> None:
+def test_pictures_that_were_not_read_are_not_shown(pictured, blots):
     pairs = pictured([[blots(0), blots(1)]])
     page = html(make_card(pairs, audit(pairs, Options(pictures=False))))
     assert "<img" not in page
     assert "pictures were not read" in page
 
 
-def test_captions_and_answers_are_no_markup(pictured: Made, blots: Blots) -> None:
+def test_captions_and_answers_are_no_markup(pictured, blots):
     nasty = "<script>alert(1)</script> | **bold** [a](http://b)\n# c"
     pairs = pictured(
         [[blots(0), blots(1)]],
@@ -146,14 +142,14 @@ def test_captions_and_answers_are_no_markup(pictured: Made, blots: Blots) -> Non
     assert not re.search(r"(?<!\\)\]\(http", text)
 
 
-def test_markdown_tables_have_a_cell_for_every_column(pictured: Made, blots: Blots) -> None:
+def test_markdown_tables_have_a_cell_for_every_column(pictured, blots):
     pairs = pictured([[blots(k), blots(k + 50)] for k in range(3)], tags=[{"a|b": "c"}] * 3)
     rows = [line for line in markdown(make_card(pairs, audit(pairs))).splitlines() if line.startswith("|")]
     assert len(rows) > 10
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {7}
 
 
-def test_the_same_set_gives_the_same_files(pictured: Made, blots: Blots, tmp_path: Path) -> None:
+def test_the_same_set_gives_the_same_files(pictured, blots, tmp_path):
     pairs = pictured([[blots(k), blots(k + 50)] for k in range(5)])
     for name in ("one", "two"):
         write_audit(tmp_path / name, pairs, audit(pairs))

@@ -2,9 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,11 +10,9 @@ from facts import check_facts
 from tellapart.auditing.audit import Audit, Options, audit
 from tellapart.auditing.show import print_audit
 
-Run = Callable[..., Any]
-
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+def demo(tmp_path_factory) -> Audit:
     """The embedded set, audited once."""
     from tellapart.benchmarks.find import load_pairs_or_folder
 
@@ -24,13 +20,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Audit:
 
 
 @pytest.mark.slow
-def test_the_demo_set_passes_all_but_a_tag_of_many_values(demo: Audit) -> None:
+def test_the_demo_set_passes_all_but_a_tag_of_many_values(demo):
     assert [finding.name for finding in demo.warnings] == ["tag: change"]
     assert (demo.items, demo.images, demo.texts, demo.clusters) == (400, 800, 775, 400)
 
 
 @pytest.mark.slow
-def test_the_numbers_of_the_demo_set_are_these(demo: Audit) -> None:
+def test_the_numbers_of_the_demo_set_are_these(demo):
     by_check = {finding.name: finding for finding in demo.findings}
     assert by_check["blind: blind"].value == 0.485
     assert (by_check["blind: blind"].low, by_check["blind: blind"].high) == pytest.approx((0.4512, 0.5188), abs=1e-3)
@@ -46,7 +42,7 @@ def test_the_numbers_of_the_demo_set_are_these(demo: Audit) -> None:
 
 
 @pytest.mark.slow
-def test_it_prints_a_table_and_what_was_not_checked_and_exits_with_0(made_set: Any, command: Run) -> None:
+def test_it_prints_a_table_and_what_was_not_checked_and_exits_with_0(made_set, command):
     ran = command("audit", made_set(n=30))
     assert ran.code == 0, ran.err
     assert "change: not minimal" in ran.out  # noise: every pixel changes
@@ -57,7 +53,7 @@ def test_it_prints_a_table_and_what_was_not_checked_and_exits_with_0(made_set: A
     assert re.fullmatch(r"\d+ of \d+ checks warn: .*change: not minimal.*", ran.out.splitlines()[-1])
 
 
-def test_every_verdict_can_be_read_at_80_columns_if_a_finding_has_no_interval(captioned, monkeypatch, capsys) -> None:
+def test_every_verdict_can_be_read_at_80_columns_if_a_finding_has_no_interval(captioned, monkeypatch, capsys):
     texts = [(f"a red cup {k}", f"a blue cup {k}" + " there" * (k < 7)) for k in range(30)]
     record = audit(captioned(texts), Options(pictures=False))
     for name, value in (("TTY_COMPATIBLE", "1"), ("NO_COLOR", "1"), ("COLUMNS", "80")):
@@ -74,12 +70,13 @@ def test_every_verdict_can_be_read_at_80_columns_if_a_finding_has_no_interval(ca
 
 
 @pytest.mark.slow
-def test_strict_exits_with_1_where_a_check_warns(made_set: Any, command: Run) -> None:
+def test_strict_exits_with_1_where_a_check_warns(made_set, command):
     assert command("audit", made_set(n=30), "--strict").code == 1
     assert command("audit", "demo", "--no-images", "--strict").code == 1  # a tag's rarest value has 3 items
 
 
-def test_the_context_of_the_model_to_be_measured_is_compared_with_the_captions(made_set: Any, command: Run) -> None:
+@pytest.mark.slow
+def test_the_context_of_the_model_to_be_measured_is_compared_with_the_captions(made_set, command):
     pytest.importorskip("torch", reason="CLIP's tokenizer needs the extra 'models'")
     pairs = made_set(n=6)
     findings = command("audit", pairs, "--no-images", "-m", "4", "--json").json["findings"]
@@ -91,7 +88,7 @@ def test_the_context_of_the_model_to_be_measured_is_compared_with_the_captions(m
     check_facts(refused.err, "'random'", "open_clip:", "77")
 
 
-def test_json_is_the_record_that_is_written(made_set: Any, command: Run) -> None:
+def test_json_is_the_record_that_is_written(made_set, command):
     folder = made_set(n=6)
     ran = command("audit", f"folder:{folder}", "--to", "card", "--json")
     assert ran.code == 0, ran.err
@@ -100,14 +97,14 @@ def test_json_is_the_record_that_is_written(made_set: Any, command: Run) -> None
     assert Path("card/card.html").read_text().startswith("<!doctype html>")
 
 
-def test_the_files_are_named_and_so_is_what_the_card_lacks(made_set: Any, command: Run) -> None:
+def test_the_files_are_named_and_so_is_what_the_card_lacks(made_set, command):
     ran = command("audit", made_set(n=6), "--to", "card")
     text = " ".join(ran.out.split())
     assert "card/card.html and card.md: the data card; 50 questions of card.json are open" in text
     assert "the card lacks description, url, creators, date_published, which it asks for" in text
 
 
-def test_an_option_that_acts_on_one_of_two_sets_has_an_effect(made_set: Any, command: Run) -> None:
+def test_an_option_that_acts_on_one_of_two_sets_has_an_effect(made_set, command):
     folder = made_set(n=6)
     for sets in (("demo", "--against", folder), (folder, "--against", "demo")):
         ran = command("audit", *sets, "--images", folder, "--no-images", "--json")
@@ -117,7 +114,7 @@ def test_an_option_that_acts_on_one_of_two_sets_has_an_effect(made_set: Any, com
     check_facts(idle.err, "--images", "'demo'")
 
 
-def test_answers_that_were_filled_in_elsewhere_are_not_written_over(made_set: Any, command: Run) -> None:
+def test_answers_that_were_filled_in_elsewhere_are_not_written_over(made_set, command):
     folder = made_set(n=6)
     (folder / "card.json").write_text("{}")
     assert command("audit", folder, "--no-images", "--to", "card").code == 0
@@ -137,7 +134,7 @@ def test_answers_that_were_filled_in_elsewhere_are_not_written_over(made_set: An
     assert Path("card/card.md").read_text().startswith("# Cups\n")
 
 
-def test_another_set_is_searched_for_what_both_hold(made_set: Any, command: Run) -> None:
+def test_another_set_is_searched_for_what_both_hold(made_set, command):
     ours, theirs = made_set("ours", n=8, seed=1), made_set("theirs", n=8, seed=1)
     ran = command("audit", ours, "--against", theirs, "--json")
     leaks = {each["name"]: each["value"] for each in ran.json["findings"] if each["name"].startswith("leak")}
@@ -147,7 +144,7 @@ def test_another_set_is_searched_for_what_both_hold(made_set: Any, command: Run)
     assert [each["value"] for each in ran.json["findings"] if each["name"] == "leak: images"] == [0.0]
 
 
-def test_no_picture_is_read_if_none_is_wanted(made_set: Any, command: Run) -> None:
+def test_no_picture_is_read_if_none_is_wanted(made_set, command):
     folder = made_set(n=3)
     for picture in (folder / "images").iterdir():
         picture.write_bytes(b"no picture")
@@ -169,7 +166,7 @@ def test_no_picture_is_read_if_none_is_wanted(made_set: Any, command: Run) -> No
         (["demo", "--no-images", "--text-model", "tinystories:gone.bin"], ("gone.bin", "No such file or directory")),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_status_2(command, arguments, message) -> None:
+def test_wrong_input_is_one_line_and_exit_status_2(command, arguments, message):
     ran = command("audit", *arguments)
     assert ran.code == 2
     check_facts(ran.err, message)

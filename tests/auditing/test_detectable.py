@@ -11,21 +11,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from facts import raises
+from tellapart.auditing import origin
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.finding import Finding
-from tellapart.auditing.origin import (
-    FILE_STATISTICS,
-    LARGEST_P,
-    MOST_ITEMS,
-    PIXEL_STATISTICS,
-    SWAPS,
-    Evidence,
-    detectability,
-    detectable,
-    file_statistics,
-    pixel_statistics,
-    word_counts,
-)
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import ModelError
@@ -33,7 +21,6 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.score import embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 
-Made = Callable[..., PairSet]
 Pixels = NDArray[np.uint8]
 
 
@@ -64,9 +51,9 @@ def rows(second: Callable[[Pixels], Pixels], n: int = 24) -> list[tuple[Pixels, 
     return [(natural(2 * k), second(natural(2 * k + 1))) for k in range(n)]
 
 
-def of_pixels(pictures: list[tuple[Pixels, Pixels]]) -> Evidence:
-    features = np.array([[pixel_statistics(picture) for picture in row] for row in pictures])
-    return Evidence("images", "pixels", features, PIXEL_STATISTICS)
+def of_pixels(pictures: list[tuple[Pixels, Pixels]]) -> origin.Evidence:
+    features = np.array([[origin.pixel_statistics(picture) for picture in row] for row in pictures])
+    return origin.Evidence("images", "pixels", features, origin.PIXEL_STATISTICS)
 
 
 def pairs_of(n: int) -> PairSet:
@@ -75,9 +62,9 @@ def pairs_of(n: int) -> PairSet:
 
 
 @pytest.mark.slow
-def test_pictures_of_one_process_are_at_chance(pictured: Made) -> None:
+def test_pictures_of_one_process_are_at_chance(pictured):
     pairs = pictured(rows(lambda pixels: pixels))
-    findings = by_name(detectability(pairs, pictures=True)[0])
+    findings = by_name(origin.detectability(pairs, pictures=True)[0])
     for name in ("detectable: images, by file", "detectable: images, by pixels"):
         assert findings[name].verdict == "pass"
         assert findings[name].low is not None
@@ -85,7 +72,7 @@ def test_pictures_of_one_process_are_at_chance(pictured: Made) -> None:
 
 
 @pytest.mark.slow
-def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns(pictured: Made) -> None:
+def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns(pictured):
     pairs = pictured(rows(recompressed), texts=[("the same", "the same")] * 24)
     record = by_name(audit(pairs).warnings)["detectable: images, by pixels"]
     assert record.value > 0.9
@@ -94,43 +81,43 @@ def test_pictures_of_which_one_was_compressed_again_are_told_and_the_audit_warns
 
 
 @pytest.mark.slow
-def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away() -> None:
-    finding = detectable(of_pixels(rows(blurred)), pairs_of(24))
+def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away():
+    finding = origin.detectable(of_pixels(rows(blurred)), pairs_of(24))
     assert (finding.value, finding.verdict) == (1.0, "warn")
     assert finding.says.endswith("lower in the others")
 
 
 @pytest.mark.slow
-def test_a_file_of_another_format_is_told_by_the_file_alone(pictured: Made) -> None:
+def test_a_file_of_another_format_is_told_by_the_file_alone(pictured):
     def jpeg(pixels: Pixels) -> bytes:
         stream = io.BytesIO()
         Image.fromarray(pixels).save(stream, "JPEG", quality=100, subsampling=0)
         return stream.getvalue()
 
     pairs = pictured([(first, jpeg(second)) for first, second in rows(lambda pixels: pixels, 24)])
-    finding = by_name(detectability(pairs, pictures=True)[0])["detectable: images, by file"]
+    finding = by_name(origin.detectability(pairs, pictures=True)[0])["detectable: images, by file"]
     assert (finding.value, finding.verdict) == (1.0, "warn")
 
 
-def test_the_order_of_the_pictures_is_what_is_told_so_swapping_half_of_the_items_hides_it() -> None:
+def test_the_order_of_the_pictures_is_what_is_told_so_swapping_half_of_the_items_hides_it():
     mixed = [row if k % 2 else row[::-1] for k, row in enumerate(rows(blurred))]
-    assert detectable(of_pixels(mixed), pairs_of(24)).verdict == "pass"
+    assert origin.detectable(of_pixels(mixed), pairs_of(24)).verdict == "pass"
 
 
 @pytest.mark.slow
-def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(captioned: Made) -> None:
+def test_captions_whose_words_give_them_away_are_told_and_plain_reorderings_tie(captioned):
     names = ("cat", "dog", "cow", "hen", "ox")
     texts = [(f"the {names[k % 5]} sits {k}", f"there is no {names[k % 5]} {k}") for k in range(40)]
-    findings, _ = detectability(captioned(texts), pictures=True)
+    findings, _ = origin.detectability(captioned(texts), pictures=True)
     (told,) = findings
     assert (told.name, told.value, told.verdict) == ("detectable: captions, by words", 1.0, "warn")
     texts = [(f"{names[k % 5]} sees {names[k % 4]} {k}", f"{names[k % 4]} sees {names[k % 5]} {k}") for k in range(40)]
-    findings, _ = detectability(captioned(texts), pictures=True)
+    findings, _ = origin.detectability(captioned(texts), pictures=True)
     assert (findings[0].value, findings[0].verdict) == (0.5, "pass")
 
 
 @pytest.mark.slow
-def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured: Made) -> None:
+def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured):
     pairs = pictured(rows(lambda pixels: pixels, 20), texts=[("the same", "the same")] * 20)
     record = by_name(audit(pairs, Options(detector_model="demo-encoder")).findings)
     assert record["detectable: images, by demo-encoder"].verdict == "pass"
@@ -140,36 +127,36 @@ def test_an_encoder_judges_pictures_and_captions_beside_the_statistics(pictured:
 
 
 @pytest.mark.slow
-def test_vectors_of_an_encoder_tell_tinted_pictures(pictured: Made) -> None:
+def test_vectors_of_an_encoder_tell_tinted_pictures(pictured):
     red = np.array([40, 0, 0], np.uint8)
     pairs = pictured([(first // 2, second // 2 + red) for first, second in rows(lambda pixels: pixels)])
     vectors = embeddings(find_model("demo-encoder"), pairs, store=EmbeddingStore(None), texts=False).images
     assert vectors is not None
-    finding = detectable(Evidence("images", "demo-encoder", vectors), pairs)
+    finding = origin.detectable(origin.Evidence("images", "demo-encoder", vectors), pairs)
     assert (finding.verdict, finding.says) == ("warn", "p = 0.010 (99 swaps): they come from different processes")
 
 
 @pytest.mark.slow
-def test_what_is_not_judged_is_said(captioned: Made, pictured: Made) -> None:
+def test_what_is_not_judged_is_said(captioned, pictured):
     few = captioned([("a", "b")] * 19)
-    (reason,) = (each.reason for each in detectability(few, pictures=True)[1])
+    (reason,) = (each.reason for each in origin.detectability(few, pictures=True)[1])
     assert "19 clusters" in reason and "20" in reason
     single = captioned([("a", "a")] * 20)
-    assert [each.name for each in detectability(single, pictures=True)[1]] == ["detectable: images"]
+    assert [each.name for each in origin.detectability(single, pictures=True)[1]] == ["detectable: images"]
     pairs = pictured([(natural(k, 16), natural(100 + k, 16)) for k in range(20)])
-    assert [each.name for each in detectability(pairs, pictures=True)[1]] == ["detectable: by an encoder"]
+    assert [each.name for each in origin.detectability(pairs, pictures=True)[1]] == ["detectable: by an encoder"]
 
 
 @pytest.mark.slow
-def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned: Made) -> None:
-    pairs = captioned([("a", "b")] * (2 * MOST_ITEMS))
-    finding = detectability(pairs, pictures=False)[0][0]
-    assert finding.n == MOST_ITEMS
+def test_of_a_large_set_items_are_judged_that_are_spread_evenly(captioned):
+    pairs = captioned([("a", "b")] * (2 * origin.MOST_ITEMS))
+    finding = origin.detectability(pairs, pictures=False)[0][0]
+    assert finding.n == origin.MOST_ITEMS
     assert finding.items[:3] == ("0", "2", "4")
 
 
 @pytest.mark.slow
-def test_a_set_of_one_process_is_flagged_no_more_often_than_promised() -> None:
+def test_a_set_of_one_process_is_flagged_no_more_often_than_promised():
     """25 sets whose entries are exchangeable.
 
     A warning in one of a hundred, so three or more is a chance of 2 in 1,000.
@@ -178,14 +165,14 @@ def test_a_set_of_one_process_is_flagged_no_more_often_than_promised() -> None:
     for seed in range(25):
         rng = np.random.default_rng(seed)
         features = rng.standard_normal((24, 1, 3)) + rng.standard_normal((24, 2, 3))
-        flagged += detectable(Evidence("images", "noise", features), pairs_of(24)).verdict == "warn"
-    assert LARGEST_P == 0.01
-    assert 1 / (SWAPS + 1) <= LARGEST_P
+        flagged += origin.detectable(origin.Evidence("images", "noise", features), pairs_of(24)).verdict == "warn"
+    assert origin.LARGEST_P == 0.01
+    assert 1 / (origin.SWAPS + 1) <= origin.LARGEST_P
     assert flagged <= 2
 
 
-def test_the_commonest_words_are_counted_whatever_their_case() -> None:
-    evidence = word_counts([(f"Cat {k}", f"a cat, cat {k}") for k in range(300)])
+def test_the_commonest_words_are_counted_whatever_their_case():
+    evidence = origin.word_counts([(f"Cat {k}", f"a cat, cat {k}") for k in range(300)])
     assert evidence.names[:3] == ("the word 'cat'", "the mark ','", "the word 'a'")
     assert (len(evidence.names), evidence.names[-2:]) == (258, ("capitals", "length"))
     assert evidence.features[0].tolist()[0][:3] + evidence.features[0].tolist()[1][:3] == [1, 0, 0, 2, 1, 1]
@@ -193,14 +180,14 @@ def test_the_commonest_words_are_counted_whatever_their_case() -> None:
 
 
 @pytest.mark.parametrize("side", [1, 2, 7, 8, 9, 40])
-def test_statistics_of_small_and_flat_pictures_are_finite(side: int) -> None:
+def test_statistics_of_small_and_flat_pictures_are_finite(side):
     for pixels in (np.zeros((side, side, 3), np.uint8), natural(0, 40)[:side, : side + 1]):
-        assert np.isfinite(pixel_statistics(pixels)).all()
+        assert np.isfinite(origin.pixel_statistics(pixels)).all()
 
 
-def test_statistics_move_as_they_should() -> None:
+def test_statistics_move_as_they_should():
     def of(pixels: Pixels) -> dict[str, float]:
-        return dict(zip(PIXEL_STATISTICS, pixel_statistics(pixels).tolist(), strict=True))
+        return dict(zip(origin.PIXEL_STATISTICS, origin.pixel_statistics(pixels).tolist(), strict=True))
 
     plain = natural(3, 64)
     blocks, soft = of(recompressed(plain, 10)), of(blurred(plain))
@@ -210,26 +197,26 @@ def test_statistics_move_as_they_should() -> None:
     assert of(plain[:, ::-1].copy())["contrast"] == pytest.approx(of(plain)["contrast"])
 
 
-def test_a_file_tells_its_format_size_and_quantisation() -> None:
+def test_a_file_tells_its_format_size_and_quantisation():
     def of(kind: str, **options: Any) -> dict[str, float]:
         stream = io.BytesIO()
         Image.fromarray(natural(1, 32)).save(stream, kind, **options)
-        statistics = file_statistics(stream.getvalue(), natural(1, 32))
-        return dict(zip(FILE_STATISTICS, statistics.tolist(), strict=True))
+        statistics = origin.file_statistics(stream.getvalue(), natural(1, 32))
+        return dict(zip(origin.FILE_STATISTICS, statistics.tolist(), strict=True))
 
     assert of("JPEG", quality=30)["JPEG quantisation"] > of("JPEG", quality=90)["JPEG quantisation"] > 0
     assert of("JPEG", quality=30)["bytes a pixel"] < of("PNG")["bytes a pixel"]
     assert [of(kind)[kind] for kind in ("JPEG", "PNG", "WEBP")] == [1, 1, 1]
-    frame = file_statistics(b"\x93NUMPY", natural(1, 32))
-    assert frame[FILE_STATISTICS.index("JPEG quantisation") :].tolist() == [0, 0, 0, 0]
+    frame = origin.file_statistics(b"\x93NUMPY", natural(1, 32))
+    assert frame[origin.FILE_STATISTICS.index("JPEG quantisation") :].tolist() == [0, 0, 0, 0]
 
 
-def test_swaps_that_end_early_are_all_done(captioned: Made) -> None:
+def test_swaps_that_end_early_are_all_done(captioned):
     rng = np.random.default_rng(3)
     told: list[tuple[str, int, int]] = []
-    evidence = Evidence("captions", "noise", rng.standard_normal((40, 2, 1)) + np.array([[0.0], [0.4]]))
+    evidence = origin.Evidence("captions", "noise", rng.standard_normal((40, 2, 1)) + np.array([[0.0], [0.4]]))
     pairs = captioned([(f"cat {k}", f"dog {k}") for k in range(40)])
-    finding = detectable(evidence, pairs, progress=lambda *at: told.append(at))
+    finding = origin.detectable(evidence, pairs, progress=lambda *at: told.append(at))
     assert finding.verdict == "pass"
-    assert told[-1] == ("captions told by noise: swaps", SWAPS, SWAPS)
-    assert len(told) < SWAPS
+    assert told[-1] == ("captions told by noise: swaps", origin.SWAPS, origin.SWAPS)
+    assert len(told) < origin.SWAPS

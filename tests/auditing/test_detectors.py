@@ -2,26 +2,20 @@
 
 import csv
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from facts import raises
+from published import published
 from tellapart.auditing.origin import Origins, detect, origins
 from tellapart.data.folder import read_pair_set
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError
 from tellapart.models.reference import Constant
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.stats.held_out import fit_head, fold_of, held_out, in_order
-
-PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "bivlc"
 
 #: Accuracy of images and of texts, of the published probabilities.
 ACCURACIES = {"baseline": (0.9995, 0.573), "TROHN-Img": (1.0, 0.613)}
@@ -49,7 +43,7 @@ class Means:
 
 
 @pytest.fixture
-def tinted(made_set: Callable[..., Path]) -> Callable[..., PairSet]:
+def tinted(made_set) -> Callable[..., PairSet]:
     """A set of noise whose second pictures are redder; captions are drawn alike."""
 
     def make(name: str = "tinted", **options: Any) -> PairSet:
@@ -66,10 +60,7 @@ def tinted(made_set: Callable[..., Path]) -> Callable[..., PairSet]:
 
 
 def rows_of(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    path = PUBLISHED / f"BiVLC_Classifier_CORRECT_CLIP_{model}.csv"
-    if not path.is_file():
-        pytest.skip(f"{path} is not there")
-    with path.open(newline="", encoding="utf-8") as stream:
+    with published("bivlc", f"BiVLC_Classifier_CORRECT_CLIP_{model}.csv").open(newline="", encoding="utf-8") as stream:
         rows = [[float(row[column]) for column in ("text_pred", "img_pred", "label")] for row in csv.DictReader(stream)]
     text, image, label = np.array(rows).T
     sides = [np.stack([values[label == 0], values[label == 1]], axis=1) for values in (image, text)]
@@ -77,13 +68,13 @@ def rows_of(model: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 @pytest.mark.parametrize("model", ACCURACIES)
-def test_the_published_probabilities_give_the_published_accuracies(model: str) -> None:
+def test_the_published_probabilities_give_the_published_accuracies(model):
     result = Origins(*rows_of(model)).outcomes()
     image, text = (float(result[f"{side}_accuracy"].mean()) for side in ("image", "text"))
     assert (round(image, 4), round(text, 3)) == ACCURACIES[model]
 
 
-def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted: Any) -> None:
+def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_is_won(tinted):
     pairs = tinted(n=60)
     result = detect(pairs, Means(), cache=EmbeddingStore(None))
     assert result.scores["image_accuracy"].value > 0.95
@@ -95,14 +86,14 @@ def test_pictures_of_two_origins_are_told_captions_of_one_are_not_and_so_little_
     assert type(result).model_validate_json(result.model_dump_json()) == result
 
 
-def test_heads_fitted_on_another_set_judge_this_one(tinted: Any) -> None:
+def test_heads_fitted_on_another_set_judge_this_one(tinted):
     here, there = tinted("here", n=40, seed=1), tinted("there", n=60, seed=2)
     result = detect(here, Means(), cache=EmbeddingStore(None), trained_on=there)
     assert (result.trained_on, result.folds) == (there.name, None)
     assert result.scores["image_accuracy"].value > 0.95
 
 
-def test_what_is_measured_is_not_trained_on(tinted: Any) -> None:
+def test_what_is_measured_is_not_trained_on(tinted):
     here = tinted("here", n=8, seed=1)
     with raises(DataError, "entries"):
         origins(here, Means(), store=EmbeddingStore(None), trained_on=tinted("again", n=8, seed=1))
@@ -114,7 +105,7 @@ def test_what_is_measured_is_not_trained_on(tinted: Any) -> None:
 
 
 @pytest.mark.slow
-def test_vectors_come_from_the_store_the_second_time(tinted: Any, tmp_path: Path) -> None:
+def test_vectors_come_from_the_store_the_second_time(tinted, tmp_path):
     pairs = tinted(n=20)
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         model = Means()
@@ -125,7 +116,7 @@ def test_vectors_come_from_the_store_the_second_time(tinted: Any, tmp_path: Path
         assert again.encoded == 0
 
 
-def test_no_number_depends_on_the_order_of_the_items(tinted: Any) -> None:
+def test_no_number_depends_on_the_order_of_the_items(tinted):
     pairs = tinted(n=30, clusters=12)
     order = np.random.default_rng(0).permutation(len(pairs))
     one = origins(pairs, Means(), store=EmbeddingStore(None))
@@ -134,57 +125,7 @@ def test_no_number_depends_on_the_order_of_the_items(tinted: Any) -> None:
     assert np.array_equal(one.texts[order], other.texts)
 
 
-def test_the_head_is_logistic_regression_on_standardised_features() -> None:
-    rng = np.random.default_rng(0)
-    features = rng.standard_normal((200, 6)) * [1, 10, 0.1, 3, 1, 1] + 5
-    labels = (features[:, 0] + 0.3 * features[:, 1] + rng.standard_normal(200) > 6.5).astype(np.int64)
-    scaled = (features - features.mean(axis=0)) / features.std(axis=0)
-    for penalty in (1e-3, 1e-1):
-        reference = LogisticRegression(C=1 / (penalty * len(labels)), tol=1e-10, max_iter=10_000)
-        expected = reference.fit(scaled, labels).predict_proba(scaled)[:, 1]
-        assert fit_head(features, labels, penalty=penalty).probabilities(features) == pytest.approx(expected, abs=1e-5)
-
-
-def test_a_feature_that_never_moves_moves_nothing() -> None:
-    rng = np.random.default_rng(1)
-    features, labels = rng.standard_normal((40, 3)), np.arange(40) % 2
-    with_constant = np.column_stack([features, np.full(40, 0.1) + 1e-15 * rng.standard_normal(40)])
-    result = fit_head(with_constant, labels)
-    assert result.weights[3] == 0
-    assert result.probabilities(with_constant) == pytest.approx(fit_head(features, labels).probabilities(features))
-
-
-@given(st.lists(st.sampled_from("abcdefghij"), min_size=12, max_size=60), st.integers(0, 5))
-def test_folds_hold_whole_clusters_and_differ_by_one_at_most(names: list[str], seed: int) -> None:
-    clusters = [*names, *"abcde"]
-    result = fold_of(clusters, seed=seed)
-    fold_by_cluster = {*zip(clusters, result.tolist(), strict=True)}
-    assert len(fold_by_cluster) == len({*clusters})
-    sizes = np.bincount([fold for _, fold in fold_by_cluster], minlength=5)
-    assert sizes.max() - sizes.min() <= 1
-
-
-def test_entries_without_a_difference_tie_and_are_half_told() -> None:
-    features = np.repeat(np.random.default_rng(0).standard_normal((30, 1, 4)), 3, axis=1)
-    assert in_order(held_out(features, [str(k) for k in range(30)])).tolist() == [0.5] * 30
-
-
-@pytest.mark.parametrize(
-    ("features", "labels", "penalty", "said"),
-    [
-        (np.zeros(3), np.array([0, 1, 1]), 1.0, ("(3,)", "(3,)", "(entry, dimensions)")),
-        (np.zeros((2, 1)), np.array([0]), 1.0, ("(2, 1)", "(1,)")),
-        (np.array([[0.0], [np.nan]]), np.array([0, 1]), 1.0, ("finite", "features")),
-        (np.zeros((2, 1)), np.array([1, 1]), 1.0, ("[1]", "labels")),
-        (np.zeros((2, 1)), np.array([0, 1]), 0.0, ("0", "0")),
-    ],
-)
-def test_what_no_head_can_be_fitted_on_is_refused(features, labels, penalty, said) -> None:
-    with raises(DataError, said):
-        fit_head(features, labels, penalty=penalty)
-
-
-def test_sets_and_models_that_no_detector_plays_are_refused(tinted: Any, made_set: Callable[..., Path]) -> None:
+def test_sets_and_models_that_no_detector_plays_are_refused(tinted, made_set):
     single = read_pair_set(made_set("single", shape=(1, 2)))
     pairs = tinted(n=6)
     with raises(DataError, "1", "2", "2", "2"):
@@ -193,5 +134,3 @@ def test_sets_and_models_that_no_detector_plays_are_refused(tinted: Any, made_se
         detect(pairs, Constant(), cache=EmbeddingStore(None))
     with raises(DataError, "9", "6", "2"):
         detect(pairs, Means(), cache=EmbeddingStore(None), folds=9)
-    with raises(DataError, "2", "3"):
-        fit_head(np.eye(2), np.array([0, 1])).probabilities(np.zeros((1, 3)))

@@ -1,10 +1,7 @@
 """An audit is kept: an edit of the card computes nothing again, an edit of the set does."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
-import pytest
 from PIL import Image
 
 from tellapart.auditing.show import audit_folder
@@ -12,8 +9,8 @@ from tellapart.records import machine
 
 
 def test_an_edited_card_is_written_anew_from_the_kept_audit_and_an_edited_set_is_audited(
-    made_set: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    made_set, tmp_path, monkeypatch
+):
     monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
     folder = made_set(n=4)
     stages: list[str] = []
@@ -39,7 +36,7 @@ def test_an_edited_card_is_written_anew_from_the_kept_audit_and_an_edited_set_is
     assert stages
 
 
-def test_an_audit_by_another_version_of_a_library_is_not_taken(made_set, tmp_path, monkeypatch) -> None:
+def test_an_audit_by_another_version_of_a_library_is_not_taken(made_set, tmp_path, monkeypatch):
     monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(machine, "_version", machine._version.__wrapped__)  # as in two processes
     folder = made_set(n=2)

@@ -1,7 +1,6 @@
 """Near-duplicates: the hash is pHash, the search misses nothing."""
 
 import io
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,8 +19,6 @@ from tellapart.data.perceptual import (
     thumbnail,
 )
 
-Blots = Callable[..., NDArray[np.uint8]]
-
 
 def bits(a: int, b: int) -> int:
     return (a ^ b).bit_count()
@@ -36,7 +33,7 @@ def near_pairs(one: ImageHashes, other: ImageHashes) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_hash_is_the_one_that_scipys_transform_gives(blots: Blots, seed: int) -> None:
+def test_the_hash_is_the_one_that_scipys_transform_gives(blots, seed):
     from scipy.fft import dct
 
     grey = Image.fromarray(blots(seed)).convert("L").resize((32, 32), Image.Resampling.LANCZOS)
@@ -45,7 +42,7 @@ def test_the_hash_is_the_one_that_scipys_transform_gives(blots: Blots, seed: int
     assert perceptual_hash(blots(seed)) == expected
 
 
-def test_a_scaled_or_compressed_picture_is_near_and_another_one_is_not(blots: Blots) -> None:
+def test_a_scaled_or_compressed_picture_is_near_and_another_one_is_not(blots):
     picture = Image.fromarray(blots(0, 96))
     stream = io.BytesIO()
     picture.save(stream, "JPEG", quality=60)
@@ -56,7 +53,7 @@ def test_a_scaled_or_compressed_picture_is_near_and_another_one_is_not(blots: Bl
     assert near_pairs(print_of(blots(0)), print_of(blots(1))) == set()
 
 
-def test_the_same_forms_in_other_colours_are_no_duplicate(blots: Blots) -> None:
+def test_the_same_forms_in_other_colours_are_no_duplicate(blots):
     red = np.zeros((32, 32, 3), np.uint8)
     red[:, :, 0] = 130
     blue = red[:, :, ::-1].copy()
@@ -68,7 +65,7 @@ hashes = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 255), st.integers(0
 
 
 @given(st.lists(hashes, max_size=12), st.lists(hashes, max_size=12), st.integers(0, 12))
-def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, theirs, spread: int) -> None:
+def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, theirs, spread):
     one = gather_hashes([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(ours)])
     other = gather_hashes([(value, np.full(192, k * spread, np.uint8)) for k, value in enumerate(theirs)])
     expected = {
@@ -80,7 +77,7 @@ def test_the_search_finds_exactly_the_pairs_that_a_full_comparison_finds(ours, t
     assert near_pairs(one, other) == expected
 
 
-def test_a_large_group_of_like_pictures_is_searched_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_group_of_like_pictures_is_searched_in_blocks(monkeypatch):
     monkeypatch.setattr("tellapart.data.perceptual._BLOCK", 400)
     same = gather_hashes([(5, np.zeros(192, np.uint8))] * 30)
     assert len(near_pairs(same, same)) == 900

@@ -1,7 +1,6 @@
 """Sets of films are audited as sets of pictures are: compared frame by frame, and told apart by all their frames."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from tellapart.data.folder import read_pair_set
 
 av = pytest.importorskip("av", reason="needs the video extra: av")
 
-Blots = Callable[..., NDArray[np.uint8]]
 
 
 def film(path: Path, frames: NDArray[np.uint8]) -> None:
@@ -30,7 +28,7 @@ def film(path: Path, frames: NDArray[np.uint8]) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, blots: Blots) -> Path:
+def folder(tmp_path, blots) -> Path:
     """3 items of two films of 8 frames; the second has a white patch in its last 4 frames. Item 1 shows item 0's."""
     rows = []
     (tmp_path / "set").mkdir()
@@ -48,7 +46,7 @@ def folder(tmp_path: Path, blots: Blots) -> Path:
     return tmp_path / "set"
 
 
-def test_films_are_compared_frame_by_frame(folder: Path) -> None:
+def test_films_are_compared_frame_by_frame(folder):
     scan = scan_images(read_pair_set(folder))
     assert scan.hashes.thumbnails.shape == (6, 192)
     for change in scan.changes:
@@ -56,7 +54,7 @@ def test_films_are_compared_frame_by_frame(folder: Path) -> None:
         assert (change.box, change.box_share) == ((0.5, 0.25, 1.0, 0.5), 0.125)
 
 
-def test_a_set_of_films_is_audited_whole(folder: Path, tmp_path: Path) -> None:
+def test_a_set_of_films_is_audited_whole(folder, tmp_path):
     found = ta.audit(str(folder), to=tmp_path / "card", against=str(folder)).record
     findings = {finding.name: finding for finding in found.findings}
     assert found.images == 6
@@ -67,7 +65,7 @@ def test_a_set_of_films_is_audited_whole(folder: Path, tmp_path: Path) -> None:
     assert distribution["encodingFormat"] == "video/matroska"
 
 
-def test_statistics_of_a_film_are_means_over_its_frames(blots: Blots) -> None:
+def test_statistics_of_a_film_are_means_over_its_frames(blots):
     frames = np.stack([blots(seed)[:48] for seed in range(3)])
     np.testing.assert_allclose(pixel_statistics(frames), np.mean([*map(pixel_statistics, frames)], axis=0))
     sizes = dict(zip(FILE_STATISTICS, file_statistics(b"x" * 64, frames), strict=True))

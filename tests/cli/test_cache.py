@@ -18,7 +18,7 @@ A, B = "aa" * 32, "bb" * 32
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path) -> Path:
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
         for model in ("one-fingerprint", "two-fingerprint"):
             store.put_vectors(model, {A: np.ones(2000, np.float32)})
@@ -40,7 +40,7 @@ def models(folder: Path) -> list[tuple[str, int, int]]:
     return [(model["name"] or model["fingerprint"], model["vectors"], model["scores"]) for model in kept]
 
 
-def test_ls_lists_models_and_prepared_pictures(folder: Path) -> None:
+def test_ls_lists_models_and_prepared_pictures(folder):
     kept = call("ls", "--cache", folder)
     assert models(folder) == [("hf:one", 1, 1), ("two-fingerprint", 1, 1)]
     assert [(each["name"], each["pictures"], each["bytes"]) for each in kept["prepared"]] == [("crop", 1, 120_000)]
@@ -50,13 +50,13 @@ def test_ls_lists_models_and_prepared_pictures(folder: Path) -> None:
     assert "1 prepared pictures, 120,000 bytes, used on 2" in shown
 
 
-def test_ls_of_an_empty_folder_makes_nothing(tmp_path: Path) -> None:
+def test_ls_of_an_empty_folder_makes_nothing(tmp_path):
     assert call("ls", "--cache", tmp_path)["models"] == []
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["hf:one", "one-fingerprint", "one-fing"])
-def test_prune_of_a_model_leaves_the_others(folder: Path, name: str) -> None:
+def test_prune_of_a_model_leaves_the_others(folder, name):
     assert call("prune", "--cache", folder, "-m", name)["freed"] > 8000
     assert models(folder) == [("two-fingerprint", 1, 1)]
     with EmbeddingStore(folder / "store.sqlite") as store:
@@ -64,13 +64,13 @@ def test_prune_of_a_model_leaves_the_others(folder: Path, name: str) -> None:
     assert call("ls", "--cache", folder)["prepared"]
 
 
-def test_prune_of_prepared_pictures_leaves_the_store(folder: Path) -> None:
+def test_prune_of_prepared_pictures_leaves_the_store(folder):
     assert call("prune", "--cache", folder, "--prepared")["freed"] >= 120_000
     assert len(models(folder)) == 2
     assert not call("ls", "--cache", folder)["prepared"]
 
 
-def test_prune_of_all_leaves_the_answers_of_servers(folder: Path) -> None:
+def test_prune_of_all_leaves_the_answers_of_servers(folder):
     call("prune", "--cache", folder, "--all")
     assert not models(folder)
     with EmbeddingStore(folder / "store.sqlite") as store:
@@ -78,7 +78,7 @@ def test_prune_of_all_leaves_the_answers_of_servers(folder: Path) -> None:
     assert (folder / "answers.sqlite").read_text() == "paid for"
 
 
-def test_prune_says_what_it_cannot_do(folder: Path, tmp_path: Path) -> None:
+def test_prune_says_what_it_cannot_do(folder, tmp_path):
     with raises(StoreError, "model", "'three'"):
         call("prune", "--cache", folder, "-m", "three")
     with raises(StoreError, "embedding"):
@@ -97,7 +97,7 @@ def leave(folder: Path) -> dict[str, int]:
     return sizes
 
 
-def test_prune_clears_leftovers_and_keeps_what_a_run_takes_up(folder: Path) -> None:
+def test_prune_clears_leftovers_and_keeps_what_a_run_takes_up(folder):
     sizes = leave(folder)
     listed = call("ls", "--cache", folder)["bytes"]
     assert sizes.items() <= listed.items()
@@ -109,7 +109,7 @@ def test_prune_clears_leftovers_and_keeps_what_a_run_takes_up(folder: Path) -> N
     assert [file.name for file in (folder / "store-shards").iterdir()] == ["lock"]
 
 
-def test_prune_of_all_clears_files_that_cannot_be_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_prune_of_all_clears_files_that_cannot_be_used(tmp_path, caplog):
     sizes = leave(tmp_path)
     for name in ("store.sqlite", "prepared.sqlite", "store-shards/rank-0-of-2.sqlite"):
         (tmp_path / name).write_bytes(b"x" * 1_000_000)
@@ -119,7 +119,7 @@ def test_prune_of_all_clears_files_that_cannot_be_used(tmp_path: Path, caplog: p
     assert len(caplog.messages) == 1  # of the store, which is opened
 
 
-def test_prune_waits_for_ranks_at_work(folder: Path) -> None:
+def test_prune_waits_for_ranks_at_work(folder):
     leave(folder)
     with take_lock(folder / "store-shards" / "lock") as lock:
         assert lock is not None
@@ -130,7 +130,7 @@ def test_prune_waits_for_ranks_at_work(folder: Path) -> None:
     assert len(models(folder)) == 2
 
 
-def test_kept_audits_are_listed_and_pruned_with_all(folder: Path) -> None:
+def test_kept_audits_are_listed_and_pruned_with_all(folder):
     (folder / "audits").mkdir()
     (folder / "audits" / "key.json").write_text("{}" * 50)
     assert call("ls", "--cache", folder)["bytes"]["audits/key.json"] == 100

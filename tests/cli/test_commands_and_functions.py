@@ -1,15 +1,12 @@
 """Every command has a function of its name at the root, whose parameters are its options."""
 
 import inspect
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 import tellapart
+from commands import COMMANDS
 from facts import raises
 from tellapart.cli.command import FILLED, read_parameters
 from tellapart.cli.main import app
@@ -21,21 +18,12 @@ from tellapart.errors import RunError, TellapartError
 NAMES = {"import": "import_results"}
 
 
-def commands() -> dict[str, Any]:
-    """Every command by its words, those of groups, too: `annotate export`."""
-    found: dict[str, Any] = {}
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", None)
-        found |= {name: command} if inner is None else {f"{name} {each}": one for each, one in inner.items()}
-    return found
-
-
 def function_of(name: str) -> Any:
     return getattr(tellapart, NAMES.get(name, name.replace(" ", "_")))
 
 
-@pytest.mark.parametrize("name", commands())
-def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name: str) -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name):
     read = read_parameters(NAMES.get(name, name.replace(" ", "_")))
     parameters = inspect.signature(function_of(name)).parameters
     assert [parameter.name for parameter in read] == list(parameters)
@@ -44,12 +32,12 @@ def test_the_source_of_a_function_has_the_parameters_that_the_function_has(name:
             assert parameter.default == parameters[parameter.name].default, parameter.name
 
 
-@pytest.mark.parametrize("name", commands())
-def test_every_option_has_a_text(name: str) -> None:
-    assert [option.name for option in commands()[name].params if not option.help and not option.hidden] == []
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_a_text(name):
+    assert [option.name for option in COMMANDS[name].params if not option.help and not option.hidden] == []
 
 
-def test_every_hint_is_of_a_parameter_of_its_function() -> None:
+def test_every_hint_is_of_a_parameter_of_its_function():
     def list_declarations(app: Any) -> list[Any]:
         groups = [group.typer_instance for group in app.registered_groups]
         return [each.callback.declaration for each in app.registered_commands] + [
@@ -57,22 +45,22 @@ def test_every_hint_is_of_a_parameter_of_its_function() -> None:
         ]
 
     declared = list_declarations(app)
-    assert {each.words for each in declared} == set(commands()) == set(read_words()) - {"shared"}
+    assert {each.words for each in declared} == set(COMMANDS) == set(read_words()) - {"shared"}
     for each in declared:
         hints = {*each.hints, *read_words()[each.words].get("options", {})}
         assert hints <= {parameter.name for parameter in read_parameters(each.function)}, each.words
 
 
-@pytest.mark.parametrize("name", commands())
-def test_the_function_of_a_command_has_an_example_that_runs(name: str) -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_function_of_a_command_has_an_example_that_runs(name):
     text = inspect.getdoc(function_of(name)) or ""
     assert "+SKIP" not in text
     assert ">>> " in text
 
 
-@pytest.mark.parametrize("name", commands())
-def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_one(name: str) -> None:
-    table = options_of(commands()[name])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_one(name):
+    table = options_of(COMMANDS[name])
     for parameter, option in table.items():
         said = parameter if parameter.endswith("=False") else f"{parameter}="
         assert restate(f"x: leave {said} out", table) == f"x: leave {option} out"
@@ -80,16 +68,15 @@ def test_errors_name_options_in_place_of_parameters_and_no_two_parameters_share_
 
 
 @pytest.mark.parametrize("argument", ["out", "imagefolder", "parquet", "ray", "card"])
-def test_captions_alone_have_no_output_of_a_set(argument: str, tmp_path: Path) -> None:
+def test_captions_alone_have_no_output_of_a_set(argument, tmp_path):
     given = {argument: True if argument == "card" else "other"}
     with raises(RunError, "pairs=", f"{argument}="):
         tellapart.build("recipe.toml", pairs=tmp_path / "pairs.jsonl", **given)
 
 
-def test_an_error_of_the_python_interface_names_the_option_on_the_command_line(tmp_path: Path) -> None:
+def test_an_error_of_the_python_interface_names_the_option_on_the_command_line(command):
     with pytest.raises(TellapartError) as raised:
         tellapart.evaluate("oracle", "demo", limit="x")
     assert "limit=" in str(raised.value) and "--limit" not in str(raised.value)
-    command = [sys.executable, "-m", "tellapart", "run", "-m", "oracle", "--limit", "x", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "--limit" in done.stderr and "limit=" not in done.stderr
+    done = command("run", "-m", "oracle", "--limit", "x", "--out", "run")
+    assert done.code == 2 and "--limit" in done.err and "limit=" not in done.err

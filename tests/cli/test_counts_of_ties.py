@@ -12,13 +12,15 @@ def flat(text: str) -> str:
     return " ".join(text.replace("\\", "").split())
 
 
-def test_run_show_table_page_and_json_give_one_number_of_tied_items(command) -> None:
-    ran = flat(command("run", *(part for model in MODELS for part in ("-m", model)), "-b", "demo", "--out", "run").out)
+def test_run_show_table_page_and_json_give_one_number_of_tied_items(command):
+    models = (part for model in MODELS for part in ("-m", model))
+    ran = flat(command("run", *models, "-b", "demo", "--limit", 40, "--out", "run").out)
     shown, every, table = (flat(command(*words, "run").out) for words in (["show"], ["show", "--all"], ["table"]))
     page = flat(re.sub(r"<[^>]*>", " ", Path("run/report.html").read_text()))
     records = {one["model"]["name"]: one["benchmarks"]["demo"] for one in command("show", "run", "--json").json["runs"]}
     # It sees no image, so the two always tie; texts tie if they are equally long.
-    assert [records["blind"]["metrics"][name]["ties"] for name in METRICS] == [216, 400, 216]
+    blind = [records["blind"]["metrics"][name]["ties"] for name in METRICS]
+    assert 0 < blind[0] == blind[2] < blind[1] == 40
     for model, record in records.items():
         ties = {name: record["metrics"][name]["ties"] for name in METRICS}
         noted = {name: f"{100 * record['metrics'][name]['tie_neutral']:.2f} ({ties[name]} tied)" for name in METRICS}

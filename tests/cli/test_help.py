@@ -3,56 +3,42 @@
 import csv
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from tellapart.cli.main import app
-
-
-def list_commands(group: Any, before: str = "tellapart") -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from list_commands(command, f"{before} {name}")
-        else:
-            yield f"{before} {name}", command
-
-
-COMMANDS = dict(list_commands(typer.main.get_group(app)))
+from commands import COMMANDS
 
 
 def read_example(words: str) -> str:
     example = re.match(r"Example: `(.+)`\n", COMMANDS[words].help)
-    assert example is not None, f"the docstring of {words} has no line 'Example: `{words} ...`'"
+    assert example is not None, f"the docstring of {words} has no line 'Example: `tellapart {words} ...`'"
     return example[1]
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_a_commands_help_opens_with_an_example_that_parses(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commands_help_opens_with_an_example_that_parses(words, monkeypatch):
     example = read_example(words)
-    assert example.startswith(words)
-    arguments = shlex.split(example.removeprefix(words))
+    assert example.startswith(f"tellapart {words}")
+    arguments = shlex.split(example.removeprefix(f"tellapart {words}"))
     context = COMMANDS[words].make_context(words, arguments)  # it raises if a word is not understood
     required = {each.name for each in COMMANDS[words].params if each.required}
     assert all(context.params[name] not in (None, [], ()) for name in required)
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_options_are_explained_in_words_of_the_command_line_not_of_python(words: str) -> None:
+def test_options_are_explained_in_words_of_the_command_line_not_of_python(words):
     texts = {option.name: option.help or "" for option in COMMANDS[words].params}
     in_python = re.compile(r"\bNone\b|if not given (is|are)\b|\w\(\w+=|the result's|is returned|; with `\w")
     assert [name for name, text in texts.items() if in_python.search(text)] == []
 
 
-def test_a_list_of_commands_does_not_show_the_examples(command) -> None:
+def test_a_list_of_commands_does_not_show_the_examples(command):
     for words in ((), ("board",), ("annotate",)):
         assert "Example:" not in command(*words, "--help").out
 
 
-def test_the_first_help_has_panels_with_the_most_used_commands_first(command) -> None:
+def test_the_first_help_has_panels_with_the_most_used_commands_first(command):
     text = command("--help").out
     panels = re.findall(r"^╭─ ([^─]+?) ─", text, re.MULTILINE)
     assert panels == [
@@ -64,32 +50,20 @@ def test_the_first_help_has_panels_with_the_most_used_commands_first(command) ->
 
 #: Examples on files that somebody must have, or that need the network: their parsing is tested above.
 NEED_FILES = {
-    "annotate import",
-    "annotate agree",
-    "build",
-    "curve",
-    "risk",
-    "gap",
-    "import",
-    "items",
-    "mine",
-    "push",
-    "regions",
-    "serve",
-    "train",
-}
+    "annotate import", "annotate agree", "build", "curve", "risk", "gap", "import", "items", "mine", "push", "regions",
+    "serve", "train",
+}  # fmt: skip
 
 
 @pytest.mark.slow
-def test_the_examples_run(command, made_set) -> None:
+def test_the_examples_run(command, made_set):
     made_set("my_pairs")
-    for words in sorted(COMMANDS, key=lambda words: words.split()[1] not in {"run", "export"}):
-        name = words.removeprefix("tellapart ")
+    for name in sorted(COMMANDS, key=lambda name: name not in {"run", "export"}):
         if name in NEED_FILES or (name.startswith("board ") and name != "board export"):
             continue
         if name == "score":
             rows = list(csv.DictReader(Path("scores.csv").read_text(encoding="utf-8").splitlines()))
             filled = (f"{row['id']},{row['image']},{row['text']},{number % 7}" for number, row in enumerate(rows))
             Path("scores.csv").write_text("\n".join(["id,image,text,score", *filled]) + "\n")
-        ran = command(*shlex.split(read_example(words))[1:])
-        assert ran.code == 0, f"{words}: {ran.err}"
+        ran = command(*shlex.split(read_example(name))[1:])
+        assert ran.code == 0, f"{name}: {ran.err}"

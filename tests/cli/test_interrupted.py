@@ -1,40 +1,14 @@
 """Ctrl-C: a command says what it has left behind, and only that."""
 
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from facts import check_facts
 
-ITEMS, BATCH = 8, 4
-
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start(installed: Path, tmp_path: Path) -> Start:
-    """Start `tellapart ...` in a process of its own, with the model `slow`."""
-
-    def run(*arguments: object) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tellapart", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(installed),
-                "TEST_SECONDS_PER_BATCH": "0.4",
-                "TELLAPART_CACHE": str(tmp_path / "cache"),
-            },
-        )
-
-    return run
+ITEMS, BATCH, SLOWLY = 8, 4, {"TEST_SECONDS_PER_BATCH": "0.4"}
 
 
 def interrupt(process: subprocess.Popen[str], batches: int) -> str:
@@ -49,38 +23,34 @@ def interrupt(process: subprocess.Popen[str], batches: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_without_a_cache_keeps_nothing_but_finished_results(
-    made_set: Callable[..., Path], start: Start, tmp_path: Path
-) -> None:
+def test_a_run_without_a_cache_keeps_nothing_but_finished_results(made_set, start, tmp_path):
     names = [f"folder:{made_set(name, n=ITEMS, seed=seed)}" for seed, name in enumerate(("first", "second"))]
     line = ["run", "-m", "slow", "-b", names[0], "-b", names[1], "--no-cache", "--batch-size", BATCH, "--out"]
-    said = interrupt(start(*line, tmp_path / "a"), batches=1)
+    said = interrupt(start(*line, tmp_path / "a", **SLOWLY), batches=1)
     check_facts(said, "interrupted", "nothing", f"tellapart {' '.join(map(str, line))} {tmp_path}/a")
     assert not (tmp_path / "a").exists()
 
-    said = interrupt(start(*line, tmp_path / "b"), batches=2 * ITEMS // BATCH + 1)  # in the second set
+    said = interrupt(start(*line, tmp_path / "b", **SLOWLY), batches=2 * ITEMS // BATCH + 1)  # in the second set
     check_facts(said, "interrupted", "1", f"{tmp_path}/b", "--no-cache", "tellapart run -m slow")
     assert (tmp_path / "b" / "results.json").is_file()
 
 
 @pytest.mark.slow
-def test_a_run_without_a_finished_result_keeps_its_embeddings(
-    made_set: Callable[..., Path], start: Start, tmp_path: Path
-) -> None:
+def test_a_run_without_a_finished_result_keeps_its_embeddings(made_set, start, tmp_path):
     line = ["run", "-m", "slow", "-b", f"folder:{made_set(n=ITEMS)}", "--batch-size", BATCH, "--out", tmp_path / "a"]
-    said = interrupt(start(*line), batches=3)
+    said = interrupt(start(*line, **SLOWLY), batches=3)
     check_facts(said, "interrupted", f"{tmp_path}/cache/", "tellapart run")
 
 
 @pytest.mark.slow
-def test_an_audit_keeps_nothing(made_set: Callable[..., Path], start: Start, tmp_path: Path) -> None:
+def test_an_audit_keeps_nothing(made_set, start, tmp_path):
     pairs = made_set(n=24)  # fewer clusters are not judged
-    said = interrupt(start("audit", pairs, "--detector-model", "slow", "--to", tmp_path / "card"), batches=1)
+    said = interrupt(start("audit", pairs, "--detector-model", "slow", "--to", tmp_path / "card", **SLOWLY), batches=1)
     assert said.startswith(f"interrupted; nothing is kept. Begin again with: tellapart audit {pairs}")
     assert not (tmp_path / "card").exists()
 
 
-def test_an_interrupt_in_the_first_import_is_no_traceback() -> None:
+def test_an_interrupt_in_the_first_import_is_no_traceback():
     code = (
         "import builtins\nfrom tellapart.__main__ import main\nown = builtins.__import__\n"
         "def interrupted(name, *rest):\n    if name == 'typer': raise KeyboardInterrupt\n    return own(name, *rest)\n"

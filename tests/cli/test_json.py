@@ -1,15 +1,13 @@
 """Every command takes `--json`, and then prints one JSON document on standard output and nothing else."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 
 @pytest.fixture
-def workplace(command: Callable[..., Any], made_set: Callable[..., Path], tmp_path: Path) -> Path:
+def workplace(command, made_set, tmp_path) -> Path:
     """A folder with all that the commands below read: a set, runs of two models, their costs, another tool's file."""
     made_set("pairs", n=4)
     ran = command("run", "-m", "random", "-m", "oracle", "-b", "folder:pairs", "--out", "runs/r", "--no-cache")
@@ -57,9 +55,7 @@ CALLS: dict[str, list[tuple[tuple[str, ...], set[str] | None]]] = {
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("calls", CALLS.values(), ids=CALLS)
-def test_a_command_prints_one_document_and_nothing_else(
-    command: Callable[..., Any], workplace: Path, calls: list[tuple[tuple[str, ...], set[str] | None]]
-) -> None:
+def test_a_command_prints_one_document_and_nothing_else(command, workplace, calls):
     for arguments, keys in calls:
         ran = command(*arguments, "--json")
         assert ran.code == 0, (arguments, ran.err)

@@ -4,9 +4,7 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,9 +41,7 @@ def limited(mebibytes: int, *words: object, folder: Path) -> subprocess.Complete
         Exception("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Failed to allocate memory for requested buffer"),
     ],
 )
-def test_each_librarys_words_become_one_line(
-    error: Exception, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_librarys_words_become_one_line(error, command, monkeypatch):
     def fail(**_: object) -> None:
         raise error
 
@@ -56,9 +52,7 @@ def test_each_librarys_words_become_one_line(
     assert "--batch-size" in told.err and "--workers" in told.err
 
 
-def test_an_error_of_a_file_keeps_its_words_and_tells_of_memory(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_a_file_keeps_its_words_and_tells_of_memory(command, monkeypatch):
     def fail(**_: object) -> None:
         raise DataError("a.npz: is damaged") from MemoryError("Unable to allocate 9 EiB")
 
@@ -66,7 +60,7 @@ def test_an_error_of_a_file_keeps_its_words_and_tells_of_memory(
     check_facts(command("run").err, "error: a.npz: is damaged", "memory")
 
 
-def test_other_errors_are_not_taken_for_it(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_not_taken_for_it(command, monkeypatch):
     def fail(**_: object) -> None:
         raise ValueError("cannot allocate memory of a name that is out of memory")
 
@@ -75,7 +69,7 @@ def test_other_errors_are_not_taken_for_it(command: Callable[..., Any], monkeypa
         main_module.main()
 
 
-def test_where_no_command_can_run_none_begins(tmp_path: Path) -> None:
+def test_where_no_command_can_run_none_begins(tmp_path):
     """Below this OpenBLAS tries for ever."""
     told = limited(200, "run", "-m", "random", "-b", "demo", "--out", tmp_path / "run", folder=tmp_path)
     assert told.returncode == 2, told.stderr
@@ -86,7 +80,7 @@ def test_where_no_command_can_run_none_begins(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "mebibytes"), [("run", 1024), ("build", 1400), ("build", 3000)])
-def test_a_command_ends_well_or_with_one_line(command: str, mebibytes: int, tmp_path: Path) -> None:
+def test_a_command_ends_well_or_with_one_line(command, mebibytes, tmp_path):
     """A run of four items needs no more than the least; what a build's renderer and workers take differs."""
     words = {
         "run": ("run", "--limit", 4, "--out", tmp_path / "run"),

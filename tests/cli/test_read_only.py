@@ -4,8 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -32,9 +30,7 @@ open("all", "w").write(json.dumps(said))
 
 
 @pytest.mark.slow
-def test_every_command_says_in_one_line_that_it_cannot_write(
-    made_set: Callable[..., Path], command, tmp_path: Path
-) -> None:
+def test_every_command_says_in_one_line_that_it_cannot_write(made_set, command, tmp_path):
     own_mounts = ("unshare", "--user", "--map-root-user", "--mount")
     (tmp_path / "locked").mkdir()
     if shutil.which("unshare") is None:

@@ -63,7 +63,7 @@ def watched(code: str, **environment: str) -> str:
 
 
 @pytest.mark.slow
-def test_colours_are_left_out_where_they_are_not_wanted() -> None:
+def test_colours_are_left_out_where_they_are_not_wanted():
     code = "from tellapart.evaluation.check import Gate; from tellapart.report.printing import print_gates;"
     code += "print_gates([Gate('constant', '2x2', 'text_score', '0 %', '100 %', False)])"
     red = re.compile(r"\x1b\[[0-9;]*31m")
@@ -73,11 +73,11 @@ def test_colours_are_left_out_where_they_are_not_wanted() -> None:
     assert not red.search(plain)
 
 
-def test_quick_work_shows_none() -> None:
+def test_quick_work_shows_none():
     assert watched(WORK.format(steps=5, seconds=0.0)).strip() == "done"
 
 
-def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_goes_when_its_work_is_done(monkeypatch):
     monkeypatch.setattr("tellapart.report.progress._PATIENCE", 0.0)
     with TerminalProgress() as progress:
         update = progress.callback("a")
@@ -90,7 +90,7 @@ def test_a_bar_goes_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("length", [1, 47, 48, 49, 50, 300])
-def test_a_long_title_leaves_room_for_the_bar(length: int) -> None:
+def test_a_long_title_leaves_room_for_the_bar(length):
     title = "".join(chr(ord("a") + k % 26) for k in range(length))
     short = _short_title(title)
     assert len(short) == min(length, 48)
@@ -99,7 +99,7 @@ def test_a_long_title_leaves_room_for_the_bar(length: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_on_a_terminal_shows_bars_and_ends_with_its_table(made_set, installed: Path, tmp_path: Path) -> None:
+def test_a_run_on_a_terminal_shows_bars_and_ends_with_its_table(made_set, installed, tmp_path):
     name, out = f"folder:{made_set(n=16)}", tmp_path / "r"
     arguments = ["run", "-m", "slow", "-b", name, "--batch-size", "4", "--no-cache", "--out", str(out)]
     shown = watched(
@@ -129,33 +129,24 @@ def in_encoding(encoding: str, folder: Path, *arguments: str) -> subprocess.Comp
 
 
 @pytest.mark.parametrize("encoding", SHOWN)
-def test_lines_and_tables_are_printed_in_the_encoding_of_their_stream(
-    encoding: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_and_tables_are_printed_in_the_encoding_of_their_stream(encoding, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     print_text(NAME)
     print_lines(NAME)
+    print_text("1 \u2013 2 \u2026")
     rows = table("name")
     rows.add_row(NAME)
     console().print(rows)
     stream.flush()
     lines = stream.buffer.getvalue().decode(encoding).splitlines()
     assert [line.strip() for line in lines].count(SHOWN[encoding]) == 3
-
-
-def test_a_mark_that_an_encoding_lacks_has_a_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.TextIOWrapper(io.BytesIO(), "ascii")
-    monkeypatch.setattr(sys, "stdout", stream)
-    print_text("1 \u2013 2 \u2026")
-    assert stream.buffer.getvalue() == b"1 - 2 ...\n"
+    assert encoding != "ascii" or "1 - 2 ..." in lines  # a plain one in the place of a mark that an encoding lacks
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "cp932"])
-def test_a_run_is_printed_in_the_encoding_of_its_terminal(
-    made_set: Callable[..., Path], encoding: str, tmp_path: Path
-) -> None:
+def test_a_run_is_printed_in_the_encoding_of_its_terminal(made_set, encoding, tmp_path):
     folder = made_set(NAME, n=2)
     ran = in_encoding(encoding, tmp_path, "run", "-m", "constant", "-b", f"folder:{folder}", "--out", "r")
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -166,13 +157,13 @@ def test_a_run_is_printed_in_the_encoding_of_its_terminal(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["run", "--help"], ["ls", "benchmarks"]])
-def test_help_and_listings_are_printed_in_ascii(words: list[str], tmp_path: Path) -> None:
+def test_help_and_listings_are_printed_in_ascii(words, tmp_path):
     ran = in_encoding("ascii", tmp_path, *words)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.slow
-def test_a_run_whose_reader_is_gone_has_its_report(tmp_path: Path) -> None:
+def test_a_run_whose_reader_is_gone_has_its_report(tmp_path):
     read, write = os.pipe()
     os.close(read)
     environment = {**os.environ, "TELLAPART_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
@@ -207,7 +198,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return err.splitlines()
 
 
-def test_slow_work_writes_what_is_done_what_is_left_and_the_note(capsys: pytest.CaptureFixture[str]) -> None:
+def test_slow_work_writes_what_is_done_what_is_left_and_the_note(capsys):
     began = time.monotonic()
     with ProgressLog(interval=0.1) as progress:
         update = progress.callback("mine, seed 0")
@@ -222,7 +213,7 @@ def test_slow_work_writes_what_is_done_what_is_left_and_the_note(capsys: pytest.
     assert written[-1].endswith("left")  # the first line may come before the pace is known
 
 
-def test_a_stage_that_reports_nothing_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_that_reports_nothing_is_seen_to_go_on(monkeypatch):
     stream = watch_stderr(monkeypatch)
     with ProgressLog(interval=0.05) as progress:
         wait_for(stream, "at work\n")
@@ -234,7 +225,7 @@ def test_a_stage_that_reports_nothing_is_seen_to_go_on(monkeypatch: pytest.Monke
     assert list(dict.fromkeys(written)) == ["at work", "audit: begins", "audit: items 3 of 3 (100 %)"]
 
 
-def test_quick_work_writes_nothing_and_waits_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quick_work_writes_nothing_and_waits_for_nothing(capsys):
     started = time.monotonic()
     with ProgressLog(interval=30.0) as progress:
         progress.callback("a")("images", 1, 3)
@@ -242,7 +233,7 @@ def test_quick_work_writes_nothing_and_waits_for_nothing(capsys: pytest.CaptureF
     assert lines(capsys) == []
 
 
-def test_a_title_cannot_steer_the_terminal_that_reads_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_title_cannot_steer_the_terminal_that_reads_the_log(monkeypatch):
     stream = watch_stderr(monkeypatch)
     with ProgressLog(interval=0.02) as progress:
         progress.callback("a\x1b[2Jb\nc")("images", 1, 3)
@@ -251,7 +242,7 @@ def test_a_title_cannot_steer_the_terminal_that_reads_the_log(monkeypatch: pytes
     assert all(line.startswith("[0:0") for line in stream.getvalue().splitlines())
 
 
-def test_a_reader_that_has_gone_ends_the_log_and_not_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_has_gone_ends_the_log_and_not_the_work(monkeypatch):
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed)
@@ -260,7 +251,7 @@ def test_a_reader_that_has_gone_ends_the_log_and_not_the_work(monkeypatch: pytes
         assert not progress._thread.is_alive()
 
 
-def test_only_the_first_rank_shows_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_rank_shows_progress(monkeypatch):
     assert type(show_progress()) is ProgressLog
     assert type(show_progress(quiet=True)) is CommandProgress
     for first in ("0", "", "captain"):  # the last is another program's
@@ -271,9 +262,7 @@ def test_only_the_first_rank_shows_progress(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_an_audit_tells_how_far_it_is_unless_it_is_to_be_quiet(
-    made_set: Any, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_tells_how_far_it_is_unless_it_is_to_be_quiet(made_set, command, monkeypatch):
     monkeypatch.setattr("tellapart.report.progress._INTERVAL", 0.002)
     pairs = made_set(n=60)
     told = command("audit", pairs)
@@ -284,9 +273,7 @@ def test_an_audit_tells_how_far_it_is_unless_it_is_to_be_quiet(
 
 
 @pytest.mark.slow
-def test_a_run_tells_which_model_and_benchmark_it_is_at(
-    made_set: Any, installed: Any, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_tells_which_model_and_benchmark_it_is_at(made_set, installed, command, monkeypatch):
     monkeypatch.setattr("tellapart.report.progress._INTERVAL", 0.05)
     monkeypatch.setenv("TEST_SECONDS_PER_BATCH", "0.1")
     name = f"folder:{made_set(n=8)}"
@@ -294,7 +281,7 @@ def test_a_run_tells_which_model_and_benchmark_it_is_at(
     assert re.search(r"^\[0:00:0\d\] slow on folder:set: images \d+ of 16 \(\d+ %\)", told.err, re.MULTILINE)
 
 
-def test_the_time_left_does_not_count_a_start_or_the_steps_before_a_resume(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_does_not_count_a_start_or_the_steps_before_a_resume(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("tellapart.report.progress.time.monotonic", lambda: now[0])
     log = ProgressLog(interval=30.0)

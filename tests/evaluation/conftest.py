@@ -4,13 +4,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture
-def torchrun(installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+def torchrun(installed, tmp_path) -> Callable[..., subprocess.Popen[str]]:
     """Start `torchrun ... -m tellapart run ...` in ranks of one thread each; torchrun deletes no logs."""
     logs = tmp_path / "logs"
     logs.mkdir()

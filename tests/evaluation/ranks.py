@@ -1,5 +1,6 @@
 """Runs in several ranks: how one ends, and all that its folder holds."""
 
+import socket
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,3 +35,9 @@ def computed(folder: Path) -> int:
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=240)
     return process.returncode, out, err
+
+
+def free_port() -> str:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return str(listening.getsockname()[1])

@@ -2,8 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ def checked() -> tuple[list[Gate], list[tuple[str, int, int]]]:
 
 
 @pytest.fixture
-def gates(checked: tuple[list[Gate], object]) -> list[Gate]:
+def gates(checked) -> list[Gate]:
     return checked[0]
 
 
@@ -31,11 +29,11 @@ def fallen(gates: list[Gate]) -> set[tuple[str, str]]:
     return {(gate.subject, gate.what) for gate in gates if not gate.passed}
 
 
-def test_every_gate_holds(gates: list[Gate]) -> None:
+def test_every_gate_holds(gates):
     assert fallen(gates) == set()
 
 
-def test_every_reference_model_passes_a_gate_on_every_shape_where_it_is_bounded(gates: list[Gate]) -> None:
+def test_every_reference_model_passes_a_gate_on_every_shape_where_it_is_bounded(gates):
     shapes = {"2x2", "1x2", "1x5", "2x1", "5x1", "4x4", "1x3, two true"}
     on = {subject: {gate.on for gate in gates if gate.subject == subject} for subject in {g.subject for g in gates}}
     assert on["constant"] == on["oracle"] == on["random"] == shapes
@@ -44,18 +42,18 @@ def test_every_reference_model_passes_a_gate_on_every_shape_where_it_is_bounded(
     assert on["not-a-number"] == {"2x2"}
 
 
-def test_progress_is_told(checked: tuple[object, list[tuple[str, int, int]]]) -> None:
+def test_progress_is_told(checked):
     assert checked[1] == [("shapes", k, 6) for k in range(7)]
 
 
-def test_progress_of_a_models_scorings_is_told(made_set: Callable[..., Path]) -> None:
+def test_progress_of_a_models_scorings_is_told(made_set):
     told: list[tuple[str, int, int]] = []
     check_model(Blind(), read_pair_set(made_set(n=8)), lambda *what: told.append(what))
     assert told.count(("texts", 16, 16)) == 5
 
 
 @pytest.fixture
-def changed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+def changed(monkeypatch) -> Iterator[Callable[..., None]]:
     """Put another declaration in a metric's place."""
 
     def change(name: str, **changes: object) -> None:
@@ -86,9 +84,7 @@ def first_maximum(scores: object) -> np.ndarray:
         ("text_score", {"neutral": lenient}, {"constant", "bag-of-words"}),
     ],
 )
-def test_a_broken_metric_is_caught(
-    changed: Callable[..., None], metric: str, changes: dict[str, object], guard: set[str]
-) -> None:
+def test_a_broken_metric_is_caught(changed, metric, changes, guard):
     changed(metric, **changes)
     caught = fallen(check_references())
     assert {subject for subject, what in caught} >= guard
@@ -96,7 +92,7 @@ def test_a_broken_metric_is_caught(
 
 
 @pytest.mark.slow
-def test_broken_models_and_nan_that_passes_for_a_score_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_models_and_nan_that_passes_for_a_score_are_caught(monkeypatch):
     def unfair(_self: Random, _images: object, texts: Sequence[str]) -> np.ndarray:
         return np.array([len(text) / 1000 for text in texts], np.float32)
 
@@ -112,11 +108,11 @@ def test_broken_models_and_nan_that_passes_for_a_score_are_caught(monkeypatch: p
 
 
 @pytest.fixture
-def pairs(made_set: Callable[..., Path]) -> PairSet:
+def pairs(made_set) -> PairSet:
     return read_pair_set(made_set(n=9))
 
 
-def test_an_honest_encoder_passes(pairs: PairSet, installed: Path) -> None:
+def test_an_honest_encoder_passes(pairs, installed):
     gates = check_model(find_model("colours"), pairs)
     assert fallen(gates) == set()
     assert [gate.what for gate in gates] == [
@@ -129,13 +125,13 @@ def test_an_honest_encoder_passes(pairs: PairSet, installed: Path) -> None:
     ]
 
 
-def test_an_onnx_encoder_passes(pairs: PairSet, tiny_encoder: Any) -> None:
+def test_an_onnx_encoder_passes(pairs, tiny_encoder):
     gates = check_model(find_model(f"onnx:{tiny_encoder.folder}"), pairs)
     assert len(gates) == 6
     assert fallen(gates) == set()
 
 
-def test_a_model_whose_batch_moves_its_scores_is_caught(pairs: PairSet, installed: Path) -> None:
+def test_a_model_whose_batch_moves_its_scores_is_caught(pairs, installed):
     gates = check_model(find_model("of-its-batch"), pairs)
     assert fallen(gates) == {
         ("of-its-batch", "same scores one by one (batch size 1)"),
@@ -145,7 +141,7 @@ def test_a_model_whose_batch_moves_its_scores_is_caught(pairs: PairSet, installe
     assert any(gate.got.startswith("differ by up to ") for gate in gates)
 
 
-def test_a_model_that_draws_anew_each_time_is_caught(pairs: PairSet) -> None:
+def test_a_model_that_draws_anew_each_time_is_caught(pairs):
     class Moody(Constant):
         name, fingerprint, calls = "moody", "moody", 0
 
@@ -156,6 +152,6 @@ def test_a_model_that_draws_anew_each_time_is_caught(pairs: PairSet) -> None:
     assert ("moody", "same scores when run again") in fallen(check_model(Moody(), pairs))
 
 
-def test_a_model_that_reads_one_side_only_is_caught(pairs: PairSet) -> None:
+def test_a_model_that_reads_one_side_only_is_caught(pairs):
     assert fallen(check_model(Blind(), pairs)) == {("blind", "reads the images")}
     assert fallen(check_model(Constant(), pairs)) == {("constant", "reads the images"), ("constant", "reads the texts")}

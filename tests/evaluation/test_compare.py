@@ -3,35 +3,25 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
+from runs import copied_scores, measured
 from scipy.stats import binomtest
 
 from facts import raises
+from published import winoground
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare, compare_models
-from tellapart.evaluation.run import Settings, run, run_scores
+from tellapart.evaluation.run import run_scores
 from tellapart.evaluation.systems import System
 from tellapart.evaluation.verified import read_result
-from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import anytime_bounds, anytime_p, paired_permutation
 
-WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
-Make = Callable[..., Path]
 
-
-def measured(out: Path, model: str, *folders: Path, limit: str | None = None, seed: int = 0) -> Path:
-    names = tuple(f"folder:{folder}" for folder in folders)
-    settings = Settings(models=(model,), benchmarks=names, limit=limit, seed=seed)
-    return next(iter(run(settings, out, store=EmbeddingStore(None))))
-
-
-def test_comparing_loads_no_model_no_task_and_no_reader_of_sets(made_set: Make, tmp_path: Path) -> None:
+def test_comparing_loads_no_model_no_task_and_no_reader_of_sets(made_set, tmp_path):
     folder = made_set(n=8)
     runs = [str(measured(tmp_path / name, name, folder)) for name in ("oracle", "random")]
     code = f"import sys\nimport tellapart as ta\nta.compare(*{runs!r}).show()\nprint('loaded:', *sys.modules)"
@@ -42,20 +32,10 @@ def test_comparing_loads_no_model_no_task_and_no_reader_of_sets(made_set: Make, 
     assert not loaded & {"torch", "scipy.optimize", "scipy.stats", *(f"tellapart.{name}" for name in others)}
 
 
-@pytest.fixture
-def winoground(tmp_path: Path) -> Callable[[str], Path]:
-    def make(name: str) -> Path:
-        if not (WINOGROUND / f"{name}.jsonl").is_file():
-            pytest.skip("the Winoground score files are not beside this checkout")
-        return run_scores({"winoground": WINOGROUND / f"{name}.jsonl"}, tmp_path / name)
-
-    return make
-
-
 def right(name: str) -> dict[str, np.ndarray]:
     """The published scores' outcomes, from the raw file by the paper's definition."""
     s = np.zeros((400, 2, 2), np.float32)
-    for line in (WINOGROUND / f"{name}.jsonl").read_text().splitlines():
+    for line in winoground(name).read_text().splitlines():
         row = json.loads(line)
         item, text, image = row["label"].split("_")
         s[int(item), int(image[1]), int(text[1])] = row["score"]
@@ -68,10 +48,8 @@ def right(name: str) -> dict[str, np.ndarray]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("one", "other"), [("clip_b32", "clip_l14"), ("human", "flava_itm")])
-def test_p_is_that_of_scipys_exact_test_on_the_raw_outcomes(
-    winoground: Callable[[str], Path], tmp_path: Path, one: str, other: str
-) -> None:
-    found = compare(winoground(one), winoground(other))
+def test_p_is_that_of_scipys_exact_test_on_the_raw_outcomes(tmp_path, one, other):
+    found = compare(*(run_scores({"winoground": winoground(name)}, tmp_path / name) for name in (one, other)))
     a, b = right(one), right(other)
     assert [row.metric for row in found.rows] == list(a)
     for row in found.rows:
@@ -87,14 +65,7 @@ def test_p_is_that_of_scipys_exact_test_on_the_raw_outcomes(
         assert (row.p, row.p_holm, row.detectable) == (mirrored.p, mirrored.p_holm, mirrored.detectable)
 
 
-def test_a_run_does_not_differ_from_itself(winoground: Callable[[str], Path]) -> None:
-    out = winoground("clip_b32")
-    for row in compare(out, out).rows:
-        assert (row.difference, row.p, row.only_a, row.only_b, row.detectable) == (0, 1, 0, 0, None)
-        assert row.low is not None and row.high is not None and row.low < 0 < row.high
-
-
-def test_items_are_matched_by_id_whatever_their_order(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_items_are_matched_by_id_whatever_their_order(made_set, installed, tmp_path):
     folder = made_set(n=40)
     a = measured(tmp_path / "a", "colours", folder)
     before = compare(a, measured(tmp_path / "b", "random", folder))
@@ -103,7 +74,7 @@ def test_items_are_matched_by_id_whatever_their_order(made_set: Make, installed:
     assert compare(a, measured(tmp_path / "c", "random", folder)) == before
 
 
-def test_samples_with_a_line_doubled_are_refused(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_samples_with_a_line_doubled_are_refused(made_set, installed, tmp_path):
     folder = made_set()
     a, b = measured(tmp_path / "a", "colours", folder), measured(tmp_path / "b", "random", folder)
     (path,) = (b / "samples").iterdir()
@@ -113,9 +84,7 @@ def test_samples_with_a_line_doubled_are_refused(made_set: Make, installed: Path
         compare(a, b)
 
 
-def test_items_in_clusters_are_tested_by_flipping_whole_clusters(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_items_in_clusters_are_tested_by_flipping_whole_clusters(made_set, installed, tmp_path):
     folder = made_set(n=40, clusters=13)
     a, b = measured(tmp_path / "a", "colours", folder), measured(tmp_path / "b", "random", folder)
     found = {row.metric: row for row in compare(a, b).rows}
@@ -127,9 +96,7 @@ def test_items_in_clusters_are_tested_by_flipping_whole_clusters(
         assert row.p == paired_permutation(*values, [sample.cluster for sample in one])
 
 
-def test_runs_of_a_similarity_and_of_a_probability_are_compared_by_what_both_have(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_runs_of_a_similarity_and_of_a_probability_are_compared_by_what_both_have(made_set, installed, tmp_path):
     folder = made_set(shape=(1, 2))
     similar, probable = measured(tmp_path / "a", "colours", folder), measured(tmp_path / "b", "probable", folder)
     assert [row.metric for row in compare(similar, probable).rows] == ["choice_score"]
@@ -137,18 +104,13 @@ def test_runs_of_a_similarity_and_of_a_probability_are_compared_by_what_both_hav
     assert [row.metric for row in compare(probable, probable).rows] == ["pairwise"]
 
 
-def test_scores_made_elsewhere_are_compared_with_a_run_on_trust(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_scores_made_elsewhere_are_compared_with_a_run_on_trust(made_set, installed, tmp_path):
     folder = made_set()
     run_here = measured(tmp_path / "here", "colours", folder)
-    (name,) = read_result(run_here).benchmarks
-    samples = read_samples(run_here, name)
-    rows = [f"{sample.id},{i},{t},{sample.scores[i][t]!r}" for sample in samples for i, t in np.ndindex(2, 2)]
-    (tmp_path / "copy.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
-    elsewhere = run_scores({f"folder:{folder}": tmp_path / "copy.csv"}, tmp_path / "elsewhere")
+    copy = copied_scores(run_here, tmp_path / "copy.csv")
+    elsewhere = run_scores({f"folder:{folder}": copy}, tmp_path / "elsewhere")
     found = compare(run_here, elsewhere)
-    assert found.on_trust == (name,)
+    assert found.on_trust == ("folder:set",)
     assert all(row.difference == 0 for row in found.rows)
     assert compare(elsewhere, elsewhere).on_trust == ()
     limited = measured(tmp_path / "limited", "colours", folder, limit="5")
@@ -156,23 +118,18 @@ def test_scores_made_elsewhere_are_compared_with_a_run_on_trust(
         compare(limited, elsewhere)
 
 
-def test_runs_on_other_content_are_refused(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_runs_of_other_items_or_other_clusters_are_refused(made_set, installed, tmp_path):
     folder = made_set()
     whole = measured(tmp_path / "whole", "colours", folder)
     with raises(RunError, "limit=", "runs"):
         compare(whole, measured(tmp_path / "part", "colours", folder, limit="5"))
-
-
-def test_runs_that_group_items_otherwise_are_refused(made_set: Make, installed: Path, tmp_path: Path) -> None:
-    folder = made_set()
-    alone = measured(tmp_path / "alone", "colours", folder)
     listed = folder / "pairs.jsonl"
     listed.write_text(listed.read_text().replace('"cluster": "item-3"', '"cluster": "item-2"'))
     with raises(RunError, "item-3", "items", "clusters"):
-        compare(alone, measured(tmp_path / "together", "colours", folder))
+        compare(whole, measured(tmp_path / "together", "colours", folder))
 
 
-def test_a_benchmark_that_one_run_lacks_is_named(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_a_benchmark_that_one_run_lacks_is_named(made_set, installed, tmp_path):
     first, second = made_set("first"), made_set("second", seed=1)
     both, one = measured(tmp_path / "a", "colours", first, second), measured(tmp_path / "b", "random", first)
     found = compare(both, one)
@@ -182,16 +139,14 @@ def test_a_benchmark_that_one_run_lacks_is_named(made_set: Make, installed: Path
         compare(one, measured(tmp_path / "c", "random", second))
 
 
-def test_holm_corrects_over_all_benchmarks(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_holm_corrects_over_all_benchmarks(made_set, installed, tmp_path):
     folders = made_set("first", n=30), made_set("second", n=30, seed=1)
     found = compare(measured(tmp_path / "a", "oracle", *folders), measured(tmp_path / "b", "random", *folders))
     assert len(found.rows) == 8
     assert [row.p_holm for row in found.rows] == pytest.approx(holm([row.p for row in found.rows]))
 
 
-def test_a_comparison_that_holds_at_every_look_has_its_p_and_bounds(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_a_comparison_that_holds_at_every_look_has_its_p_and_bounds(made_set, installed, tmp_path):
     single, joined = made_set("single", n=60), made_set("joined", n=60, clusters=20, seed=1)
     a, b = (measured(tmp_path / name, name, single, joined) for name in ("colours", "random"))
     fixed, anytime = compare(a, b), compare(a, b, anytime=True)

@@ -1,14 +1,15 @@
 """Many models beside each other: every pair is the comparison of two runs, corrected over all of them."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from runs import copied_scores
 
 from facts import raises
+from published import winoground
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import compare, compare_models, rank_outcomes
 from tellapart.evaluation.run import Settings, run, run_scores
@@ -19,9 +20,7 @@ from tellapart.records.samples import read_samples
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, paired_permutation, tiers
 
-WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 MODELS = ("colours", "random", "oracle")
-Make = Callable[..., Path]
 
 
 def systems(folders: dict[str, Path]) -> list[System]:
@@ -35,9 +34,7 @@ def measured(out: Path, *folders: Path, models: tuple[str, ...] = MODELS, limit:
 
 
 @pytest.mark.slow
-def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(made_set, installed, tmp_path):
     folders = measured(tmp_path / "run", made_set("first", n=30), made_set("second", n=30, seed=1, clusters=9))
     found = compare_models(systems(folders))
     assert [(pair.a, pair.b) for pair in found.pairs] == [
@@ -56,12 +53,9 @@ def test_every_pair_is_the_comparison_of_its_two_runs_but_for_holm(
 
 
 @pytest.mark.slow
-def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path: Path) -> None:
+def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path):
     names = ("clip_b32", "clip_l14", "vilt", "human", "flava_itm")
-    files = {name: WINOGROUND / f"{name}.jsonl" for name in names}
-    if not all(file.is_file() for file in files.values()):
-        pytest.skip("the Winoground score files are not beside this checkout")
-    folders = {name: run_scores({"winoground": file}, tmp_path / name) for name, file in files.items()}
+    folders = {name: run_scores({"winoground": winoground(name)}, tmp_path / name) for name in names}
     found = compare_models(systems(folders))
     assert len(found.pairs) == 10 and len({row.p_holm for pair in found.pairs for row in pair.rows}) > 10
     samples = {name: read_samples(folder, "winoground") for name, folder in folders.items()}
@@ -73,8 +67,8 @@ def test_five_published_models_fall_into_the_tiers_of_their_outcomes(tmp_path: P
 
 
 def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_over_these(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+    made_set, installed, tmp_path
+):
     folders = measured(tmp_path / "run", made_set(n=30))
     found = compare_models(systems(folders), baseline="random")
     assert [(pair.a, pair.b) for pair in found.pairs] == [("random", "colours"), ("random", "oracle")]
@@ -85,9 +79,7 @@ def test_with_a_baseline_each_model_has_one_row_a_metric_and_the_correction_is_o
         compare_models(systems(folders), baseline="randm")
 
 
-def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_others(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_others(made_set, installed, tmp_path):
     folders = measured(tmp_path / "run", made_set(n=44, clusters=22), models=("colours", "random"))
     (found,) = compare_models(systems(folders), by="type").pairs
     assert found == compare(*folders.values(), by="type")
@@ -107,9 +99,7 @@ def test_differences_by_tag_are_those_of_its_items_and_are_corrected_with_the_ot
         assert row.p == (mcnemar(a, b).p if alone else paired_permutation(a, b, clusters))
 
 
-def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(made_set, installed, tmp_path):
     first, second = made_set("first"), made_set("second", seed=1)
     listed = second / "pairs.jsonl"
     listed.write_text(listed.read_text().replace('"side": "left"', '"place": "left"'))
@@ -122,7 +112,7 @@ def test_items_without_the_tag_are_in_no_subset_and_sets_without_it_are_named(
         compare(*folders.values(), by="sid")
 
 
-def test_a_tag_of_too_many_values_is_no_breakdown(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_a_tag_of_too_many_values_is_no_breakdown(made_set, installed, tmp_path):
     folder = made_set(n=70)
     listed = folder / "pairs.jsonl"
     lines = [line.replace('"type": "', f'"type": "{k}') for k, line in enumerate(listed.read_text().splitlines())]
@@ -132,9 +122,7 @@ def test_a_tag_of_too_many_values_is_no_breakdown(made_set: Make, installed: Pat
         compare(*folders.values(), by="type")
 
 
-def test_models_that_share_some_benchmarks_are_compared_on_those(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_models_that_share_some_benchmarks_are_compared_on_those(made_set, installed, tmp_path):
     first, second = made_set("first"), made_set("second", seed=1)
     folders = measured(tmp_path / "both", first, second, models=("colours", "random"))
     folders |= measured(tmp_path / "one", second, models=("oracle",))
@@ -149,7 +137,7 @@ def test_models_that_share_some_benchmarks_are_compared_on_those(
     assert [len(sum((tier.names for tier in each.tiers), ())) for each in found.tiers] == [2, 2, 2, 2, 3, 3, 3, 3]
 
 
-def test_with_a_baseline_only_its_benchmarks_are_read(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_with_a_baseline_only_its_benchmarks_are_read(made_set, installed, tmp_path):
     first, second = made_set("first"), made_set("second", seed=1)
     folders = measured(tmp_path / "first", first, models=("colours",))
     folders |= measured(tmp_path / "both", first, second, models=("random",))
@@ -162,18 +150,13 @@ def test_with_a_baseline_only_its_benchmarks_are_read(made_set: Make, installed:
         compare_models(systems({"colours": folders["colours"], "oracle": part}), baseline="oracle")
 
 
-def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trust(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trust(made_set, installed, tmp_path):
     folder = made_set()
     folders = measured(tmp_path / "run", folder, models=("colours", "random"))
-    (name,) = read_result(folders["colours"]).benchmarks
-    samples = read_samples(folders["colours"], name)
-    rows = [f"{one.id},{i},{t},{one.scores[i][t]!r}" for one in samples for i, t in np.ndindex(2, 2)]
-    (tmp_path / "copy.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
-    elsewhere = run_scores({f"folder:{folder}": tmp_path / "copy.csv"}, tmp_path / "elsewhere")
+    copy = copied_scores(folders["colours"], tmp_path / "copy.csv")
+    elsewhere = run_scores({f"folder:{folder}": copy}, tmp_path / "elsewhere")
     trusted = compare_models(systems({"elsewhere": elsewhere} | folders))
-    assert [pair.on_trust for pair in trusted.pairs] == [(name,), (name,), ()]
+    assert [pair.on_trust for pair in trusted.pairs] == [("folder:set",), ("folder:set",), ()]
     listed = folder / "pairs.jsonl"
     listed.write_text(re.sub(r'"texts": \["', '"texts": ["another ', listed.read_text()))
     changed = measured(tmp_path / "changed", folder, models=("oracle",))
@@ -181,7 +164,7 @@ def test_a_third_run_on_other_content_is_refused_also_where_the_first_is_on_trus
         compare_models(systems({"elsewhere": elsewhere, "colours": folders["colours"]} | changed))
 
 
-def test_tiers_leave_out_the_items_that_a_model_has_no_value_of() -> None:
+def test_tiers_leave_out_the_items_that_a_model_has_no_value_of():
     values = np.random.default_rng(0).random((3, 60)) < [[0.2], [0.5], [0.9]]
     outcomes = dict(zip("abc", values.astype(float), strict=True))
     outcomes["b"][7] = outcomes["c"][11] = np.nan
@@ -193,6 +176,6 @@ def test_tiers_leave_out_the_items_that_a_model_has_no_value_of() -> None:
     assert [tier.names for tier in rank_outcomes(outcomes, pairs, most=1)] == [("a",)]
 
 
-def test_one_model_is_no_comparison(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_one_model_is_no_comparison(made_set, installed, tmp_path):
     with raises(RunError, "comparison", "models"):
         compare_models([System("mine", {}, read_result(measured(tmp_path / "a", made_set())["colours"]))])

@@ -3,16 +3,14 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from ranks import computed, ended, measured, needs_torch
+from ranks import computed, ended, free_port, measured, needs_torch
 
 from facts import check_facts, raises
 from tellapart.errors import DataError, RunError
@@ -29,7 +27,6 @@ from tellapart.evaluation.run import Settings, run
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.shard import Shard, shard_folder
 
-Make = Callable[..., Path]
 #: Models of every kind that is shared, and one that is not.
 MODELS = ("colours", "probable", "blind", "random", "oracle")
 
@@ -55,9 +52,7 @@ def ranking(folder: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "ranks"), [((2, 2), 5), ((1, 3), 2), ((2, 1), 2)])
-def test_the_parts_of_all_ranks_are_all_there_is_to_compute(
-    made_set: Make, installed: Path, tmp_path: Path, shape: tuple[int, int], ranks: int
-) -> None:
+def test_the_parts_of_all_ranks_are_all_there_is_to_compute(made_set, installed, tmp_path, shape, ranks):
     folder = made_set(shape=shape)
     models = MODELS if shape != (2, 1) else ("colours", "random")
     settings = Settings(models=models, benchmarks=(f"folder:{folder}",), batch_size=3)
@@ -79,7 +74,7 @@ def test_the_parts_of_all_ranks_are_all_there_is_to_compute(
     assert list((tmp_path / "shards").iterdir()) == []
 
 
-def test_a_task_that_scores_pairs_is_shared_too(made_set: Make, installed: Path, tmp_path: Path) -> None:
+def test_a_task_that_scores_pairs_is_shared_too(made_set, installed, tmp_path):
     settings = Settings(models=("colours", "probable"), benchmarks=(ranking(made_set()),))
     run(settings, tmp_path / "one", store=EmbeddingStore(None))
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
@@ -94,9 +89,7 @@ def test_a_task_that_scores_pairs_is_shared_too(made_set: Make, installed: Path,
     assert measured(tmp_path / "ranks") == measured(tmp_path / "one")
 
 
-def test_an_image_that_cannot_be_read_is_named_as_one_process_names_it(
-    made_set: Make, installed: Path, tmp_path: Path
-) -> None:
+def test_an_image_that_cannot_be_read_is_named_as_one_process_names_it(made_set, installed, tmp_path):
     folder = made_set()
     (folder / "images" / "7_1.png").write_bytes(b"no image")
     settings = Settings(models=("colours",), benchmarks=(f"folder:{folder}",))
@@ -112,7 +105,7 @@ def test_an_image_that_cannot_be_read_is_named_as_one_process_names_it(
     assert said == [str(alone.value)]
 
 
-def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path: Path) -> None:
+def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path):
     key, other = "00" * 32, "11" * 32
     with EmbeddingStore(tmp_path / "a.sqlite") as store, EmbeddingStore(tmp_path / "b.sqlite") as shard:
         # The files number their models in another order.
@@ -135,9 +128,7 @@ def test_merging_twice_changes_nothing_and_keeps_what_was_there(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
-def test_a_damaged_shard_and_a_file_of_its_name_cost_their_numbers_alone(
-    tmp_path: Path, share: float, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_shard_and_a_file_of_its_name_cost_their_numbers_alone(tmp_path, share, caplog):
     folder, vectors = tmp_path / "store-shards", {f"{k:064x}": np.full(256, k, np.float32) for k in range(99)}
     for rank in range(2):
         with EmbeddingStore(folder / f"rank-{rank}-of-2.sqlite") as shard:
@@ -154,7 +145,7 @@ def test_a_damaged_shard_and_a_file_of_its_name_cost_their_numbers_alone(
     assert {path.name for path in folder.iterdir()} == {"prepared.sqlite", f"{damaged.name}.damaged-1"}
 
 
-def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed: Path, tmp_path: Path) -> None:
+def test_one_process_takes_up_what_ranks_left_unless_they_are_at_work(installed, tmp_path):
     settings = Settings(models=("random",), limit="4")
     path = tmp_path / "store.sqlite"
     with EmbeddingStore(path) as store:
@@ -180,14 +171,14 @@ def tell(monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("machine", ["GROUP_RANK", "CROSS_RANK", "SLURM_NODEID"])
-def test_ranks_of_torchrun_deepspeed_and_srun_are_ranks(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
+def test_ranks_of_torchrun_deepspeed_and_srun_are_ranks(monkeypatch, machine):
     tell(monkeypatch, {machine if name == "GROUP_RANK" else name: value for name, value in SAID.items()})
     assert Rank.here() == Rank(number=5, of=8, local=1, machine=1)
 
 
 @pytest.mark.parametrize("value", [None, ""])
 @pytest.mark.parametrize("name", SAID)
-def test_a_rank_that_is_told_less_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str | None) -> None:
+def test_a_rank_that_is_told_less_is_refused(monkeypatch, name, value):
     tell(monkeypatch, SAID)
     monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
     with raises(RunError, "torchrun", f"export {name}="):
@@ -205,23 +196,19 @@ def test_a_rank_that_is_told_less_is_refused(monkeypatch: pytest.MonkeyPatch, na
         {"WORLD_SIZE": "large", "RANK": ""},
     ],
 )
-def test_without_other_ranks_a_process_is_the_only_one(monkeypatch: pytest.MonkeyPatch, alone: dict[str, str]) -> None:
+def test_without_other_ranks_a_process_is_the_only_one(monkeypatch, alone):
     tell(monkeypatch, alone)
     assert Rank.here() == Rank(0, 1, 0, 0)
 
 
 @pytest.mark.parametrize(("name", "value"), [("RANK", "x"), ("WORLD_SIZE", "-2"), ("LOCAL_RANK", "1.5"), ("RANK", "8")])
-def test_a_rank_that_is_no_number_of_the_world_is_refused(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_a_rank_that_is_no_number_of_the_world_is_refused(monkeypatch, name, value):
     tell(monkeypatch, SAID | {name: value})
     with raises(RunError, f"{name}={value!r}"):
         Rank.here()
 
 
-def test_a_rank_that_is_not_told_enough_measures_and_writes_nothing(
-    command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_rank_that_is_not_told_enough_measures_and_writes_nothing(command, monkeypatch, tmp_path):
     tell(monkeypatch, {"RANK": 1, "WORLD_SIZE": 2})
     ran = command("run", "-m", "oracle", "-b", "demo", "--limit", "2", "--out", "r")
     assert (ran.code, ran.out, (tmp_path / "r").exists()) == (2, "", False)
@@ -235,7 +222,7 @@ class Gone:
         raise RuntimeError("Connection closed by peer")
 
 
-def test_rank_0_says_that_a_rank_is_lost_and_the_others_end_silently() -> None:
+def test_rank_0_says_that_a_rank_is_lost_and_the_others_end_silently():
     with raises(RunError, "rank", "ended"):
         _Group(Gone(), Rank(0, 2, 0, 0)).gather(None)
     with pytest.raises(_OtherRank):
@@ -252,7 +239,7 @@ class Said:
         into[:] = self.said
 
 
-def test_rank_0_raises_the_error_of_another_rank_as_what_it_is() -> None:
+def test_rank_0_raises_the_error_of_another_rank_as_what_it_is():
     dist = Said((None, RunError), ("a.png: truncated", DataError))
     with raises(DataError, "1", "a.png", "truncated"), _Group(dist, Rank(0, 2, 0, 0)).together():
         pass
@@ -265,25 +252,11 @@ def test_rank_0_raises_the_error_of_another_rank_as_what_it_is() -> None:
 
 @pytest.mark.slow
 @needs_torch
-def test_ranks_that_deepspeed_or_srun_started_share_one_run(made_set: Make, installed: Path, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def test_ranks_that_deepspeed_or_srun_started_share_one_run(made_set, start, tmp_path):
     names = ("-m", "colours", "-b", f"folder:{made_set('first')}")
-    world = {"WORLD_SIZE": "2", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tellapart", "run", *names, "--out", "ranks", "--no-cache", "--json"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
-            | world
-            | {"RANK": rank, "LOCAL_RANK": rank},
-        )
-        for rank in ("0", "1")
-    ]
+    world = {"WORLD_SIZE": "2", "SLURM_NODEID": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    options = (*names, "--out", "ranks", "--no-cache", "--json")
+    ranks = [start("run", *options, **world, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
     (code, out, err), (other_code, other_out, _) = map(ended, ranks)
     assert (code, other_code, other_out) == (0, 0, ""), err
     assert Path(json.loads(out)["out"]) == Path("ranks")
@@ -312,11 +285,8 @@ print(working, threads())
 @pytest.mark.slow
 @needs_torch
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads in /proc")
-def test_the_threads_that_worked_are_gone_when_the_ranks_part() -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = str(listener.getsockname()[1])
-    made = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+def test_the_threads_that_worked_are_gone_when_the_ranks_part():
+    made = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     environment = {**os.environ, **made}
     done = subprocess.run([sys.executable, "-c", KEPT], check=True, capture_output=True, text=True, env=environment)
     working, after = map(int, done.stdout.split())
@@ -331,9 +301,7 @@ def ranks_of(launcher: subprocess.Popen[str]) -> list[int]:
 @pytest.mark.slow
 @needs_torch
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks to kill in /proc")
-def test_a_run_that_lost_a_rank_goes_on_where_it_was(
-    made_set: Make, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
+def test_a_run_that_lost_a_rank_goes_on_where_it_was(made_set, torchrun, tmp_path):
     images = 48
     name = f"folder:{made_set(n=images // 2)}"
     options = ("-m", "slow", "-b", name, "--batch-size", 1, "--out", "ranks", "--cache", "cache")
@@ -373,14 +341,9 @@ def test_a_run_that_lost_a_rank_goes_on_where_it_was(
 
 @pytest.mark.slow
 @needs_torch
-def test_two_machines_need_no_common_folder(
-    made_set: Make, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
+def test_two_machines_need_no_common_folder(made_set, torchrun, tmp_path):
     name = f"folder:{made_set()}"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = ("--master-addr", "127.0.0.1", "--master-port", str(port))
+    address = ("--master-addr", "127.0.0.1", "--master-port", free_port())
     machines = [
         torchrun(
             *("-m", "colours", "-m", "probable", "-b", name, "--out", f"run-{machine}"),
@@ -402,9 +365,7 @@ def test_two_machines_need_no_common_folder(
 
 @pytest.mark.slow
 @needs_torch
-def test_an_error_in_one_rank_ends_all_with_one_line(
-    made_set: Make, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
+def test_an_error_in_one_rank_ends_all_with_one_line(made_set, torchrun, tmp_path):
     folder = made_set()
     for path in (folder / "images").iterdir():
         path.write_bytes(b"no image")

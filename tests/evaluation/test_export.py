@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +21,6 @@ from tellapart.evaluation.evaluate import prepare
 from tellapart.evaluation.export import export
 from tellapart.models.memory.external import read_scores
 from tellapart.models.store.embedding_store import EmbeddingStore
-
-Command = Callable[..., Any]
 
 
 def write_template(pairs: PairSet, path: Path) -> int:
@@ -52,16 +49,14 @@ def filled(path: Path, values: np.ndarray) -> None:
 TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     ids=st.lists(TEXT, min_size=1, max_size=4, unique=True),
     captions=st.lists(TEXT, min_size=3, max_size=3),
     shape=st.sampled_from([(2, 2), (1, 2), (1, 3), (2, 1)]),
     suffix=st.sampled_from([".csv", ".jsonl"]),
 )
-def test_a_filled_template_gives_every_score_to_its_pair(
-    tmp_path_factory: pytest.TempPathFactory, ids: list[str], captions: list[str], shape: tuple[int, int], suffix: str
-) -> None:
+def test_a_filled_template_gives_every_score_to_its_pair(tmp_path_factory, ids, captions, shape, suffix):
     images, texts = tuple(f"{k}.png" for k in range(shape[0])), tuple(captions[: shape[1]])
     pairs = PairSet("s", tuple(Item(id=name, images=images, texts=texts) for name in ids), Path())
     path = tmp_path_factory.mktemp("template") / f"t{suffix}"
@@ -72,14 +67,14 @@ def test_a_filled_template_gives_every_score_to_its_pair(
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-def test_a_template_that_was_not_filled_in_is_refused(tmp_path: Path, suffix: str) -> None:
+def test_a_template_that_was_not_filled_in_is_refused(tmp_path, suffix):
     pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path())
     write_template(pairs, tmp_path / f"t{suffix}")
     with raises(ScoreError, "'score'"):
         read_scores(tmp_path / f"t{suffix}", ids=["a"], shape=(1, 2))
 
 
-def test_a_file_that_may_hold_scores_is_not_written_over(tmp_path: Path) -> None:
+def test_a_file_that_may_hold_scores_is_not_written_over(tmp_path):
     pairs = PairSet("s", (Item(id="a", images=("0.png",), texts=("x", "y")),), Path())
     write_template(pairs, tmp_path / "t.csv")
     before = (tmp_path / "t.csv").read_bytes()
@@ -91,7 +86,7 @@ def test_a_file_that_may_hold_scores_is_not_written_over(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-def test_export_and_score_close_the_circle(command: Command, made_set: Callable[..., Path], suffix: str) -> None:
+def test_export_and_score_close_the_circle(command, made_set, suffix):
     name = f"folder:{made_set('mine', n=6)}"
     assert command("export", name, "--to", f"t{suffix}", "--json").json == {"to": f"t{suffix}", "pairs": 24}
     filled(Path(f"t{suffix}"), np.tile(np.eye(2), (6, 1, 1)))
@@ -112,9 +107,7 @@ def wrong(change: Callable[[list[str]], list[str]]) -> Callable[[Path], None]:
         (wrong(lambda lines: [line.replace("1.0", "NaN") for line in lines]), ("t.jsonl:1", "JSON", "NaN")),
     ],
 )
-def test_a_file_with_wrong_rows_is_refused_with_the_first_ten(
-    command: Command, made_set: Callable[..., Path], spoil: Callable[[Path], None], said: str | tuple[str, ...]
-) -> None:
+def test_a_file_with_wrong_rows_is_refused_with_the_first_ten(command, made_set, spoil, said):
     name = f"folder:{made_set('mine')}"
     command("export", name, "--to", "t.jsonl")
     filled(Path("t.jsonl"), np.tile(np.eye(2), (12, 1, 1)))
@@ -125,7 +118,7 @@ def test_a_file_with_wrong_rows_is_refused_with_the_first_ten(
     assert not Path("r").exists()
 
 
-def test_pairs_and_tasks_are_written_alike(command, tmp_path: Path) -> None:
+def test_pairs_and_tasks_are_written_alike(command, tmp_path):
     ran = command("export", "demo", "--to", "pairs.csv")
     assert "1,600 pairs in pairs.csv; fill in `score`, then: tellapart score demo --scores pairs.csv" in ran.out
     rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
@@ -135,13 +128,13 @@ def test_pairs_and_tasks_are_written_alike(command, tmp_path: Path) -> None:
     assert Path("s.csv").read_text().splitlines()[0] == "id,prediction,sentence,left,right"
 
 
-def test_another_suffix_is_refused_for_tasks_too() -> None:
+def test_another_suffix_is_refused_for_tasks_too():
     with raises(DataError, "'.npz'"):
         export(find_benchmark("vlue-nlvr2"), Path("a.npz"))
 
 
 @pytest.fixture
-def shorter(tmp_path: Path) -> Path:
+def shorter(tmp_path) -> Path:
     """A folder with one row of NLVR2; its prediction is `p.json`."""
     rows = [{"sentence": "Both show a dog.", "images": ["a.png", "b.png"], "label": "True"}]
     (tmp_path / "nlvr2_test.json").write_text(json.dumps(rows))
@@ -149,7 +142,7 @@ def shorter(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, shorter: Path) -> None:
+def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, shorter):
     ran = command("score", "nlvr2", "--scores", shorter / "p.json", "--data", shorter, "--out", "run")
     assert "these files hold 1 records; nlvr2 as published holds 6,967" in ran.out
     assert json.loads(Path("run/results.json").read_text())["benchmarks"]["nlvr2"]["published_items"] == 6_967
@@ -159,7 +152,7 @@ def test_numbers_of_a_shorter_file_are_said_not_to_compare(command, shorter: Pat
     assert "these files hold 1 records; nlvr2 as published holds 6,967" in Path("run/report.html").read_text()
 
 
-def test_a_shorter_file_can_be_asked_to_be_an_error(command, shorter: Path) -> None:
+def test_a_shorter_file_can_be_asked_to_be_an_error(command, shorter):
     facts = ("1", "nlvr2", "6,967", "--strict")
     given = ("--data", str(shorter), "--out", "run", "--strict")
     ran = command("score", "nlvr2", "--scores", shorter / "p.json", *given)

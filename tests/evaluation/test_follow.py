@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ STRENGTHS = {2: 0.2, 9: 0.9, 10: 0.5}
 
 
 @pytest.fixture
-def pairs(made_set: Callable[..., Path]) -> ta.PairSet:
+def pairs(made_set) -> ta.PairSet:
     return ta.load_pairs(made_set(n=24))
 
 
@@ -47,7 +46,7 @@ def write_checkpoint(folder: Path, pairs: ta.PairSet, step: int, right: float) -
 
 
 @pytest.fixture
-def landed(tmp_path: Path, pairs: ta.PairSet) -> Path:
+def landed(tmp_path, pairs) -> Path:
     for step, right in STRENGTHS.items():
         write_checkpoint(tmp_path / "training", pairs, step, right)
     return tmp_path / "training"
@@ -63,7 +62,7 @@ def records(out: Path) -> dict[str, bytes]:
     return {json.loads(file.read_bytes())["model"]["name"]: file.read_bytes() for file in files if file.is_file()}
 
 
-def test_checkpoints_are_measured_in_order_each_once(landed: Path, pairs: ta.PairSet, tmp_path: Path) -> None:
+def test_checkpoints_are_measured_in_order_each_once(landed, pairs, tmp_path):
     out, told = tmp_path / "run", []
     run = measure(landed, pairs, out, ready=told.append)
     assert run.models == told == ["checkpoint-2", "checkpoint-9", "checkpoint-10"]
@@ -76,9 +75,7 @@ def test_checkpoints_are_measured_in_order_each_once(landed: Path, pairs: ta.Pai
     assert records(out).items() > before.items()
 
 
-def test_forgetting_is_the_best_so_far_less_now_with_the_interval_of_a_comparison(
-    landed: Path, pairs: ta.PairSet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_forgetting_is_the_best_so_far_less_now_with_the_interval_of_a_comparison(landed, pairs, tmp_path, capsys):
     run = measure(landed, pairs, tmp_path / "run")
     rows = run.to_json()["checkpoints"]
     assert [(row["step"], row["best"], row["forgotten"] is None) for row in rows] == [
@@ -98,9 +95,7 @@ def test_forgetting_is_the_best_so_far_less_now_with_the_interval_of_a_compariso
     assert f"{100 * compared.difference:+.2f}" in capsys.readouterr().out
 
 
-def test_forgetting_matches_items_by_their_ids_where_a_set_is_written_in_another_order(
-    landed: Path, pairs: ta.PairSet, tmp_path: Path
-) -> None:
+def test_forgetting_matches_items_by_their_ids_where_a_set_is_written_in_another_order(landed, pairs, tmp_path):
     expected = measure(landed, pairs, tmp_path / "first").to_json()["checkpoints"][-1]["forgotten"]
     out = tmp_path / "second"
     measure(landed, pairs, out, until=2)
@@ -115,9 +110,7 @@ def embedded(out: Path) -> Any:
     return json.loads(page.partition('id="report-data">')[2].partition("</script>")[0])
 
 
-def test_a_page_reads_as_many_records_however_many_checkpoints_there_are(
-    pairs: ta.PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_reads_as_many_records_however_many_checkpoints_there_are(pairs, tmp_path, monkeypatch):
     landed, out = tmp_path / "training", tmp_path / "run"
     for step in range(1, 9):
         write_checkpoint(landed, pairs, step, 0.9 if step == 3 else 0.3)
@@ -147,7 +140,7 @@ def test_a_page_reads_as_many_records_however_many_checkpoints_there_are(
     assert (out / "report.html").read_text().count('<th scope="row">checkpoint-5</th>') == 1  # in the table of all
 
 
-def test_points_that_are_kept_are_those_that_the_records_give(landed: Path, pairs: ta.PairSet, tmp_path: Path) -> None:
+def test_points_that_are_kept_are_those_that_the_records_give(landed, pairs, tmp_path):
     out = tmp_path / "run"
     measure(landed, pairs, out)
     write_checkpoint(landed, pairs, 5, 1.0)  # late, and the best before 9 and 10
@@ -168,9 +161,7 @@ def test_points_that_are_kept_are_those_that_the_records_give(landed: Path, pair
     assert ta.open_run(out).to_json()["checkpoints"] == points[:-1]
 
 
-def test_a_damaged_checkpoint_is_named_once_and_measured_when_it_is_whole(
-    landed: Path, pairs: ta.PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_checkpoint_is_named_once_and_measured_when_it_is_whole(landed, pairs, tmp_path, monkeypatch):
     whole = (landed / "checkpoint-9" / "texts.npz").read_bytes()
     (landed / "checkpoint-9" / "texts.npz").write_bytes(whole[:-100])
     (landed / "checkpoint-5").mkdir()
@@ -192,9 +183,7 @@ def test_a_damaged_checkpoint_is_named_once_and_measured_when_it_is_whole(
     ]
 
 
-def test_a_checkpoint_that_is_being_written_is_left_alone(
-    landed: Path, pairs: ta.PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_that_is_being_written_is_left_alone(landed, pairs, tmp_path, monkeypatch):
     texts = landed / "checkpoint-2" / "texts.npz"
     parts, clock, left_out = [texts.read_bytes()[k::4] for k in range(4)], [0.0], []
     whole = texts.read_bytes()
@@ -213,9 +202,7 @@ def test_a_checkpoint_that_is_being_written_is_left_alone(
     assert set(run.models) == {f"checkpoint-{step}" for step in STRENGTHS}
 
 
-def test_a_folder_of_another_run_or_of_other_settings_is_refused(
-    landed: Path, pairs: ta.PairSet, tmp_path: Path
-) -> None:
+def test_a_folder_of_another_run_or_of_other_settings_is_refused(landed, pairs, tmp_path):
     measure(landed, pairs, tmp_path / "run", until=1)
     with raises(RunError, "limit", "12", path=tmp_path / "run"):
         measure(landed, pairs, tmp_path / "run", limit=12)
@@ -239,14 +226,14 @@ def test_a_folder_of_another_run_or_of_other_settings_is_refused(
         ({"follow": None}, "follow="),
     ],
 )
-def test_parameters_that_do_not_fit_are_named(options: dict[str, Any], facts: Any, tmp_path: Path) -> None:
+def test_parameters_that_do_not_fit_are_named(options, facts, tmp_path):
     given = {"models": "vectors:{}", "follow": tmp_path, "until": 1} | options
     with raises(RunError, facts):
         ta.evaluate(benchmarks="demo", out=tmp_path / "run", **given)
     assert not (tmp_path / "run").exists()
 
 
-def test_names_are_the_paths_below_the_folder_or_the_fixed_part_of_a_pattern(tmp_path: Path) -> None:
+def test_names_are_the_paths_below_the_folder_or_the_fixed_part_of_a_pattern(tmp_path):
     for name in ("epoch_10.pt", "epoch_9.pt", "epoch_latest.pt", "checkpoint-1/a.pt", "step-7/model.pt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"weights")
@@ -255,7 +242,7 @@ def test_names_are_the_paths_below_the_folder_or_the_fixed_part_of_a_pattern(tmp
     assert list(pattern.find_checkpoints()) == ["mine/checkpoint-1/a", "mine/step-7/model"]
 
 
-def test_the_model_of_a_checkpoint_is_told_by_open_clips_parameters_or_the_form(tmp_path: Path) -> None:
+def test_the_model_of_a_checkpoint_is_told_by_open_clips_parameters_or_the_form(tmp_path):
     file, folder = tmp_path / "run" / "checkpoints" / "epoch_1.pt", tmp_path / "checkpoint-5"
     file.parent.mkdir(parents=True)
     folder.mkdir()
@@ -270,7 +257,7 @@ def test_the_model_of_a_checkpoint_is_told_by_open_clips_parameters_or_the_form(
 
 
 @pytest.mark.slow
-def test_kills_lose_no_checkpoint_and_measure_none_twice(pairs: ta.PairSet, tmp_path: Path) -> None:
+def test_kills_lose_no_checkpoint_and_measure_none_twice(pairs, tmp_path):
     landed, out, draw = tmp_path / "training", tmp_path / "run", random.Random(0)
     command = [
         sys.executable, "-m", "tellapart", "run", "--follow", str(landed), "-m", "vectors:{}", "--every", "0.05s",

@@ -17,7 +17,7 @@ def _tags(path: Path, *rows: dict[str, Any]) -> Path:
     return path
 
 
-def test_results_are_broken_down_by_them(tmp_path: Path) -> None:
+def test_results_are_broken_down_by_them(tmp_path):
     plain = ta.evaluate("demo-encoder", "demo", limit=40, out=tmp_path / "plain")
     names = [sample.id for sample in read_samples(tmp_path / "plain", "demo")]
     file = _tags(tmp_path / "tags.jsonl", *({"id": name, "half": "ab"[k % 2]} for k, name in enumerate(names)))
@@ -38,11 +38,11 @@ def test_results_are_broken_down_by_them(tmp_path: Path) -> None:
         ([{"id": "attribute-000", "kind": "a"}] * 2, ("tags.jsonl:2", "attribute-000", "twice")),
     ],
 )
-def test_tags_that_do_not_fit_are_refused(rows: list[dict[str, Any]], facts: tuple[str, ...], tmp_path: Path) -> None:
+def test_tags_that_do_not_fit_are_refused(rows, facts, tmp_path):
     with raises((RunError, DataError), *facts):
         ta.evaluate("oracle", "demo", limit=4, tags=_tags(tmp_path / "tags.jsonl", *rows))
 
 
-def test_a_task_has_no_items_of_pairs(tmp_path: Path) -> None:
+def test_a_task_has_no_items_of_pairs(tmp_path):
     with raises(RunError, "tags=", "pairing"):
         ta.evaluate("oracle", "pairing:demo", tags=_tags(tmp_path / "tags.jsonl", {"id": "a", "kind": "b"}))

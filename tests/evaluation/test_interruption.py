@@ -1,10 +1,8 @@
 """A run that is cut off, however rudely, goes on where it was and ends in the same numbers."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,22 +17,15 @@ ITEMS, BATCH = 12, 4
 
 
 @pytest.fixture
-def started(made_set: Callable[..., Path], installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+def started(made_set, start) -> Callable[..., subprocess.Popen[str]]:
     """Start a run of `slow` and `random` on two pair sets."""
-    sets = [made_set(name, n=ITEMS, seed=seed) for seed, name in enumerate(("first", "second"))]
+    names = [f"-bfolder:{made_set(name, n=ITEMS, seed=seed)}" for seed, name in enumerate(("first", "second"))]
 
-    def start(out: Path, *, seconds: float) -> subprocess.Popen[str]:
-        names = [argument for folder in sets for argument in ("-b", f"folder:{folder}")]
-        options = ["--batch-size", str(BATCH), "--out", str(out), "--cache", str(out.with_suffix(".cache"))]
-        return subprocess.Popen(
-            [sys.executable, "-m", "tellapart", "run", "-m", "slow", "-m", "random", *names, *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(installed), "TEST_SECONDS_PER_BATCH": str(seconds)},
-        )
+    def run(out: Path, *, seconds: float) -> subprocess.Popen[str]:
+        options = ("--batch-size", BATCH, "--out", out, "--cache", out.with_suffix(".cache"))
+        return start("run", "-m", "slow", "-m", "random", *names, *options, TEST_SECONDS_PER_BATCH=str(seconds))
 
-    return start
+    return run
 
 
 def wait_for(process: subprocess.Popen[str], batches: int) -> None:
@@ -51,9 +42,7 @@ def numbers(out: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_was_cut_off_goes_on_where_it_was(
-    started: Callable[..., subprocess.Popen[str]], tmp_path: Path, how: signal.Signals
-) -> None:
+def test_a_run_that_was_cut_off_goes_on_where_it_was(started, tmp_path, how):
     out, whole = tmp_path / "cut", tmp_path / "whole"
     batches = ITEMS * 2 // BATCH  # of each of the two sets
     process = started(out, seconds=0.15)

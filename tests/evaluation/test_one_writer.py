@@ -50,7 +50,7 @@ def measure(folder: Path, *models: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_that_another_process_writes_is_refused_with_its_id_until_that_is_killed(tmp_path: Path) -> None:
+def test_a_folder_that_another_process_writes_is_refused_with_its_id_until_that_is_killed(tmp_path):
     out, scores = tmp_path / "run", tmp_path / "mine.jsonl"
     places = [(item.id, i, t) for item in load_pairs("demo").items for i in range(2) for t in range(2)]
     rows = [f'{{"label": "{name}_c{t}_i{i}", "score": {i == t:d}}}' for name, i, t in places]
@@ -68,12 +68,12 @@ def test_a_folder_that_another_process_writes_is_refused_with_its_id_until_that_
     assert read_result(out).model.name == "oracle"
 
 
-def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path: Path) -> None:
+def test_a_model_beside_another_is_kept_from_the_others_too(tmp_path):
     with another_process(beside(tmp_path / "run", "random")), raises(RunError, "writing", "run"):
         measure(tmp_path / "run", "oracle", "random")
 
 
-def test_one_process_takes_a_folder_up_twice_in_turn_but_not_at_once(tmp_path: Path) -> None:
+def test_one_process_takes_a_folder_up_twice_in_turn_but_not_at_once(tmp_path):
     for _ in range(2):
         with take_up(tmp_path / "run", MODEL, RECORD) as result:
             assert result.model == MODEL
@@ -81,7 +81,7 @@ def test_one_process_takes_a_folder_up_twice_in_turn_but_not_at_once(tmp_path: P
                 pass
 
 
-def test_a_folder_in_which_nothing_was_written_is_gone_again(tmp_path: Path) -> None:
+def test_a_folder_in_which_nothing_was_written_is_gone_again(tmp_path):
     with pytest.raises(ZeroDivisionError), take_up(tmp_path / "a" / "b", MODEL, RECORD):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
@@ -107,7 +107,7 @@ except RunError as error:
 
 
 @pytest.mark.slow
-def test_of_two_runs_of_different_models_at_once_one_is_refused(tmp_path: Path) -> None:
+def test_of_two_runs_of_different_models_at_once_one_is_refused(tmp_path):
     runs = {
         model: subprocess.Popen(
             [sys.executable, "-c", STARTS, str(tmp_path / "run"), model],

@@ -1,7 +1,6 @@
 """Outcomes that a lower precision flips are counted as two runs show them, and near ties."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ def sample(number: int, scores: Sequence[Sequence[float]], right: float, cluster
     return Sample(id=str(number), cluster=cluster or str(number), scores=scores, outcomes=outcomes)
 
 
-def test_flips_are_counted_both_ways_and_only_of_decisions() -> None:
+def test_flips_are_counted_both_ways_and_only_of_decisions():
     exact = [sample(k, [[0.5, 0.25 + k / 100], [0.0, 0.75]], 1.0) for k in range(8)]
     exact[3] = sample(3, [[0.5, 0.5625], [0.0, 0.75]], 0.0)
     lower = list(exact)
@@ -38,7 +37,7 @@ def test_flips_are_counted_both_ways_and_only_of_decisions() -> None:
     assert found.largest_difference == pytest.approx(0.25) and (found.items, found.seed) == (8, 4)
 
 
-def test_without_a_flip_there_is_a_bound_and_no_distance() -> None:
+def test_without_a_flip_there_is_a_bound_and_no_distance():
     exact = [sample(k, [[0.5, 0.25]], 1.0) for k in range(100)]
     found = compare_precisions(exact, exact, dtype="float16")
     flips = found.flips["text_score"]
@@ -46,7 +45,7 @@ def test_without_a_flip_there_is_a_bound_and_no_distance() -> None:
     assert flips.high == pytest.approx(0.037, abs=1e-3)
 
 
-def test_items_of_one_cluster_widen_the_interval() -> None:
+def test_items_of_one_cluster_widen_the_interval():
     def wide(clusters: int) -> float:
         exact = [sample(k, [[0.5, 0.25]], 1.0, f"c{k % clusters}") for k in range(40)]
         lower = [
@@ -59,7 +58,7 @@ def test_items_of_one_cluster_widen_the_interval() -> None:
     assert wide(10) > wide(40)
 
 
-def test_a_p_that_the_drawn_sign_flips_only_bound_is_written_as_a_bound() -> None:
+def test_a_p_that_the_drawn_sign_flips_only_bound_is_written_as_a_bound():
     exact = [sample(k, [[0.5, 0.25]], 1.0, f"c{k // 2}") for k in range(60)]
     lower = [sample(k, [[0.2, 0.25]], 0.0, f"c{k // 2}") for k in range(60)]
     found = compare_precisions(lower, exact, dtype="bfloat16")
@@ -67,21 +66,28 @@ def test_a_p_that_the_drawn_sign_flips_only_bound_is_written_as_a_bound() -> Non
     assert "p <= 0.0001" in _describe_flips(found)
 
 
-def test_margins_of_items_with_several_true_texts_are_between_true_and_false_ones() -> None:
+def test_margins_of_items_with_several_true_texts_are_between_true_and_false_ones():
     exact = [sample(0, [[0.9, 0.5, 0.4, 0.1]], 1.0), sample(1, [[0.9, 0.5, 0.4, 0.1]], 1.0)]
     lower = [exact[0], sample(1, [[0.9, 0.3, 0.4, 0.1]], 0.0)]
     found = compare_precisions(lower, exact, dtype="bfloat16", true=2)
     assert found.farthest_from_tie == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(("check", "dtype"), [(10, "float32"), (0, "bfloat16")])
-def test_a_check_needs_items_and_another_dtype(check: int, dtype: str, tmp_path: Path) -> None:
-    settings = Settings(models=("oracle",), limit="3", dtype=dtype, check=check)
-    with raises(RunError, f"check={check}", dtype, "float32"):
-        run(settings, tmp_path / "run", store=EmbeddingStore(None))
+@pytest.mark.parametrize(
+    ("settings", "facts"),
+    [
+        ({"dtype": "float32", "check": 10}, ("check=10", "float32")),
+        ({"dtype": "bfloat16", "check": 0}, ("check=0", "bfloat16", "float32")),
+        ({"dtype": "bfloat16", "flips": 0.1}, ("flips=0.1", "bfloat16", "auto")),
+        ({"dtype": "auto", "flips": 1.5}, ("flips=1.5", "0", "1")),
+    ],
+)
+def test_a_check_needs_items_and_another_dtype_and_flips_are_a_share_of_auto(settings, facts, tmp_path):
+    with raises(RunError, *facts):
+        run(Settings(models=("oracle",), **settings), tmp_path / "run", store=EmbeddingStore(None))
 
 
-def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path, monkeypatch):
     def same_in_all(options: ModelOptions) -> Oracle:
         assert options.dtype in {"float32", "bfloat16"}
         return Oracle()
@@ -96,16 +102,7 @@ def test_a_model_without_a_dtype_is_not_scored_twice(tmp_path: Path, monkeypatch
     assert np.isfinite(result.benchmarks["demo"].seconds)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "flips", "facts"),
-    [("bfloat16", 0.1, ("flips=0.1", "bfloat16", "auto")), ("auto", 1.5, ("flips=1.5", "0", "1"))],
-)
-def test_flips_are_a_share_and_of_auto_alone(dtype: str, flips: float, facts: tuple[str, ...], tmp_path: Path) -> None:
-    with raises(RunError, *facts):
-        run(Settings(models=("oracle",), dtype=dtype, flips=flips), tmp_path / "run", store=EmbeddingStore(None))
-
-
-def test_auto_is_float32_on_a_machine_without_a_faster_dtype(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_float32_on_a_machine_without_a_faster_dtype(tmp_path, monkeypatch):
     monkeypatch.setattr("tellapart.evaluation.run.fastest_dtype", lambda _device: "float32")
     settings = Settings(models=("oracle",), limit="3", dtype="auto")
     folder, *_ = run(settings, tmp_path / "run", store=EmbeddingStore(None))
@@ -115,7 +112,7 @@ def test_auto_is_float32_on_a_machine_without_a_faster_dtype(tmp_path: Path, mon
     assert any("auto" in note and "float32" in note and "cpu" in note for note in record.notes)
 
 
-def test_auto_is_not_chosen_in_several_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_is_not_chosen_in_several_ranks(tmp_path, monkeypatch):
     for variable, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "GROUP_RANK": "0"}.items():
         monkeypatch.setenv(variable, value)
     for variable in ("MASTER_ADDR", "MASTER_PORT"):

@@ -1,8 +1,6 @@
 """Two ranks measure each family of models as one process does, and no file in a cache ends a run."""
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,6 @@ from tellapart.evaluation.distributed import run_in_ranks
 from tellapart.evaluation.run import Settings, run
 from tellapart.models.store.embedding_store import EmbeddingStore, kept_preparations
 from tellapart.models.torch.backend import import_torch
-
-Make = Callable[..., Path]
 
 
 def save_open_clip(folder: Path) -> str:
@@ -74,10 +70,9 @@ def expect_numbers_of_one_process(models: list[str], pairs: str, folder: Path) -
     assert computed(folder / "ranks") == 0
 
 
+@pytest.mark.slow
 @needs_torch
-def test_ranks_share_a_model_that_keeps_pictures_in_a_cache_with_other_files_in_it(
-    made_set: Make, torchrun: Callable[..., subprocess.Popen[str]], tmp_path: Path
-) -> None:
+def test_ranks_share_a_model_that_keeps_pictures_in_a_cache_with_other_files_in_it(made_set, torchrun, tmp_path):
     model, pairs, cache = save_open_clip(tmp_path), f"folder:{made_set(n=3)}", tmp_path / "cache"
     (cache / "store-shards").mkdir(parents=True)
     for name in ("store.sqlite", "prepared.sqlite", "store-shards/prepared.sqlite", "store-shards/rank-1-of-2.sqlite"):
@@ -97,12 +92,12 @@ def test_ranks_share_a_model_that_keeps_pictures_in_a_cache_with_other_files_in_
 @pytest.mark.slow
 @needs_torch
 def test_ranks_give_the_numbers_of_one_process_with_every_family(
-    made_set: Make,
-    tiny_encoder: Any,
-    sentence_transformers: Any,
-    torchrun: Callable[..., subprocess.Popen[str]],
-    tmp_path: Path,
-) -> None:
+    made_set,
+    tiny_encoder,
+    sentence_transformers,
+    torchrun,
+    tmp_path,
+):
     models = [save_open_clip(tmp_path), *save_families(tmp_path, tiny_encoder.folder, sentence_transformers)]
     pairs = f"folder:{made_set(n=3)}"
     named = [argument for model in (*models, "random", "oracle") for argument in ("-m", model)]

@@ -2,63 +2,54 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from runs import measured, score_file
 
 from facts import check_facts, raises
+from published import winoground
+from sets import write_set
 from tellapart.errors import RunError
 from tellapart.evaluation.compare import GateResult, GateRow, compare, regression_gate
-from tellapart.evaluation.run import Settings, run, run_scores
-from tellapart.models.store.embedding_store import EmbeddingStore
+from tellapart.evaluation.run import run_scores
 from tellapart.report.printing import gate_markdown, headline_of
 from tellapart.stats.multiple import holm
 
-WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
 BENCH = Path(__file__).parents[2] / "bench"
-Make = Callable[..., Path]
 
 
 def scored(folder: Path, out: Path, wrong: tuple[int, ...], *, n: int, name: str = "model") -> Path:
     """A run of score files: all items right, but for these, on which both texts fit the first image better."""
-    rows = []
-    for k in range(n):
-        for image in range(2):
-            for text in range(2):
-                score = 1.0 if image == text else 0.0
-                rows.append(f"item-{k},{image},{text},{1.0 - image if k in wrong else score}")
-    file = out.parent / f"{out.name}.csv"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("\n".join(["id,image,text,score", *rows]) + "\n")
+    scores = {f"item-{k}": [[1, 1], [0, 0]] if k in wrong else [[1, 0], [0, 1]] for k in range(n)}
+    out.parent.mkdir(exist_ok=True)
+    file = score_file(out.parent / f"{out.name}.csv", scores)
     return run_scores({f"folder:{folder}": file}, out, name=name)
 
 
-def random_run(out: Path, *folders: Path, seed: int, limit: str | None = None) -> Path:
-    names = tuple(f"folder:{folder}" for folder in folders)
-    settings = Settings(models=("random",), benchmarks=names, seed=seed, limit=limit)
-    return next(iter(run(settings, out, store=EmbeddingStore(None))))
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    """Runs on one set of 60 items: of score files by how many are wrong, of one constant and of two random models."""
+    folder = tmp_path_factory.mktemp("gate")
+    pairs = write_set(folder / "set", n=60)
+    made = {f"{n} wrong": scored(pairs, folder / str(n), tuple(range(n)), n=60) for n in (0, 3, 20, 60)}
+    made |= {f"random {k}": measured(folder / f"random-{k}", "random", pairs, seed=k) for k in (1, 2)}
+    return made | {"constant": measured(folder / "constant", "constant", pairs)}
 
 
-def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set(n=60)
-    base = scored(folder, tmp_path / "base", (), n=60)
-    new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
-    found = regression_gate(base, new)
-    assert not found.passed
+def test_a_significant_fall_stops_and_its_reverse_is_an_improvement(runs):
+    found, back = regression_gate(runs["0 wrong"], runs["20 wrong"]), regression_gate(runs["20 wrong"], runs["0 wrong"])
+    assert not found.passed and back.passed
     assert [row.verdict for row in found.rows if row.metric == "group_score"] == ["regression"]
-    back = regression_gate(new, base)
-    assert back.passed
-    assert {row.verdict for row in back.rows if row.metric == "group_score"} == {"improvement"}
+    assert [row.verdict for row in back.rows if row.metric == "group_score"] == ["improvement"]
     assert headline_of(back).startswith("the gate passes: no regression in 4 headlines of 1 benchmark, ")
 
 
 @pytest.mark.slow
-def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set: Make, tmp_path: Path) -> None:
+def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set, tmp_path):
     sets = made_set("first", n=40), made_set("second", n=40, clusters=15)
-    base, new = (random_run(tmp_path / f"r{seed}", *sets, seed=seed) for seed in (1, 2))
+    base, new = (measured(tmp_path / f"r{seed}", "random", *sets, seed=seed) for seed in (1, 2))
     found, known = regression_gate(base, new), compare(base, new)
     assert [row.p_holm for row in found.rows] == [row.p_holm for row in known.rows]
     assert [row.p_holm for row in found.rows] == pytest.approx(list(holm([row.p for row in known.rows])))
@@ -67,9 +58,8 @@ def test_its_p_are_those_of_compare_and_the_change_is_new_minus_base(made_set: M
         assert (row.low, row.high) == (other.low, other.high)
 
 
-def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set(n=40)
-    base, new = scored(folder, tmp_path / "base", (), n=40), scored(folder, tmp_path / "new", (3, 4), n=40)
+def test_a_fall_beyond_the_limit_stops_without_being_significant(runs):
+    base, new = runs["0 wrong"], runs["3 wrong"]
     assert regression_gate(base, new).passed
     found = regression_gate(base, new, max_drop=4.9)
     row = next(row for row in found.rows if row.metric == "group_score")
@@ -79,9 +69,8 @@ def test_a_fall_beyond_the_limit_stops_without_being_significant(made_set: Make,
     assert regression_gate(base, base, max_drop=0).passed and not regression_gate(base, new, max_drop=0).passed
 
 
-def test_a_margin_passes_only_what_is_shown_to_fall_by_less(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set(n=60)
-    base, new = scored(folder, tmp_path / "base", (), n=60), scored(folder, tmp_path / "new", (3, 4), n=60)
+def test_a_margin_passes_only_what_is_shown_to_fall_by_less(runs):
+    base, new = runs["0 wrong"], runs["3 wrong"]
     plain = regression_gate(base, new)
     low = min(100 * row.low for row in plain.rows)
     assert plain.passed and -20 < low < -2
@@ -94,15 +83,13 @@ def test_a_margin_passes_only_what_is_shown_to_fall_by_less(made_set: Make, tmp_
     check_facts(headline_of(tight), f"{len(tight.rows)} out-of-margin headlines")
     check_facts(headline_of(wide), "passes", "by less than")
     # A fall that is significant stays a regression, whatever the margin.
-    worse = scored(folder, tmp_path / "worse", tuple(range(20)), n=60)
-    assert {row.verdict for row in regression_gate(base, worse, margin=90).rows} >= {"regression"}
+    assert {row.verdict for row in regression_gate(base, runs["20 wrong"], margin=90).rows} >= {"regression"}
     with raises(RunError, "margin=-1", "0"):
         regression_gate(base, new, margin=-1)
 
 
-def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set(n=40)
-    base, new = (random_run(tmp_path / f"r{seed}", folder, seed=seed) for seed in (1, 2))
+def test_a_limit_within_the_noise_is_said_to_be(runs):
+    base, new = runs["random 1"], runs["random 2"]
     found = regression_gate(base, new, max_drop=0.5)
     assert found.by_chance > 0.5
     assert "by chance alone it stops a model as good as the base" in gate_markdown(found)
@@ -111,16 +98,17 @@ def test_a_limit_within_the_noise_is_said_to_be(made_set: Make, tmp_path: Path) 
         regression_gate(base, new, max_drop=-1)
 
 
-def test_an_interval_without_0_beside_no_difference_seen_is_explained() -> None:
+def test_an_interval_without_0_beside_no_difference_seen_is_explained():
     row = GateRow(benchmark="demo", metric="text_score", verdict="no difference seen", change=-0.05, low=-0.09)
     for high, explained in ((-0.01, True), (0.01, False)):
         text = gate_markdown(GateResult(base="a", new="b", rows=(row.model_copy(update={"high": high}),)))
         assert ("p is corrected" in text) == explained
 
 
-def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set: Make, tmp_path: Path) -> None:
+def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set, tmp_path):
     first, second = made_set("first", n=40), made_set("second", n=40)
-    both, one = random_run(tmp_path / "both", first, second, seed=1), random_run(tmp_path / "one", first, seed=1)
+    both = measured(tmp_path / "both", "random", first, second, seed=1)
+    one = measured(tmp_path / "one", "random", first, seed=1)
     found = regression_gate(both, one)
     assert not found.passed
     assert [row.verdict for row in found.rows[:4]].count("regression") == 0
@@ -131,11 +119,11 @@ def test_what_the_new_run_lacks_stops_and_what_it_adds_does_not(made_set: Make, 
     assert back.added == ("folder:second",)
 
 
-def test_other_items_stop_and_the_rest_is_judged(made_set: Make, tmp_path: Path) -> None:
+def test_other_items_stop_and_the_rest_is_judged(made_set, tmp_path):
     same, cut = made_set("same", n=40), made_set("cut", n=40)
-    base = random_run(tmp_path / "base", same, cut, seed=1)
-    part = random_run(tmp_path / "part", cut, seed=1, limit="30")
-    whole = random_run(tmp_path / "whole", same, seed=1)
+    base = measured(tmp_path / "base", "random", same, cut, seed=1)
+    part = measured(tmp_path / "part", "random", cut, seed=1, limit="30")
+    whole = measured(tmp_path / "whole", "random", same, seed=1)
     folder = tmp_path / "new"
     folder.mkdir()
     part.rename(folder / "part")
@@ -148,7 +136,7 @@ def test_other_items_stop_and_the_rest_is_judged(made_set: Make, tmp_path: Path)
     assert [row.verdict in ("no difference seen", "too few items") for row in found.rows].count(True) == 4
 
 
-def test_items_that_could_show_no_fall_stop(made_set: Make, tmp_path: Path) -> None:
+def test_items_that_could_show_no_fall_stop(made_set, tmp_path):
     """Six items, all lost, give p = 0.031: more than three headlines leave to one."""
     folder = made_set(n=6)
     base = scored(folder, tmp_path / "base", (), n=6)
@@ -161,27 +149,18 @@ def test_items_that_could_show_no_fall_stop(made_set: Make, tmp_path: Path) -> N
     assert regression_gate(enough, enough).passed
 
 
-def test_a_rise_from_nothing_does_not_stop_though_nothing_could_fall(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set(n=40)
-    (base,) = run(
-        Settings(models=("constant",), benchmarks=(f"folder:{folder}",)), tmp_path / "base", store=EmbeddingStore(None)
-    )
-    found = regression_gate(base, scored(folder, tmp_path / "new", (), n=40))
+def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(runs):
+    base, other = runs["60 wrong"], runs["random 1"]  # image and group score of the base: none right
+    assert regression_gate(other, other).passed
+    assert not regression_gate(base, base).passed
+    assert {row.verdict for row in regression_gate(base, other).rows} <= {"too few items", "improvement"}
+    # Nor does a rise from nothing, though nothing could fall.
+    found = regression_gate(runs["constant"], runs["0 wrong"])
     assert {(row.verdict, row.could_see, row.base) for row in found.rows} == {("improvement", None, 0.0)}
     assert found.passed
 
 
-def test_a_headline_that_cannot_fall_does_not_stop_beside_one_that_can(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set(n=40)
-    base = scored(folder, tmp_path / "base", tuple(range(40)), n=40)  # image and group score: none right
-    other = random_run(tmp_path / "random", folder, seed=1)
-    found = regression_gate(other, other)
-    assert found.passed
-    assert not regression_gate(base, base).passed
-    assert {row.verdict for row in regression_gate(base, other).rows} <= {"too few items", "improvement"}
-
-
-def test_a_bias_is_shown_and_not_judged(tmp_path: Path) -> None:
+def test_a_bias_is_shown_and_not_judged(tmp_path):
     """It goes from -1 to 1 and 0 is best, so that to fall is no loss; what it took from Holm the score has again."""
     from tellapart.evaluation.compare import judge
     from tellapart.evaluation.systems import SharedBenchmark, System
@@ -208,7 +187,7 @@ def test_a_bias_is_shown_and_not_judged(tmp_path: Path) -> None:
     assert "neither more nor less is better" in found.rows[1].reason
 
 
-def test_a_folder_of_two_models_is_refused(made_set: Make, tmp_path: Path) -> None:
+def test_a_folder_of_two_models_is_refused(made_set, tmp_path):
     folder = made_set(n=12)
     for name in ("a", "b"):
         scored(folder, tmp_path / "runs" / name, (), n=12, name=name)
@@ -217,12 +196,9 @@ def test_a_folder_of_two_models_is_refused(made_set: Make, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_says(tmp_path: Path) -> None:
-    if not WINOGROUND.is_dir():
-        pytest.skip("the Winoground score files are not beside this checkout")
+def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_says(tmp_path):
     human, clip, flava = (
-        run_scores({"winoground": WINOGROUND / f"{name}.jsonl"}, tmp_path / name)
-        for name in ("human", "clip_b32", "flava_itm")
+        run_scores({"winoground": winoground(name)}, tmp_path / name) for name in ("human", "clip_b32", "flava_itm")
     )
     assert not regression_gate(human, clip).passed
     near = regression_gate(clip, flava)
@@ -231,9 +207,7 @@ def test_winoground_clip_to_a_worse_one_stops_and_could_have_seen_what_compare_s
 
 
 @pytest.mark.slow
-def test_the_command_exits_with_1_and_prints_what_was_asked_for(
-    command: Callable[..., Any], made_set: Make, tmp_path: Path
-) -> None:
+def test_the_command_exits_with_1_and_prints_what_was_asked_for(command, made_set, tmp_path):
     folder = made_set(n=60)
     base = scored(folder, tmp_path / "base", (), n=60, name="@all|x")
     new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
@@ -262,16 +236,14 @@ def test_the_command_exits_with_1_and_prints_what_was_asked_for(
         (("--gate", "--markdown", "--json"), ("--markdown", "--json", "format")),
     ],
 )
-def test_options_that_do_not_fit_are_refused(
-    command: Callable[..., Any], options: tuple[str, ...], message: str | tuple[str, ...]
-) -> None:
+def test_options_that_do_not_fit_are_refused(command, options, message):
     ran = command("compare", "a", "b", *options)
     assert ran.code == 2
     check_facts(ran.err, message)
 
 
 @pytest.mark.slow
-def test_simulated_equals_pass_and_a_planted_fall_of_the_stated_size_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_equals_pass_and_a_planted_fall_of_the_stated_size_is_seen(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH))
     sys.modules.pop("regression_gate", None)
     import regression_gate as bench

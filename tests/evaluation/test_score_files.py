@@ -15,8 +15,6 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.report.image_sources import ImageSources
 
-Make = Callable[..., Path]
-
 
 def scores_of(folder: Path, path: Path, seed: int = 0) -> Path:
     """Write random scores of a set's items."""
@@ -26,7 +24,7 @@ def scores_of(folder: Path, path: Path, seed: int = 0) -> Path:
     return path
 
 
-def test_several_files_without_a_name_are_of_nobody(made_set: Make, tmp_path: Path) -> None:
+def test_several_files_without_a_name_are_of_nobody(made_set, tmp_path):
     names = [made_set(name, seed=seed) for seed, name in enumerate(("first", "second"))]
     files = {f"folder:{one}": scores_of(one, tmp_path / f"{one.name}.npz") for one in names}
     with raises(RunError, "name="):
@@ -35,32 +33,22 @@ def test_several_files_without_a_name_are_of_nobody(made_set: Make, tmp_path: Pa
     assert read_result(run_scores(files, tmp_path / "run", name="mine")).model.name == "mine"
 
 
-def test_the_same_file_again_changes_nothing(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set()
-    files = {f"folder:{folder}": scores_of(folder, tmp_path / "scores.npz")}
-    run_scores(files, tmp_path / "run")
-    before = (tmp_path / "run" / "results.json").read_bytes()
-    run_scores(files, tmp_path / "run")
-    assert (tmp_path / "run" / "results.json").read_bytes() == before
-
-
-def test_another_file_of_a_benchmark_that_the_run_holds_is_refused(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set()
-    run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")
+def test_the_same_file_again_changes_nothing_and_another_file_or_set_is_refused(made_set, tmp_path):
+    folder, out = made_set(), tmp_path / "run"
+    file, other = scores_of(folder, tmp_path / "a.npz"), scores_of(folder, tmp_path / "b.npz", 1)
+    run_scores({f"folder:{folder}": file}, out, name="mine")
+    before = (out / "results.json").read_bytes()
+    run_scores({f"folder:{folder}": file}, out, name="mine")
+    assert (out / "results.json").read_bytes() == before
     with raises(RunError, "a.npz", "out="):
-        run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "b.npz", 1)}, tmp_path / "run", name="mine")
-
-
-def test_a_set_that_has_lost_an_item_since_is_refused(made_set: Make, tmp_path: Path) -> None:
-    folder = made_set()
-    run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")
+        run_scores({f"folder:{folder}": other}, out, name="mine")
     lines = (folder / "pairs.jsonl").read_text().splitlines()
     (folder / "pairs.jsonl").write_text("\n".join(lines[:-1]))
     with raises(RunError, "out=", "run"):
-        run_scores({f"folder:{folder}": scores_of(folder, tmp_path / "a.npz")}, tmp_path / "run", name="mine")
+        run_scores({f"folder:{folder}": scores_of(folder, file)}, out, name="mine")
 
 
-def test_pairs_in_memory_are_scored_wherever_their_folder_lies(made_set: Make, tmp_path: Path) -> None:
+def test_pairs_in_memory_are_scored_wherever_their_folder_lies(made_set, tmp_path):
     folder = made_set()  # not below the working directory
     path = scores_of(folder, tmp_path / "a.npz")
     named = ta.score(f"folder:{folder}", path, out=tmp_path / "named")
@@ -71,7 +59,7 @@ def test_pairs_in_memory_are_scored_wherever_their_folder_lies(made_set: Make, t
     assert read is not None and read(ta.read_pair_set(folder).items[0].images[0])
 
 
-def test_progress_of_scores_is_that_of_their_intervals(made_set: Make, tmp_path: Path) -> None:
+def test_progress_of_scores_is_that_of_their_intervals(made_set, tmp_path):
     folder, seen = made_set(), []
     file = scores_of(folder, tmp_path / "mine.npz")
 

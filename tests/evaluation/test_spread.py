@@ -1,7 +1,7 @@
 """Scores that hardly vary are said with the likely cause, in the record, the report and the output; others are not."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.memory.external import write_scores
 from tellapart.models.reference import Constant
 from tellapart.models.store.embedding_store import EmbeddingStore
-
-Make = Callable[..., Path]
 
 
 class Flat:
@@ -45,7 +43,7 @@ def rankings(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("task", ["pairs", "ranking"])
-def test_a_model_whose_scores_hardly_vary_is_noted(made_set: Make, task: str) -> None:
+def test_a_model_whose_scores_hardly_vary_is_noted(made_set, task):
     folder = made_set()
     name = f"folder:{folder}" if task == "pairs" else rankings(folder)
 
@@ -61,9 +59,7 @@ def test_a_model_whose_scores_hardly_vary_is_noted(made_set: Make, task: str) ->
     (note,) = notes(Flat(0.0, "logit"))
 
 
-def test_a_file_whose_scores_hardly_vary_is_noted_and_shown(
-    made_set: Make, tmp_path: Path, command: Callable[..., Any]
-) -> None:
+def test_a_file_whose_scores_hardly_vary_is_noted_and_shown(made_set, tmp_path, command):
     folder = made_set()
     ids = tuple(json.loads(line)["id"] for line in (folder / "pairs.jsonl").read_text().splitlines())
     values = 0.5 + 0.04 * np.random.default_rng(0).random((len(ids), 2, 2), dtype=np.float32)
@@ -75,7 +71,7 @@ def test_a_file_whose_scores_hardly_vary_is_noted_and_shown(
         assert ("without its chat template" in " ".join(command("show", out).out.split())) == noted
 
 
-def test_cosines_of_an_encoder_in_a_narrow_range_are_ordinary() -> None:
+def test_cosines_of_an_encoder_in_a_narrow_range_are_ordinary():
     """As SigLIP's: between -.1 and .1; and a few that are equal."""
     cosines = np.random.default_rng(0).normal(0.02, 0.01, (100, 2, 2)).astype(np.float32)
     cosines[:90] = cosines[0]
@@ -87,5 +83,5 @@ def test_cosines_of_an_encoder_in_a_narrow_range_are_ordinary() -> None:
     check_facts(note, "99.75 % of 400", "0.7")
 
 
-def test_too_few_scores_say_nothing() -> None:
+def test_too_few_scores_say_nothing():
     assert note_spread([]) == note_spread([Scores(("a", "b"), np.full((2, 2, 2), 0.5), "probability")]) == ()

@@ -18,39 +18,36 @@ def write(folder: Path, name: str, *benchmarks: str, **model: str) -> Path:
     return folder
 
 
-def test_runs_of_one_model_on_other_benchmarks_are_one_system(tmp_path: Path) -> None:
+def test_runs_of_one_model_on_other_benchmarks_are_one_system(tmp_path):
     one, two = write(tmp_path / "a", "m", "x", fingerprint="1"), write(tmp_path / "b", "m", "y", "z", fingerprint="1")
     (system,) = gather([one, two])
     assert (system.label, dict(system.folders)) == ("m", {"x": one, "y": two, "z": two})
     assert list(system.result.benchmarks) == ["x", "y", "z"] and system.place == f"{one}, {two}"
 
 
-def test_one_model_by_two_paths_is_one_system(tmp_path: Path) -> None:
-    one = write(tmp_path / "a", "hf:clip", "x", fingerprint="1")
-    two = write(tmp_path / "b", "/models/clip", "y", fingerprint="1")
-    assert [system.label for system in gather([one, two])] == ["hf:clip"]
-    named = write(tmp_path / "c", "Our CLIP", "z", fingerprint="1")
-    assert [system.label for system in gather([one, two, named])] == ["hf:clip", "Our CLIP"]
+ONE = {"fingerprint": "1"}
 
 
-@pytest.mark.parametrize("change", ["dtype", "reading", "prompt", "fingerprint"])
-def test_another_way_to_compute_is_another_system(tmp_path: Path, change: str) -> None:
-    one = write(tmp_path / "a", "m", "x", fingerprint="1")
-    other = write(tmp_path / "b", "m", "y", **({"fingerprint": "1"} | {change: "other"}))
-    assert [system.label for system in gather([one, other])] == ["m (run 1)", "m (run 2)"]
+@pytest.mark.parametrize(
+    ("runs", "labels"),
+    [
+        ([("hf:clip", "x", ONE), ("/models/clip", "y", ONE)], ["hf:clip"]),
+        ([("hf:clip", "x", ONE), ("/models/clip", "y", ONE), ("Our CLIP", "z", ONE)], ["hf:clip", "Our CLIP"]),
+        *(
+            ([("m", "x", ONE), ("m", "y", ONE | {change: "other"})], ["m (run 1)", "m (run 2)"])
+            for change in ("dtype", "reading", "prompt", "fingerprint")
+        ),
+        ([("m", "x", ONE), ("m", "x", ONE)], ["m (run 1)", "m (run 2)"]),
+        # Files of scores are no proof that they came from the model that was computed.
+        ([("m", "y", {}), ("m", "x", ONE)], ["m (score files)", "m"]),
+    ],
+)
+def test_a_model_that_is_computed_in_one_way_is_one_system_by_any_path(runs, labels, tmp_path):
+    folders = [write(tmp_path / str(k), name, part, **model) for k, (name, part, model) in enumerate(runs)]
+    assert [system.label for system in gather([*folders, folders[0]])] == labels
 
 
-def test_two_runs_on_the_same_benchmark_stay_two(tmp_path: Path) -> None:
-    folders = [write(tmp_path / name, "m", "x", fingerprint="1") for name in "ab"]
-    assert [system.label for system in gather([*folders, folders[0]])] == ["m (run 1)", "m (run 2)"]
-
-
-def test_score_files_are_no_proof_that_they_came_from_a_computed_model(tmp_path: Path) -> None:
-    computed, files = write(tmp_path / "a", "m", "x", fingerprint="1"), write(tmp_path / "b", "m", "y")
-    assert [system.label for system in gather([files, computed])] == ["m (score files)", "m"]
-
-
-def test_labels_are_of_models_that_are_there(tmp_path: Path) -> None:
+def test_labels_are_of_models_that_are_there(tmp_path):
     folders = [write(tmp_path / name, name, "x") for name in ("clip", "blip")]
     assert [system.label for system in gather(folders, {"clip": "CLIP B/32"})] == ["CLIP B/32", "blip"]
     with raises(RunError, "labels=", "clap", "model"):
@@ -64,7 +61,7 @@ def test_labels_are_of_models_that_are_there(tmp_path: Path) -> None:
         System.of(folders[0]).record("y")
 
 
-def test_reference_models_rank_nothing_unless_they_are_alone(tmp_path: Path) -> None:
+def test_reference_models_rank_nothing_unless_they_are_alone(tmp_path):
     import tellapart as ta
     from tellapart.evaluation.systems import leave_references
 

@@ -22,7 +22,7 @@ def row(difference: float, p_holm: float, metric: str = "group_score", **changes
     )  # fmt: skip
 
 
-def test_the_better_model_has_a_positive_gain_whichever_side_it_is_on() -> None:
+def test_the_better_model_has_a_positive_gain_whichever_side_it_is_on():
     for difference, best in ((0.043, "new"), (-0.043, "old")):
         rows = [row(0.5, 0.001, "text_score"), row(difference, 0.004)]
         (found,) = judge_pair("old", "new", rows, 2)
@@ -32,7 +32,7 @@ def test_the_better_model_has_a_positive_gain_whichever_side_it_is_on() -> None:
         assert "400 items" in found.sentence and "p = 0.004, Holm" in found.sentence
 
 
-def test_a_difference_that_is_not_shown_has_its_sign_and_the_items_that_would_show_it() -> None:
+def test_a_difference_that_is_not_shown_has_its_sign_and_the_items_that_would_show_it():
     (found,) = judge_pair("old", "new", [row(0.025, 0.3, limited_from=900)], 1)
     assert found.best == () and "not shown to differ" in found.sentence
     assert "+2.5 points [-0.5, +5.5]" in found.sentence and "400 of 900 items" in found.sentence
@@ -41,20 +41,20 @@ def test_a_difference_that_is_not_shown_has_its_sign_and_the_items_that_would_sh
     assert "at every look" in found.sentence and "would show" not in found.sentence
 
 
-def test_few_clusters_stand_beside_the_items() -> None:
+def test_few_clusters_stand_beside_the_items():
     (found,) = judge_pair("old", "new", [row(1.0, 0.5, clusters=3)], 1)
     assert "400 items in 3 clusters" in found.sentence
     (found,) = judge_pair("old", "new", [row(1.0, 0.5, clusters=400)], 1)
     assert "cluster" not in found.sentence
 
 
-def test_of_many_models_the_best_tier_is_named() -> None:
+def test_of_many_models_the_best_tier_is_named():
     tiers = (Tier(1, ("x", "y"), (0.9, 0.8)), Tier(3, ("z",), (0.1,)))
     (found,) = judge_tiers([MetricTiers(benchmark="demo", metric="group_score", n=400, tiers=tiers)])
     assert found.best == ("x", "y") and "Holm over 3 pairs" in found.sentence and "y" in found.sentence
 
 
-def test_at_every_look_the_first_and_those_near_it_are_named() -> None:
+def test_at_every_look_the_first_and_those_near_it_are_named():
     values = {"x": 0.9, "y": 0.85, "z": 0.1}
     pairs = [
         Comparison(a=a, b=b, rows=(row(0, p, test="anytime").model_copy(update={"a": values[a], "b": values[b]}),))

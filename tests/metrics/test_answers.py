@@ -2,18 +2,16 @@
 
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
 from steps import steps_of
 from tellapart.errors import MetricError
 from tellapart.metrics.answers import (
-    Variant,
     clean_punctuation,
     clean_words,
     exact_match,
@@ -24,62 +22,44 @@ from tellapart.metrics.answers import (
 )
 
 
-def test_an_exact_answer_is_stripped_and_nothing_else() -> None:
+def test_an_exact_answer_is_stripped_and_nothing_else():
     gold = ["yes", "2", " red", "no"]
     assert exact_match([" yes\n", "two", "red", "No"], gold).tolist() == [1, 0, 1, 0]
 
 
-def test_the_label_false_is_not_true() -> None:
+def test_the_label_false_is_not_true():
     predictions: list[bool | str] = ["False", "False", True, False, np.True_]
     assert label_accuracy(predictions, ["False", "True", "True", "False", "True"]).tolist() == [1, 0, 1, 1, 1]
 
 
-@settings(deadline=None)
-@given(st.lists(st.booleans(), min_size=1), st.data())
-def test_a_constant_judge_is_right_as_often_as_its_label_occurs(labels: list[bool], data: Any) -> None:
-    own = data.draw(st.booleans())
-    names = ["True" if label else "False" for label in labels]
-    assert label_accuracy([str(own)] * len(labels), names).sum() == labels.count(own)
-
-
 @pytest.mark.parametrize("wrong", ["true", "yes", "", 1, None, 0.0])
-def test_what_is_no_label_raises(wrong: Any) -> None:
+def test_what_is_no_label_raises(wrong):
     with raises(MetricError, "1", "1", "'True'", "'False'"):
         label_accuracy(["True", wrong], ["True", "False"])
     with raises(MetricError, "0", "label"):
         label_accuracy([True], [wrong])
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=1, max_size=8))
-def test_a_group_is_right_if_all_of_it_is(groups: list[list[bool]]) -> None:
+def test_a_group_is_right_if_all_of_it_is(groups):
     flat = [right for group in groups for right in group]
     rows = iter(range(len(flat)))
     indexes = [[next(rows) for _ in group] for group in groups]
     assert group_accuracy(flat, indexes).tolist() == [float(all(group)) for group in groups]
 
 
-def test_a_blind_model_wins_no_complementary_pair() -> None:
-    gold = ["yes", "no", "2", "3"]
-    for blind in (["yes", "yes", "2", "2"], ["no", "no", "3", "3"]):
-        correct = exact_match(blind, gold)
-        assert correct.mean() == 0.5
-        assert not group_accuracy(correct, [(0, 1), (2, 3)]).any()
-
-
 WORDS = st.sampled_from(["yes", "no", "2", "two", "The dog", "dont", "a-b", "3.5", "x, y"])
 
 
 @pytest.mark.parametrize(("agree", "value"), [(0, 0.0), (1, 0.3), (2, 0.6), (3, 0.9), (4, 1.0), (9, 1.0), (10, 1.0)])
-def test_of_ten_people_each_of_the_first_three_who_agree_adds_three_tenths(agree: int, value: float) -> None:
+def test_of_ten_people_each_of_the_first_three_who_agree_adds_three_tenths(agree, value):
     people = ["cat"] * agree + [f"animal {k}" for k in range(10 - agree)]
     for variant in ("official", "xvlm"):
         assert soft_accuracy(["cat"], [people], variant)[0] == pytest.approx(value, abs=1e-15)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 12), st.data())
-def test_the_value_is_the_mean_over_the_ways_of_leaving_one_person_out(n: int, data: st.DataObject) -> None:
+def test_the_value_is_the_mean_over_the_ways_of_leaving_one_person_out(n, data):
     people = data.draw(st.lists(st.sampled_from(["cat", "dog", "cow"]), min_size=n, max_size=n))
     total = Fraction(0)
     for left_out in range(n):
@@ -88,9 +68,8 @@ def test_the_value_is_the_mean_over_the_ways_of_leaving_one_person_out(n: int, d
     assert soft_accuracy(["cat"], [people])[0] == pytest.approx(float(total / n), abs=1e-15)
 
 
-@settings(deadline=None)
 @given(st.lists(WORDS, min_size=10, max_size=10), WORDS, st.permutations(range(10)))
-def test_the_order_of_people_changes_nothing(people: list[str], own: str, order: list[int]) -> None:
+def test_the_order_of_people_changes_nothing(people, own, order):
     for variant in ("official", "xvlm"):
         moved = [people[k] for k in order]
         assert soft_accuracy([own], [people], variant) == soft_accuracy([own], [moved], variant)
@@ -117,7 +96,7 @@ def test_the_order_of_people_changes_nothing(people: list[str], own: str, order:
         ("." * 40, "." * 8),  # only 32 points are removed
     ],
 )
-def test_punctuation_goes_as_in_the_script(text: str, cleaned: str) -> None:
+def test_punctuation_goes_as_in_the_script(text, cleaned):
     assert clean_punctuation(text) == cleaned
 
 
@@ -138,7 +117,7 @@ def test_punctuation_goes_as_in_the_script(text: str, cleaned: str) -> None:
         ("  two\tdogs \n", "2 dogs"),
     ],
 )
-def test_words_change_as_in_the_script(text: str, cleaned: str) -> None:
+def test_words_change_as_in_the_script(text, cleaned):
     assert clean_words(text) == cleaned
 
 
@@ -163,18 +142,18 @@ def test_words_change_as_in_the_script(text: str, cleaned: str) -> None:
         ("Dog", ["Dog"] * 4 + ["cat"] * 6, 1.0, 0.0),
     ],
 )
-def test_the_two_scripts_differ_where_they_do(own: str, people: list[str], official: float, xvlm: float) -> None:
+def test_the_two_scripts_differ_where_they_do(own, people, official, xvlm):
     assert soft_accuracy([own], [people])[0] == pytest.approx(official, abs=1e-15)
     assert soft_accuracy([own], [people], "xvlm")[0] == pytest.approx(xvlm, abs=1e-15)
 
 
-def test_values_come_one_a_question_in_order() -> None:
+def test_values_come_one_a_question_in_order():
     values = soft_accuracy(["yes", "no"], [["yes"] * 10, ["yes"] * 9 + ["no"]])
     np.testing.assert_allclose(values, [1.0, 0.3], atol=1e-15)
 
 
 @pytest.mark.parametrize("variant", ["official", "xvlm"])
-def test_a_prediction_costs_as_much_whether_people_agree_or_not(variant: Variant) -> None:
+def test_a_prediction_costs_as_much_whether_people_agree_or_not(variant):
     """Else whoever times the measuring of a long answer would learn whether the hidden answers differ."""
     extra = []
     for people in (["red"] * 10, ["red"] * 9 + ["blue"]):
@@ -185,5 +164,5 @@ def test_a_prediction_costs_as_much_whether_people_agree_or_not(variant: Variant
     assert extra[0] == extra[1] != {}  # the words of the longer one
 
 
-def test_of_several_answers_in_braces_the_last_is_stated() -> None:
+def test_of_several_answers_in_braces_the_last_is_stated():
     assert read_stated("{3}, no: {4}") == "4"

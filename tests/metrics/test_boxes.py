@@ -1,10 +1,8 @@
 """Boxes: intersection over union equals counting pixels and areas, and the two rules differ where they should."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.metrics.boxes import box_accuracy, from_centres, intersection_over_union
@@ -17,16 +15,14 @@ def pixels(box: tuple[int, int, int, int]) -> set[tuple[int, int]]:
     return {(x + i, y + j) for i in range(width) for j in range(height)}
 
 
-@settings(deadline=None)
 @given(WHOLE, WHOLE)
-def test_the_plain_rule_counts_pixels(a: Any, b: Any) -> None:
+def test_the_plain_rule_counts_pixels(a, b):
     expected = len(pixels(a) & pixels(b)) / len(pixels(a) | pixels(b))
     assert intersection_over_union([a], [b], "plain")[0] == pytest.approx(expected, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(WHOLE, WHOLE)
-def test_the_inclusive_rule_counts_pixels_but_no_overlap_of_one_row_or_column(a: Any, b: Any) -> None:
+def test_the_inclusive_rule_counts_pixels_but_no_overlap_of_one_row_or_column(a, b):
     shared = pixels(a) & pixels(b)
     columns, rows = len({x for x, _ in shared}), len({y for _, y in shared})
     counted = len(shared) if columns > 1 and rows > 1 else 0
@@ -34,25 +30,19 @@ def test_the_inclusive_rule_counts_pixels_but_no_overlap_of_one_row_or_column(a:
     assert intersection_over_union([a], [b], "inclusive")[0] == pytest.approx(expected, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(WHOLE, WHOLE, st.integers(-50, 50), st.sampled_from(["inclusive", "plain"]))
-def test_order_and_place_do_not_matter(a: Any, b: Any, shift: int, rule: Any) -> None:
+def test_order_and_place_do_not_matter(a, b, shift, rule):
     one = intersection_over_union([a], [b], rule)
     assert one == intersection_over_union([b], [a], rule)
     moved = [[box[0] + shift, box[1] - shift, *box[2:]] for box in (a, b)]
     np.testing.assert_allclose(intersection_over_union(moved[:1], moved[1:], rule), one, atol=1e-9)
 
 
-def test_the_rules_differ_at_one_column_and_at_fractions() -> None:
-    assert intersection_over_union([[0, 0, 4, 4]], [[3, 0, 4, 4]], "inclusive")[0] == 0
-    assert intersection_over_union([[0, 0, 4, 4]], [[3, 0, 4, 4]], "plain")[0] == 4 / 28
-    assert intersection_over_union([[0, 0, 1, 1]], [[0, 0, 1, 1]], "inclusive")[0] == 0  # one pixel, the same one
-    assert intersection_over_union([[0, 0, 1, 1]], [[0, 0, 1, 1]], "plain")[0] == 1
-    # Half a column more than one: the inclusive rule takes it whole.
+def test_half_a_column_more_than_one_is_a_whole_one_by_the_inclusive_rule():
     assert intersection_over_union([[0, 0, 4, 4]], [[2.5, 0, 4, 4]], "inclusive")[0] == 6 / 26
 
 
-def test_half_is_enough() -> None:
+def test_half_is_enough():
     gold = [[0, 0, 10, 20]] * 3
     predicted = [[0, 0, 10, 10], [0, 0, 10, 9.99], [0, 0, 10, 20]]
     assert box_accuracy(predicted, gold).tolist() == [1, 0, 1]
@@ -62,16 +52,16 @@ def test_half_is_enough() -> None:
 
 @pytest.mark.parametrize("rule", ["inclusive", "plain"])
 @pytest.mark.parametrize("box", [[2, 2, 0, 5], [2, 2, 5, 0], [2, 2, -3, 4], [2, 2, -3, -4], [2, 2, 0, 0]])
-def test_a_predicted_box_without_area_is_never_right(box: Any, rule: Any) -> None:
+def test_a_predicted_box_without_area_is_never_right(box, rule):
     assert intersection_over_union([box], [[0, 0, 10, 10]], rule)[0] == 0
 
 
 @pytest.mark.parametrize("rule", ["inclusive", "plain"])
 @pytest.mark.parametrize("box", [[0, 0, -4, 4], [0, 0, 4, -4]])
-def test_a_negative_side_takes_nothing_from_the_gold_area(box: Any, rule: Any) -> None:
+def test_a_negative_side_takes_nothing_from_the_gold_area(box, rule):
     # As an area it would be -16, and the union with a gold box of 16 would be 0.
     assert intersection_over_union([box], [[0, 0, 4, 4]], rule)[0] == 0
 
 
-def test_centres_become_corners() -> None:
+def test_centres_become_corners():
     np.testing.assert_allclose(from_centres([[0.25, 0.5, 0.5, 0.2]], [[640, 480]]), [[0, 192, 320, 96]])

@@ -24,7 +24,7 @@ def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(tables())
-def test_strict_and_neutral_are_the_worst_and_the_mean_of_every_way_to_break_ties(table) -> None:
+def test_strict_and_neutral_are_the_worst_and_the_mean_of_every_way_to_break_ties(table):
     scores, labels = table
     ranks = rank_labels(scores, labels).ranks
     for row, (values, label) in enumerate(zip(scores, labels, strict=True)):
@@ -38,14 +38,14 @@ def test_strict_and_neutral_are_the_worst_and_the_mean_of_every_way_to_break_tie
 
 
 @given(tables())
-def test_the_first_class_is_named_only_where_it_is_alone(table) -> None:
+def test_the_first_class_is_named_only_where_it_is_alone(table):
     scores, labels = table
     for values, first in zip(scores, rank_labels(scores, labels).first, strict=True):
         best = np.flatnonzero(values == values.max())
         assert first == (best[0] if len(best) == 1 else -1)
 
 
-def test_without_ties_the_numbers_are_scikit_learns() -> None:
+def test_without_ties_the_numbers_are_scikit_learns():
     rng = np.random.default_rng(0)
     labels = rng.choice(8, 300, p=[0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.04, 0.01])
     scores = rng.normal(size=(300, 8)) + np.eye(8)[labels]
@@ -58,13 +58,13 @@ def test_without_ties_the_numbers_are_scikit_learns() -> None:
     )
 
 
-def test_a_class_without_a_picture_has_no_recall() -> None:
+def test_a_class_without_a_picture_has_no_recall():
     table = class_recall_table(np.array([1.0, 0.0]), np.array([1, 1]), 3)
     assert table.shape == (2, 2)
     assert MeanOfGroups(table.shape[-1] // 2)(table.mean(axis=0)) == 0.5
 
 
-def test_a_result_depends_on_neither_the_block_nor_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_depends_on_neither_the_block_nor_the_order(monkeypatch):
     rng = np.random.default_rng(0)
     scores, labels = rng.integers(0, 4, (50, 6)).astype(np.float32), rng.integers(0, 6, 50)
     whole = rank_labels(scores, labels)
@@ -75,13 +75,13 @@ def test_a_result_depends_on_neither_the_block_nor_the_order(monkeypatch: pytest
     assert np.array_equal(blocks.first, whole.first[order])
 
 
-def test_scores_that_float32_cannot_tell_apart_tie() -> None:
+def test_scores_that_float32_cannot_tell_apart_tie():
     found = rank_labels(np.array([[1.0, 1.0 + 1e-12]]), [1])
     assert found.first.tolist() == [-1]
     assert found.ranks.tie_neutral_recall(1).tolist() == [0.5]
 
 
-def test_means_over_classes_are_taken_of_each_resample() -> None:
+def test_means_over_classes_are_taken_of_each_resample():
     # Three resamples of two classes: sums of outcomes, then shares of pictures; the last drew none of the second class.
     means = np.array([[0.4, 0.2, 0.5, 0.5], [0.25, 0.0, 0.25, 0.75], [0.5, 0.0, 1.0, 0.0]])
     assert MeanOfGroups(means.shape[-1] // 2)(means).tolist() == pytest.approx([(0.8 + 0.4) / 2, (1.0 + 0.0) / 2, 0.5])

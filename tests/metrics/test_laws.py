@@ -267,19 +267,15 @@ def every_pattern(shape: tuple[int, int]) -> NDArray[np.float32]:
     [(metric, shape, law) for metric, shape in CASES for law, applies in LAWS.items() if applies(metric)],
     ids=case_name,
 )
-def test_every_metric_obeys_every_law_on_every_pattern_of_ties(
-    metric: Metric, shape: tuple[int, int], law: Law
-) -> None:
+def test_every_metric_obeys_every_law_on_every_pattern_of_ties(metric, shape, law):
     law(metric, every_pattern(shape))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("metric", "shape"), CASES, ids=case_name)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(data=st.data())
-def test_every_metric_obeys_every_law_on_drawn_scores(
-    metric: Metric, shape: tuple[int, int], data: st.DataObject
-) -> None:
+def test_every_metric_obeys_every_law_on_drawn_scores(metric, shape, data):
     few = st.integers(0, 16).map(lambda k: k / 16)  # ties are common, and 1 - p is exact
     wide = st.floats(width=32, allow_nan=False, allow_infinity=False)
     elements = few if uses_threshold(metric) else data.draw(st.sampled_from([few, wide]))
@@ -383,7 +379,7 @@ WRONG: list[tuple[str, Metric, Law]] = [
     ("mistake", "metric", "law"),
     [pytest.param(*one, id=one[0], marks=[pytest.mark.slow] if one[0] == "any equal scores" else []) for one in WRONG],
 )
-def test_a_wrong_metric_is_rejected_by_its_law(mistake: str, metric: Metric, law: Law) -> None:
+def test_a_wrong_metric_is_rejected_by_its_law(mistake, metric, law):
     shape = (1, 3) if metric.name == "choice_score" else shapes_of(metric)[0]
     assert LAWS[law](METRICS[metric.name])
     law(METRICS[metric.name], every_pattern(shape))
@@ -391,5 +387,5 @@ def test_a_wrong_metric_is_rejected_by_its_law(mistake: str, metric: Metric, law
         law(metric, every_pattern(shape))
 
 
-def test_every_law_rejects_some_wrong_metric() -> None:
+def test_every_law_rejects_some_wrong_metric():
     assert {law for _, _, law in WRONG} == set(LAWS)

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -32,9 +32,8 @@ def drawn(shape: tuple[int, int]) -> st.SearchStrategy[NDArray[np.float32]]:
     return arrays(np.float32, (8, *shape), elements=few)
 
 
-@settings(deadline=None)
 @given(drawn((2, 2)))
-def test_the_contrasts_decide_text_image_group_and_match_exactly(scores: NDArray[np.float32]) -> None:
+def test_the_contrasts_decide_text_image_group_and_match_exactly(scores):
     match, caption, picture = contrasts(scores).T
     np.testing.assert_array_equal(text_score(scores), match > abs(caption))
     np.testing.assert_array_equal(image_score(scores), match > abs(picture))
@@ -42,16 +41,8 @@ def test_the_contrasts_decide_text_image_group_and_match_exactly(scores: NDArray
     np.testing.assert_array_equal(match_score(scores), match > 0)
 
 
-@settings(deadline=None)
-@given(drawn((2, 2)))
-def test_exchanged_captions_turn_the_match_round(scores: NDArray[np.float32]) -> None:
-    other = match_score(scores[:, :, ::-1])
-    np.testing.assert_array_equal(match_score(scores) + other + (contrasts(scores)[:, 0] == 0), 1)
-
-
-@settings(deadline=None)
 @given(st.sampled_from([2, 3, 4, 5]).flatmap(lambda k: drawn((k, k))))
-def test_the_match_is_the_single_best_assignment_of_scipy(scores: NDArray[np.float32]) -> None:
+def test_the_match_is_the_single_best_assignment_of_scipy(scores):
     size = scores.shape[1]
     for item, right, neutral in zip(scores, match_score(scores), MATCH.tie_neutral(scores), strict=True):
         rows, columns = linear_sum_assignment(item, maximize=True)
@@ -63,9 +54,8 @@ def test_the_match_is_the_single_best_assignment_of_scipy(scores: NDArray[np.flo
         assert neutral == (1 / winners if true == best else 0)
 
 
-@settings(deadline=None)
 @given(drawn((2, 2)))
-def test_the_reasons_are_of_the_contrasts(scores: NDArray[np.float32]) -> None:
+def test_the_reasons_are_of_the_contrasts(scores):
     for (match, caption, picture), reason in zip(contrasts(scores), reasons(scores), strict=True):
         if match <= 0:
             assert reason is Reason.NO_MATCH
@@ -79,16 +69,14 @@ def test_the_reasons_are_of_the_contrasts(scores: NDArray[np.float32]) -> None:
             assert reason is by_prior[bool(abs(caption) >= match), bool(abs(picture) >= match)]
 
 
-@settings(deadline=None)
 @given(st.sampled_from([2, 3, 4]).flatmap(lambda k: drawn((k, k))))
-def test_an_item_that_is_right_on_a_side_matches(scores: NDArray[np.float32]) -> None:
+def test_an_item_that_is_right_on_a_side_matches(scores):
     for reason, match in zip(reasons(scores), match_score(scores), strict=True):
         assert (reason is not Reason.NO_MATCH) == bool(match)
 
 
-@settings(deadline=None)
 @given(st.sampled_from([2, 3, 4]).flatmap(lambda k: drawn((k, k))))
-def test_the_squares_add_up_and_are_orthogonal(scores: NDArray[np.float32]) -> None:
+def test_the_squares_add_up_and_are_orthogonal(scores):
     wide = scores.astype(np.float64)
     centred = wide - wide.mean(axis=(1, 2), keepdims=True)
     np.testing.assert_allclose(sums_of_squares(scores).sum(axis=1), (centred**2).sum(axis=(1, 2)), atol=1e-12)
@@ -98,12 +86,13 @@ def test_the_squares_add_up_and_are_orthogonal(scores: NDArray[np.float32]) -> N
         np.testing.assert_allclose(sums_of_squares(scores), contrasts(scores) ** 2 / 4, atol=1e-12)
 
 
-def test_the_shares_are_those_of_the_mean_squares() -> None:
+def test_the_shares_are_those_of_the_mean_squares_of_the_last_axis():
     np.testing.assert_allclose([share_of_squares([1, 2, 5], part) for part in range(3)], [1 / 8, 2 / 8, 5 / 8])
+    np.testing.assert_allclose(share_of_squares([[1.0, 2.0, 5.0], [6.0, 3.0, 1.0]], 1), [0.25, 0.3])
     assert np.isnan(share_of_squares([0, 0, 0], 0))
 
 
-def test_the_best_assignment_and_its_lead_are_those_of_all_assignments() -> None:
+def test_the_best_assignment_and_its_lead_are_those_of_all_assignments():
     scores = np.random.default_rng(0).normal(size=(20, 3, 3)).astype(np.float32)
     best, lead = best_assignments(scores)
     for item, order, margin in zip(scores.astype(np.float64), best, lead, strict=True):
@@ -112,12 +101,7 @@ def test_the_best_assignment_and_its_lead_are_those_of_all_assignments() -> None
         np.testing.assert_allclose(margin, sums[-1] - sums[-2], atol=1e-12)
 
 
-def test_shares_are_of_the_last_axis() -> None:
-    means = [[1.0, 2.0, 5.0], [6.0, 3.0, 1.0]]  # as many draws of a bootstrap as there are rows
-    np.testing.assert_allclose(share_of_squares(means, 1), [0.25, 0.3])
-
-
-def test_records_and_people_get_these_words() -> None:
+def test_records_and_people_get_these_words():
     assert {str(reason): reason.label for reason in Reason} == {
         "right": "right",
         "caption_prior": "lost to the caption's prior",
@@ -128,7 +112,7 @@ def test_records_and_people_get_these_words() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 6])
-def test_equal_scores_match_by_chance(size: int) -> None:
+def test_equal_scores_match_by_chance(size):
     constant = np.full((3, size, size), 0.25)
     assert MATCH.per_item(constant).tolist() == [0, 0, 0]
     assert MATCH.tie_neutral(constant).tolist() == [MATCH.chance((size, size))] * 3
@@ -137,7 +121,7 @@ def test_equal_scores_match_by_chance(size: int) -> None:
     assert abs(match_score(drawn_scores).mean() - MATCH.chance((size, size))) < 0.03
 
 
-def test_a_probability_is_taken_as_its_logit_and_as_it_is() -> None:
+def test_a_probability_is_taken_as_its_logit_and_as_it_is():
     item = np.array([[[0.99, 0.9], [0.5, 0.45]]], np.float32)  # 1.44 < 1.40 is false; as logits 4.595 - 0.2 > 2.197
     assert METRICS["match_score_of_probabilities"].per_item(item) == 1
     scaled = MATCH.check(item, "probability")
@@ -149,15 +133,14 @@ def test_a_probability_is_taken_as_its_logit_and_as_it_is() -> None:
     np.testing.assert_array_equal(MATCH.check(item, "logit"), item)
 
 
-def test_probabilities_of_zero_and_one_have_finite_logits() -> None:
+def test_probabilities_of_zero_and_one_have_finite_logits():
     sure = MATCH.check([[[1.0, 0.0], [0.0, 1.0]]], "probability")
     assert np.isfinite(sure).all()
     assert MATCH.per_item(sure) == 1
 
 
-@settings(deadline=None)
 @given(drawn((2, 2)))
-def test_outcomes_alone_bound_the_match(scores: NDArray[np.float32]) -> None:
+def test_outcomes_alone_bound_the_match(scores):
     (a, b), (c, d) = scores[:, 0].T, scores[:, 1].T
     sure, may = match_bounds(np.stack([a > b, d > c, a > c, d > b], axis=1)).T
     match = match_score(scores) == 1
@@ -165,7 +148,7 @@ def test_outcomes_alone_bound_the_match(scores: NDArray[np.float32]) -> None:
     assert not (match & ~may).any()
 
 
-def test_one_right_of_each_side_may_match_and_need_not() -> None:
+def test_one_right_of_each_side_may_match_and_need_not():
     # Sides, and not places, are what a match follows from: image 0 and text 0 are right here, image 1 and text 1 wrong.
     assert match_bounds([[1, 0, 1, 0]]).tolist() == [[False, True]]
     assert match_score([[[3, 2], [2, 1.5]], [[3, 2], [2, 0]]]).tolist() == [1, 0]

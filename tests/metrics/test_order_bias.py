@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tellapart.metrics.order_bias import order_bias
@@ -23,14 +23,13 @@ CHOICES = st.lists(st.tuples(st.sampled_from([-1, 0, 1]), st.sampled_from([-1, 0
         (-1, 0, 0, 0, 0.25),
     ],
 )
-def test_each_pair_of_answers(first: int, second: int, difference: int, both: int, chose_first: float) -> None:
+def test_each_pair_of_answers(first, second, difference, both, chose_first):
     found = order_bias([first], [second])
     assert (found.difference[0], found.both[0], found.chose_first[0]) == (difference, both, chose_first)
 
 
-@settings(deadline=None)
 @given(CHOICES)
-def test_exchanging_the_orders_turns_the_bias_round(pairs: list[tuple[int, int]]) -> None:
+def test_exchanging_the_orders_turns_the_bias_round(pairs):
     first, second = zip(*pairs, strict=True)
     one, other = order_bias(first, second), order_bias(second, first)
     np.testing.assert_array_equal(one.difference, -other.difference)

@@ -11,7 +11,7 @@ TAGS = st.lists(st.dictionaries(st.sampled_from(["type", "subset"]), st.sampled_
 
 
 @given(TAGS)
-def test_an_item_belongs_to_the_one_value_it_carries_or_to_none(tags) -> None:
+def test_an_item_belongs_to_the_one_value_it_carries_or_to_none(tags):
     masks = by_tag(tags)
     assert set(masks) == {tag for carried in tags for tag in carried}
     for tag, values in masks.items():
@@ -20,7 +20,7 @@ def test_an_item_belongs_to_the_one_value_it_carries_or_to_none(tags) -> None:
             assert [value for value, mask in values.items() if mask[item]] == ([carried[tag]] if tag in carried else [])
 
 
-def test_a_tag_with_too_many_values_is_left_out() -> None:
+def test_a_tag_with_too_many_values_is_left_out():
     tags = [{"id": str(k), "type": "ab"[k % 2]} for k in range(4)]
     assert list(by_tag(tags)) == ["id", "type"]
     assert list(by_tag(tags, most=3)) == ["type"]
@@ -28,7 +28,7 @@ def test_a_tag_with_too_many_values_is_left_out() -> None:
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.randoms(use_true_random=False))
-def test_a_mean_does_not_depend_on_the_order_of_items(values: list[float], random) -> None:
+def test_a_mean_does_not_depend_on_the_order_of_items(values, random):
     shuffled = list(values)
     random.shuffle(shuffled)
     assert mean(values) == mean(shuffled)
@@ -37,7 +37,7 @@ def test_a_mean_does_not_depend_on_the_order_of_items(values: list[float], rando
     np.testing.assert_array_equal(mean(two), [mean(values), mean(values)])
 
 
-def test_ties_are_the_items_whose_neutral_value_differs() -> None:
+def test_ties_are_the_items_whose_neutral_value_differs():
     strict = np.zeros(3)
     assert PerItem(name="a", strict=strict).ties.tolist() == [False] * 3
     assert PerItem(name="a", strict=strict, neutral=np.array([0.0, 0.5, 0.0])).ties.tolist() == [False, True, False]
@@ -45,7 +45,7 @@ def test_ties_are_the_items_whose_neutral_value_differs() -> None:
     assert pairs.ties.tolist() == [False, True, True]
 
 
-def test_the_metric_of_some_items_is_their_mean_or_reduced_from_the_means() -> None:
+def test_the_metric_of_some_items_is_their_mean_or_reduced_from_the_means():
     values = np.array([[1.0, 0.0], [1.0, 1.0]])
     assert PerItem(name="a", strict=values[:, 1]).over(values[:, 1]) == 0.5
     least = PerItem(name="a", strict=values, reduce=lambda means: means.min(axis=-1))

@@ -1,12 +1,11 @@
 """The tokeniser gives the tokens of the Java program: on hard cases kept here, and on every annotation file."""
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from scripts import import_script
 from tellapart.metrics.ptb import tokenize
 
 HERE = Path(__file__).parent
@@ -16,37 +15,28 @@ DRAWN = json.loads((HERE / "ptb_drawn.json").read_text(encoding="utf-8"))
 DIGESTS = json.loads((HERE / "ptb_digests.json").read_text(encoding="utf-8"))
 
 
-def golden_maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_ptb_golden", HERE / "make_ptb_golden.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MAKER = golden_maker()
+MAKER = import_script(HERE / "make_ptb_golden.py")
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: ascii(case["caption"])[:40])
-def test_hard_captions_have_the_tokens_of_the_java_program(case: dict[str, str]) -> None:
+def test_hard_captions_have_the_tokens_of_the_java_program(case):
     assert tokenize(case["caption"]) == case["tokens"]
 
 
-def test_the_golden_file_holds_the_captions_beside_it() -> None:
+def test_the_golden_file_holds_the_captions_beside_it():
     captions = (HERE / "ptb_captions.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert [case["caption"] for case in GOLDEN] == captions
     assert len(captions) > 50
 
 
 @pytest.mark.parametrize("block", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, len(DRAWN)))])
-def test_any_case_any_character_entities_and_numbers_have_the_tokens_of_the_java_program(block: int) -> None:
+def test_any_case_any_character_entities_and_numbers_have_the_tokens_of_the_java_program(block):
     captions = MAKER.drawn_captions(block)
     assert len(captions) > 4900
     assert MAKER.digest([tokenize(caption) for caption in captions]) == DRAWN[block]
 
 
-def test_drawn_captions_hold_what_they_are_for() -> None:
+def test_drawn_captions_hold_what_they_are_for():
     captions = MAKER.drawn_captions(0)
     for part in ("&Amp;", "&lT;", "1\u20442", "'90S"):
         assert any(part in caption for caption in captions), part
@@ -56,7 +46,7 @@ def test_drawn_captions_hold_what_they_are_for() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DIGESTS)
-def test_every_string_of_the_annotation_files_has_the_tokens_of_the_java_program(name: str) -> None:
+def test_every_string_of_the_annotation_files_has_the_tokens_of_the_java_program(name):
     path = ANNOTATIONS / name
     if not path.is_file():
         pytest.skip("the annotation files are not beside this checkout")
@@ -65,7 +55,7 @@ def test_every_string_of_the_annotation_files_has_the_tokens_of_the_java_program
     assert MAKER.digest([tokenize(text) for text in strings]) == DIGESTS[name]["tokens"]
 
 
-def test_no_annotation_file_is_without_a_digest() -> None:
+def test_no_annotation_file_is_without_a_digest():
     if not ANNOTATIONS.is_dir():
         pytest.skip("the annotation files are not beside this checkout")
     found = {path.relative_to(ANNOTATIONS).as_posix() for path in MAKER.annotation_files(ANNOTATIONS)}
@@ -89,21 +79,21 @@ def test_no_annotation_file_is_without_a_digest() -> None:
         ("R&Quot;x", "r&q uot x"),  # `R&Q` is a name, so that this is no entity
     ],
 )
-def test_rules_that_readers_of_a_token_list_stumble_on(caption: str, tokens: str) -> None:
+def test_rules_that_readers_of_a_token_list_stumble_on(caption, tokens):
     assert tokenize(caption) == tokens
 
 
 @pytest.mark.parametrize("caption", ["", " ", ".", '"..."', "- -- ...", "😀"])
-def test_a_caption_of_nothing_but_punctuation_is_empty(caption: str) -> None:
+def test_a_caption_of_nothing_but_punctuation_is_empty(caption):
     assert tokenize(caption) == ""
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n", "\x85", "\u2028"])
-def test_a_line_break_is_a_blank(line_break: str) -> None:
+def test_a_line_break_is_a_blank(line_break):
     assert tokenize(f"a dog{line_break}runs") == "a dog runs"
 
 
-def test_a_caption_does_not_depend_on_the_next_one() -> None:
+def test_a_caption_does_not_depend_on_the_next_one():
     # The Java program reads on: "no." before "5 men" keeps its full stop there.
     assert (tokenize("is it day? no."), tokenize("5 men")) == ("is it day no", "5 men")
     assert tokenize("no. 5 men") == "no. 5 men"

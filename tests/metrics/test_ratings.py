@@ -68,13 +68,13 @@ def calibrated(scores: Numbers, ratings: Numbers) -> tuple[float, float, Numbers
 
 @pytest.mark.parametrize(("n", "levels"), [(3, 1), (40, 1), (300, 0), (600, 1)])
 @pytest.mark.parametrize(("ours", "theirs"), CORRELATIONS)
-def test_the_mean_over_images_is_scipys_number(ours: Callable, theirs: Callable, n: int, levels: int) -> None:
+def test_the_mean_over_images_is_scipys_number(ours, theirs, n, levels):
     scores, ratings = scored(n, levels)
     assert ours(scores, ratings).mean() == pytest.approx(theirs(scores, ratings), abs=1e-12)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), CORRELATIONS)
-def test_an_images_value_is_its_influence(ours: Callable, theirs: Callable) -> None:
+def test_an_images_value_is_its_influence(ours, theirs):
     # So many copies of all images, and one more of the image: what it moves is a derivative.
     scores, ratings = scored(12, 1)
     copies = 400
@@ -88,7 +88,7 @@ def test_an_images_value_is_its_influence(ours: Callable, theirs: Callable) -> N
 
 
 @given(PAIRS)
-def test_pairwise_accuracy_is_that_of_the_authors_procedure(pairs: list[tuple[int, int]]) -> None:
+def test_pairwise_accuracy_is_that_of_the_authors_procedure(pairs):
     scores, ratings = (np.array(side, float) for side in zip(*pairs, strict=True))
     best, epsilon, own = calibrated(scores, ratings)
     found = pairwise_accuracy(scores, ratings)
@@ -101,7 +101,7 @@ def test_pairwise_accuracy_is_that_of_the_authors_procedure(pairs: list[tuple[in
 
 
 @pytest.mark.parametrize("n", [257, 520])
-def test_blocks_change_nothing(n: int) -> None:
+def test_blocks_change_nothing(n):
     scores, ratings = scored(n, 1)
     ratings = np.where(np.arange(n) < n - 3, 2.0, ratings)  # one rating of more images than a block holds
     found, halves = pairwise_accuracy(scores, ratings), kendall_tau_b(scores, ratings)
@@ -115,7 +115,7 @@ def test_blocks_change_nothing(n: int) -> None:
 
 
 @given(PAIRS)
-def test_ranks_alone_decide_and_a_reversal_turns_the_sign(pairs: list[tuple[int, int]]) -> None:
+def test_ranks_alone_decide_and_a_reversal_turns_the_sign(pairs):
     scores, ratings = (np.array(side, float) for side in zip(*pairs, strict=True))
     for call in (kendall_tau_b, spearman_rho):
         values = call(scores, ratings)
@@ -132,14 +132,14 @@ def test_ranks_alone_decide_and_a_reversal_turns_the_sign(pairs: list[tuple[int,
 
 
 @given(PAIRS, st.integers(0, 9))
-def test_the_order_of_images_changes_no_images_value(pairs: list[tuple[int, int]], turn: int) -> None:
+def test_the_order_of_images_changes_no_images_value(pairs, turn):
     scores, ratings = (np.array(side, float) for side in zip(*pairs, strict=True))
     for call in (kendall_tau_b, spearman_rho, pearson_r, lambda x, y: pairwise_accuracy(x, y).values):
         turned = call(np.roll(scores, turn), np.roll(ratings, turn))
         assert turned == pytest.approx(np.roll(call(scores, ratings), turn), abs=1e-12)
 
 
-def test_a_constant_score_agrees_with_nobody() -> None:
+def test_a_constant_score_agrees_with_nobody():
     ratings = np.array([1.0, 1.0, 2.0, 3.0])
     for call in (kendall_tau_b, spearman_rho, pearson_r):
         assert not call(np.full(4, 0.7), ratings).any()
@@ -151,7 +151,7 @@ def test_a_constant_score_agrees_with_nobody() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=20))
-def test_the_area_is_scikit_learns_and_its_spread_delongs(pairs: list[tuple[int, bool]]) -> None:
+def test_the_area_is_scikit_learns_and_its_spread_delongs(pairs):
     scores, labels = np.array([x for x, _ in pairs], float), np.array([y for _, y in pairs])
     if labels.all() or not labels.any():
         return
@@ -167,9 +167,10 @@ def test_the_area_is_scikit_learns_and_its_spread_delongs(pairs: list[tuple[int,
     assert found.neutral.var() / len(scores) == pytest.approx(delong, abs=1e-12)
 
 
-def test_scores_are_compared_in_float32() -> None:
+def test_scores_are_compared_in_float32():
     assert not kendall_tau_b([1.0, 1.0 + 1e-9], [1, 2]).any()
     assert roc_auc([1.0, 1.0 + 1e-9], [0, 1]).touched.all()
+    assert places([0.5, 0.5 + 1e-12]).tolist() == [1.5, 1.5]
     apart = float(np.float32(1.0000001)) - 1.0
     assert pairwise_accuracy([1.0, 1.0000001, 9.0], [1, 1, 2]).epsilon == apart
 
@@ -186,18 +187,18 @@ def test_scores_are_compared_in_float32() -> None:
         ([0.1, 0.2], [np.inf, 0.0], ("ratings", "images: 0")),
     ],
 )
-def test_numbers_that_fit_nothing_are_refused(call: Callable, scores: list, ratings: list, facts: tuple) -> None:
+def test_numbers_that_fit_nothing_are_refused(call, scores, ratings, facts):
     with raises(MetricError, call.__name__, *facts):
         call(scores, ratings)
 
 
 @pytest.mark.parametrize("labels", [[1, 1, 1], [0, 0, 0], [0, 1, 2], [0.5, 1, 0]])
-def test_labels_are_0_and_1_and_both(labels: list[float]) -> None:
+def test_labels_are_0_and_1_and_both(labels):
     with raises(MetricError, "roc_auc", "0 and 1"):
         roc_auc([0.1, 0.2, 0.3], labels)
 
 
-def test_an_image_that_wins_more_has_the_higher_value() -> None:
+def test_an_image_that_wins_more_has_the_higher_value():
     assert roc_auc([0.9, 0.1, 0.5], [1, 1, 0]).strict.tolist() == [1.25, -0.25, 0.5]
 
 
@@ -206,7 +207,7 @@ TIED = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=2, max
 
 @settings(deadline=None)  # the first use imports scipy
 @given(TIED)
-def test_kendall_is_the_count_of_pairs_in_the_same_order(pairs: list[tuple[int, int]]) -> None:
+def test_kendall_is_the_count_of_pairs_in_the_same_order(pairs):
     scores, people = zip(*pairs, strict=True)
     found = agreement_with_people(scores, people)
     if len(set(scores)) == 1 or len(set(people)) == 1:
@@ -221,24 +222,8 @@ def test_kendall_is_the_count_of_pairs_in_the_same_order(pairs: list[tuple[int, 
     assert found.spearman == pytest.approx(rho, abs=1e-12)
 
 
-def test_a_model_that_ranks_as_people_do_agrees_and_its_opposite_does_not() -> None:
-    people = np.arange(1, 26)
-    for sign in (1, -1):
-        found = agreement_with_people(-sign * people, people)
-        assert (found.kendall, found.spearman) == pytest.approx((sign, sign))
-
-
-def test_finding_the_best_image_is_not_agreeing() -> None:
-    # As in EqBen's Fig. 1: the first of 25 is found, the rest stands in the reverse of people's order.
-    scores = [100, *range(24)]
-    found = agreement_with_people(scores, range(1, 26))
-    assert places(scores)[0] == 1
-    assert found.kendall == pytest.approx((24 - 276) / 300)
-
-
-@settings(deadline=None)
 @given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=25, unique=True))
-def test_an_edit_that_is_ignored_moves_nothing_and_a_reversal_moves_the_most(scores: list[float]) -> None:
+def test_an_edit_that_is_ignored_moves_nothing_and_a_reversal_moves_the_most(scores):
     values = np.array(scores)
     still, turned = movement(values, values * 2), movement(values, -values)
     assert (still.mean_shift, still.share_of_largest) == (0, 0)
@@ -247,15 +232,10 @@ def test_an_edit_that_is_ignored_moves_nothing_and_a_reversal_moves_the_most(sco
     assert turned.agreement.kendall == pytest.approx(-1)
 
 
-@settings(deadline=None)
 @given(TIED)
-def test_no_movement_is_larger_than_the_largest(pairs: list[tuple[int, int]]) -> None:
+def test_no_movement_is_larger_than_the_largest(pairs):
     before, after = zip(*pairs, strict=True)
     there, back = movement(before, after), movement(after, before)
     assert 0 <= there.share_of_largest <= 1
     assert there.mean_shift == back.mean_shift
     assert places(before).sum() == len(before) * (len(before) + 1) / 2
-
-
-def test_scores_that_differ_beyond_float32_are_tied() -> None:
-    assert places([0.5, 0.5 + 1e-12]).tolist() == [1.5, 1.5]

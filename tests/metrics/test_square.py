@@ -25,7 +25,7 @@ BY_NAME = {
 
 
 @pytest.mark.parametrize(("name", "size"), [("individual_score", 3), ("set_score", 3)])
-def test_squares_are_the_mean_over_all_orders_of_tied_scores(name: str, size: int) -> None:
+def test_squares_are_the_mean_over_all_orders_of_tied_scores(name, size):
     metric, value = METRICS[name], BY_NAME[name]
     items = np.random.default_rng(0).integers(0, 3, (12, size, size)).astype(np.float32)
     orders = list(product(permutations(range(size)), repeat=size))
@@ -36,7 +36,7 @@ def test_squares_are_the_mean_over_all_orders_of_tied_scores(name: str, size: in
         assert strict == float(value(top))
 
 
-def test_pairs_are_of_the_first_two_images_and_of_the_last_two() -> None:
+def test_pairs_are_of_the_first_two_images_and_of_the_last_two():
     right = np.eye(4, dtype=np.float32)
     wrong_0, wrong_3 = right.copy(), right.copy()
     wrong_0[0, 1] = wrong_3[3, 0] = 1  # a tie is never right
@@ -51,7 +51,7 @@ def test_pairs_are_of_the_first_two_images_and_of_the_last_two() -> None:
 @pytest.mark.parametrize(
     ("name", "chance"), [("individual_score", 1 / 4), ("pair_score", 1 / 16), ("set_score", 1 / 256)]
 )
-def test_a_constant_model_is_at_chance_on_squares(name: str, chance: float) -> None:
+def test_a_constant_model_is_at_chance_on_squares(name, chance):
     metric, constant = METRICS[name], np.ones((2, 4, 4))
     assert metric.chance((4, 4)) == chance
     assert metric.per_item(constant).tolist() == [0, 0]
@@ -64,7 +64,7 @@ def broken(item: NDArray[np.float32]) -> list[NDArray[np.float32]]:
 
 
 @pytest.mark.parametrize("texts", [3, 4])
-def test_every_true_text_must_beat_the_false_one(texts: int) -> None:
+def test_every_true_text_must_beat_the_false_one(texts):
     metric: Metric = METRICS["itt"]
     itt = metric.per_item
     every = np.array(list(product((0, 1, 2), repeat=texts)), np.float32).reshape(-1, 1, texts)
@@ -75,13 +75,13 @@ def test_every_true_text_must_beat_the_false_one(texts: int) -> None:
     assert itt(orders).mean() == pytest.approx(metric.chance((1, texts), texts - 1), abs=1e-15)
 
 
-def test_one_number_of_true_texts_has_its_own_metrics() -> None:
+def test_one_number_of_true_texts_has_its_own_metrics():
     assert [one.name for one in defined_for((1, 3), true=2)] == ["itt"]
     assert "itt" not in {one.name for one in defined_for((1, 3))} | {one.name for one in defined_for((1, 2))}
     assert defined_for((1, 4), true=2) == ()
 
 
-def test_true_texts_are_not_compared_with_each_other() -> None:
+def test_true_texts_are_not_compared_with_each_other():
     scores = [[[1, 1, 0]], [[1, 0, 0]], [[1, 1, 1]]]
     assert tied_comparisons(scores, true=2).tolist() == [0, 1, 2]
     assert tied_comparisons(scores).tolist() == [1, 0, 2]

@@ -29,7 +29,7 @@ def shape_of(name: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_every_metric_of_the_registry_gives_what_a_run_records(name: str) -> None:
+def test_every_metric_of_the_registry_gives_what_a_run_records(name):
     kind = "probability" if "probability" in METRICS[name].kinds else "similarity"
     scores = drawn(40, shape_of(name))
     ids = tuple(map(str, range(40)))
@@ -46,7 +46,7 @@ def test_every_metric_of_the_registry_gives_what_a_run_records(name: str) -> Non
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=4), st.integers(0, 99))
-def test_merging_parts_is_measuring_the_whole(sizes: list[int], seed: int) -> None:
+def test_merging_parts_is_measuring_the_whole(sizes, seed):
     scores = drawn(sum(sizes) + 1, (2, 2), seed)
     whole, merged, start = ta.metrics.GroupScore(), ta.metrics.GroupScore(), 0
     whole.update(scores)
@@ -59,7 +59,7 @@ def test_merging_parts_is_measuring_the_whole(sizes: list[int], seed: int) -> No
     assert merged.compute() == whole.compute()
 
 
-def test_clusters_widen_the_interval_and_are_kept_by_a_merge() -> None:
+def test_clusters_widen_the_interval_and_are_kept_by_a_merge():
     scores = np.repeat(drawn(20, (2, 2)), 10, axis=0)
     alone, together = ta.metrics.TextScore(), ta.metrics.TextScore()
     alone.update(scores)
@@ -81,12 +81,12 @@ def test_clusters_widen_the_interval_and_are_kept_by_a_merge() -> None:
         ([[[1.0, 0.0], [1.0]]], ScoreError, ("text_score", "scores")),
     ],
 )
-def test_wrong_scores_are_refused(update: Any, error: type[Exception], said: str | tuple[str, ...]) -> None:
+def test_wrong_scores_are_refused(update, error, said):
     with raises(error, said):
         ta.metrics.TextScore().update(update)
 
 
-def test_other_shapes_clusters_and_kinds_are_refused() -> None:
+def test_other_shapes_clusters_and_kinds_are_refused():
     assert pickle.loads(pickle.dumps(ta.metrics.ChoiceScore)) is metric_class("ChoiceScore")  # noqa: S301
     metric = metric_class("ChoiceScore")()
     metric.update(drawn(2, (1, 3)))
@@ -110,7 +110,7 @@ def torchmetrics() -> Any:
 
 
 @pytest.mark.slow
-def test_as_torchmetrics_own_it_is_a_metric_with_state_that_merges(torchmetrics: Any) -> None:
+def test_as_torchmetrics_own_it_is_a_metric_with_state_that_merges(torchmetrics):
     import torch
 
     scores = drawn(60, (2, 2))

@@ -7,7 +7,7 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.tabulate import tabulate
 
 
-def test_a_tag_of_one_value_has_no_macro_mean() -> None:
+def test_a_tag_of_one_value_has_no_macro_mean():
     right = PerItem(name="accuracy", strict=np.array([1.0, 0.0, 1.0, 1.0]), chance=0.5, binary=True)
     tags = [{"type": kind, "set": "all"} for kind in ("swap", "swap", "swap", "add")]
     table = tabulate([right], list("abcd"), tags)
@@ -15,7 +15,7 @@ def test_a_tag_of_one_value_has_no_macro_mean() -> None:
     assert table.macro["type"].metrics["accuracy"].value == pytest.approx((2 / 3 + 1) / 2)
 
 
-def test_the_macro_mean_of_a_ratio_is_over_the_ratios_of_the_values() -> None:
+def test_the_macro_mean_of_a_ratio_is_over_the_ratios_of_the_values():
     # Components: hits and claims; three components would hide a mistake of axes, as would as many items as components.
     strict = np.array([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
     ratio = PerItem(name="precision", strict=strict, binary=True, reduce=lambda means: means[..., 0] / means[..., 1])
@@ -25,7 +25,7 @@ def test_the_macro_mean_of_a_ratio_is_over_the_ratios_of_the_values() -> None:
     assert table.metrics["precision"].value == pytest.approx(0.5)
 
 
-def test_a_part_of_items_that_depend_on_each_other_is_measured_again() -> None:
+def test_a_part_of_items_that_depend_on_each_other_is_measured_again():
     values = np.array([1.0, 2.0, 6.0, 7.0, 9.0])
 
     def among(mask: np.ndarray) -> PerItem | None:
@@ -56,7 +56,7 @@ def test_a_part_of_items_that_depend_on_each_other_is_measured_again() -> None:
     assert four.tie_neutral is None
 
 
-def test_a_macro_mean_of_components_lays_out_each_values_items() -> None:
+def test_a_macro_mean_of_components_lays_out_each_values_items():
     strict = np.array([[1.0, 2.0], [3.0, 2.0], [5.0, 4.0], [1.0, 4.0]])
     one = PerItem(
         name="ratio",
@@ -71,7 +71,7 @@ def test_a_macro_mean_of_components_lays_out_each_values_items() -> None:
     assert table.macro["kind"].metrics["ratio"].ties == 4
 
 
-def test_a_mean_of_items_in_clusters_says_how_many_independent_items_it_is_worth() -> None:
+def test_a_mean_of_items_in_clusters_says_how_many_independent_items_it_is_worth():
     right = np.array([1.0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0])
     one = PerItem(name="accuracy", strict=right, binary=True)
     pairs = PerItem(name="least", strict=np.stack([right, right], axis=1), reduce=lambda means: means.min(axis=-1))
@@ -87,7 +87,7 @@ def test_a_mean_of_items_in_clusters_says_how_many_independent_items_it_is_worth
 
 
 @pytest.mark.parametrize("groups", ["aaaaaa", "aabbbb"])
-def test_a_mean_over_its_groups_stands_beside_means_over_items(groups: str) -> None:
+def test_a_mean_over_its_groups_stands_beside_means_over_items(groups):
     right = np.array([1.0, 1, 1, 0, 0, 0])
     grouped = PerItem(name="by_group", strict=right, binary=True, groups=groups)
     table = tabulate([grouped, PerItem(name="accuracy", strict=right, binary=True)], list("uvwxyz"), [{}] * 6)
@@ -98,7 +98,7 @@ def test_a_mean_over_its_groups_stands_beside_means_over_items(groups: str) -> N
     assert tabulate([grouped], list("uvwxyz"), [{}] * 6).metrics == {"by_group": table.metrics["by_group"]}
 
 
-def test_a_tag_of_more_than_64_values_is_no_breakdown_and_draws_start_from_0() -> None:
+def test_a_tag_of_more_than_64_values_is_no_breakdown_and_draws_start_from_0():
     one = PerItem(name="depth", strict=np.random.default_rng(0).normal(size=130))
     tags = [{"name": str(k % 65), "part": str(k % 64)} for k in range(130)]
     table = tabulate([one], list(map(str, range(130))), tags)
@@ -106,7 +106,7 @@ def test_a_tag_of_more_than_64_values_is_no_breakdown_and_draws_start_from_0() -
     assert table.metrics == tabulate([one], list(map(str, range(130))), [{}] * 130, seed=0).metrics
 
 
-def test_progress_counts_the_items_of_every_average() -> None:
+def test_progress_counts_the_items_of_every_average():
     one = PerItem(name="depth", strict=np.random.default_rng(0).normal(size=60))
     seen: list[tuple[str, int, int]] = []
     tags = [{"kind": "ab"[k % 2]} for k in range(60)]

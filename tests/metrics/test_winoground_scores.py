@@ -1,16 +1,15 @@
 """Published per-item scores of Winoground give the published text, image and group scores, to the last digit."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from published import winoground
 from tellapart.metrics.per_item import mean
 from tellapart.metrics.registry import METRICS
 from tellapart.metrics.ties import tied_comparisons
 
-FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "winoground_scores"
 NAMES = ("text_score", "image_score", "group_score")
 PUBLISHED = {  # per cent: text, image, group; the strict rule of the Winoground paper
     "clip_b32": (30.75, 10.25, 8.25),
@@ -26,11 +25,8 @@ PUBLISHED = {  # per cent: text, image, group; the strict rule of the Winoground
 
 
 def scores_of(model: str) -> np.ndarray:
-    path = FOLDER / f"{model}.jsonl"
-    if not path.is_file():
-        pytest.skip("the Winoground score files are not beside this checkout")
     scores = np.full((400, 2, 2), np.nan)
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in winoground(model).read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         item, text, image = record["label"].split("_")
         scores[int(item), int(image[1]), int(text[1])] = record["score"]
@@ -38,7 +34,7 @@ def scores_of(model: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("model", PUBLISHED)
-def test_the_strict_scores_are_the_published_ones(model: str) -> None:
+def test_the_strict_scores_are_the_published_ones(model):
     scores = scores_of(model)
     assert tuple(METRICS[name].per_item(scores).sum() / 4 for name in NAMES) == PUBLISHED[model]
 
@@ -46,18 +42,18 @@ def test_the_strict_scores_are_the_published_ones(model: str) -> None:
 @pytest.mark.parametrize(
     ("model", "comparisons", "items"), [("human", 35, 28), ("ofa_medium", 11, 7), ("flava_itm", 1, 1), ("vilt", 0, 0)]
 )
-def test_ties_are_counted_by_comparison_and_by_item(model: str, comparisons: int, items: int) -> None:
+def test_ties_are_counted_by_comparison_and_by_item(model, comparisons, items):
     tied = tied_comparisons(scores_of(model))
     assert (tied.sum(), (tied > 0).sum()) == (comparisons, items)
 
 
-def test_human_ties_counted_as_right_would_add_what_their_mask_says() -> None:
+def test_human_ties_counted_as_right_would_add_what_their_mask_says():
     scores = scores_of("human")
     lenient = [float(mean(METRICS[name].per_item(scores) + METRICS[name].measure(scores).ties)) * 100 for name in NAMES]
     assert lenient == [93.0, 91.75, 88.25]
 
 
-def test_the_tie_neutral_value_of_people_lies_between_strict_and_lenient() -> None:
+def test_the_tie_neutral_value_of_people_lies_between_strict_and_lenient():
     scores = scores_of("human")
     neutral = [METRICS[name].tie_neutral(scores) for name in NAMES]
     assert [float(mean(values)) * 100 for values in neutral] == pytest.approx([91.0, 90.0625, 86.75], abs=1e-9)

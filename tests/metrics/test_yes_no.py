@@ -41,12 +41,12 @@ from tellapart.metrics.yes_no import (
         ("**(B)**", "a", "b", "b"),
     ],
 )
-def test_what_an_answer_says(answer: str, options: str, read: str | None, strictly: str | None) -> None:
+def test_what_an_answer_says(answer, options, read, strictly):
     assert read_answer(answer, OPTIONS[options]) == read
     assert read_strictly(answer, OPTIONS[options]) == strictly
 
 
-def test_every_gold_answer_has_the_two_options_it_is_one_of() -> None:
+def test_every_gold_answer_has_the_two_options_it_is_one_of():
     assert all(gold in both and OPTIONS[both[0]] == OPTIONS[both[1]] == both for gold, both in OPTIONS.items())
 
 
@@ -69,7 +69,7 @@ def test_every_gold_answer_has_the_two_options_it_is_one_of() -> None:
         ("**Yes**", "yes", "yes"),
     ],
 )
-def test_popes_rule_is_read_through_marks_and_its_script_beside_it(answer: str, ours: str, theirs: str) -> None:
+def test_popes_rule_is_read_through_marks_and_its_script_beside_it(answer, ours, theirs):
     assert (read_no(answer), read_as_pope(answer)) == (ours, theirs)
 
 
@@ -84,11 +84,11 @@ def test_popes_rule_is_read_through_marks_and_its_script_beside_it(answer: str, 
         ("", None),
     ],
 )
-def test_an_answer_is_read_as_tempcompass_reads_it(answer: str, read: str | None) -> None:
+def test_an_answer_is_read_as_tempcompass_reads_it(answer, read):
     assert read_as_tempcompass(answer) == read
 
 
-def test_precision_recall_and_f1_are_those_of_a_count_by_hand() -> None:
+def test_precision_recall_and_f1_are_those_of_a_count_by_hand():
     answers, gold = ["yes"] * 5 + ["no"] * 7, ["yes"] * 3 + ["no"] * 2 + ["yes"] * 6 + ["no"]
     table = yes_table(answers, gold)
     assert table.sum(axis=0).tolist() == [3, 5, 9] and table.dtype == np.float64
@@ -99,7 +99,7 @@ def test_precision_recall_and_f1_are_those_of_a_count_by_hand() -> None:
     assert shares["f1"] == [pytest.approx(2 * (3 / 5) * (3 / 9) / (3 / 5 + 3 / 9)), 0]
 
 
-def test_a_long_answer_of_marks_alone_is_read_soon() -> None:
+def test_a_long_answer_of_marks_alone_is_read_soon():
     started = time.process_time()
     assert read_strictly("y" + "[" * 100_000 + "es", OPTIONS["yes"]) is None
     assert time.process_time() - started < 5  # it was minutes, which grew with the square

@@ -3,7 +3,7 @@
 import os
 import random
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +26,12 @@ def sample(name: str = "a") -> Sample:
     return Sample(id=name, cluster=name, texts=("x\u2028y", 'z"\n'), scores=((0.1, 0.2),), outcomes={})
 
 
-def test_samples_hold_any_text(tmp_path: Path) -> None:
+def test_samples_hold_any_text(tmp_path):
     write_samples(tmp_path, "folder:/a b", [sample("a"), sample("b")])
     assert read_samples(tmp_path, "folder:/a b") == [sample("a"), sample("b")]
 
 
-def test_samples_are_written_one_after_the_other(tmp_path: Path) -> None:
+def test_samples_are_written_one_after_the_other(tmp_path):
     def yield_long() -> Iterator[Sample]:
         for k in range(2_000):
             yield Sample(id=str(k), cluster="", texts=("x" * 10_000,), outcomes={})
@@ -44,7 +44,7 @@ def test_samples_are_written_one_after_the_other(tmp_path: Path) -> None:
     assert (tmp_path / "samples" / "demo.jsonl").stat().st_size > 20_000_000 > 10 * highest
 
 
-def test_samples_that_were_cut_off_are_refused_wherever_the_cut_lies(tmp_path: Path) -> None:
+def test_samples_that_were_cut_off_are_refused_wherever_the_cut_lies(tmp_path):
     write_samples(tmp_path, "demo", [sample("a"), sample("b")])
     path = tmp_path / "samples" / "demo.jsonl"
     whole = path.read_bytes()
@@ -58,9 +58,7 @@ def test_samples_that_were_cut_off_are_refused_wherever_the_cut_lies(tmp_path: P
 @pytest.mark.parametrize(
     ("damaged", "facts"), [('"id":7', ("'id'", "record")), ('"id":"c","id":"b"', ("JSON", "'id'", "object"))]
 )
-def test_a_damaged_line_and_a_key_that_is_repeated_in_one_are_named(
-    tmp_path: Path, damaged: str, facts: tuple[str, ...]
-) -> None:
+def test_a_damaged_line_and_a_key_that_is_repeated_in_one_are_named(tmp_path, damaged, facts):
     write_samples(tmp_path, "demo", [sample("a"), sample("b")])
     path = tmp_path / "samples" / "demo.jsonl"
     path.write_text(path.read_text().replace('"id":"b"', damaged))
@@ -85,9 +83,7 @@ def with_samples(folder: Path, count: int) -> Path:
         (lambda lines: [lines[1], lines[0], lines[2]], ("demo.jsonl", "SHA-256", "changed")),
     ],
 )
-def test_samples_that_are_not_what_the_run_wrote_are_refused(
-    tmp_path: Path, damage: Callable[[list[str]], list[str]], message: str | tuple[str, ...]
-) -> None:
+def test_samples_that_are_not_what_the_run_wrote_are_refused(tmp_path, damage, message):
     path = with_samples(tmp_path, 3)
     assert [each.id for each in read_samples(tmp_path, "demo")] == ["item-0", "item-1", "item-2"]
     lines = damage(path.read_bytes().decode().split("\n")[:-1])
@@ -98,7 +94,7 @@ def test_samples_that_are_not_what_the_run_wrote_are_refused(
         read_samples(tmp_path, "demo", read_result(tmp_path).benchmarks["demo"])
 
 
-def test_every_flipped_bit_of_samples_is_found(tmp_path: Path) -> None:
+def test_every_flipped_bit_of_samples_is_found(tmp_path):
     path = with_samples(tmp_path, 3)
     whole, draw = path.read_bytes(), random.Random(0)
     for _ in range(100):
@@ -109,7 +105,7 @@ def test_every_flipped_bit_of_samples_is_found(tmp_path: Path) -> None:
             read_samples(tmp_path, "demo")
 
 
-def test_samples_of_an_older_record_are_read_and_an_item_twice_is_refused(tmp_path: Path) -> None:
+def test_samples_of_an_older_record_are_read_and_an_item_twice_is_refused(tmp_path):
     write_samples(tmp_path, "demo", [sample("a"), sample("b")])
     record = BenchmarkResult(title="", fingerprint="f", metrics={}, origin="")
     write_result(tmp_path, result().model_copy(update={"benchmarks": {"demo": record}}))
@@ -119,14 +115,14 @@ def test_samples_of_an_older_record_are_read_and_an_item_twice_is_refused(tmp_pa
         read_samples(tmp_path, "demo")
 
 
-def test_missing_samples_are_named(tmp_path: Path) -> None:
+def test_missing_samples_are_named(tmp_path):
     write_result(tmp_path, result())
     with raises(RunError, "samples/demo.jsonl", "missing", "run"):
         read_samples(tmp_path, "demo")
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_samples_that_are_no_file_are_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_samples_that_are_no_file_are_refused(tmp_path, make):
     path = with_samples(tmp_path, 3)
     path.unlink()
     make(path)

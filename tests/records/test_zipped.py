@@ -5,10 +5,8 @@ import json
 import struct
 import tempfile
 import zipfile
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,11 +18,11 @@ from tellapart.records.zipped import unpack_run, unpacked
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(tmp_path_factory) -> Path:
     """`a.zip`, as `zip -r a.zip a` makes it; `b.zip`, whose files lie at its top; `both.zip`, with two runs."""
     folder = tmp_path_factory.mktemp("zipped")
-    ta.evaluate(["random", "oracle"], "demo", limit=40, out=folder / "a")
-    ta.evaluate("oracle", "demo", limit=40, out=folder / "b")
+    ta.evaluate(["random", "oracle"], "demo", limit=12, out=folder / "a")
+    ta.evaluate("oracle", "demo", limit=12, out=folder / "b")
     pack(folder / "a.zip", {"a": folder / "a"})
     pack(folder / "b.zip", {"": folder / "b"})
     pack(folder / "both.zip", {"a": folder / "a", "b": folder / "b"})
@@ -39,7 +37,7 @@ def pack(path: Path, folders: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_an_archive_is_read_as_its_folder_is(name: str, runs: Path) -> None:
+def test_an_archive_is_read_as_its_folder_is(name, runs):
     whole, packed = runs / name, runs / f"{name}.zip"
     assert ta.open_run(packed).table().columns == ta.open_run(whole).table().columns
     assert ta.read_result(packed) == ta.read_result(whole)
@@ -49,7 +47,7 @@ def test_an_archive_is_read_as_its_folder_is(name: str, runs: Path) -> None:
     assert ta.open_run(packed).items()["id"] == ta.open_run(whole).items()["id"]
 
 
-def test_a_run_in_an_archive_is_named_by_its_path(runs: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_a_run_in_an_archive_is_named_by_its_path(runs, tmp_path, command):
     both = tmp_path / "both.zip"
     pack(both, {"sent/a": runs / "a", "sent/b": runs / "b"})
     for name in ("a", "sent/a"):
@@ -59,14 +57,12 @@ def test_a_run_in_an_archive_is_named_by_its_path(runs: Path, tmp_path: Path, co
         ta.open_run(both / "nowhere")
 
 
-def test_an_archive_is_not_compared_with_itself(runs: Path) -> None:
+def test_an_archive_is_not_compared_with_itself(runs):
     with raises(RunError, "b.zip", "one model", "oracle"):
         ta.compare(runs / "b.zip", runs / "b.zip")
 
 
-def test_a_run_that_is_not_there_is_answered_with_the_nearest(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_not_there_is_answered_with_the_nearest(runs, tmp_path, monkeypatch):
     with raises(RunError, "bb", "is not there", "did you mean 'b'"):
         ta.open_run(runs / "bb")
     with raises(RunError, "oracle", "is not there", f"did you mean '{runs / 'a.zip' / 'a'}/beside/oracle'"):
@@ -77,12 +73,12 @@ def test_a_run_that_is_not_there_is_answered_with_the_nearest(
         ta.open_run("run/a")
 
 
-def test_folders_above_a_run_hide_no_model_of_it(runs: Path, tmp_path: Path) -> None:
+def test_folders_above_a_run_hide_no_model_of_it(runs, tmp_path):
     pack(tmp_path / "a.zip", {"runs/a": runs / "a"})
     assert ta.open_run(tmp_path / "a.zip").models == ["random", "oracle"]
 
 
-def test_samples_without_their_record_are_a_part_of_a_run(runs: Path, tmp_path: Path) -> None:
+def test_samples_without_their_record_are_a_part_of_a_run(runs, tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.write(runs / "b" / "samples" / "demo.jsonl", "b/samples/demo.jsonl")
     with raises(RunError, "a.zip", "results.json", "in part"):
@@ -90,7 +86,7 @@ def test_samples_without_their_record_are_a_part_of_a_run(runs: Path, tmp_path: 
 
 
 @pytest.mark.slow
-def test_archives_are_compared_drawn_and_put_on_a_board(runs: Path, tmp_path: Path) -> None:
+def test_archives_are_compared_drawn_and_put_on_a_board(runs, tmp_path):
     compared = [ta.compare(one, two) for one, two in ((runs / "a.zip", runs / "b.zip"), (runs / "a", runs / "b"))]
     assert compared[0].columns == compared[1].columns
     assert ta.compare(runs / "b.zip", runs / "a.zip", gate=True).passed is False
@@ -101,9 +97,7 @@ def test_archives_are_compared_drawn_and_put_on_a_board(runs: Path, tmp_path: Pa
         left.unlink()
 
 
-def test_every_command_that_reads_a_run_reads_an_archive(
-    runs: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_command_that_reads_a_run_reads_an_archive(runs, command, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     one, two = runs / "a.zip", runs / "b.zip"
     for words in (
@@ -120,7 +114,7 @@ def test_every_command_that_reads_a_run_reads_an_archive(
     assert "--bundle" in command("show", one, "--bundle").err
 
 
-def test_nothing_is_left_of_an_archive(runs: Path) -> None:
+def test_nothing_is_left_of_an_archive(runs):
     before = set(Path(tempfile.gettempdir()).glob("tellapart-*"))
     run = ta.open_run(runs / "a.zip")
     inside = run.folder
@@ -142,37 +136,32 @@ def made(path: Path, *entries: tuple[str, bytes], link: bool = False) -> Path:
     return path
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize(
-    "name", ["../out.json", "a/../../out.json", "/srv/out.json", "..\\out.json", "C:out.json", "a\\b"]
+    ("name", "data", "fact"),
+    [
+        *(
+            (name, b"x", "leaves")
+            for name in ("../out.json", "a/../../out.json", "/srv/out.json", "..\\out.json", "C:out.json", "a\\b")
+        ),
+        ("results.json", b"[]", "twice"),
+        ("samples/demo.jsonl", bytes(80 << 20), "bytes"),  # a bomb
+    ],
 )
-def test_a_path_that_leaves_the_archive_is_refused(name: str, tmp_path: Path) -> None:
-    path = made(tmp_path / "run.zip", ("results.json", b"{}"), (name, b"x"))
-    with raises(RunError, "run.zip", "leaves"):
+def test_an_archive_that_is_more_than_a_run_is_refused_before_it_is_unpacked(name, data, fact, tmp_path):
+    path = made(tmp_path / "run.zip", ("results.json", b"{}"), (name, data))
+    assert path.stat().st_size < 100_000
+    with raises(RunError, "run.zip", fact):
         unpack_run(path, tmp_path / "into")
     assert not (tmp_path / "out.json").exists() and not (tmp_path / "into").exists()
 
 
-def test_a_link_is_refused(tmp_path: Path) -> None:
+def test_a_link_is_refused(tmp_path):
     with raises(RunError, "run.zip", "link"):
         unpack_run(made(tmp_path / "run.zip", ("samples", b"/etc"), link=True), tmp_path / "into")
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_name_twice_is_refused(tmp_path: Path) -> None:
-    path = made(tmp_path / "run.zip", ("results.json", b"{}"), ("results.json", b"[]"))
-    with raises(RunError, "results.json", "twice"):
-        unpack_run(path, tmp_path / "into")
-
-
-def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
-    path = made(tmp_path / "run.zip", ("samples/demo.jsonl", bytes(80 << 20)))
-    assert path.stat().st_size < 100_000
-    with raises(RunError, "run.zip", "bytes"):
-        unpack_run(path, tmp_path / "into")
-    assert not (tmp_path / "into").exists()
-
-
-def test_a_bomb_whose_table_is_wrong_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_whose_table_is_wrong_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(zipped, "_FREE", 1 << 10)
     path = made(tmp_path / "run.zip", ("samples/demo.jsonl", bytes(1 << 20)))
     data = bytearray(path.read_bytes())
@@ -184,13 +173,13 @@ def test_a_bomb_whose_table_is_wrong_is_refused(tmp_path: Path, monkeypatch: pyt
     assert sum(file.stat().st_size for file in (tmp_path / "into").rglob("*.jsonl")) <= 1 << 10
 
 
-def test_more_files_than_a_run_has_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_files_than_a_run_has_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(zipped, "MOST_FILES", 3)
     with raises(RunError, "4 files", "3"):
         unpack_run(made(tmp_path / "run.zip", *((f"{k}.jsonl", b"") for k in range(4))), tmp_path / "into")
 
 
-def test_a_damaged_or_encrypted_archive_is_refused(runs: Path, tmp_path: Path) -> None:
+def test_a_damaged_or_encrypted_archive_is_refused(runs, tmp_path):
     data = (runs / "b.zip").read_bytes()
     cut, flipped, locked = (tmp_path / f"{name}.zip" for name in ("cut", "flipped", "locked"))
     cut.write_bytes(data[: len(data) // 2])
@@ -204,7 +193,7 @@ def test_a_damaged_or_encrypted_archive_is_refused(runs: Path, tmp_path: Path) -
             unpack_run(path, tmp_path / f"into-{path.stem}")
 
 
-def test_an_archive_without_a_run_is_refused(tmp_path: Path) -> None:
+def test_an_archive_without_a_run_is_refused(tmp_path):
     with raises(RunError, "empty.zip"):
         ta.open_run(made(tmp_path / "empty.zip", ("readme.txt", b"nothing")))
     stream = io.BytesIO()

@@ -1,7 +1,5 @@
 """Folders of scanned objects: read, scaled, named, hashed; broken files and paths that lead elsewhere are refused."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,7 +16,7 @@ from tellapart_render.scenes_builder import asset_vocabulary, read_names
 
 
 @pytest.mark.parametrize("flat", [True, False])
-def test_an_asset_stands_over_the_origin_at_unit_extent_with_its_picture(tmp_path: Path, flat: bool) -> None:
+def test_an_asset_stands_over_the_origin_at_unit_extent_with_its_picture(tmp_path, flat):
     write_asset(tmp_path, "Brick", (255, 0, 0), (0.4, 0.2, 0.1), flat=flat)
     name = register(read_asset(tmp_path, "Brick"))
     brick = shape(name)
@@ -30,19 +28,19 @@ def test_an_asset_stands_over_the_origin_at_unit_extent_with_its_picture(tmp_pat
     assert surface(name, "texture", "").colour is asset_texture(name)
 
 
-def test_an_asset_whose_y_points_up_is_turned(tmp_path: Path) -> None:
+def test_an_asset_whose_y_points_up_is_turned(tmp_path):
     write_asset(tmp_path, "Post", (9, 9, 9), (0.1, 0.4, 0.2))
     np.testing.assert_allclose(shape(register(read_asset(tmp_path, "Post", "y"))).extent, (0.25, 0.5, 1.0), atol=1e-5)
     np.testing.assert_allclose(shape(register(read_asset(tmp_path, "Post", "z"))).extent, (0.25, 1.0, 0.5), atol=1e-5)
 
 
-def test_a_pyramid_carries_nothing(tmp_path: Path) -> None:
+def test_a_pyramid_carries_nothing(tmp_path):
     mesh = write_asset(tmp_path, "Tent", (9, 9, 9), (1, 1, 1))
     mesh.write_text("v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv .5 .5 1\nf 4 3 2 1\nf 1 2 5\nf 2 3 5\nf 3 4 5\nf 4 1 5\n")
     assert shape(register(read_asset(tmp_path, "Tent"))).top is None
 
 
-def test_a_shape_is_named_by_its_content(tmp_path: Path) -> None:
+def test_a_shape_is_named_by_its_content(tmp_path):
     write_asset(tmp_path, "Box", (9, 9, 9), (1, 1, 1))
     before = read_asset(tmp_path, "Box")
     write_asset(tmp_path, "Box", (9, 9, 8), (1, 1, 1))
@@ -52,9 +50,7 @@ def test_a_shape_is_named_by_its_content(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(*[st.floats(-9, 9, width=32)] * 3), min_size=3, max_size=9))
-def test_polygons_become_fans_with_unit_normals(
-    tmp_path_factory: pytest.TempPathFactory, points: list[tuple[float, ...]]
-) -> None:
+def test_polygons_become_fans_with_unit_normals(tmp_path_factory, points):
     path = tmp_path_factory.mktemp("obj") / "model.obj"
     lines = [f"v {x} {y} {z} # a point" for x, y, z in points]
     path.write_text("\n".join([*lines, "f " + " ".join(str(k - len(points)) for k in range(len(points)))]))
@@ -64,7 +60,7 @@ def test_polygons_become_fans_with_unit_normals(
     np.testing.assert_allclose(mesh.vertices[mesh.faces[0]], np.asarray(points[:3]), atol=1e-6)
 
 
-def test_given_normals_and_coordinates_are_kept_and_v_is_turned(tmp_path: Path) -> None:
+def test_given_normals_and_coordinates_are_kept_and_v_is_turned(tmp_path):
     path = tmp_path / "model.obj"
     path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0.25 0.25\nvn 0 3 4\nf 1/1/1 2/1/1 3//1\n")
     mesh = read_obj(path)
@@ -86,14 +82,14 @@ def test_given_normals_and_coordinates_are_kept_and_v_is_turned(tmp_path: Path) 
         ("v 0 0 0\n", ("model.obj", "faces")),
     ],
 )
-def test_a_broken_mesh_is_refused_with_its_line(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
+def test_a_broken_mesh_is_refused_with_its_line(tmp_path, text, message):
     path = tmp_path / "model.obj"
     path.write_text(text)
     with raises(DataError, message):
         read_obj(path)
 
 
-def test_binary_files_flat_points_and_broken_pictures_are_refused(tmp_path: Path) -> None:
+def test_binary_files_flat_points_and_broken_pictures_are_refused(tmp_path):
     mesh = write_asset(tmp_path, "Box", (9, 9, 9), (1, 1, 1), flat=True)
     mesh.with_name("texture.png").write_bytes(b"\x89PNG nothing")
     with raises(DataError, "texture.png", "PNG", "picture"):
@@ -111,12 +107,12 @@ def test_binary_files_flat_points_and_broken_pictures_are_refused(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["../Box", "/etc", "a/b", ".hidden", "", "a\\b"])
-def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+def test_names_that_lead_elsewhere_are_refused(tmp_path, name):
     with raises(DataError, "folder", "slashes"):
         read_asset(tmp_path, name)
 
 
-def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
+def test_links_out_of_the_folder_are_refused(tmp_path):
     shelf(tmp_path / "outside")
     (tmp_path / "scans").mkdir()
     (tmp_path / "scans" / "Brick").symlink_to(tmp_path / "outside" / "Brick")
@@ -124,7 +120,7 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
         read_asset(tmp_path / "scans", "Brick")
 
 
-def test_folders_without_assets_and_assets_without_pictures_are_refused(tmp_path: Path) -> None:
+def test_folders_without_assets_and_assets_without_pictures_are_refused(tmp_path):
     with raises(DataError, "<Name>/meshes/model.obj", "folder"):
         find_assets(tmp_path / "gone")
     with raises(DataError, "<Name>/meshes/model.obj", "<Name>/model.obj"):
@@ -135,7 +131,7 @@ def test_folders_without_assets_and_assets_without_pictures_are_refused(tmp_path
         read_asset(tmp_path, "Box")
 
 
-def test_names_come_from_toml_csv_metadata_or_the_folder(tmp_path: Path) -> None:
+def test_names_come_from_toml_csv_metadata_or_the_folder(tmp_path):
     scans = shelf(tmp_path / "scans")
     toml, table = tmp_path / "names.toml", tmp_path / "names.csv"
     toml.write_text('Crate_Red = "red crate with lid"\nBrick = { noun = "old brick", category = "stone" }\n')
@@ -168,13 +164,13 @@ def test_names_come_from_toml_csv_metadata_or_the_folder(tmp_path: Path) -> None
         ('"../Brick" = "box"\n', ("'../Brick'", "folder")),
     ],
 )
-def test_names_that_cannot_be_used_are_refused(tmp_path: Path, text: str, message: str | tuple[str, ...]) -> None:
+def test_names_that_cannot_be_used_are_refused(tmp_path, text, message):
     (tmp_path / "names.toml").write_text(text)
     with raises(DataError, message):
         asset_vocabulary(shelf(tmp_path / "scans"), tmp_path / "names.toml")
 
 
-def test_a_table_without_its_columns_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_table_without_its_columns_is_refused_with_its_line(tmp_path):
     with raises(DataError, "names.csv", "Folder_Name", '"red coffee mug"'):
         read_names(tmp_path / "names.csv")
     (tmp_path / "names.csv").write_text("folder,noun\nBrick,\n")
@@ -182,7 +178,7 @@ def test_a_table_without_its_columns_is_refused_with_its_line(tmp_path: Path) ->
         read_names(tmp_path / "names.csv")
 
 
-def test_another_vocabulary_may_not_take_a_name(tmp_path: Path) -> None:
+def test_another_vocabulary_may_not_take_a_name(tmp_path):
     from dataclasses import replace
 
     with pytest.raises(ValueError, match=r"another vocabulary is called 'demo'"):
@@ -192,9 +188,7 @@ def test_another_vocabulary_may_not_take_a_name(tmp_path: Path) -> None:
     assert Asset("A", tmp_path, tmp_path, "0" * 64, "z").shape == "A@0000000000"
 
 
-def test_a_texture_of_another_format_is_handed_to_no_other_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_texture_of_another_format_is_handed_to_no_other_program(tmp_path, monkeypatch):
     from PIL import EpsImagePlugin, Image
 
     program, ran = tmp_path / "bin" / "gs", tmp_path / "ran"

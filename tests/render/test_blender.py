@@ -28,7 +28,7 @@ def python() -> str:
 
 
 @pytest.fixture(scope="module")
-def blender(python: str) -> Blender:
+def blender(python) -> Blender:
     """Start the worker, and what the other renderer keeps for the process, before the first test."""
     if find_spec("mitsuba") and find_spec("pyoidn"):
         from tellapart_render.renderers.mitsuba import MITSUBA
@@ -40,7 +40,7 @@ def blender(python: str) -> Blender:
 
 
 @pytest.mark.slow
-def test_both_renderers_see_the_same_things_in_the_same_places(blender: Blender) -> None:
+def test_both_renderers_see_the_same_things_in_the_same_places(blender):
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     from tellapart_render.renderers.mitsuba import MITSUBA
 
@@ -51,7 +51,7 @@ def test_both_renderers_see_the_same_things_in_the_same_places(blender: Blender)
 
 
 @pytest.mark.slow
-def test_both_renderers_agree_on_light_and_colour(blender: Blender) -> None:
+def test_both_renderers_agree_on_light_and_colour(blender):
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
     from tellapart_render.renderers.mitsuba import MITSUBA
@@ -63,7 +63,7 @@ def test_both_renderers_agree_on_light_and_colour(blender: Blender) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_scene_gives_the_same_pixels_also_in_another_process(blender: Blender, python: str) -> None:
+def test_the_same_scene_gives_the_same_pixels_also_in_another_process(blender, python):
     once = blender.render(SCENE, BLENDER_SETTINGS)
     blender.masks(SCENE, 16)
     np.testing.assert_array_equal(blender.render(SCENE, BLENDER_SETTINGS), once)
@@ -71,14 +71,14 @@ def test_the_same_scene_gives_the_same_pixels_also_in_another_process(blender: B
 
 
 @pytest.mark.slow
-def test_a_job_that_fails_says_why_and_the_worker_goes_on(blender: Blender) -> None:
+def test_a_job_that_fails_says_why_and_the_worker_goes_on(blender):
     with raises(DataError, "Blender", "Traceback"):
         blender.render(SCENE, Settings(size=16, samples="many"))  # type: ignore[arg-type]
     assert blender.masks(SCENE, 16)[0].shape == (16, 16)
     assert set(blender.versions) == {"blender"}
 
 
-def test_a_missing_interpreter_is_an_error_with_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_an_error_with_the_fix(monkeypatch, tmp_path):
     monkeypatch.delenv(VARIABLE, raising=False)
     with raises(DataError, "'blender'", "Python", "Blender", VARIABLE):
         Blender().masks(SCENE, 16)

@@ -36,7 +36,7 @@ def recipe() -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def keys(rows: list[Row], recipe: Recipe) -> dict[str, Key]:
+def keys(rows, recipe) -> dict[str, Key]:
     """Each item's key, with the attempt that was accepted, by its id."""
     attempts = {row["id"]: row["provenance"]["seed"][2] for row in rows}
     return {key.name: replace(key, attempt=attempts[key.name]) for key in recipe.item_keys()}
@@ -47,18 +47,18 @@ def decoded(data: bytes) -> np.ndarray:
         return np.asarray(image.convert("RGB"))
 
 
-def test_it_holds_a_hundred_items_of_each_aspect(rows: list[Row]) -> None:
+def test_it_holds_a_hundred_items_of_each_aspect(rows):
     assert Counter(row["tags"]["aspect"] for row in rows) == dict.fromkeys(ASPECTS, 100)
     assert Counter(row["tags"]["held_out"] for row in rows) == {"yes": 200, "no": 200}
     assert len({row["id"] for row in rows}) == len({row["cluster"] for row in rows}) == 400
 
 
-def test_it_reads_as_a_pair_set_of_two_by_two() -> None:
+def test_it_reads_as_a_pair_set_of_two_by_two():
     pairs = read_pair_set(DEMO_FOLDER)
     assert {item.shape for item in pairs.items} == {(2, 2)}
 
 
-def test_pictures_are_160_pixels_square_and_all_within_four_megabytes(rows: list[Row]) -> None:
+def test_pictures_are_160_pixels_square_and_all_within_four_megabytes(rows):
     files = [DEMO_FOLDER / name for row in rows for name in row["images"]]
     assert len(set(files)) == 800
     for file in files:
@@ -68,12 +68,12 @@ def test_pictures_are_160_pixels_square_and_all_within_four_megabytes(rows: list
     assert sum(f.stat().st_size for f in DEMO_FOLDER.rglob("*") if f.is_file()) < 4_500_000
 
 
-def test_no_two_pictures_are_the_same(rows: list[Row]) -> None:
+def test_no_two_pictures_are_the_same(rows):
     contents = {(DEMO_FOLDER / name).read_bytes() for row in rows for name in row["images"]}
     assert len(contents) == 800
 
 
-def test_every_item_is_what_the_recipe_draws(rows: list[Row], keys: dict[str, Key]) -> None:
+def test_every_item_is_what_the_recipe_draws(rows, keys):
     for row in rows:
         quadruple = draw(keys[row["id"]])
         assert row["texts"] == list(quadruple.captions)
@@ -83,7 +83,7 @@ def test_every_item_is_what_the_recipe_draws(rows: list[Row], keys: dict[str, Ke
             assert Scene.from_record(provenance | {"things": things}) == scene
 
 
-def test_captions_of_an_order_item_have_the_same_words(rows: list[Row]) -> None:
+def test_captions_of_an_order_item_have_the_same_words(rows):
     of_order = [row for row in rows if row["tags"]["aspect"] == "order"]
     for row in of_order:
         first, second = (Counter(text.removesuffix(".").lower().split()) for text in row["texts"])
@@ -91,13 +91,13 @@ def test_captions_of_an_order_item_have_the_same_words(rows: list[Row]) -> None:
     assert Counter(row["tags"]["change"] for row in of_order) == {"colours": 34, "places": 33, "numbers": 33}
 
 
-def test_held_out_tags_are_true(rows: list[Row]) -> None:
+def test_held_out_tags_are_true(rows):
     for row in rows:
         shown = {(thing[0], thing[1]) for things in row["provenance"]["things"] for thing in things}
         assert bool(shown & HELD_OUT) == (row["tags"]["held_out"] == "yes")
 
 
-def test_the_card_says_what_is_there(rows: list[Row]) -> None:
+def test_the_card_says_what_is_there(rows):
     card = json.loads((DEMO_FOLDER / "card.json").read_text())
     assert {card["recipe_fingerprint"]} == {row["provenance"]["recipe"] for row in rows}
     assert card["counts"]["aspect"] == dict.fromkeys(ASPECTS, 100)
@@ -110,7 +110,7 @@ def test_the_card_says_what_is_there(rows: list[Row]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["attribute-001", "counting-042", "location-017", "order-004"])
-def test_a_committed_item_renders_again(name: str, rows: list[Row], recipe: Recipe, keys: dict[str, Key]) -> None:
+def test_a_committed_item_renders_again(name, rows, recipe, keys):
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
     row = next(row for row in rows if row["id"] == name)
@@ -126,7 +126,7 @@ def test_a_committed_item_renders_again(name: str, rows: list[Row], recipe: Reci
         assert (difference > 16).mean() < 0.005
 
 
-def test_a_set_that_cannot_be_drawn_says_why() -> None:
+def test_a_set_that_cannot_be_drawn_says_why():
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     # At 16 pixels five small things cannot all be seen.
     tiny = Recipe(seed=5, size=16, samples=1, attempts=1, items={"counting": 30})

@@ -43,13 +43,13 @@ def view(rows: list[list[int]], alone: list[int], pixels: NDArray[np.uint8] | No
     return View(np.zeros((*visible.shape, 3), np.uint8) if pixels is None else pixels, visible, alone)
 
 
-def test_every_graded_aspect_has_a_row() -> None:
+def test_every_graded_aspect_has_a_row():
     assert tuple(LEVELS) == GRADED
     assert not set(GRADED) & set(ASPECTS)
 
 
 @pytest.mark.parametrize("aspect", GRADED)
-def test_a_key_determines_its_quadruple_and_both_pictures_share_camera_light_and_ground(aspect: Aspect) -> None:
+def test_a_key_determines_its_quadruple_and_both_pictures_share_camera_light_and_ground(aspect):
     for number, quadruple in enumerate(drawn(aspect)):
         assert quadruple == draw_level(Key("test", 3, aspect, number))
         one, other = quadruple.scenes
@@ -59,7 +59,7 @@ def test_a_key_determines_its_quadruple_and_both_pictures_share_camera_light_and
 
 
 @pytest.mark.parametrize("aspect", ["colour", "hidden", "extent", "distractors"])
-def test_the_colour_of_the_object_alone_differs(aspect: Aspect) -> None:
+def test_the_colour_of_the_object_alone_differs(aspect):
     for quadruple in drawn(aspect):
         one, other = (scene.things for scene in quadruple.scenes)
         assert replace(one[0], colour=other[0].colour) == other[0]
@@ -70,13 +70,13 @@ def test_the_colour_of_the_object_alone_differs(aspect: Aspect) -> None:
 
 
 @pytest.mark.parametrize("aspect", ["size", "distance", "angle", "height"])
-def test_levels_of_the_scene_are_the_drawn_steps_up_to_rounding(aspect: Aspect) -> None:
+def test_levels_of_the_scene_are_the_drawn_steps_up_to_rounding(aspect):
     for number, quadruple in enumerate(drawn(aspect)):
         measured = measure_level(aspect, quadruple.scenes, ())
         assert measured == pytest.approx(step(aspect, number), rel=4e-3)
 
 
-def test_the_level_of_a_scene_is_that_of_its_places() -> None:
+def test_the_level_of_a_scene_is_that_of_its_places():
     def places(aspect: Aspect) -> tuple[float, list[tuple[float, float]]]:
         scenes = drawn(aspect)[5].scenes
         shifts = [[a - b for a, b in zip(*(t.position for t in scene.things[:2]), strict=True)] for scene in scenes]
@@ -93,7 +93,7 @@ def test_the_level_of_a_scene_is_that_of_its_places() -> None:
     assert larger[0].shape == larger[1].shape
 
 
-def test_the_larger_object_is_the_one_that_the_caption_calls_large() -> None:
+def test_the_larger_object_is_the_one_that_the_caption_calls_large():
     for quadruple in drawn("size"):
         for caption, scene in zip(quadruple.captions, quadruple.scenes, strict=True):
             large = scene.things[0].size > scene.things[1].size
@@ -112,7 +112,7 @@ def test_the_larger_object_is_the_one_that_the_caption_calls_large() -> None:
         assert ("near" in quadruple.captions[0]) == (near < far)
 
 
-def test_levels_of_the_picture_are_counted_from_masks() -> None:
+def test_levels_of_the_picture_are_counted_from_masks():
     scenes = drawn("count")[0].scenes
     two = view([[-1, 0, 0, 1], [-1, -1, -1, 1]], [2, 2])
     three = view([[2, 0, 0, 1], [-1, -1, -1, 1]], [2, 2, 1])
@@ -123,7 +123,7 @@ def test_levels_of_the_picture_are_counted_from_masks() -> None:
     assert measure_level("extent", scenes, (half, half)) == pytest.approx(100 * math.sqrt(1 / 8), rel=1e-3)
 
 
-def test_the_level_of_a_colour_is_ciede2000_of_the_objects_pixels() -> None:
+def test_the_level_of_a_colour_is_ciede2000_of_the_objects_pixels():
     pixels = np.zeros((1, 3, 3), np.uint8)
     pixels[0, :2], pixels[0, 2] = (255, 255, 255), (9, 99, 9)
     white = view([[0, 0, 1]], [2, 1], pixels)
@@ -152,18 +152,18 @@ def test_the_level_of_a_colour_is_ciede2000_of_the_objects_pixels() -> None:
         ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
     ],
 )
-def test_ciede2000_is_the_papers(one: tuple[float, ...], other: tuple[float, ...], difference: float) -> None:
+def test_ciede2000_is_the_papers(one, other, difference):
     for a, b in ((one, other), (other, one)):
         assert ciede2000(np.array(a), np.array(b)) == pytest.approx(difference, abs=5e-5)
 
 
-def test_lab_of_the_primaries() -> None:
+def test_lab_of_the_primaries():
     green, grey = to_lab(np.array([[0, 255, 0], [119, 119, 119]], np.uint8))
     assert green == pytest.approx([87.73, -86.18, 83.18], abs=0.05)
     assert grey == pytest.approx([50.03, 0, 0], abs=0.05)
 
 
-def test_paints_mix_between_two_of_the_palette() -> None:
+def test_paints_mix_between_two_of_the_palette():
     assert mix_paint("red") == mix_paint("red 0.0 blue") == pytest.approx(PALETTE["red"])
     assert mix_paint("red 1.0 blue") == pytest.approx(PALETTE["blue"])
     assert mix_paint("metallic") == PALETTE["white"]
@@ -172,7 +172,7 @@ def test_paints_mix_between_two_of_the_palette() -> None:
 
 
 @pytest.mark.slow
-def test_the_recipe_builds_and_its_levels_are_those_of_its_scenes_and_masks(tmp_path: Path) -> None:
+def test_the_recipe_builds_and_its_levels_are_those_of_its_scenes_and_masks(tmp_path):
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
     text = re.sub(r"= 6[67]$", "= 1", RECIPE.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -199,7 +199,7 @@ def test_the_recipe_builds_and_its_levels_are_those_of_its_scenes_and_masks(tmp_
         write_training_rows(tmp_path / "set")
 
 
-def test_scanned_objects_have_no_graded_aspects(tmp_path: Path) -> None:
+def test_scanned_objects_have_no_graded_aspects(tmp_path):
     shelf(tmp_path / "scans")
     start = Start(Scenes.Options(assets="scans", items={"counting": 1, "size": 2}), 1, tmp_path)
     with raises(DataError, "scans", "items.size", "0"):

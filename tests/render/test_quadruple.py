@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from facts import raises
 from tellapart.errors import DataError
-from tellapart_render.captions.grammar import ASPECTS, COUNTS, HELD_OUT, LOCATIONS, SIZES, Relation
+from tellapart_render.captions.grammar import ASPECTS, COUNTS, HELD_OUT, LOCATIONS, SIZES
 from tellapart_render.meshes.objects import SHAPES, shape
 from tellapart_render.scenes.quadruple import Key, Quadruple, draw
 from tellapart_render.scenes.scene import (
@@ -46,13 +46,13 @@ def changed(one: str, other: str) -> tuple[list[str], list[str]]:
     return a, b
 
 
-def test_both_pictures_share_camera_light_and_ground(drawn: list[Quadruple]) -> None:
+def test_both_pictures_share_camera_light_and_ground(drawn):
     for quadruple in drawn:
         one, other = quadruple.scenes
         assert (one.camera, one.light, one.ground) == (other.camera, other.light, other.ground)
 
 
-def test_attribute_pairs_differ_in_the_attribute_words_and_in_what_carries_them(drawn: list[Quadruple]) -> None:
+def test_attribute_pairs_differ_in_the_attribute_words_and_in_what_carries_them(drawn):
     for quadruple in (q for q in drawn if q.key.aspect == "attribute"):
         one, other = (scene.things for scene in quadruple.scenes)
         assert one[1] == other[1]
@@ -65,7 +65,7 @@ def test_attribute_pairs_differ_in_the_attribute_words_and_in_what_carries_them(
         assert words != ([], [])
 
 
-def test_location_pairs_differ_in_the_location_and_where_the_object_stands(drawn: list[Quadruple]) -> None:
+def test_location_pairs_differ_in_the_location_and_where_the_object_stands(drawn):
     relation_of = {words: r for r, group in LOCATIONS.items() for words in group}
     for quadruple in (q for q in drawn if q.key.aspect == "location"):
         one, other = (scene.things for scene in quadruple.scenes)
@@ -79,7 +79,7 @@ def test_location_pairs_differ_in_the_location_and_where_the_object_stands(drawn
         assert texts[0] == texts[1]
 
 
-def test_counting_pairs_differ_in_the_number_and_share_the_common_objects(drawn: list[Quadruple]) -> None:
+def test_counting_pairs_differ_in_the_number_and_share_the_common_objects(drawn):
     for quadruple in (q for q in drawn if q.key.aspect == "counting"):
         few, many = sorted((scene.things for scene in quadruple.scenes), key=len)
         assert many[: len(few)] == few
@@ -89,7 +89,7 @@ def test_counting_pairs_differ_in_the_number_and_share_the_common_objects(drawn:
         assert len({(t.shape, t.colour, t.size) for t in many}) == 1
 
 
-def test_all_counts_relations_sizes_and_kinds_of_change_occur(drawn: list[Quadruple]) -> None:
+def test_all_counts_relations_sizes_and_kinds_of_change_occur(drawn):
     assert {f.relation for q in drawn for f in q.facts} == {None, *LOCATIONS}
     assert {f.count for q in drawn if q.key.aspect == "counting" for f in q.facts} == {2, 3, 4, 5}
     assert {size for q in drawn if q.key.aspect == "attribute" for size in q.sizes} == set(SIZES)
@@ -98,13 +98,13 @@ def test_all_counts_relations_sizes_and_kinds_of_change_occur(drawn: list[Quadru
 
 
 @pytest.mark.parametrize(("pairs", "gap"), [(100, 0.16), pytest.param(700, 0.08, marks=pytest.mark.slow)])
-def test_the_order_of_a_pair_tells_nothing(pairs: int, gap: float) -> None:
+def test_the_order_of_a_pair_tells_nothing(pairs, gap):
     counting = [draw(Key("test", 7, "counting", i, held_out=h)) for i in range(pairs // 2) for h in ("yes", "no")]
     more_first = np.mean([q.facts[0].count > q.facts[1].count for q in counting])
     assert abs(more_first - 0.5) < gap
 
 
-def test_size_words_are_true_of_every_pair_of_things(drawn: list[Quadruple]) -> None:
+def test_size_words_are_true_of_every_pair_of_things(drawn):
     attribute = [q for q in drawn if q.key.aspect == "attribute"]
     small = [
         t.size for q in attribute for s in q.scenes for t, w in zip(s.things, q.sizes, strict=True) if w == "small"
@@ -115,13 +115,13 @@ def test_size_words_are_true_of_every_pair_of_things(drawn: list[Quadruple]) -> 
     assert max(small) * 1.3 < min(large)
 
 
-def test_held_out_pairs_are_shown_where_wanted_and_nowhere_else(drawn: list[Quadruple]) -> None:
+def test_held_out_pairs_are_shown_where_wanted_and_nowhere_else(drawn):
     for quadruple in drawn:
         pairs = {(t.shape, t.colour) for scene in quadruple.scenes for t in scene.things}
         assert bool(pairs & HELD_OUT) == (quadruple.key.held_out == "yes")
 
 
-def test_everything_is_in_view_of_the_camera(drawn: list[Quadruple]) -> None:
+def test_everything_is_in_view_of_the_camera(drawn):
     for quadruple in drawn[::7]:
         for scene in quadruple.scenes:
             for thing in scene.things:
@@ -130,7 +130,7 @@ def test_everything_is_in_view_of_the_camera(drawn: list[Quadruple]) -> None:
                 assert seen[:, 2].min() > 0
 
 
-def test_things_on_top_rest_on_something_that_carries_them(drawn: list[Quadruple]) -> None:
+def test_things_on_top_rest_on_something_that_carries_them(drawn):
     for quadruple in drawn:
         for scene, fact in zip(quadruple.scenes, quadruple.facts, strict=True):
             if fact.relation == "top":
@@ -140,20 +140,20 @@ def test_things_on_top_rest_on_something_that_carries_them(drawn: list[Quadruple
                 assert all(thing.position[2] == 0 for thing in scene.things)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**31), index=st.integers(0, 10**6), aspect=st.sampled_from(ASPECTS))
-def test_a_key_determines_its_quadruple(seed: int, index: int, aspect: str) -> None:
+def test_a_key_determines_its_quadruple(seed, index, aspect):
     key = Key("test", seed, aspect, index)  # type: ignore[arg-type]
     assert draw(key) == draw(key)
 
 
-def test_streams_seeds_indices_and_attempts_give_different_scenes() -> None:
+def test_streams_seeds_indices_and_attempts_give_different_scenes():
     key = Key("demo", 1, "location", 0)
     others = [replace(key, stream="train"), replace(key, seed=2), replace(key, index=1), replace(key, attempt=1)]
     assert len({draw(each).scenes for each in (key, *others)}) == 5
 
 
-def test_the_papers_wording_allows_a_count_of_one_and_two_verbs() -> None:
+def test_the_papers_wording_allows_a_count_of_one_and_two_verbs():
     loose = [draw(Key("test", 3, "counting", i, wording="paper")) for i in range(30)]
     ones = [q for q in loose if 1 in {f.count for f in q.facts}]
     assert ones
@@ -164,7 +164,7 @@ def test_the_papers_wording_allows_a_count_of_one_and_two_verbs() -> None:
     )
 
 
-def test_a_scene_survives_its_record(drawn: list[Quadruple]) -> None:
+def test_a_scene_survives_its_record(drawn):
     scene = drawn[0].scenes[0]
     assert Scene.from_record(scene.to_record()) == scene
     with raises(DataError, "'camera'", "scene"):
@@ -174,13 +174,13 @@ def test_a_scene_survives_its_record(drawn: list[Quadruple]) -> None:
         Scene.from_record(short)
 
 
-def test_scenes_with_nothing_unseen_are_what_they_were() -> None:
+def test_scenes_with_nothing_unseen_are_what_they_were():
     keys = [Key("demo", 7, a, i, vocabulary=v) for a, i, v in product(ASPECTS[:3], range(6), ("demo", "figure-14"))]
     records = [scene.to_record() for key in keys for scene in draw(key).scenes]
     assert hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16] == "d4ae1d797bc62d40"  # before there was any
 
 
-def test_what_is_unseen_is_drawn_from_other_ranges_and_the_rest_stays() -> None:
+def test_what_is_unseen_is_drawn_from_other_ranges_and_the_rest_stays():
     keys = [Key("demo", 7, a, i) for a, i in product(ASPECTS, range(15))]
     usual = [draw(key) for key in keys]
     other = [draw(replace(key, unseen=("camera", "light", "ground"))) for key in keys]
@@ -203,7 +203,7 @@ def test_what_is_unseen_is_drawn_from_other_ranges_and_the_rest_stays() -> None:
     assert lit.light == other[0].scenes[0].light
 
 
-def test_order_items_take_turns_with_the_exchanges_that_are_asked_for() -> None:
+def test_order_items_take_turns_with_the_exchanges_that_are_asked_for():
     def drawn(**chosen: tuple[str, ...]) -> list[str]:
         return [draw(replace(Key("demo", 7, "order", k), **chosen)).change for k in range(6)]  # type: ignore[arg-type]
 
@@ -219,7 +219,7 @@ AXES = {"left": (0, -1), "right": (0, 1), "front": (1, -1), "behind": (1, 1)}
 @pytest.mark.parametrize("relation", [r for r in LOCATIONS if r != "top"])
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(SHAPES))
 @settings(max_examples=30, deadline=None)
-def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation: Relation, seed: int, name: str) -> None:
+def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation, seed, name):
     thing = relate(Thing(name, "red", 0.9, (0.0, 0.0, 0.0), 0.3), relation, SUBJECT, np.random.default_rng(seed))
     axis, sign = AXES[relation]
     along, across = thing.position[axis] * sign, thing.position[1 - axis]
@@ -231,14 +231,14 @@ def test_a_thing_stands_on_its_side_and_clear_of_the_subject(relation: Relation,
 
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 5), reach=st.floats(0.2, 0.7))
 @settings(max_examples=60, deadline=None)
-def test_scattered_things_never_touch(seed: int, count: int, reach: float) -> None:
+def test_scattered_things_never_touch(seed, count, reach):
     spots = scatter(count, 1.0, reach, np.random.default_rng(seed))
     assert len(spots) == count
     for one, other in combinations(spots, 2):
         assert np.hypot(one[0] - other[0], one[1] - other[1]) >= 2 * reach
 
 
-def test_things_stack_as_in_a_kitchen() -> None:
+def test_things_stack_as_in_a_kitchen():
     def on(above: str, below: str, size: float = 1.0) -> bool:
         return can_carry(Thing(below, "", 1.0, (0, 0, 0), 0.0), Thing(above, "", size, (0, 0, 0), 0.0))
 
@@ -250,7 +250,7 @@ def test_things_stack_as_in_a_kitchen() -> None:
 
 
 @pytest.mark.parametrize("high", [True, False])
-def test_the_camera_is_as_near_as_the_frame_allows(high: bool) -> None:
+def test_the_camera_is_as_near_as_the_frame_allows(high):
     things = [SUBJECT, Thing("mug", "red", 1.0, (1.6, 0.4, 0.0), 1.0)]
     for seed in range(20):
         camera = camera_for(things, np.random.default_rng(seed), high=high)
@@ -259,12 +259,12 @@ def test_the_camera_is_as_near_as_the_frame_allows(high: bool) -> None:
         assert 0.6 < extent < 1.05
 
 
-def test_floors_never_hide_what_stands_on_them() -> None:
+def test_floors_never_hide_what_stands_on_them():
     white = Thing("mug", "white", 1.0, (0.0, 0.0, 0.0), 0.0)
     assert not {draw_ground([white], np.random.default_rng(k)).floor for k in range(60)} & {"marble", "paper"}
 
 
-def test_the_wall_stands_behind_everything() -> None:
+def test_the_wall_stands_behind_everything():
     far = Thing("mug", "red", 1.0, (0.0, 3.0, 0.0), 0.0)
     assert all(
         draw_ground([SUBJECT, far], np.random.default_rng(k)).wall_distance > corners(far)[:, 1].max()

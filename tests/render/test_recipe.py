@@ -1,7 +1,5 @@
 """Options of rendered sets: which items show held-out pairs, and every mistake in a recipe gets one clear error."""
 
-from pathlib import Path
-
 import pytest
 
 from facts import raises
@@ -12,7 +10,7 @@ from tellapart_render.scenes_builder import Recipe
 GOOD = 'name = "few"\nbuilder = "scenes"\nseed = 3\n[options]\nsize = 64\n[options.items]\ncounting = 2\n'
 
 
-def test_half_of_the_items_show_held_out_pairs_and_none_where_none_are_wanted() -> None:
+def test_half_of_the_items_show_held_out_pairs_and_none_where_none_are_wanted():
     items = {"attribute": 4, "location": 4}
     half, none = (Recipe(seed=1, items=items, held_out_every=every).item_keys() for every in (2, 0))
     assert [key.held_out for key in half] == ["no", "yes"] * 4
@@ -30,9 +28,7 @@ def test_half_of_the_items_show_held_out_pairs_and_none_where_none_are_wanted() 
         ("[options.items]\ncounting = 2\n", "", ("items",)),
     ],
 )
-def test_a_wrong_option_is_named_with_file_key_and_value(
-    tmp_path: Path, old: str, new: str, message: tuple[str, ...]
-) -> None:
+def test_a_wrong_option_is_named_with_file_key_and_value(tmp_path, old, new, message):
     path = tmp_path / "recipe.toml"
     path.write_text(GOOD.replace(old, new, 1))
     with raises(DataError, message):

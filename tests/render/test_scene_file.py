@@ -1,8 +1,6 @@
 """Scenes as JSON: read back as they were, rendered to the same bytes as the set's picture, refused by field."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ CONTENT = SceneFile(draw(Key("test", 0, "location", 1, vocabulary="figure-14")).
 
 
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
-def test_every_scene_is_read_back_as_it_was_written(tmp_path: Path, aspect: Any) -> None:
+def test_every_scene_is_read_back_as_it_was_written(tmp_path, aspect):
     for index in range(5):
         for scene in draw(Key("test", 1, aspect, index, vocabulary="figure-14")).scenes:
             content = SceneFile(scene, Settings(32, 2, 3, index), "blender")
@@ -44,9 +42,7 @@ def test_every_scene_is_read_back_as_it_was_written(tmp_path: Path, aspect: Any)
         (("settings", "renderer"), "povray", ("'settings.renderer'", "input", "'mitsuba'", "'blender'")),
     ],
 )
-def test_a_wrong_field_is_named(
-    tmp_path: Path, path: tuple[Any, ...], value: Any, message: str | tuple[str, ...]
-) -> None:
+def test_a_wrong_field_is_named(tmp_path, path, value, message):
     fields = CONTENT.to_json()
     part = fields
     for step in path[:-1]:
@@ -57,7 +53,7 @@ def test_a_wrong_field_is_named(
         read_scene_file(tmp_path / "scene.json")
 
 
-def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path: Path) -> None:
+def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path):
     with raises(DataError, "scene.json", ".scene_file"):
         read_scene_file(tmp_path / "scene.json")
     (tmp_path / "scene.json").write_text("{")
@@ -67,7 +63,7 @@ def test_what_is_not_json_and_items_of_other_builders_are_refused(tmp_path: Path
         scene_of_item(Item(id="a", images=("a.png",), texts=("x", "y")), 0)
 
 
-def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path: Path) -> None:
+def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path):
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
     from tellapart.builders.pipeline import build
@@ -87,7 +83,7 @@ def test_an_exported_scene_renders_to_the_bytes_of_the_set(tmp_path: Path) -> No
         main(["export", str(made.folder), "nothing", "0", "--out", "unused"])
 
 
-def test_a_scene_of_assets_is_rendered_where_their_folder_is_named(tmp_path: Path) -> None:
+def test_a_scene_of_assets_is_rendered_where_their_folder_is_named(tmp_path):
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 

@@ -1,5 +1,4 @@
-"""Rendered scenes through the pipeline: verified, the same for any number of workers and after SIGKILL, audited; of
-built-in meshes and of scanned objects."""
+"""Rendered scenes through the pipeline, of built-in meshes and of scans: verified, the same by any workers."""
 
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 @pytest.mark.slow
-def test_a_recipe_of_scenes_is_rendered_the_same_by_one_and_by_two(tmp_path: Path) -> None:
+def test_a_recipe_of_scenes_is_rendered_the_same_by_one_and_by_two(tmp_path):
     recipe = written(tmp_path, f"{DEMO}[options.items]\ncounting = 2\nlocation = 1\n")
     one, two = (build(recipe, tmp_path / str(workers), workers=workers) for workers in (1, 2))
     files = sorted(path.relative_to(one.folder) for path in one.folder.rglob("*") if path.is_file())
@@ -50,7 +49,7 @@ def test_a_recipe_of_scenes_is_rendered_the_same_by_one_and_by_two(tmp_path: Pat
     }
 
 
-def test_masks_are_written_and_listed(tmp_path: Path) -> None:
+def test_masks_are_written_and_listed(tmp_path):
     recipe = written(tmp_path, f"{DEMO}masks = true\n[options.items]\ncounting = 1\n")
     pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
     (item,) = pairs.items
@@ -70,7 +69,7 @@ def test_masks_are_written_and_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_drawn_is_rejected_with_its_reason() -> None:
+def test_what_cannot_be_drawn_is_rejected_with_its_reason():
     # At 16 pixels five small things cannot all be seen.
     options = Scenes.Options(size=16, samples=1, attempts=1, items={"counting": 30})
     scenes = Scenes(Start(options, 5, Path()))
@@ -86,7 +85,7 @@ def scanned(tmp_path: Path, items: str) -> Path:
     return written(tmp_path, f'{OPTIONS}assets = "scans"\nnames = "names.toml"\n[options.items]\n{items}\n')
 
 
-def test_scanned_objects_are_built_audited_and_told_in_the_provenance(tmp_path: Path) -> None:
+def test_scanned_objects_are_built_audited_and_told_in_the_provenance(tmp_path):
     recipe = scanned(tmp_path, "attribute = 1\ncounting = 1\nlocation = 1")
     pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
     assert [item.tags["aspect"] for item in pairs.items] == ["attribute", "counting", "location"]
@@ -102,7 +101,7 @@ def test_scanned_objects_are_built_audited_and_told_in_the_provenance(tmp_path: 
     assert len(found.changes) == 3
 
 
-def test_options_that_cannot_be_met_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_cannot_be_met_are_refused(tmp_path, monkeypatch):
     scans = shelf(tmp_path / "scans")
     (scans / "Crate_Blue").rename(tmp_path / "away")
     start = Start(Scenes.Options(assets="scans", items={"attribute": 1}), 1, tmp_path)

@@ -10,7 +10,7 @@ from tellapart.errors import UnknownNameError
 from tellapart_render.meshes.objects import SHAPES, shape
 
 
-def test_the_shapes_of_pictures_that_ship_have_not_changed() -> None:
+def test_the_shapes_of_pictures_that_ship_have_not_changed():
     digest = hashlib.sha256()
     for name in SHAPES:
         for part in shape(name).parts:
@@ -22,7 +22,7 @@ def test_the_shapes_of_pictures_that_ship_have_not_changed() -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_shape_is_sound_and_has_unit_extent(name: str) -> None:
+def test_every_shape_is_sound_and_has_unit_extent(name):
     model = shape(name)
     assert max(model.extent) == pytest.approx(1.0)
     assert model.hull[:, 2].min() == pytest.approx(0.0, abs=1e-5)
@@ -40,6 +40,6 @@ def test_every_shape_is_sound_and_has_unit_extent(name: str) -> None:
         assert 0 < model.top.height <= model.height + 1e-6
 
 
-def test_an_unknown_shape_is_named_with_what_there_is() -> None:
+def test_an_unknown_shape_is_named_with_what_there_is():
     with raises(UnknownNameError, "shape", "shapes"):
         shape("spoon")

@@ -20,7 +20,6 @@ from tellapart_render.captions.grammar import (
     PLACES,
     SIZES,
     VERBS,
-    Noun,
     count_caption,
     relation_caption,
 )
@@ -28,7 +27,6 @@ from tellapart_render.scenes.quadruple import Aspect, Key, Quadruple, draw
 from tellapart_render.scenes.scene import corners, project
 from tellapart_render.training_rows import (
     GRID,
-    SynonymChoice,
     draw_synonyms,
     draw_whereabouts,
     main,
@@ -42,7 +40,7 @@ SCENES = Path(__file__).parents[2] / "examples" / "eqsim_ablation" / "smoke_scen
 
 
 @pytest.fixture(scope="module")
-def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scenes(tmp_path_factory) -> Path:
     folder = shutil.copytree(SCENES, tmp_path_factory.mktemp("rows") / "scenes")
     lines = (folder / "pairs.jsonl").read_text().splitlines(keepends=True)
     (folder / "pairs.jsonl").write_text("".join(lines[::6]))  # two of each aspect
@@ -51,17 +49,17 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(scenes: Path) -> list[dict[str, Any]]:
+def rows(scenes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (scenes / "rows.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
-def said(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def said(rows) -> list[dict[str, Any]]:
     """The rows in the grammar's own words."""
     return [row for number, row in enumerate(rows) if number % 4 < 2]
 
 
-def test_each_picture_and_its_mirror_image_have_three_wordings_and_three_places(rows: list[dict[str, Any]]) -> None:
+def test_each_picture_and_its_mirror_image_have_three_wordings_and_three_places(rows):
     assert len(rows) == 6 * 2 * 2 * 3 * 2
     assert len({row["image"] for row in rows}) == 6 * 2 * 2
     for number, row in enumerate(rows):
@@ -71,9 +69,7 @@ def test_each_picture_and_its_mirror_image_have_three_wordings_and_three_places(
         assert rows[mate]["image"] != row["image"]
 
 
-def test_no_false_caption_is_true_of_the_picture_or_of_its_mate(
-    rows: list[dict[str, Any]], said: list[dict[str, Any]]
-) -> None:
+def test_no_false_caption_is_true_of_the_picture_or_of_its_mate(rows, said):
     for row in rows:
         assert row["negative_captions"]
         assert not {row["caption"], rows[row["negative_images"][0]]["caption"]} & set(row["negative_captions"])
@@ -84,14 +80,14 @@ def test_no_false_caption_is_true_of_the_picture_or_of_its_mate(
         assert not {meaning(text) for text in true} & {meaning(text) for text in other}
 
 
-def test_no_row_names_a_combination_that_the_demo_holds_out(rows: list[dict[str, Any]]) -> None:
+def test_no_row_names_a_combination_that_the_demo_holds_out(rows):
     phrases = [each.phrase() for each in DEMO.objects if DEMO.holds_out(each)]
     assert phrases
     texts = {text for row in rows for text in (row["caption"], *row["negative_captions"])}
     assert not [phrase for phrase in phrases for text in texts if f" {phrase} " in f" {text}"]
 
 
-def test_a_mirrored_picture_has_mirrored_words(scenes: Path, said: list[dict[str, Any]]) -> None:
+def test_a_mirrored_picture_has_mirrored_words(scenes, said):
     original = {(row["image"], meaning(row["caption"])) for row in said if row["image"].startswith("images/")}
     for row in said:
         if row["image"].startswith("mirrored/"):
@@ -102,13 +98,13 @@ def test_a_mirrored_picture_has_mirrored_words(scenes: Path, said: list[dict[str
     np.testing.assert_array_equal(first[:, ::-1], second)
 
 
-def test_the_same_rows_come_again(scenes: Path) -> None:
+def test_the_same_rows_come_again(scenes):
     before = (scenes / "rows.jsonl").read_bytes()
     write_training_rows(scenes)
     assert (scenes / "rows.jsonl").read_bytes() == before
 
 
-def test_a_set_of_another_grammar_is_refused(scenes: Path, tmp_path: Path) -> None:
+def test_a_set_of_another_grammar_is_refused(scenes, tmp_path):
     other = shutil.copytree(scenes, tmp_path / "other")
     card = json.loads((other / "card.json").read_text())
     card["recipe"]["seed"] = 4
@@ -134,7 +130,7 @@ def _all_places(quadruple: Quadruple, flip: bool) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
-def test_the_column_and_the_row_hold_the_middle_of_the_outline(aspect: Aspect) -> None:
+def test_the_column_and_the_row_hold_the_middle_of_the_outline(aspect):
     for index in range(2):
         quadruple = _drawn(aspect, index)
         for side, captions in enumerate(_all_places(quadruple, flip=False)):
@@ -149,7 +145,7 @@ def test_the_column_and_the_row_hold_the_middle_of_the_outline(aspect: Aspect) -
 
 
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
-def test_a_mirrored_picture_has_the_columns_from_the_other_side(aspect: Aspect) -> None:
+def test_a_mirrored_picture_has_the_columns_from_the_other_side(aspect):
     def mirrored(caption: str) -> str:
         *name, column, row = caption.removesuffix(".").split()
         return " ".join([*name, str(GRID + 1 - int(column)), row]) + "."
@@ -160,7 +156,7 @@ def test_a_mirrored_picture_has_the_columns_from_the_other_side(aspect: Aspect) 
 
 
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
-def test_what_is_false_is_true_of_neither_picture(aspect: Aspect) -> None:
+def test_what_is_false_is_true_of_neither_picture(aspect):
     for index in range(2):
         quadruple = _drawn(aspect, index)
         first, second = _all_places(quadruple, flip=False)
@@ -175,24 +171,20 @@ locations = st.sampled_from([(relation, form) for relation, forms in LOCATIONS.i
 
 
 @given(nouns, nouns, st.sampled_from(VERBS), locations, wordings)
-def test_rewording_a_relation_keeps_its_meaning(
-    first: Noun, second: Noun, verb: str, location: tuple[str, str], wording: SynonymChoice
-) -> None:
+def test_rewording_a_relation_keeps_its_meaning(first, second, verb, location, wording):
     text = relation_caption(first.phrase(), verb, location[1], second.phrase())
     assert meaning(reword(text, wording)) == meaning(text)
 
 
 @given(nouns, nouns, locations, locations)
-def test_two_relations_mean_the_same_only_if_their_locations_are_synonyms(
-    first: Noun, second: Noun, one: tuple[str, str], other: tuple[str, str]
-) -> None:
+def test_two_relations_mean_the_same_only_if_their_locations_are_synonyms(first, second, one, other):
     assume(first != second)
     meanings = [meaning(relation_caption(first.phrase(), "is", form, second.phrase())) for _, form in (one, other)]
     assert (meanings[0] == meanings[1]) == (one[0] == other[0])
 
 
 @given(nouns, nouns, locations)
-def test_mirroring_swaps_left_and_right_and_nothing_else(first: Noun, second: Noun, location: tuple[str, str]) -> None:
+def test_mirroring_swaps_left_and_right_and_nothing_else(first, second, location):
     text = relation_caption(first.phrase(), "is", location[1], second.phrase())
     assume(first != second)
     assert mirror(mirror(text)) == text
@@ -200,7 +192,7 @@ def test_mirroring_swaps_left_and_right_and_nothing_else(first: Noun, second: No
 
 
 @given(nouns, nouns, locations)
-def test_a_relation_and_its_converse_mean_the_same(first: Noun, second: Noun, location: tuple[str, str]) -> None:
+def test_a_relation_and_its_converse_mean_the_same(first, second, location):
     assume(first != second)
     converse = {"left": "right", "right": "left", "front": "behind", "behind": "front"}.get(location[0])
     assume(converse is not None)
@@ -210,9 +202,7 @@ def test_a_relation_and_its_converse_mean_the_same(first: Noun, second: Noun, lo
 
 
 @given(nouns, st.integers(1, 5), st.sampled_from(PLACES), st.booleans(), wordings)
-def test_rewording_a_count_keeps_number_and_object(
-    each: Noun, count: int, place: str, existential: bool, wording: SynonymChoice
-) -> None:
+def test_rewording_a_count_keeps_number_and_object(each, count, place, existential, wording):
     text = count_caption(count, each, place, existential=existential)
     again = reword(text, wording)
     assert meaning(again) == meaning(text)
@@ -222,14 +212,12 @@ def test_rewording_a_count_keeps_number_and_object(
 
 
 @given(nouns, st.integers(1, 5), st.integers(1, 5))
-def test_counts_mean_the_same_only_if_they_are_equal(each: Noun, one: int, other: int) -> None:
+def test_counts_mean_the_same_only_if_they_are_equal(each, one, other):
     meanings = [meaning(count_caption(count, each, "in the scene", existential=True)) for count in (one, other)]
     assert (meanings[0] == meanings[1]) == (one == other)
 
 
 @given(nouns, nouns, st.sampled_from(SIZES), st.sampled_from(SIZES), locations)
-def test_size_words_do_not_change_the_meaning(
-    first: Noun, second: Noun, small: str, large: str, location: tuple[str, str]
-) -> None:
+def test_size_words_do_not_change_the_meaning(first, second, small, large, location):
     sized = relation_caption(f"{small} {first.phrase()}", "is", location[1], f"{large} {second.phrase()}")
     assert meaning(sized) == meaning(relation_caption(first.phrase(), "is", location[1], second.phrase()))

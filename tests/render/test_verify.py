@@ -31,7 +31,7 @@ def verdict(scene: Scene, fact: Fact) -> str | None:
     return find_fault(scene, fact, *masks(scene, SIZE))
 
 
-def test_masks_tell_the_things_apart_and_count_lone_pixels() -> None:
+def test_masks_tell_the_things_apart_and_count_lone_pixels():
     seen, alone = masks(scene(MUG, BOX), SIZE)
     assert seen.shape == (SIZE, SIZE)
     assert set(np.unique(seen)) == {-1, 0, 1}
@@ -39,7 +39,7 @@ def test_masks_tell_the_things_apart_and_count_lone_pixels() -> None:
     assert np.nonzero(seen == 0)[1].mean() < np.nonzero(seen == 1)[1].mean()
 
 
-def test_a_nearer_thing_takes_pixels_from_the_farther_one() -> None:
+def test_a_nearer_thing_takes_pixels_from_the_farther_one():
     seen, alone = masks(scene(at(MUG, 0.0, 0.6), at(BOX, 0.0, -0.6)), SIZE)
     assert (seen == 0).sum() < alone[0]
     assert (seen == 1).sum() == alone[1]
@@ -67,14 +67,12 @@ def test_a_nearer_thing_takes_pixels_from_the_farther_one() -> None:
         ((at(MUG, -0.7, 0.0, 0.3), BOX), Fact("left", 2), "not on top"),
     ],
 )
-def test_a_scene_is_accepted_or_rejected_for_its_own_reason(
-    things: tuple[Thing, ...], fact: Fact, reason: str | None
-) -> None:
+def test_a_scene_is_accepted_or_rejected_for_its_own_reason(things, fact, reason):
     assert verdict(scene(*things), fact) == reason
     assert reason is None or reason in REASONS
 
 
-def test_swapping_the_pictures_of_a_location_pair_is_always_noticed() -> None:
+def test_swapping_the_pictures_of_a_location_pair_is_always_noticed():
     accepted = [q for q in (draw(Key("test", 5, "location", i)) for i in range(8)) if check(q, SIZE) is None]
     assert len(accepted) >= 4
     for quadruple in accepted:
@@ -82,7 +80,7 @@ def test_swapping_the_pictures_of_a_location_pair_is_always_noticed() -> None:
         assert check(swapped, SIZE) is not None
 
 
-def test_swapping_the_pictures_of_a_counting_pair_is_always_noticed() -> None:
+def test_swapping_the_pictures_of_a_counting_pair_is_always_noticed():
     for index in range(3):
         quadruple = draw(Key("test", 5, "counting", index))
         swapped = replace(quadruple, scenes=(quadruple.scenes[1], quadruple.scenes[0]))

@@ -3,13 +3,10 @@
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from facts import raises
-from tellapart.errors import MetricError
-from tellapart.stats.clusters import ClusterTotals, check_level, check_values
+from tellapart.stats.clusters import ClusterTotals
 
 finite = st.floats(-1e6, 1e6, allow_subnormal=False)
 
@@ -45,32 +42,3 @@ def test_every_sum_that_a_resample_can_make_is_a_whole_number_that_float64_holds
     worst = len(totals) * totals.counts.max() * np.ldexp(np.abs(values).max(), totals.shift)
     assert worst < 2**53
     assert (totals.sums == np.rint(totals.sums)).all()
-
-
-@pytest.mark.parametrize(
-    ("values", "clusters", "message"),
-    [
-        ([], [], ("(0,)", "shape")),
-        ([1.0, np.nan, np.inf], None, ("2", "1", "items", "finite")),
-        (["a"], None, ("<U1", "array")),
-        ([[[1.0]]], None, ("(item,)", "(item, component)", "(1, 1, 1)")),
-        ([1.0, 2.0], ["a"], ("2", "1", "items", "clusters")),
-        ([1.0, 2.0], [0.5, 1.5], ("float64", "integer")),
-        ([1.0, 2.0], ["a", None], ("object", "integer")),
-        ([1.0, 2.0], [["a"], ["b"]], ("(2, 1)", "shape")),
-    ],
-)
-def test_bad_input_is_named(values, clusters, message):
-    with raises(MetricError, message):
-        ClusterTotals.of("test", values, clusters)
-
-
-def test_a_value_that_is_no_outcome_is_named():
-    with raises(MetricError, "0", "1", "0.25"):
-        check_values("test", [1, 0, 0.25], binary=True)
-
-
-@pytest.mark.parametrize("level", [0, 1, 95, -0.1, float("nan")])
-def test_a_level_outside_its_range_is_refused(level):
-    with raises(MetricError, "(0, 1)", "level"):
-        check_level("test", level)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tellapart.stats.bootstrap import cluster_bootstrap
 from tellapart.stats.intervals import interval_for, wilson
 from tellapart.stats.paired import paired_difference
 
@@ -29,47 +28,21 @@ def chosen(right, codes):
     return interval_for(right, codes, binary=True)
 
 
-def resampled(right, codes):
-    return cluster_bootstrap(right, codes, resamples=2000)
-
-
 def ignoring_clusters(right, codes):
     return wilson(int(right.sum()), len(right))
 
 
-def nominal(rate):
-    """95 %, give or take what 500 data sets leave open (and a little conservatism)."""
-    return 0.92 <= rate <= 0.985
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(("clusters", "share", "icc"), [(60, 0.3, 0.3), (60, 0.5, 0.05), (120, 0.7, 0.6)])
-def test_the_cluster_bootstrap_covers(clusters, share, icc):
-    assert nominal(covered(resampled, clusters, share, icc))
-
-
 @pytest.mark.parametrize(
-    ("clusters", "share", "icc"), [(10, 0.3, 0.3), (15, 0.5, 0.1), (40, 0.04, 0.3), (40, 0.95, 0.3)]
+    ("clusters", "share", "icc"), [(10, 0.3, 0.3), (15, 0.5, 0.1), (40, 0.04, 0.3), (40, 0.95, 0.3), (60, 0.3, 0.3)]
 )
-def test_the_chosen_interval_covers_where_the_bootstrap_would_not(clusters, share, icc):
+def test_the_chosen_interval_covers_also_where_the_bootstrap_would_not(clusters, share, icc):
     # Korn and Graubard's is wider than need be for some of these; the record of bench/coverage.py lists by how much.
     assert covered(chosen, clusters, share, icc) >= 0.92
-
-
-def test_the_bootstrap_alone_would_not_cover_a_rare_outcome():
-    assert not nominal(covered(resampled, 40, 0.04, 0.3))
 
 
 @pytest.mark.parametrize(("clusters", "share", "icc"), [(60, 0.3, 0.3), (120, 0.7, 0.6)])
 def test_an_interval_that_ignores_clusters_fails_the_same_law(clusters, share, icc):
     assert covered(ignoring_clusters, clusters, share, icc) < 0.88
-
-
-@pytest.mark.parametrize(("n", "share"), [(100, 1 / 6), (400, 0.5), (50, 0.9)])
-def test_wilson_covers_independent_items(n, share):
-    right = np.random.default_rng(12).binomial(n, share, 4000)
-    found = [wilson(int(successes), n) for successes in right]
-    assert 0.935 <= np.mean([interval.low <= share <= interval.high for interval in found]) <= 0.975
 
 
 @pytest.mark.slow
@@ -82,14 +55,3 @@ def test_the_paired_difference_covers(items, only_a, only_b):
         found = paired_difference(kind == 0, kind == 1, None, binary=True)
         hits += found.low <= truth <= found.high
     assert 0.92 <= hits / 300 <= 0.995
-
-
-def test_a_measured_mean_is_covered_in_few_clusters():
-    rng = np.random.default_rng(14)
-    codes = np.repeat(np.arange(12), 3)
-    hits = 0
-    for _ in range(DATASETS):
-        values = rng.normal(size=12)[codes] + rng.normal(size=36)
-        found = cluster_bootstrap(values, codes, resamples=2000)
-        hits += found.low <= 0 <= found.high
-    assert nominal(hits / DATASETS)

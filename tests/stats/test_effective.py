@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.stats.paired import mcnemar, paired_permutation
 from tellapart.stats.power import detectable_difference, detectable_fall, effective_items, smallest_seen
 
@@ -70,15 +68,6 @@ def test_clusters_that_balance_themselves_are_not_believed():
 def test_what_cannot_be_said_is_none():
     assert effective_items([1, 0, 1], ["a", "a", "a"]) is None
     assert effective_items([1, 1, 1, 1], ["a", "a", "b", "b"]) is None
-
-
-def test_wrong_arguments_are_refused():
-    with raises(MetricError, "metric", "one"):
-        effective_items([[1, 0], [0, 1]], None)
-    with raises(MetricError, "(2,)", "(3,)"):
-        detectable_fall([1, 0], [1, 0, 1], None)
-    with raises(MetricError, "discordance"):
-        smallest_seen(100, 1.5)
 
 
 @settings(max_examples=25)

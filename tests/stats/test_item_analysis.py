@@ -11,10 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import pointbiserialr, t
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.stats.item_analysis import (
-    LEAST_SYSTEMS,
     expected_outcomes,
     fit_rasch,
     item_statistics,
@@ -24,7 +21,7 @@ from tellapart.stats.item_analysis import (
     shared_residuals,
     try_short_forms,
 )
-from tellapart.stats.paired import mcnemar, pair_tests, paired_permutation
+from tellapart.stats.paired import pair_tests
 from tellapart.stats.power import power_of_difference
 
 
@@ -168,16 +165,6 @@ def test_an_alpha_of_one_without_a_family_gives_no_interval_and_no_warning():
         assert (found.low, found.high) == (None, None) and 0.5 < found.alpha < 1
 
 
-def test_pairs_are_tested_as_two_runs_are():
-    values = draw(systems=5)
-    assert pair_tests(values, None).p.tolist() == [
-        mcnemar(values[:, a], values[:, b]).p for a, b in combinations(range(5), 2)
-    ]
-    clusters = [str(k // 2) for k in range(len(values))]
-    alone = [paired_permutation(values[:, a], values[:, b], clusters) for a, b in combinations(range(5), 2)]
-    assert pair_tests(values, clusters).p == pytest.approx(alone, abs=0.02)
-
-
 def test_items_needed_are_the_fewest_with_that_power():
     values = draw(items=200)
     right = values.T @ values
@@ -194,20 +181,6 @@ def test_items_that_share_an_answer_are_a_group_and_difficulty_alone_makes_none(
     assert shared_residuals(values) == []
     shared = np.random.default_rng(5).random(80) < 0.5
     assert shared_residuals(np.vstack([values, shared, shared, 1 - shared])) == [[60, 61]]
-
-
-@pytest.mark.parametrize(
-    ("values", "families", "facts"),
-    [
-        ([[1, 0, 1]], None, ("(1, 3)",)),
-        ([[1, 0], [0, 1]], None, ("(2, 2)",)),
-        ([[1, 0, np.nan], [0, 1, 1]], None, ("0",)),
-        ([[1, 0, 1], [0, 1, 1]], ["a", "b"], ("3", "2")),
-    ],
-)
-def test_other_shapes_are_refused(values, families, facts):
-    with raises(MetricError, *facts):
-        item_statistics(values, families)
 
 
 def test_a_rasch_model_is_the_maximum_of_its_likelihood():
@@ -228,11 +201,7 @@ def test_a_rasch_model_is_the_maximum_of_its_likelihood():
     np.testing.assert_allclose(expected.sum(axis=1), values.sum(axis=1), atol=1e-6)
 
 
-def test_a_rasch_model_says_how_many_systems_it_needs_and_leaves_out_what_has_no_estimate():
-    with raises(MetricError, 29, LEAST_SYSTEMS):
-        fit_rasch(draw(systems=29))
-    with raises(MetricError, "0 items"):
-        fit_rasch(np.ones((4, 30)))
+def test_a_rasch_model_leaves_out_what_has_no_estimate():
     values = draw(systems=40)
     values[3], values[:, 5] = 1, 0
     values[3, 5] = 0
@@ -273,10 +242,3 @@ def test_systems_of_a_family_are_never_on_both_sides_of_a_short_form():
     copies = np.repeat(np.arange(6), 5)
     apart, mixed = try_short_forms(values, copies, [5])[0], try_short_forms(values, None, [5])[0]
     assert mixed.error < 0.3 * apart.error
-
-
-def test_short_forms_name_the_systems_that_they_need():
-    with raises(MetricError, 10, 4):
-        try_short_forms(draw(systems=12), np.arange(12) % 4, [5])
-    with raises(MetricError, 41, 40):
-        try_short_forms(draw(), None, [41])

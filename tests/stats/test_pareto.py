@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,14 +19,14 @@ def dominates(one: list[float], other: list[float]) -> bool:
 
 
 @given(POINTS)
-def test_a_point_is_on_the_front_if_and_only_if_no_measured_point_dominates_it(points: list[list[float]]) -> None:
+def test_a_point_is_on_the_front_if_and_only_if_no_measured_point_dominates_it(points):
     measured = [point for point in points if not any(map(math.isnan, point))]
     expected = [point in measured and not any(dominates(other, point) for other in measured) for point in points]
     assert pareto_front(points).tolist() == expected
 
 
 @given(POINTS)
-def test_the_best_point_is_the_first_of_the_greatest_mean_and_on_the_front(points: list[list[float]]) -> None:
+def test_the_best_point_is_the_first_of_the_greatest_mean_and_on_the_front(points):
     means = [-1.0 if any(map(math.isnan, point)) else float(np.mean(point)) for point in points]
     if max(means) < 0:
         with raises(MetricError, "finite", "objective"):
@@ -36,12 +35,3 @@ def test_the_best_point_is_the_first_of_the_greatest_mean_and_on_the_front(point
     best = pareto_best(points)
     assert best == means.index(max(means))
     assert pareto_front(points)[best]
-
-
-@pytest.mark.parametrize(
-    ("scores", "said"),
-    [([0.1, 0.2], ("(point, objective)", "(2,)")), ([], ("(0,)", "array")), ([[0.1], [0.2, 0.3]], "got none")],
-)
-def test_what_is_no_table_of_points_is_refused(scores: object, said: str | tuple[str, ...]) -> None:
-    with raises(MetricError, said):
-        pareto_front(scores)  # type: ignore[arg-type]

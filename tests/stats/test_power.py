@@ -6,8 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.stats.intervals import wilson
 from tellapart.stats.paired import mcnemar
 from tellapart.stats.power import detectable_above_chance, detectable_difference, find_root, power_of_difference
@@ -69,11 +67,6 @@ def test_power_is_the_same_for_either_run_and_at_least_that_of_no_difference(n, 
     assert power_of_difference(0, n, discordance) <= 0.05
 
 
-def test_more_items_see_smaller_effects():
-    assert detectable_above_chance(4000, 0.25) < detectable_above_chance(400, 0.25) / 2
-    assert detectable_difference(4000, 0.2) < detectable_difference(400, 0.2) / 2
-
-
 def test_what_no_effect_could_show_is_none():
     assert detectable_above_chance(2, 0.5) is None
     assert detectable_difference(20, 0.1) is None
@@ -81,21 +74,3 @@ def test_what_no_effect_could_show_is_none():
 
 def test_a_power_that_chance_alone_reaches_needs_no_difference():
     assert detectable_difference(1000, 0.5, alpha=0.5, power=0.1) == 0
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: detectable_above_chance(0, 0.5), ("detectable_above_chance", "n >= 1", "0")),
-        (lambda: detectable_above_chance(9, 1), ("(0, 1)", "1")),
-        (lambda: detectable_above_chance(9, 0.5, power=80), "got 80"),
-        (lambda: detectable_above_chance(9, 0.5, alpha=0), "got 0"),
-        (lambda: detectable_difference(9, 0), ("(0, 1]", "0")),
-        (lambda: detectable_difference(-1, 0.1), ("n >= 1", "-1", "items")),
-        (lambda: detectable_difference(9, 0.1, power=1), "got 1"),
-        (lambda: power_of_difference(0.3, 9, 0.2), ("0.3", "0.2")),
-    ],
-)
-def test_bad_calls_are_refused(call, message):
-    with raises(MetricError, message):
-        call()

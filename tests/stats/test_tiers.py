@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from facts import raises
-from tellapart.errors import MetricError
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import mcnemar, tiers
 
@@ -22,18 +20,23 @@ def ranked(found):
     return [(tier.rank, tier.names) for tier in found]
 
 
-def test_a_tier_holds_what_cannot_be_told_from_its_best():
-    models = {"best": right_on(0.80), "near": right_on(0.79), "far": right_on(0.60), "last": right_on(0.59)}
-    found = tiers(models, None)
-    assert ranked(found) == [(1, ("best", "near")), (3, ("far", "last"))]
-    assert found[0].means == pytest.approx((0.80, 0.79))
-
-
-def test_a_chain_of_small_steps_is_cut_where_it_leaves_the_best():
-    # Each step is 4 items (p = .125); only the tier's best counts, not the neighbour.
-    models = {f"m{step}": right_on(0.9 - 0.02 * step) for step in range(5)}
-    assert mcnemar(models["m0"], models["m1"]).p == 0.125
-    assert ranked(tiers(models, None)) == [(1, ("m0", "m1", "m2")), (4, ("m3", "m4"))]
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ({"best": 0.80, "near": 0.79, "far": 0.60, "last": 0.59}, [(1, ("best", "near")), (3, ("far", "last"))]),
+        # A chain of small steps of 4 items (p = .125): only the tier's best counts, not the neighbour.
+        ({f"m{step}": 0.9 - 0.02 * step for step in range(5)}, [(1, ("m0", "m1", "m2")), (4, ("m3", "m4"))]),
+        # 6 items differ: p = .031 alone is significant; times the three pairs of three models it is not.
+        ({"a": 0.50, "b": 0.47}, [(1, ("a",)), (2, ("b",))]),
+        ({"a": 0.50, "b": 0.47, "c": 0.47}, [(1, ("a", "b", "c"))]),
+        ({"z": 0.5, "a": 0.5}, [(1, ("a", "z"))]),  # equal means are ordered by name
+        ({"only": 0.5}, [(1, ("only",))]),
+    ],
+)
+def test_a_tier_holds_what_cannot_be_told_from_its_best(shares, expected):
+    found = tiers({name: right_on(share) for name, share in shares.items()}, None)
+    assert ranked(found) == expected
+    assert found[0].means == pytest.approx([shares[name] for name in found[0].names])
 
 
 def test_a_model_below_one_that_differs_is_tested_too():
@@ -59,25 +62,10 @@ def test_a_tier_is_of_all_models_left_that_do_not_differ_from_its_best(seed):
         assert all(models[best].mean() >= models[name].mean() for name in p_of)
 
 
-def test_the_correction_is_over_all_pairs():
-    # 6 items differ: p = .031 alone is significant; times the three pairs of three models it is not.
-    pair = {"a": right_on(0.50), "b": right_on(0.47)}
-    assert ranked(tiers(pair, None)) == [(1, ("a",)), (2, ("b",))]
-    assert ranked(tiers({**pair, "c": right_on(0.47)}, None)) == [(1, ("a", "b", "c"))]
-
-
-def test_equal_means_are_ordered_by_name():
-    assert ranked(tiers({"z": right_on(0.5), "a": right_on(0.5)}, None)) == [(1, ("a", "z"))]
-
-
 def test_clusters_merge_what_items_would_part():
     models = {"a": right_on(0.55), "b": right_on(0.5)}
     assert len(tiers(models, None)) == 2
     assert len(tiers(models, np.arange(200) // 40)) == 1
-
-
-def test_one_model_is_one_tier():
-    assert ranked(tiers({"only": [1, 0]}, None)) == [(1, ("only",))]
 
 
 def test_measured_values_are_ranked_by_sign_flips():
@@ -120,22 +108,3 @@ def test_equal_models_are_parted_no_more_often_than_alpha(size):
         cluster = rng.integers(0, 2, (60 // size, 4))[codes]  # all items of a cluster alike
         parted += len(tiers(dict(zip("abcd", cluster.T, strict=True)), codes)) > 1
     assert parted / 200 <= 0.08
-
-
-@pytest.mark.parametrize(
-    ("models", "clusters", "message"),
-    [
-        ({}, None, ("models", "tiers")),
-        ({"a": [1, 0], "b": [1]}, None, ("model", "'b'", "(1,)", "'a'", "(2,)")),
-        ({"a": [1, np.nan]}, None, ("model", "'a'", "1")),
-        ({"a": [1, 0]}, ["x"], ("2", "1", "items")),
-    ],
-)
-def test_bad_calls_are_refused(models, clusters, message):
-    with raises(MetricError, message):
-        tiers(models, clusters)
-
-
-def test_an_alpha_outside_its_range_is_refused():
-    with raises(MetricError, "(0, 1)", "5"):
-        tiers({"a": [1]}, None, alpha=5)

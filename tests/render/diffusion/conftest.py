@@ -1,11 +1,12 @@
 """Tiny pipelines on disk, made once; one of them loaded."""
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from scripts import import_script
 
 
 @pytest.fixture(autouse=True)
@@ -19,16 +20,13 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folders(tmp_path_factory) -> Path:
     """A folder with the pipelines `sd` and `xl`."""
     for package in ("torch", "diffusers", "transformers"):
         pytest.importorskip(package, reason=f"diffusion pipelines need the extra 'diffusion': {package}")
     from tellapart_render.diffusion.sampling import quiet_diffusion
 
-    spec = importlib.util.spec_from_file_location("tiny_pipelines", Path(__file__).with_name("tiny_pipelines.py"))
-    assert spec is not None and spec.loader is not None
-    tiny_pipelines = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tiny_pipelines)
+    tiny_pipelines = import_script(Path(__file__).with_name("tiny_pipelines.py"))
     home = tmp_path_factory.mktemp("pipelines")
     with quiet_diffusion():
         tiny_pipelines.stable_diffusion(home / "sd")
@@ -37,7 +35,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stable_diffusion(folders: Path) -> Any:
+def stable_diffusion(folders) -> Any:
     """The pipeline `sd`, loaded as builders load it."""
     from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
 
@@ -45,7 +43,7 @@ def stable_diffusion(folders: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def stable_diffusion_xl(folders: Path) -> Any:
+def stable_diffusion_xl(folders) -> Any:
     """The pipeline `xl`, loaded as builders load it."""
     from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +21,7 @@ def written(tmp_path: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_jsonl_and_csv_say_the_same(tmp_path: Path) -> None:
+def test_jsonl_and_csv_say_the_same(tmp_path):
     row = {"id": "k", "caption_0": "a  cat ", "caption_1": "a dog", "cluster": "room", "image_0": "k.jpg"}
     lines = written(tmp_path, "a.jsonl", json.dumps({**row, "tags": {"type": "replace"}}) + "\n")
     table = written(tmp_path, "a.csv", f"{','.join(row)},tag:type\n{','.join(row.values())},replace\n")
@@ -30,7 +29,7 @@ def test_jsonl_and_csv_say_the_same(tmp_path: Path) -> None:
     assert read_caption_pairs(lines) == read_caption_pairs(table) == expected
 
 
-def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path: Path) -> None:
+def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path):
     path = written(tmp_path, "a.csv", "id,caption_0,caption_1\n12_0,a cat,a dog\n12_3,a b,a c\nroom_x,a b,a c\n")
     assert [pair.cluster for pair in read_caption_pairs(path).values()] == ["12", "12", "room_x"]
 
@@ -51,29 +50,24 @@ def test_the_cluster_is_the_coco_image_where_the_id_names_one(tmp_path: Path) ->
          ("'image_0'", "'cluster'")),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_named_with_its_line(tmp_path: Path, name: str, text: str, match: str | tuple[str, ...]) -> None:
+def test_a_bad_file_is_named_with_its_line(tmp_path, name, text, match):
     with raises(DataError, match):
         read_caption_pairs(written(tmp_path, name, text))
 
 
-def test_the_picture_that_coco_counterfactuals_made_is_no_given_one(tmp_path: Path) -> None:
-    row = {
-        "id": "158956_0",
-        "caption_0": "a",
-        "caption_1": "b",
-        "image_0": "158956_0_img_0",
-        "image_1": "158956_0_img_1",
-    }
+def test_the_picture_that_coco_counterfactuals_made_is_no_given_one(tmp_path):
+    images = {f"image_{side}": f"158956_0_img_{side}" for side in (0, 1)}
+    row = {"id": "158956_0", "caption_0": "a", "caption_1": "b", **images}
     assert read_caption_pairs(written(tmp_path, "metadata.jsonl", json.dumps(row)))["158956_0"].image == ""
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path):
     with raises(DataError, "gone.txt"):
         read_caption_pairs(tmp_path / "gone.txt")
 
 
 @pytest.mark.skipif(not COCO_CF.is_dir(), reason="COCO-Counterfactuals' files are not beside the repository")
-def test_coco_counterfactuals_own_files_agree() -> None:
+def test_coco_counterfactuals_own_files_agree():
     captions = read_caption_pairs(COCO_CF / "coco_counterfactuals_captions.jsonl")
     generated = read_caption_pairs(COCO_CF / "generated_sim_0.8_0.91.txt")
     assert (len(captions), len(generated)) == (17_410, 24_508)
@@ -93,7 +87,7 @@ def words_apart(first: str, second: str) -> tuple[list[str], list[str]]:
     return one[start : len(one) - end], two[start : len(two) - end]
 
 
-def test_every_pair_of_the_figure_changes_one_thing() -> None:
+def test_every_pair_of_the_figure_changes_one_thing():
     counts = {aspect: sum(map(len, families(aspect))) for aspect in ASPECTS}
     # By hand: for each set of objects, 2 media x pairs x scenes; scenes of each place; what is worn, colours, styles.
     objects = 2 * (21 * 4 + 21 * 5 + 3 * 4 + 3 * 3 + 1 * 2 + 10 * 2 + 1 * 2 + 6 * 3)
@@ -114,7 +108,7 @@ def test_every_pair_of_the_figure_changes_one_thing() -> None:
     "caption", ["A painting of cat wearing a cap.", "A pencil sketch of train.", "A painting of fox eating.",
                 "A Van Gogh post-impressionism painting of train.", "A photo of a blue desk."],
 )  # fmt: skip
-def test_the_captions_of_figure_16_are_in_the_grammar_but_for_one(caption: str) -> None:
+def test_the_captions_of_figure_16_are_in_the_grammar_but_for_one(caption):
     """Figure 16 also colours a desk, which Figure 15 does not: it colours dogs and cats."""
     every = {text for aspect in ASPECTS for family in families(aspect) for pair in family for text in pair}
     assert (caption in every) == (caption != "A photo of a blue desk.")
@@ -122,7 +116,7 @@ def test_the_captions_of_figure_16_are_in_the_grammar_but_for_one(caption: str) 
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 2**63 - 1), counts=st.tuples(st.integers(0, 30), st.integers(0, 19), st.integers(0, 30)))
-def test_drawn_pairs_are_distinct_and_more_of_them_leave_the_first_ones(seed: int, counts: Any) -> None:
+def test_drawn_pairs_are_distinct_and_more_of_them_leave_the_first_ones(seed, counts):
     few, more = (
         eq_sd_pairs(
             {a: min(n + extra, 19) if a == "scene" else n + extra for a, n in zip(ASPECTS, counts, strict=True)}, seed
@@ -134,13 +128,13 @@ def test_drawn_pairs_are_distinct_and_more_of_them_leave_the_first_ones(seed: in
     assert all(pair.tags["aspect"] == name.partition("-")[0] for name, pair in more.items())
 
 
-def test_either_caption_may_come_first_and_every_family_is_drawn() -> None:
+def test_either_caption_may_come_first_and_every_family_is_drawn():
     pairs = eq_sd_pairs({"scene": 19}, seed=3)
     assert {len(pair.captions[0]) < len(pair.captions[1]) for pair in pairs.values()} == {True, False}
     assert {frozenset(p.captions) for p in pairs.values()} == {frozenset(p) for f in families("scene") for p in f}
 
 
-def test_more_pairs_than_the_figure_has_are_refused() -> None:
+def test_more_pairs_than_the_figure_has_are_refused():
     with raises(DataError, "20", "'scene'", "Figure", "15", "19"):
         eq_sd_pairs({"scene": 20}, seed=1)
     assert len(eq_sd_pairs({"scene": 38}, seed=1, scene_rule="swapped")) == 38

@@ -29,7 +29,7 @@ CAPTIONS = (
 
 
 @pytest.fixture
-def home(tmp_path: Path, folders: Path) -> Path:
+def home(tmp_path, folders) -> Path:
     for name in ("sd", "xl"):
         (tmp_path / name).symlink_to(folders / name)
     (tmp_path / "pairs.csv").write_text(CAPTIONS)
@@ -73,7 +73,7 @@ format = "jpeg"
 """
 
 
-def test_candidates_of_each_false_caption_are_what_the_survey_takes(home: Path) -> None:
+def test_candidates_of_each_false_caption_are_what_the_survey_takes(home):
     path = home / "recipe.toml"
     path.write_text(RECIPE.format(more="batch = 4"))
     pairs = read_pair_set(build(path, home / "set").folder)
@@ -89,7 +89,7 @@ def test_candidates_of_each_false_caption_are_what_the_survey_takes(home: Path) 
     assert len(set(pairs.items[0].provenance["noise_seeds"])) == 4
 
 
-def test_a_given_picture_is_the_first_of_its_pair_byte_for_byte(home: Path) -> None:
+def test_a_given_picture_is_the_first_of_its_pair_byte_for_byte(home):
     path = home / "recipe.toml"
     path.write_text(RECIPE.format(more='layout = "pairs"\ncount = 1'))
     built = build(path, home / "set")
@@ -101,7 +101,7 @@ def test_a_given_picture_is_the_first_of_its_pair_byte_for_byte(home: Path) -> N
     assert audit(pairs).items == 2
 
 
-def test_both_pictures_can_be_drawn_and_are_the_candidates_of_their_captions(home: Path) -> None:
+def test_both_pictures_can_be_drawn_and_are_the_candidates_of_their_captions(home):
     pair = made(home, layout="pairs", positive="drawn", count=2)
     alone = [made(home, place, positive="drawn", count=2) for place in (0, 1)]
     assert [outcome.item.id for outcome in alone] == ["7_0-0", "7_0-1"]
@@ -109,7 +109,7 @@ def test_both_pictures_can_be_drawn_and_are_the_candidates_of_their_captions(hom
     assert list(pair.images.values()) == firsts
 
 
-def test_the_nearest_of_the_candidates_is_the_one_that_the_scorer_finds(home: Path) -> None:
+def test_the_nearest_of_the_candidates_is_the_one_that_the_scorer_finds(home):
     nearest = made(home, layout="pairs", choose="nearest", scorer="demo-encoder", count=3)
     candidates = [decode(data, name) for name, data in made(home, count=3).images.items()]
     model: Any = find_model("demo-encoder")
@@ -122,7 +122,7 @@ def test_the_nearest_of_the_candidates_is_the_one_that_the_scorer_finds(home: Pa
 
 
 @pytest.mark.slow
-def test_a_picture_hangs_on_its_own_seed_and_prompt_alone(home: Path) -> None:
+def test_a_picture_hangs_on_its_own_seed_and_prompt_alone(home):
     def pixels(**more: Any) -> Any:
         return np.array([decode(data, name) for name, data in made(home, **more).images.items()]).astype(int)
 
@@ -135,17 +135,17 @@ def test_a_picture_hangs_on_its_own_seed_and_prompt_alone(home: Path) -> None:
     assert not np.array_equal(four, pixels(batch=1, guidance=9.0))
 
 
-def test_a_caption_without_its_full_stop_is_the_prompt(home: Path) -> None:
+def test_a_caption_without_its_full_stop_is_the_prompt(home):
     plain = home / "plain.csv"
     plain.write_text(CAPTIONS.replace(".,", ","))
     assert list(made(home).images.values()) == list(made(home, captions="plain.csv").images.values())
 
 
-def test_stable_diffusion_1_will_do_as_well(home: Path) -> None:
+def test_stable_diffusion_1_will_do_as_well(home):
     assert len(made(home, model={"name": "sd", "device": "cpu"}).images) == 4
 
 
-def test_a_caption_that_is_not_read_to_its_end_is_rejected(home: Path) -> None:
+def test_a_caption_that_is_not_read_to_its_end_is_rejected(home):
     (home / "pairs.csv").write_text("id,caption_0,caption_1\n1,a cat,a cat of so many words that none reads them\n")
     found = builder(home)
     assert found.make(found.candidates()[0]) == Rejected("caption", "longer than the text encoder reads")
@@ -159,12 +159,12 @@ def test_a_caption_that_is_not_read_to_its_end_is_rejected(home: Path) -> None:
         ({"scorer": "demo-encoder"}, ("'demo-encoder'", "scorer")),
     ],
 )
-def test_options_that_cannot_be_are_refused(home: Path, more: dict[str, Any], match: str | tuple[str, ...]) -> None:
+def test_options_that_cannot_be_are_refused(home, more, match):
     with raises(DataError, match):
         builder(home, **more)
 
 
-def test_a_given_picture_that_is_not_there_is_named(home: Path) -> None:
+def test_a_given_picture_that_is_not_there_is_named(home):
     (home / "natural" / "cat.png").unlink()
     with raises(DataError, "'cat.png'", "image"):
         made(home, layout="pairs")
@@ -173,7 +173,7 @@ def test_a_given_picture_that_is_not_there_is_named(home: Path) -> None:
         builder(home, layout="pairs")
 
 
-def test_the_recipe_in_the_documents_is_whole() -> None:
+def test_the_recipe_in_the_documents_is_whole():
     path = Path(__file__).parents[3] / "docs" / "recipes" / "generated-images.toml"
     values = tomllib.loads(path.read_text())
     found = validate_table(GeneratedImages.Options, values["options"], "generated-images")

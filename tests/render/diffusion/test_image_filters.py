@@ -30,20 +30,20 @@ def pictures(n: int, seed: int = 0) -> list[tuple[Any, Any]]:
 
 
 @given(SIMILARITIES)
-def test_the_codes_rule_is_the_four_conditions_of_instruct_pix2pix(found: PairSimilarity) -> None:
+def test_the_codes_rule_is_the_four_conditions_of_instruct_pix2pix(found):
     passes = found.images >= 0.7 and found.directional >= 0.2 and found.own[0] >= 0.2 and found.own[1] >= 0.2
     assert (Keep().step_failed(found) is None) == passes
 
 
 @given(SIMILARITIES)
-def test_the_papers_rule_leaves_out_the_direction_and_so_keeps_no_less(found: PairSimilarity) -> None:
+def test_the_papers_rule_leaves_out_the_direction_and_so_keeps_no_less(found):
     step = Keep(rule="paper").step_failed(found)
     assert step != "directional"
     assert (step is None) == (Keep().step_failed(found) in {None, "directional"})
 
 
 @given(SIMILARITIES)
-def test_argmax_asks_for_each_picture_nearer_its_own_caption_and_both_asks_for_both(found: PairSimilarity) -> None:
+def test_argmax_asks_for_each_picture_nearer_its_own_caption_and_both_asks_for_both(found):
     nearer = found.own[0] > found.crossed[0] and found.own[1] > found.crossed[1]
     choices: tuple[Any, ...] = ("threshold", "argmax", "both")
     fails = {choose: Keep(choose=choose).step_failed(found) == STEPS[0] for choose in choices}
@@ -51,13 +51,13 @@ def test_argmax_asks_for_each_picture_nearer_its_own_caption_and_both_asks_for_b
     assert fails["both"] == (fails["threshold"] or fails["argmax"])
 
 
-def test_a_pair_on_every_threshold_stays_and_a_tie_is_not_nearer() -> None:
+def test_a_pair_on_every_threshold_stays_and_a_tie_is_not_nearer():
     found = PairSimilarity((0.2, 0.2), (0.2, 0.1), 0.7, 0.2)
     assert Keep().step_failed(found) is None
     assert Keep(choose="argmax").step_failed(found) == "caption-image"
 
 
-def test_similarities_are_the_cosines_of_the_models_own_vectors() -> None:
+def test_similarities_are_the_cosines_of_the_models_own_vectors():
     model = open_scorer("demo-encoder", "cpu")
     captions, pairs = ("a red mug", "two blue bowls"), pictures(3)
     seen, told = unit_vectors(model, [image for pair in pairs for image in pair], captions)
@@ -73,7 +73,7 @@ def test_similarities_are_the_cosines_of_the_models_own_vectors() -> None:
         assert found.directional == pytest.approx(expected, abs=1e-6)
 
 
-def test_no_change_has_no_direction_and_both_sides_swapped_have_the_same() -> None:
+def test_no_change_has_no_direction_and_both_sides_swapped_have_the_same():
     model = open_scorer("demo-encoder", "cpu")
     same, (first, second) = pictures(1)[0][0], pictures(1, seed=1)[0]
     unchanged = measure_pair(model, (same, same), ("a red mug", "a blue mug"))
@@ -83,12 +83,12 @@ def test_no_change_has_no_direction_and_both_sides_swapped_have_the_same() -> No
     assert forward.directional == pytest.approx(backward.directional)
 
 
-def test_a_scorer_of_pairs_is_refused() -> None:
+def test_a_scorer_of_pairs_is_refused():
     with raises(ModelError, "'blind'", "scorer"):
         open_scorer("blind", "cpu")
 
 
-def test_vectors_of_two_spaces_are_refused() -> None:
+def test_vectors_of_two_spaces_are_refused():
     class TwoSpaces:
         name, fingerprint, kind = "two-spaces", "1", "similarity"
 

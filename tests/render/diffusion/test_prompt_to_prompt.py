@@ -33,7 +33,7 @@ LAX = {"caption_image": -1.0, "image_image": -1.0, "directional": -1.0}
 
 
 @pytest.fixture
-def home(tmp_path: Path, folders: Path) -> Path:
+def home(tmp_path, folders) -> Path:
     (tmp_path / "sd").symlink_to(folders / "sd")
     (tmp_path / "pairs.csv").write_text(CAPTIONS)
     return tmp_path
@@ -60,7 +60,7 @@ def recipe(home: Path, **more: Any) -> Path:
     return path
 
 
-def test_a_set_is_built_and_audited(home: Path) -> None:
+def test_a_set_is_built_and_audited(home):
     built = build(recipe(home), home / "set")
     pairs = read_pair_set(built.folder)
     assert [(item.id, item.cluster) for item in pairs.items] == [("7_0", "7"), ("7_1", "7")]
@@ -81,7 +81,7 @@ def test_a_set_is_built_and_audited(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_sample_with_the_highest_direction_is_kept_and_ranks_go_down(home: Path) -> None:
+def test_the_sample_with_the_highest_direction_is_kept_and_ranks_go_down(home):
     made = builder(home, keep={**LAX, "best": 5})
     outcomes = [made.make(candidate) for candidate in made.candidates() if candidate.data["pair"] == "7_0"]
     kept = [outcome for outcome in outcomes if isinstance(outcome, Made)]
@@ -99,7 +99,7 @@ def test_the_sample_with_the_highest_direction_is_kept_and_ranks_go_down(home: P
 
 
 @pytest.mark.slow
-def test_what_a_filter_rejects_is_counted_under_it(home: Path) -> None:
+def test_what_a_filter_rejects_is_counted_under_it(home):
     lax = builder(home, keep={**LAX, "best": 4})
     every = [lax.make(candidate) for candidate in lax.candidates()[:4]]
     found = [outcome.item.provenance["similarity"] for outcome in every if isinstance(outcome, Made)]
@@ -118,7 +118,7 @@ def test_what_a_filter_rejects_is_counted_under_it(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_batches_move_no_pixel_by_more_than_a_level(home: Path) -> None:
+def test_batches_move_no_pixel_by_more_than_a_level(home):
     one, three = (builder(home, batch=batch) for batch in (1, 3))
     for candidate in one.candidates()[:2]:
         sets = [made.make(candidate) for made in (one, three)]
@@ -130,7 +130,7 @@ def test_batches_move_no_pixel_by_more_than_a_level(home: Path) -> None:
         assert np.abs(np.array(pictures[0]) - np.array(pictures[1])).max() <= 1
 
 
-def test_eq_sd_is_built_from_its_grammar(home: Path) -> None:
+def test_eq_sd_is_built_from_its_grammar(home):
     made = builder(home, captions="", eq_sd={"object": 8, "attribute": 8}, samples=1, steps=1)
     outcomes = [made.make(candidate) for candidate in made.candidates()]
     assert len(outcomes) == 16
@@ -157,13 +157,13 @@ def test_eq_sd_is_built_from_its_grammar(home: Path) -> None:
         ({"eq_sd": {"object": 0}}, ("'eq_sd.object'", "key")),
     ],
 )  # fmt: skip
-def test_options_that_cannot_be_are_refused(home: Path, more: dict[str, Any], match: str | tuple[str, ...]) -> None:
+def test_options_that_cannot_be_are_refused(home, more, match):
     with raises(DataError, match):
         builder(home, **more)
 
 
 @pytest.mark.parametrize("name", ["prompt-to-prompt", "eq-sd"])
-def test_the_recipes_in_the_documents_are_whole(name: str) -> None:
+def test_the_recipes_in_the_documents_are_whole(name):
     path = Path(__file__).parents[3] / "docs" / "recipes" / f"{name}.toml"
     values = tomllib.loads(path.read_text())
     found = validate_table(PromptToPrompt.Options, values["options"], name)

@@ -38,9 +38,7 @@ def drawn(pipeline: Any, captions: tuple[str, str], draw: Draw, schedule: Schedu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["euler-ancestral", "ddim"])
-def test_a_pair_that_shares_nothing_is_two_pictures_of_the_library_from_one_noise(
-    stable_diffusion: Any, sampler: Any
-) -> None:
+def test_a_pair_that_shares_nothing_is_two_pictures_of_the_library_from_one_noise(stable_diffusion, sampler):
     import diffusers
 
     name = {"euler-ancestral": "EulerAncestralDiscreteScheduler", "ddim": "DDIMScheduler"}[sampler]
@@ -68,9 +66,7 @@ def test_a_pair_that_shares_nothing_is_two_pictures_of_the_library_from_one_nois
 
 @pytest.mark.parametrize("captions", [(CAT, DOG), (CAT, LONGER)], ids=["replace", "refine"])
 @pytest.mark.parametrize("fractions", [(0.9, 0.0), (0.0, 1.0), (0.5, 0.5)], ids=["self", "cross", "both"])
-def test_sharing_changes_the_second_picture_and_not_a_bit_of_the_first(
-    stable_diffusion: Any, captions: tuple[str, str], fractions: tuple[float, float]
-) -> None:
+def test_sharing_changes_the_second_picture_and_not_a_bit_of_the_first(stable_diffusion, captions, fractions):
     apart = drawn(stable_diffusion, captions, NOT_SHARED)
     shared = drawn(stable_diffusion, captions, Draw(1, 7.5, *fractions))
     assert np.array_equal(apart[0], shared[0])
@@ -78,15 +74,13 @@ def test_sharing_changes_the_second_picture_and_not_a_bit_of_the_first(
 
 
 @pytest.mark.parametrize("fractions", [(0.0, 0.0), (1.0, 1.0), (0.5, 0.2)])
-def test_the_same_caption_twice_gives_the_same_picture_twice(
-    stable_diffusion: Any, fractions: tuple[float, float]
-) -> None:
+def test_the_same_caption_twice_gives_the_same_picture_twice(stable_diffusion, fractions):
     first, second = drawn(stable_diffusion, (CAT, CAT), Draw(3, 9.0, *fractions))
     assert np.array_equal(first, second)
 
 
 @given(p=st.floats(0, 1), steps=st.integers(2, 200))
-def test_self_attention_is_shared_at_the_steps_of_instruct_pix2pix(p: float, steps: int) -> None:
+def test_self_attention_is_shared_at_the_steps_of_instruct_pix2pix(p, steps):
     sharing = Sharing(steps, [p], [0.0], token_map([[5]], [[6]], 4))
     sigmas = steps + 1  # its schedule has one noise level more than steps
     for step in range(steps):
@@ -94,7 +88,7 @@ def test_self_attention_is_shared_at_the_steps_of_instruct_pix2pix(p: float, ste
         assert sharing.of_self.tolist() == [p > step / (sigmas - 2)]
 
 
-def test_sharing_queries_and_keys_is_copying_the_maps() -> None:
+def test_sharing_queries_and_keys_is_copying_the_maps():
     generator = torch.Generator().manual_seed(0)
     queries, keys, values = (torch.randn(8, 2, 9, 4, generator=generator) for _ in range(3))
     sharing = Sharing(5, [0.9, 0.0], [0.0, 0.0], token_map([[5]], [[6]], 4))
@@ -107,7 +101,7 @@ def test_sharing_queries_and_keys_is_copying_the_maps() -> None:
     torch.testing.assert_close(ours, maps @ values)
 
 
-def test_shared_cross_attention_is_the_mix_that_hertz_writes() -> None:
+def test_shared_cross_attention_is_the_mix_that_hertz_writes():
     tokens = token_map([[5], [6]], [[5], [9], [6]], 7)
     maps = torch.rand(8, 2, 9, 7, generator=torch.Generator().manual_seed(0)).softmax(-1)
     sharing = Sharing(4, [0.0, 0.0], [0.0, 0.5], tokens)
@@ -119,9 +113,7 @@ def test_shared_cross_attention_is_the_mix_that_hertz_writes() -> None:
 
 
 @given(SENTENCES, SENTENCES)
-def test_every_token_of_the_second_caption_knows_whose_maps_it_takes(
-    first: list[list[int]], second: list[list[int]]
-) -> None:
+def test_every_token_of_the_second_caption_knows_whose_maps_it_takes(first, second):
     found = token_map(first, second, 24)
     one, two = ([token for word in words for token in word] for words in (first, second))
     assert found.rule == ("replace" if len(first) == len(second) else "refine")
@@ -142,17 +134,17 @@ def test_every_token_of_the_second_caption_knows_whose_maps_it_takes(
     assert found.source[len(one) + 1, len(two) + 1] == 1  # the end of the text takes the end's
 
 
-def test_the_same_caption_maps_to_itself() -> None:
+def test_the_same_caption_maps_to_itself():
     found = token_map([[5], [6, 7]], [[5], [6, 7]], 8)
     assert np.array_equal(found.source, np.eye(8))
 
 
-def test_a_caption_that_does_not_fit_is_refused() -> None:
+def test_a_caption_that_does_not_fit_is_refused():
     with raises(ValueError, "3", "2"):
         token_map([[5]], [[6, 7, 8]], 4)
 
 
-def test_a_denoiser_has_its_own_attention_back_even_after_an_error(stable_diffusion: Any) -> None:
+def test_a_denoiser_has_its_own_attention_back_even_after_an_error(stable_diffusion):
     before = stable_diffusion.unet.attn_processors
     sharing = Sharing(5, [0.5], [0.5], token_map([[5]], [[6]], 24))
     with pytest.raises(KeyError), sharing_attention(stable_diffusion.unet, sharing):
@@ -161,7 +153,7 @@ def test_a_denoiser_has_its_own_attention_back_even_after_an_error(stable_diffus
     assert stable_diffusion.unet.attn_processors == before
 
 
-def test_attention_of_another_kind_is_refused(stable_diffusion: Any) -> None:
+def test_attention_of_another_kind_is_refused(stable_diffusion):
     sharing = Sharing(1, [0.0], [0.0], token_map([], [], 4))
     with (
         raises(ModelError, "mid_block.attentions.0", "Stable", "Diffusion", "1", "2"),

@@ -1,0 +1,20 @@
+"""Published files, which lie beside the checkout or are not there."""
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+def published(*parts: str) -> Path:
+    """Return the path of a published file or folder; skip the test where there is none."""
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"{path.name} is not beside this checkout")
+    return path
+
+
+def winoground(model: str) -> Path:
+    """The published scores of a model, or of people, on Winoground."""
+    return published("winoground_scores", f"{model}.jsonl")
