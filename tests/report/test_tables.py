@@ -18,6 +18,7 @@ from rich.table import Table
 import tellapart as ta
 from facts import raises
 from tellapart.catalog import REFERENCES
+from tellapart.diagnosis import probes
 from tellapart.errors import RunError, plain
 from tellapart.metrics.choice import choice_score
 from tellapart.records.result import Value
@@ -353,3 +354,22 @@ def test_a_difference_over_seeds_has_the_reason() -> None:
     seeds = ((1, None), (3, None), (3, 0.0))
     one, alike, known = (SeedRow("b", "m", count, low=low, high=low, **numbers) for count, low in seeds)
     assert "1 seed" in one.reason and "same" in alike.reason and known.reason == ""
+
+
+def test_the_probes_of_a_run_are_compared_once_for_its_tables_its_page_and_its_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared: list[str] = []
+
+    def count(system: Any, seed: int) -> Any:
+        compared.append(system.label)
+        return rows_of(system, seed)
+
+    run = ta.evaluate(["demo-encoder", "random"], ["demo", "blank:demo"], limit=20)
+    rows_of = probes._rows_of
+    monkeypatch.setattr(probes, "_rows_of", count)
+    run.show()
+    printed_table = capsys.readouterr().out.split("what is left")[1]
+    assert "demo-encoder" in printed_table and "what is left" in (run.folder / "report.html").read_text().lower()
+    assert {row["model"] for row in run.to_json()["probes"]} == {"demo-encoder", "random"}
+    assert compared == ["demo-encoder", "random"]

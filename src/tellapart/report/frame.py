@@ -6,6 +6,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MissingDependencyError, UnknownNameError, nearest, plain, quote, require
-from tellapart.report.terminal import console, table
+from tellapart.report.terminal import console, print_template, table, tables_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -121,6 +122,22 @@ class Frame(Tabled):
         ]
         rows += [[f"... {len(self):,} rows in all"]] if len(self) > _SHOWN else []
         return [table(*self.columns, numbers_from=first, title=self.title or None, rows=rows)]
+
+
+class Printed(Shown, Frame):
+    """Rows of a result that is printed by the template of a text, with its facts."""
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], template: str, **facts: Any) -> None:
+        super().__init__(columns)
+        self._print, self._lay_out = (partial(to, template, **facts) for to in (print_template, tables_of))
+
+    def show(self) -> None:
+        """Print it as its command does."""
+        self._print()
+
+    def tables(self) -> list[Table]:
+        """Return the tables of its text."""
+        return self._lay_out()
 
 
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -34,8 +34,6 @@ from tellapart.tasks.registry import headline, main_metric
 if TYPE_CHECKING:
     from tellapart.builders.captions.pairs_file import PairsWritten
     from tellapart.builders.pipeline import BuildResult
-    from tellapart.diagnosis.parity import Parity
-    from tellapart.evaluation.check import Gate
     from tellapart.evaluation.gap import Gaps
     from tellapart.evaluation.verify import Verification
 
@@ -250,18 +248,8 @@ def _print_funnel(rows: Iterable[tuple[str, str, int]]) -> None:
     print_tables(table("step", "reason", "number", numbers_from=2, rows=cells), gap=False)
 
 
-def print_parity(parity: Parity) -> None:
-    """Print each step with its differences and their likely cause, then the outcomes, then the answer."""
-    print_template("parity", parity=parity)
-
-
-def print_verifications(runs: Iterable[Verification]) -> None:
-    """Print what `verify` found: a line of counts, and below it everything that is not equal."""
-    print_template("verifications", runs=runs, list_reasons=_list_reasons)
-
-
-def _list_reasons(run: Verification) -> list[str]:
-    """Return a line for each reason, with all the facts that it is of."""
+def list_reasons(run: Verification) -> list[str]:
+    """Return a line for each reason for which a fact of a run is not equal, with all the facts that it is of."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for check in run.checks:
         if check.state == "different":
@@ -278,11 +266,6 @@ def print_gaps(gaps: Gaps) -> None:
     from tellapart.evaluation.gap import FEWEST_CORRELATED
 
     print_template("gaps", gaps=gaps, fewest=FEWEST_CORRELATED)
-
-
-def print_gates(gates: Sequence[Gate]) -> None:
-    """Print sanity gates, and how many hold."""
-    print_template("gates", gates=gates)
 
 
 _COLUMNS = ("benchmark", "metric", "items", "base", "new", "new - base", "p (Holm)", "verdict")
@@ -310,11 +293,6 @@ def headline_of(result: GateResult) -> str:
     return f"{text}, {count_nouns(better, 'improvement')}" if better else text
 
 
-def print_gate(result: GateResult) -> None:
-    """Print every headline with its verdict, and the gate's verdict."""
-    print_template("gate", **_gate_facts(result, "-"))
-
-
 def gate_markdown(result: GateResult) -> str:
     """Return the gate as GitHub's Markdown, for a comment on a pull request.
 
@@ -324,10 +302,11 @@ def gate_markdown(result: GateResult) -> str:
     def code(text: str) -> str:
         return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
-    return "\n".join(map(show_marks, render_text("gate.md", code=code, **_gate_facts(result, "–"))))
+    return "\n".join(map(show_marks, render_text("gate.md", code=code, **gate_facts(result, "–"))))
 
 
-def _gate_facts(result: GateResult, no_items: str) -> dict[str, Any]:
+def gate_facts(result: GateResult, no_items: str = "-") -> dict[str, Any]:
+    """Return the facts of the text `gate`: every headline with its verdict, and the gate's verdict."""
     apart = (row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows)
     return {
         "result": result,

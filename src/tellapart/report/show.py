@@ -79,13 +79,16 @@ def write_run_report(
     outside: bool = False,
     reload: float | None = None,
     results: Mapping[Path, Result] | None = None,
+    probes: Sequence[ProbeRow] | None = None,
 ) -> WrittenReport:
     """Make `report.html` of a run folder again, from its records and samples, or from `results` by their folders.
+
+    Probes are compared with the sets themselves if `probes` are not given.
 
     Of checkpoints that were followed it has all in its curve, and the items of the first, the best and the last. A page
     that shows images is never replaced by one that cannot: it stays, and a warning gives the reason.
     """
-    page, warnings = _draw_page(folder, results or {}, bundle=bundle, outside=outside, reload=reload)
+    page, warnings = _draw_page(folder, results or {}, bundle=bundle, outside=outside, reload=reload, probes=probes)
     if page is None:
         return WrittenReport(None)
     path = folder / REPORT
@@ -128,6 +131,7 @@ def _draw_page(
     bundle: bool = False,
     outside: bool = False,
     reload: float | None = None,
+    probes: Sequence[ProbeRow] | None = None,
 ) -> tuple[ReportPage | None, tuple[str, ...]]:
     """Make the page of a run folder, and a line for each benchmark whose images are missing."""
     runs: list[ReportRun] = []
@@ -142,16 +146,10 @@ def _draw_page(
         # All the runs of a folder measured the same files.
         read = runs[0].read_image if runs else _image_reader(folder, result, lost, bundle=bundle, outside=outside)
         runs.append(ReportRun(result.model_copy(update={"benchmarks": records}), samples, read))
-    probes = _find_probes(folder, [name for run in runs for name in run.result.benchmarks])
-    page = make_page(runs, checkpoints=checkpoints, reload=reload, probes=probes) if runs else None
+    if probes is None and any(name.startswith(PREFIXES) for run in runs for name in run.result.benchmarks):
+        probes = probe_rows(leave_references(gather([folder])))
+    page = make_page(runs, checkpoints=checkpoints, reload=reload, probes=probes or ()) if runs else None
     return page, tuple(lost.values())
-
-
-def _find_probes(folder: Path, benchmarks: Iterable[str]) -> list[ProbeRow]:
-    """Compare the probes among a run's benchmarks with the sets themselves; most runs have none."""
-    return (
-        probe_rows(leave_references(gather([folder]))) if any(name.startswith(PREFIXES) for name in benchmarks) else []
-    )
 
 
 def _image_reader(
@@ -182,6 +180,7 @@ def print_runs(
     records: Iterable[Result],
     write: Callable[[], WrittenReport],
     *,
+    probes: Sequence[ProbeRow] = (),
     every: bool = False,
     by: str | None = None,
     named: Path | None = None,
@@ -202,8 +201,8 @@ def print_runs(
         if read := [first.read_as] * bool(first.read_as) + [f"read from field {first.field}"] * bool(first.field):
             print_lines(plain(f"{name}: {'; '.join(read)}"))
     print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))))
-    if rows := _find_probes(folder, [name for name, _ in groups]):
-        print_tables(*tables_of("probes", rows=rows))
+    if probes:
+        print_tables(*tables_of("probes", rows=probes))
     models = {result.model.name for _, members in groups for result in members}
     if any(map(read_sampled, models)):
         drawn = samples_rows(gather([folder]))
