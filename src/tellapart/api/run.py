@@ -316,8 +316,8 @@ class Run(Tabled):
         """Return the tables that are printed: a first look at each benchmark."""
         if self.plan is not None:
             return [*self.plan.sets.tables(), *self.plan.parts.tables()]
-        results = [system.result for system in self.systems]
-        return [each for name, own in on_the_same_items(results) for each in result_tables(own, name)]
+        groups = on_the_same_items(system.result for system in self.systems)
+        return [table for same in groups for table in result_tables(same)]
 
     def __fspath__(self) -> str:
         """Return its folder: a run may be given wherever a run folder is."""
