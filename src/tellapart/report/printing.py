@@ -220,11 +220,10 @@ def build_json(built: BuildResult, page: Path | None, verdict: str | None = None
 
 def print_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> None:
     """Print a build's funnel, the path of its card (the page if there is one), and its audit's verdict."""
-    _print_funnel(built.funnel.rows())
     resumed = [f"{thousands(built.resumed)} were decided by an earlier build"] if built.resumed else []
     measure = f"measure with: tellapart run -b {shlex.quote(f'folder:{built.folder}')}"
     audited = [plain(verdict)] if verdict is not None else []
-    print_lines("", *resumed, measure, f"card: {page or built.folder / 'card.json'}", *audited)
+    _print_funnel(built.funnel.rows(), *resumed, measure, f"card: {page or built.folder / 'card.json'}", *audited)
 
 
 def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
@@ -235,17 +234,18 @@ def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
 
 def print_caption_pairs(written: PairsWritten) -> None:
     """Print how many caption pairs were written, and how many each step rejected."""
-    _print_funnel([*_list_rejections(written), ("pairs", "", written.pairs)])
-    print_lines("", f"caption pairs: {written.path}")
+    rows = [*_list_rejections(written), ("pairs", "", written.pairs)]
+    _print_funnel(rows, f"caption pairs: {written.path}")
 
 
 def _list_rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
     return [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
 
 
-def _print_funnel(rows: Iterable[tuple[str, str, int]]) -> None:
+def _print_funnel(rows: Iterable[tuple[str, str, int]], *lines: str) -> None:
     cells = ((step, reason, thousands(count)) for step, reason, count in rows)
-    print_tables(table("step", "reason", "number", numbers_from=2, rows=cells), gap=False)
+    print_tables(table("step", "reason", "number", numbers_from=2, rows=cells))
+    print_lines(*lines)
 
 
 def list_reasons(run: Verification) -> list[str]:
@@ -307,21 +307,21 @@ def gate_markdown(result: GateResult) -> str:
 
 def gate_facts(result: GateResult, no_items: str = "-") -> dict[str, Any]:
     """Return the facts of the text `gate`: every headline with its verdict, and the gate's verdict."""
+
+    def cells_of(row: GateRow) -> list[str]:
+        """Return the cells from the items on; the verdict without its reason, which does not fit a table."""
+        numbers = ["-"] * 4
+        if row.base is not None and row.new is not None and row.change is not None:
+            change = points(row.change, row.low, row.high, row.no_interval)
+            numbers = [percent(row.base), percent(row.new), change, row.p_holm_text or "-"]
+        items = count_text(row.n, row.limited_from) if row.n else no_items
+        return [items, *numbers, row.verdict if row.reason else row.says]
+
     apart = (row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows)
     return {
         "result": result,
         "heads": _COLUMNS,
-        "rows": [(row, _gate_cells(row, no_items)) for row in result.rows],
+        "rows": [*zip(result.rows, map(cells_of, result.rows), strict=True)],
         "notes": write_lines("stopped", result=result, apart=any(apart)),
         "verdict": headline_of(result),
     }
-
-
-def _gate_cells(row: GateRow, no_items: str) -> list[str]:
-    """Return a row's cells from its items on; the verdict without its reason, which does not fit a table."""
-    numbers = ["-"] * 4
-    if row.base is not None and row.new is not None and row.change is not None:
-        change = points(row.change, row.low, row.high, row.no_interval)
-        numbers = [percent(row.base), percent(row.new), change, row.p_holm_text or "-"]
-    items = count_text(row.n, row.limited_from) if row.n else no_items
-    return [items, *numbers, row.verdict if row.reason else row.says]
