@@ -22,7 +22,7 @@ from tellapart.errors import RunError
 from tellapart.report.interchange.formats import FORMATS
 from tellapart.report.paper_tables.layouts import AVERAGES, LAYOUTS
 from tellapart.report.plots.prepare import KINDS, check_kind
-from tellapart.report.terminal import print_text
+from tellapart.report.terminal import print_template, print_text
 
 if TYPE_CHECKING:
     from tellapart.api.run import Run
@@ -161,7 +161,6 @@ def _compare(
     as_json: Json = False,
 ) -> Answer:
     from tellapart.report.printing import gate_facts, gate_markdown
-    from tellapart.report.terminal import print_template
 
     if markdown and not call.gate:
         raise RunError("--markdown is of a gate: add --gate")
@@ -501,8 +500,6 @@ def _ls(call: Call) -> Answer:
 
 @tools.declare("check")
 def _check(call: Call) -> Answer:
-    from tellapart.report.terminal import print_template
-
     gates = call()
     passed = all(gate.passed for gate in gates)
     shown = partial(print_template, "gates", gates=gates)
@@ -520,8 +517,6 @@ def _parity(
         float, typer.Option("--most", min=0, max=1, help="Exit with 1 if a larger share of outcomes differs.")
     ] = 0.0,
 ) -> Answer:
-    from tellapart.report.terminal import print_template
-
     compared = call()
     facts = {"first": compared.first and compared.first.step, "flipped": compared.flipped}
     shown = partial(print_template, "parity", parity=compared)

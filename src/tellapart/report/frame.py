@@ -44,7 +44,12 @@ class Tabled(ABC):
         """Return the tables to print, as rich's `Table`."""
 
     def __repr__(self) -> str:
-        return text_of(self.tables())
+        printer = console(width=120)  # as without a terminal
+        with printer.capture() as captured:
+            for shown in self.tables():
+                printer.print(shown)
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        return "\n".join(lines).strip("\n").replace("\u2500", "-")
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield from self.tables()
@@ -144,16 +149,6 @@ def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the columns of rows that have the same names."""
     listed = list(rows)
     return {name: [row[name] for row in listed] for name in (listed[0] if listed else ())}
-
-
-def text_of(tables: Sequence[Table]) -> str:
-    """Return tables as plain text, as they are printed without a terminal."""
-    printer = console(width=120)
-    with printer.capture() as captured:
-        for shown in tables:
-            printer.print(shown)
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    return "\n".join(lines).strip("\n").replace("\u2500", "-")
 
 
 def html_of(shown: Table) -> str:
