@@ -251,6 +251,12 @@ class SameItems(NamedTuple):
         """The first model's record; its facts about the benchmark hold for all."""
         return self.records[0][1]
 
+    @property
+    def labelled(self) -> dict[str, BenchmarkResult]:
+        """The records by labels that tell runs of one model apart."""
+        labels = label_runs([model for model, _ in self.records])
+        return dict(zip(labels, (record for _, record in self.records), strict=True))
+
 
 def on_the_same_items(results: Iterable[Result]) -> list[SameItems]:
     """Group results by benchmark and content."""
@@ -368,19 +374,16 @@ def first_table(same: SameItems, *, width: int | None = None) -> Table:
 
 
 def _make_columns(same: SameItems, main: str, tag: str) -> Table:
-    columns = [*dict.fromkeys(value for _, record in same.records for value in record.by.get(tag, {}))]
-    rows = []
-    for model, record in same.records:
-        groups = map(record.by.get(tag, {}).get, columns)
-        of_groups = (None if group is None else group.metrics.get(main) for group in groups)
-        rows.append((model, [record.metrics.get(main), *of_groups]))
-    of_all = rows[0][1][0]
+    *parts, total = heat_map(same.labelled, same.benchmark, main, tag).rows
+    values = zip(*(row.values for row in (total, *parts)), strict=True)
+    rows = [(model, of_model) for (model, _), of_model in zip(same.records, values, strict=True)]
+    of_all = total.values[0]
     # The record of another tool describes its average over all parts.
     by = of_all.average if is_imported(same.first) and of_all is not None else f"by {tag}"
     title = f"{write_title(same, [main])}; {by}"
     ties = describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in same.records]})
-    facts = {"columns": columns, "rows": rows, "ties": ties, "counts_differ": counts_differ(same.first, [main])}
-    return tables_of("parts", title=title, main=main, **facts)[0]
+    facts = {"columns": [row.name for row in parts], "rows": rows, "ties": ties}
+    return tables_of("parts", title=title, main=main, counts_differ=counts_differ(same.first, [main]), **facts)[0]
 
 
 def overview_table(groups: Sequence[SameItems]) -> Table:
@@ -405,9 +408,7 @@ def overview_table(groups: Sequence[SameItems]) -> Table:
 
 def tag_table(same: SameItems, tag: str) -> Table:
     """Return the main metric by a tag: its values down, models across, with intervals if they fit the console."""
-    labels = label_runs([model for model, _ in same.records])
-    records = dict(zip(labels, (record for _, record in same.records), strict=True))
-    heat = heat_map(records, same.benchmark, tag=tag)
+    heat = heat_map(same.labelled, same.benchmark, tag=tag)
     title = f"{write_title(same, [heat.metric])}; {heat.metric} by {tag}"
     fill = partial(tables_of, "tag", title=title, tag=tag, heat=heat)
     (full,) = fill(write=score)

@@ -265,7 +265,7 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
     named = [label.get_text().replace("\n", "") for label in axes.get_yticklabels()]
     assert named == ["ours", "ViT-B-32/laion2b_s34b_b79k (imported)"]
     with raises(RunError, "winoground", "theirs"):
-        outcomes_of(gather(both), "winoground", "text_score")
+        outcomes_of(gather(both), "winoground", ["text_score"])
     with raises(RunError, "model", "run"):
         samples_of(gather(both)[1], "winoground")
 

@@ -204,6 +204,19 @@ def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save, benchmarks) -
     assert not any(note.startswith("dagger") for note in without.notes)
 
 
+def test_the_items_of_a_run_are_read_once_however_many_columns_are_tested(save_eqben, monkeypatch) -> None:
+    folders, read = [save_eqben(name, seed=seed) for seed, name in enumerate("ab")], []
+
+    def note(folder: Path, *of: object) -> object:
+        read.append(folder)
+        return read_samples(folder, *of)
+
+    for module in ("evaluation.systems", "report.measured"):
+        monkeypatch.setattr(f"tellapart.{module}.read_samples", note)
+    lay_out(folders)
+    assert read == folders
+
+
 def test_tiers_of_a_subset_are_those_of_its_items(save) -> None:
     plan = {"benchmark": "bivlc", "tags": tagged("type", BIVLC), "n": 90}
     folders = [save(f"m{k}", skill=skill, seed=k, **plan) for k, skill in enumerate((0.1, 4.0))]

@@ -20,7 +20,7 @@ from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
-from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, samples_of, title_of_set
+from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, title_of_set
 from tellapart.report.numbers import describe_ties, items_text, thousands
 from tellapart.report.paper_tables.table import (
     PaperTable,
@@ -208,9 +208,7 @@ def _first_tiers(
     layout: _RowLayout, ranked: Sequence[System], benchmark: str, seed: int
 ) -> Iterator[tuple[int, Sequence[str]]]:
     """Find the models of the first tier in every column that is one number of items, if they are several."""
-    with_outcomes = {name for sample in samples_of(ranked[0], benchmark) for name in sample.outcomes}
-    metrics = {source[1] for source in layout.sources if source is not None} & with_outcomes
-    read = {metric: outcomes_of(ranked, benchmark, metric) for metric in sorted(metrics)}
+    read = outcomes_of(ranked, benchmark, {source[1] for source in layout.sources if source is not None})
     for number, source in enumerate(layout.sources):
         if source is None or source[1] not in read:
             continue
