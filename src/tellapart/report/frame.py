@@ -6,7 +6,6 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -134,15 +133,15 @@ class Printed(Shown, Frame):
 
     def __init__(self, columns: Mapping[str, Sequence[Any]], template: str, **facts: Any) -> None:
         super().__init__(columns)
-        self._print, self._lay_out = (partial(to, template, **facts) for to in (print_template, tables_of))
+        self._template, self._facts = template, facts
 
     def show(self) -> None:
         """Print it as its command does."""
-        self._print()
+        print_template(self._template, **self._facts)
 
     def tables(self) -> list[Table]:
         """Return the tables of its text."""
-        return self._lay_out()
+        return tables_of(self._template, **self._facts)
 
 
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

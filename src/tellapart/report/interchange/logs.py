@@ -350,9 +350,9 @@ def _read_rewardbench(path: Path, content: Mapping[str, Any], model: str | None)
         # Judged by the tool where it says so; else the chosen answer needs the higher score.
         right = float(row["results"]) if "results" in row else float(pair[0] > pair[1])
         texts = [str(row.get(key, "")) for key in ("prompt", "text_chosen", "text_rejected")]
-        id_, content = f"{row.get('subset', '')}/{row.get('id', number)}", json.dumps(texts, ensure_ascii=False)
+        id_, asked = f"{row.get('subset', '')}/{row.get('id', number)}", json.dumps(texts, ensure_ascii=False)
         tags = {"subset": str(row["subset"])} if "subset" in row else {}
-        items.append(LoggedItem(id_, content, {"rewardbench:results": right}, None, "chosen", tags, pair))
+        items.append(LoggedItem(id_, asked, {"rewardbench:results": right}, None, "chosen", tags, pair))
     return Log("rewardbench", "", str(name), "rewardbench", tuple(items))
 
 
