@@ -291,14 +291,6 @@ def test_texts_of_items_run_in_their_own_direction(make_run) -> None:
         assert shown and all(attributes["dir"] == "auto" for attributes in shown), shape
 
 
-def test_tables_read_without_a_script(make_run) -> None:
-    """Nothing of the tables is hidden by the HTML itself; only the browser of items waits for the script."""
-    page = Page(render([make_run(model="a"), make_run(model="b", seed=3)]))
-    assert not any("hidden" in attributes for _, attributes in page.elements)
-    assert "a by tag" in page.text and "b by tag" in page.text
-    assert "Browsing items needs JavaScript" in page.text
-
-
 def test_every_control_has_a_label_and_every_plot_a_name(make_run) -> None:
     html = render([make_run(model="a"), make_run(model="b", seed=3)])
     for control in re.finditer(r"<(?:select|input)\b", html):

@@ -151,11 +151,19 @@ def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair) -> None:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
-def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, ending) -> None:
+@pytest.mark.parametrize(
+    ("kind", "ending"),
+    [
+        *(("bars", ending) for ending in ("pdf", "svg", "png")),
+        *(pytest.param(kind, "pdf", marks=pytest.mark.slow) for kind in KINDS if kind not in ("bars", "cost", "agree")),
+    ],
+)
+def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, kind, ending) -> None:
+    (costs := tmp_path / "costs.csv").write_text("model,ms\nstrong,2\nweak,1\n")
+    settings = {"matrix": {"item": "shapes-0000"}, "pareto": {"costs": costs}, "heatmap": {"tag": "type"}}
     files = [tmp_path / f"{k}.{ending}" for k in range(2)]
     for file in files:
-        write_picture(file, prepare_plot("bars", pair))
+        write_picture(file, prepare_plot(kind, pair, **settings.get(kind, {})))
     held = files[0].read_bytes()
     assert held == files[1].read_bytes()
     assert b"CreationDate" not in held and b"dc:date" not in held and b"Matplotlib v" not in held
