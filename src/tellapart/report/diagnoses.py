@@ -14,30 +14,13 @@ from tellapart.diagnosis.curve import Curve, Curves, list_numeric_tags, measure_
 from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.diagnosis.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
 from tellapart.diagnosis.risk import LEAST_ERRORS, Risks
-from tellapart.diagnosis.why import (
-    COLLAPSE,
-    SHARES,
-    Reasons,
-    Why,
-    bound_outcomes,
-    measure_reasons,
-    read_squares,
-)
+from tellapart.diagnosis.why import COLLAPSE, SHARES, Reasons, Why, bound_outcomes, measure_reasons, read_squares
 from tellapart.errors import plain
 from tellapart.metrics.matching import Reason
 from tellapart.records.result import Value
 from tellapart.report.charts import LineChart
 from tellapart.report.numbers import count_text, interval, percent
-from tellapart.report.plots.style import (
-    COLUMN,
-    GREY,
-    PAGE,
-    axes_of,
-    legend_below,
-    look,
-    make_panels,
-    write_title,
-)
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, legend_below, look, make_panels, write_title
 from tellapart.report.sections import ModelEntry, Section
 from tellapart.report.terminal import print_template
 from tellapart.stats.clusters import is_binary

@@ -27,15 +27,7 @@ from tellapart.records.samples import read_samples
 from tellapart.report.conclusions import MOST_SINGLE, WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import (
-    count_text,
-    describe_ties,
-    is_deviation,
-    is_even,
-    items_text,
-    percent,
-    score,
-)
+from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, items_text, percent, score
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, first_breakdown, heat_map, note_lines, shared_headline, worth_of

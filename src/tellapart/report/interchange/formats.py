@@ -100,8 +100,8 @@ def convert(
         if prefix is None or prefix.convert is None or not model.partition(":")[2].strip():
             forms = ", ".join(name_forms(can_convert=True))
             raise ModelError(f"convert({quote(model)}): no model that can be converted; write one of {forms}")
-        words = None if tokenizer is None else as_path(tokenizer, "tokenizer")
-        return Converted(folder=new, parameters=prefix.convert(model, new, words))
+        parameters = prefix.convert(model, new, None if tokenizer is None else as_path(tokenizer, "tokenizer"))
+        return Converted(folder=new, parameters=parameters)
     from tellapart.evaluation.verified import read_result
     from tellapart.records.run_folder import write_text_file
     from tellapart.records.zipped import run_folders
