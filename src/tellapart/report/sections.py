@@ -226,8 +226,7 @@ def heat_map(
         for name, values in (*columns.items(), ("all items", total))
     ]
     # Another tool measured over a number of items that is unknown.
-    imported = [any(value is not None and value.method == "imported" for value in row.values) for row in rows]
-    shown = (row for row, foreign in zip(rows[:-1], imported, strict=False) if row.n or foreign)
+    shown = (row for row in rows[:-1] if row.n or any(value.method == "imported" for value in row.values if value))
     return HeatMap(benchmark, metric, tag, tuple(records), (*shown, rows[-1]))
 
 
