@@ -50,7 +50,7 @@ class RiskRow(BaseModel, frozen=True):
 
     Attributes:
         risk: the share of errors if every item is answered.
-        area: the mean risk over all coverages, 0 is best; `risk` is expected of a margin that says nothing.
+        area: the mean risk over all coverages, 0 is best; `risk` is expected of a margin without information.
         low, high: its 95% interval over clusters: of Student's t on the logarithm, by the spread of bootstrap draws;
             None below 20 clusters, or 10 clusters with an error.
         least: the area of a margin that is larger on every right item than on any wrong one.

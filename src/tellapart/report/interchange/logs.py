@@ -347,7 +347,7 @@ def _read_rewardbench(path: Path, content: Mapping[str, Any], model: str | None)
         pair = (_number(row["scores_chosen"]), _number(row["scores_rejected"]))
         if not all(map(math.isfinite, pair)):
             raise RunError(f"{path}: row {number}: expected two numbers, got {quote(list(pair))}", path=path)
-        # Judged by the tool where it says so; else the chosen answer needs the higher score.
+        # Judged by the tool if its file has results; else the chosen answer needs the higher score.
         right = float(row["results"]) if "results" in row else float(pair[0] > pair[1])
         texts = [str(row.get(key, "")) for key in ("prompt", "text_chosen", "text_rejected")]
         id_, asked = f"{row.get('subset', '')}/{row.get('id', number)}", json.dumps(texts, ensure_ascii=False)
