@@ -14,7 +14,7 @@ import numpy as np
 from tellapart.diagnosis.curve import Curve, Curves, measure_curves
 from tellapart.diagnosis.item_analysis import ItemOutcomes, read_outcomes
 from tellapart.records.result import Sample
-from tellapart.report.curves import draw_thresholds, write_threshold
+from tellapart.report.diagnoses import draw_thresholds, write_threshold
 from tellapart.report.measured import gather
 from tellapart.report.plots.style import write_picture
 from tellapart_render.scenes.quadruple import LEVELS

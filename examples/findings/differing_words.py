@@ -17,7 +17,7 @@ from tellapart.builders.negatives.lexicon import words
 from tellapart.diagnosis.curve import Curves, measure_curves, tag_captions
 from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.records.result import Sample
-from tellapart.report.curves import write_threshold
+from tellapart.report.diagnoses import write_threshold
 from tellapart.report.plots.style import GREY, legend_below, look, new_figure
 from tellapart.stats.bootstrap import expanded_percentiles, yield_times
 from tellapart.stats.clusters import number_clusters

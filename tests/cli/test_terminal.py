@@ -64,8 +64,8 @@ def watched(code: str, **environment: str) -> str:
 
 @pytest.mark.slow
 def test_colours_are_left_out_where_they_are_not_wanted():
-    code = "from tellapart.evaluation.check import Gate; from tellapart.report.printing import print_gates;"
-    code += "print_gates([Gate('constant', '2x2', 'text_score', '0 %', '100 %', False)])"
+    code = "from tellapart.evaluation.check import Gate; from tellapart.report.terminal import print_template;"
+    code += "print_template('gates', gates=[Gate('constant', '2x2', 'text_score', '0 %', '100 %', False)])"
     red = re.compile(r"\x1b\[[0-9;]*31m")
     assert red.search(watched(code))
     plain = watched(code, NO_COLOR="1")

@@ -76,15 +76,11 @@ def test_dots_stay_in_their_models_band_and_cover_no_other_where_there_is_room(m
         assert apart.min() >= 2 * RADIUS - 0.05
 
 
-def test_dots_beyond_the_axis_are_counted() -> None:
-    drawn = plot("v1", [trace(0, [*np.linspace(-1, 1, 20), 1e6])])
-    assert (len(drawn.lines[0].dots), drawn.beyond) == (20, 1)
-
-
-def test_extreme_items_are_counted_rather_than_stretching_the_axis() -> None:
-    values = np.concatenate([np.random.default_rng(3).normal(size=200), np.full(8, 1e6)])
+@pytest.mark.parametrize(("inside", "beyond", "dots"), [(20, 1, 20), (200, 8, 0)])
+def test_extreme_items_are_counted_rather_than_stretching_the_axis(inside, beyond, dots) -> None:
+    values = np.concatenate([np.random.default_rng(3).normal(size=inside), np.full(beyond, 1e6)])
     drawn = plot("v1", [trace(0, values)])
-    assert drawn.beyond == 8
+    assert (drawn.beyond, len(drawn.lines[0].dots)) == (beyond, dots)
     assert all(abs(float(label)) < 20 for _, label in drawn.ticks)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -47,8 +47,13 @@ def scores_with(right) -> np.ndarray:
     return np.float32([RIGHT if one else WRONG for one in right])
 
 
-def concluded(*runs: ReportRun) -> Conclusion:
+def section_of(runs: Sequence[ReportRun]) -> Section:
     (section,) = sections(runs)
+    return section
+
+
+def concluded(*runs: ReportRun) -> Conclusion:
+    section = section_of(runs)
     return conclude(section, rivals_of(section))
 
 
@@ -199,8 +204,7 @@ def test_words_without_order_are_named_only_if_two_values_of_a_tag_differ_clearl
 def weak_of(make_run, right, tags, **changes):
     run = make_run(scores=scores_with(right), n=len(right), tags=tags, with_images=False)
     samples = [replace(sample, **changes.get("update", {})) for sample in run.samples["shapes"]]
-    (section,) = sections([ReportRun(run.result, {"shapes": samples})])
-    return weak_subsets(own_models(section)[0], "group_score")
+    return weak_subsets(own_models(section_of([ReportRun(run.result, {"shapes": samples})]))[0], "group_score")
 
 
 def test_subsets_that_are_clearly_lower_are_named_lowest_first(make_run) -> None:
@@ -237,11 +241,6 @@ def test_items_of_few_clusters_prove_less(make_run) -> None:
     right = [k >= 48 for k in range(120)]
     assert [one.value for one in weak_of(make_run, right, tags)] == ["swap"]
     assert weak_of(make_run, right, tags, update={"cluster": "one"}) == ()
-
-
-def section_of(runs: list[ReportRun]) -> Section:
-    (section,) = sections(runs)
-    return section
 
 
 def in_clusters(run: ReportRun, size: int) -> ReportRun:
@@ -307,7 +306,7 @@ def test_a_p_that_no_flip_reached_is_a_bound(make_run) -> None:
 
 
 def chosen(*runs: ReportRun) -> tuple[TellingItems, ...]:
-    (section,) = sections(runs)
+    section = section_of(runs)
     return telling_items(section, rivals_of(section))
 
 

@@ -25,13 +25,13 @@ from tellapart.evaluation.run import run_scores
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.matching import Reason, reasons
 from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
+from tellapart.report import diagnoses
 from tellapart.report import page as report_page
-from tellapart.report import why
 from tellapart.report.conclusions import rivals_of
+from tellapart.report.diagnoses import explain_section, place_items, reason_rows
 from tellapart.report.numbers import percent, points
 from tellapart.report.page import MOST_EXAMPLES, examples, make_page, render
 from tellapart.report.sections import ReportRun, sections
-from tellapart.report.why import explain_section, place_items, reason_rows
 
 HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'"&<!--"""
 
@@ -291,14 +291,6 @@ def test_texts_of_items_run_in_their_own_direction(make_run) -> None:
         assert shown and all(attributes["dir"] == "auto" for attributes in shown), shape
 
 
-def test_tables_read_without_a_script(make_run) -> None:
-    """Nothing of the tables is hidden by the HTML itself; only the browser of items waits for the script."""
-    page = Page(render([make_run(model="a"), make_run(model="b", seed=3)]))
-    assert not any("hidden" in attributes for _, attributes in page.elements)
-    assert "a by tag" in page.text and "b by tag" in page.text
-    assert "Browsing items needs JavaScript" in page.text
-
-
 def test_every_control_has_a_label_and_every_plot_a_name(make_run) -> None:
     html = render([make_run(model="a"), make_run(model="b", seed=3)])
     for control in re.finditer(r"<(?:select|input)\b", html):
@@ -397,7 +389,7 @@ def test_every_item_is_a_point_that_links_to_it(made_set: Callable[..., Path], t
 
 
 def test_many_items_are_spread_and_those_that_the_page_lacks_have_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(why, "MOST_POINTS", 4)
+    monkeypatch.setattr(diagnoses, "MOST_POINTS", 4)
     items = tuple((str(k), 0.0, 0.0, "no_match") for k in range(12))
     reach, points = place_items(Reasons.model_construct(items=items), range(6))
     assert reach == "1"  # of equal scores

@@ -52,6 +52,7 @@ EARLIER = """- dataset:
   notes: kept
 """
 
+RESULTS = ".eval_results/tellapart.yaml"
 SCORES = ("text_score", "image_score", "group_score", "match_score")
 
 
@@ -73,7 +74,7 @@ def winoground(tmp_path: Path) -> Path:
 
 
 def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, command) -> None:
-    files = {"README.md": CARD.encode(), ".eval_results/tellapart.yaml": EARLIER.encode()}
+    files = {"README.md": CARD.encode(), RESULTS: EARLIER.encode()}
     hub.repositories["models/me/clip"] = dict(files)
     ran = command("push", winoground, "me/clip")
     assert ran.code == 0, ran.err
@@ -81,7 +82,7 @@ def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, co
     (request,) = hub.pull_requests
     assert request["repo"] == "me/clip"
     assert request["summary"] == "Results on winoground, measured with tellapart"
-    assert set(request["files"]) == {"README.md", ".eval_results/tellapart.yaml"}
+    assert set(request["files"]) == {"README.md", RESULTS}
     assert hub.repositories["models/me/clip"] == files  # nothing but the pull request was written
 
     card = hub_client.ModelCard(request["files"]["README.md"])
@@ -91,7 +92,7 @@ def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, co
     values = {one.metric_type: one.metric_value for one in card.data.eval_results}
     assert values == {"accuracy": 0.9, **dict.fromkeys(SCORES, 134 / 400)}
 
-    entries = hub_client.parse_eval_result_entries(yaml.safe_load(request["files"][".eval_results/tellapart.yaml"]))
+    entries = hub_client.parse_eval_result_entries(yaml.safe_load(request["files"][RESULTS]))
     assert [(one.dataset_id, one.task_id, one.value) for one in entries] == [
         ("cais/hle", "default", 20.9),
         *(("facebook/winoground", metric, 134 / 400) for metric in SCORES),
@@ -136,35 +137,24 @@ def test_the_token_is_from_the_environment_alone(hub, winoground, command, monke
 
 
 @pytest.mark.parametrize(
-    ("repo", "token", "message"),
+    ("files", "repo", "token", "facts"),
     [
-        ("me/gone", TOKEN, ("OWNER/NAME", "HF_TOKEN")),
-        ("me/clip", "hf_other", ("HF_TOKEN", "403", "Forbidden")),
-        ("no id", TOKEN, ("id", "id", "OWNER/NAME")),
+        ({}, "me/gone", TOKEN, ("OWNER/NAME", "HF_TOKEN")),
+        ({}, "me/clip", "hf_other", ("HF_TOKEN", "403", "Forbidden")),
+        ({}, "no id", TOKEN, ("id", "id", "OWNER/NAME")),
+        # The hub's check of a card, in its words.
+        ({"README.md": CARD.replace("license:", "licence:")}, "me/clip", TOKEN, ("Invalid", '"licence"', '"license"')),
+        *(({RESULTS: text}, "me/clip", TOKEN, (RESULTS,)) for text in ("- a: 1\n", "{", "- 7\n")),
     ],
+    ids=["gone", "another's", "no id", "front matter", "no results", "no YAML", "no entries"],
 )
-def test_what_the_hub_refuses_is_one_line(hub, winoground, command, monkeypatch, repo, token, message) -> None:
-    hub.repositories["models/me/clip"] = {}
+def test_what_the_hub_refuses_is_one_line(hub, winoground, command, monkeypatch, files, repo, token, facts) -> None:
+    hub.repositories["models/me/clip"] = {path: text.encode() for path, text in files.items()}
     monkeypatch.setenv("HF_TOKEN", token)
     ran = command("push", winoground, repo)
     assert ran.code == 2
-    check_facts(ran.err, message)
+    check_facts(ran.err, *facts)
     assert ran.err.count("\n") == 1
-
-
-def test_front_matter_that_the_hub_refuses_is_said_in_its_words(hub, winoground, command) -> None:
-    hub.repositories["models/me/clip"] = {"README.md": CARD.replace("license:", "licence:").encode()}
-    ran = command("push", winoground, "me/clip")
-    assert ran.code == 2
-    check_facts(ran.err, "Invalid", "README.md", '"licence"', '"license"')
-
-
-@pytest.mark.parametrize("text", ["- a: 1\n", "{", "- 7\n"])
-def test_a_results_file_that_is_none_is_refused(hub, winoground, command, text) -> None:
-    hub.repositories["models/me/clip"] = {".eval_results/tellapart.yaml": text.encode()}
-    ran = command("push", winoground, "me/clip")
-    assert ran.code == 2
-    check_facts(ran.err, ".eval_results/tellapart.yaml")
 
 
 def test_a_set_that_is_not_on_the_hub_is_in_the_card_alone(hub, made_set, command) -> None:
@@ -186,7 +176,7 @@ def test_a_benchmark_gets_a_task_for_each_metric_that_results_name(hub, winogrou
     assert benchmark["kind"] == "datasets"
     content = yaml.safe_load(benchmark["files"]["eval.yaml"])
     assert content["evaluation_framework"] == "tellapart"
-    entries = yaml.safe_load(model["files"][".eval_results/tellapart.yaml"])
+    entries = yaml.safe_load(model["files"][RESULTS])
     assert [task["id"] for task in content["tasks"]] == [entry["dataset"]["task_id"] for entry in entries]
     assert {(task["config"], task["split"]) for task in content["tasks"]} == {("default", "validation")}
 
@@ -201,7 +191,7 @@ def test_offline_nothing_is_sent_and_a_dry_run_says_what_it_does_not_know(
     dry = command("push", winoground, "me/clip", "--dry-run")
     assert dry.code == 0
     check_facts(dry.err, "HF_HUB_OFFLINE", "page")
-    assert "==> .eval_results/tellapart.yaml" in dry.out
+    assert f"==> {RESULTS}" in dry.out
     assert not hub.requests
 
 

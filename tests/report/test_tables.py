@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from rich.table import Table
 import tellapart as ta
 from facts import raises
 from tellapart.catalog import REFERENCES
+from tellapart.diagnosis import probes
 from tellapart.errors import RunError, plain
 from tellapart.metrics.choice import choice_score
-from tellapart.records.result import Value
+from tellapart.records.result import Result, Value
 from tellapart.report.conclusions import conclude, rivals_of
 from tellapart.report.numbers import deviation, percent, score
 from tellapart.report.paper_tables.table import (
@@ -35,11 +37,13 @@ from tellapart.report.paper_tables.table import (
 )
 from tellapart.report.sections import ReportRun, sections
 from tellapart.report.show import (
+    SameItems,
     breakdown_table,
     equivariance_table,
     first_table,
     first_tables,
-    result_table,
+    on_the_same_items,
+    result_tables,
     tag_table,
 )
 from tellapart.tasks.registry import headline
@@ -53,6 +57,16 @@ def printed(table: Table | None, width: int = 100) -> str:
     return target.getvalue()
 
 
+def same(results: Sequence[Result]) -> SameItems:
+    (group,) = on_the_same_items(results)
+    return group
+
+
+def result_table(of: SameItems, names: Sequence[str] = ()) -> Table:
+    (table,) = result_tables(of, names)
+    return table
+
+
 def row(text: str, start: str) -> str:
     found = [line for line in text.splitlines() if line.startswith(start)]
     assert len(found) == 1, text
@@ -62,20 +76,20 @@ def row(text: str, start: str) -> str:
 def test_each_column_names_the_number_that_it_is_of(make_run) -> None:
     result = make_run(n=30).result
     record = result.benchmarks["shapes"]
-    assert "percent of 30 items" in printed(result_table([result], "shapes"))
+    assert "percent of 30 items" in printed(result_table(same([result])))
     groups = record.metrics["group_score"].model_copy(update={"n": 10, "clusters": 10})
     record = record.model_copy(update={"metrics": {**record.metrics, "group_score": groups}})
     result = result.model_copy(update={"benchmarks": {"shapes": record}})
-    text = printed(result_table([result], "shapes", names=["group_score", "text_score"]))
+    text = printed(result_table(same([result]), names=["group_score", "text_score"]))
     assert "30 items, percent of n" in text and row(text, "n").split() == ["n", "10", "30"]
-    assert "of 10" in printed(breakdown_table(result, "shapes"), 160)
-    first = printed(first_table([result], "shapes", width=200), 200)
+    assert "of 10" in printed(breakdown_table(same([result])), 160)
+    first = printed(first_table(same([result]), width=200), 200)
     assert "30 items, percent of n" in first and row(first, "n").split()[1] == "10"
 
 
 def test_first_look_has_a_row_for_each_model_and_chance_last(make_run) -> None:
     runs = [make_run(model="strong", skill=3.0, seed=1), make_run(model="weak", skill=0.1, seed=2)]
-    text = printed(result_table([run.result for run in runs], "shapes"))
+    text = printed(result_table(same([run.result for run in runs])))
     for run in runs:
         metrics = run.result.benchmarks["shapes"].metrics
         line = row(text, run.result.model.name)
@@ -88,8 +102,8 @@ def test_first_look_has_a_row_for_each_model_and_chance_last(make_run) -> None:
 def test_tables_fit_100_columns_and_hold_no_escape_when_piped(make_run) -> None:
     run = make_run(model="open_clip:ViT-B-32/laion2b_s34b_b79k", skill=9.0)
     results = [run.result, make_run(model="constant", scores=np.full((30, 2, 2), 0.5, np.float32)).result]
-    tables = [make(results, "shapes") for make in (result_table, equivariance_table)]
-    tables.append(breakdown_table(results[0], "shapes"))
+    tables = [make(same(results)) for make in (result_table, equivariance_table)]
+    tables.append(breakdown_table(same(results[:1])))
     for table in tables:
         text = printed(table)
         assert "\x1b" not in text
@@ -103,10 +117,10 @@ def test_ties_show_only_where_a_tie_occurred(make_run) -> None:
     clean = make_run(scores=scores).result
     scores[:6, 0, 1] = 0.9  # six items tie image 0 with both texts
     tied = make_run(scores=scores, model="tied").result
-    assert "ties broken at random" not in printed(result_table([clean], "shapes"))
+    assert "ties broken at random" not in printed(result_table(same([clean])))
     # The image score has no tie: its cell stays empty, between the two others.
     assert row(
-        printed(result_table([clean, tied], "shapes", names=("text_score", "image_score", "group_score"))), "  ties"
+        printed(result_table(same([clean, tied]), names=("text_score", "image_score", "group_score"))), "  ties"
     ).split("random")[1].split() == [*("90.00", "(6", "tied)"), *("90.00", "(6", "tied)")]
 
 
@@ -123,24 +137,21 @@ def test_aros_own_rule_stands_under_the_strict_one(make_run) -> None:
     strict = 100 * choice_score(scores).mean()
     assert original == strict + 4
     run = make_run(benchmark="aro-coco-order", shape=(1, 5), n=50, tags=(), scores=scores)
-    text = printed(result_table([run.result], "aro-coco-order"))
+    text = printed(result_table(same([run.result])))
     assert f"{strict:.2f}" in row(text, "plain")
     assert row(text, "  ties as its authors count").split("count")[1].split() == [f"{original:.2f}"]
     other = make_run(benchmark="mine", shape=(1, 5), n=50, tags=(), scores=scores)
-    assert "authors" not in printed(result_table([other.result], "mine"))
-
-
-def test_aros_own_rule_is_not_shown_without_ties_nor_where_it_is_the_strict_one(make_run) -> None:
+    # Not without ties, nor where it is the strict one.
     clean = make_run(benchmark="aro-coco-order", shape=(1, 5), n=50, tags=(), scores=orders(equal=0))
-    assert "authors" not in printed(result_table([clean.result], "aro-coco-order"))
     relation = make_run(benchmark="aro-relation", shape=(1, 2), n=50, tags=(), scores=np.zeros((50, 1, 2), np.float32))
-    assert "authors" not in printed(result_table([relation.result], "aro-relation"))
+    for unlike in (other, clean, relation):
+        assert "authors" not in printed(result_table(same([unlike.result])))
 
 
 def test_breakdown_labels_macro_and_micro(make_run) -> None:
     run = make_run(n=30)
     record = run.result.benchmarks["shapes"]
-    text = printed(breakdown_table(run.result, "shapes"), 140)
+    text = printed(breakdown_table(same([run.result])), 140)
     assert score(record.by["type"]["colour"].metrics["group_score"]) in row(text, "type = colour")
     assert score(record.macro["type"].metrics["group_score"]) in row(text, "macro: mean of type's 2 values")
     assert score(record.metrics["group_score"]) in row(text, "micro: all items")
@@ -149,7 +160,7 @@ def test_breakdown_labels_macro_and_micro(make_run) -> None:
 def test_macro_and_micro_of_values_of_one_size_are_one_number_and_one_row(make_run) -> None:
     types = ({"type": "colour"}, {"type": "place"})
     tags = (types[0] | {"side": "left"}, types[1] | {"side": "right"}, *types)
-    text = printed(breakdown_table(make_run(n=40, tags=tags).result, "shapes"), 140)
+    text = printed(breakdown_table(same([make_run(n=40, tags=tags).result])), 140)
     assert "macro: mean of type's" not in text and "macro: mean of side's" in text  # half of the items have a side
     assert "micro: all items (= macro of" in text and "type)" in text
 
@@ -160,20 +171,20 @@ def test_a_tag_of_many_values_is_left_to_the_report(make_run) -> None:
     colour = record.by["type"]["colour"]
     many = record.model_copy(update={"by": {"type": {f"value {k}": colour for k in range(13)}}})
     result = run.result.model_copy(update={"benchmarks": {"shapes": many}})
-    text = printed(breakdown_table(result, "shapes"), 140)
+    text = printed(breakdown_table(same([result])), 140)
     assert "type = " not in text
     assert "macro: mean of type's 13 values" in text
 
 
 def test_a_set_without_tags_has_no_breakdown_and_one_without_2x2_items_no_equivariance(make_run) -> None:
-    assert breakdown_table(make_run(tags=()).result, "shapes") is None
-    assert equivariance_table([make_run(shape=(1, 3)).result], "shapes") is None
+    assert breakdown_table(same([make_run(tags=()).result])) is None
+    assert equivariance_table(same([make_run(shape=(1, 3)).result])) is None
 
 
 def test_equivariance_is_shown_as_mean_spread_and_size(make_run) -> None:
     run = make_run()
     value = run.result.benchmarks["shapes"].metrics["v2_text"]
-    line = next(line for line in printed(equivariance_table([run.result], "shapes")).splitlines() if "v2_text" in line)
+    line = next(line for line in printed(equivariance_table(same([run.result]))).splitlines() if "v2_text" in line)
     assert line.split() == ["v2_text", *map(deviation, (value.value, value.sd, value.mean_absolute)), "30"]
 
 
@@ -193,22 +204,16 @@ def test_headline_follows_shape_and_kind(make_run, shape, kind, names) -> None:
 
 
 def test_a_name_is_neither_markup_nor_a_terminal_escape(make_run) -> None:
-    text = printed(result_table([make_run(model="[bold red]x[/] \x1b[2J").result], "shapes"), 140)
+    text = printed(result_table(same([make_run(model="[bold red]x[/] \x1b[2J").result])), 140)
     assert "[bold red]x[/] \\x1b[2J" in text
     assert plain("a\u202eb\n") == "a\\u202eb\\n"
-
-
-def test_an_unknown_benchmark_is_refused_with_those_there_are(make_run) -> None:
-    with raises(RunError, "benchmark", "'x'"):
-        result_table([make_run().result], "x")
 
 
 RIGHT, WRONG = [[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]
 
 
 def cells(text: str, start: str) -> list[str]:
-    (found,) = [line for line in text.splitlines() if line.startswith(start)]
-    return found.split()
+    return row(text, start).split()
 
 
 @pytest.mark.slow
@@ -230,7 +235,7 @@ def test_the_demo_fits_thirty_lines_of_a_hundred_columns_and_the_rest_is_one_opt
 
 def test_models_stand_by_the_main_metric_with_its_interval_and_by_the_values_of_a_tag(make_run) -> None:
     runs = [make_run(model="strong", skill=3.0, seed=1), make_run(model="weak", skill=0.1, seed=2)]
-    text = printed(first_table([run.result for run in runs], "shapes"))
+    text = printed(first_table(same([run.result for run in runs])))
     assert cells(text, "model") == ["model", "group_score", "left", "right"]
     for run in runs:
         record = run.result.benchmarks["shapes"]
@@ -244,39 +249,40 @@ def test_models_stand_by_the_main_metric_with_its_interval_and_by_the_values_of_
 
 def test_ties_of_the_main_metric_are_never_hidden(make_run) -> None:
     run = make_run(model="constant", scores=np.full((30, 2, 2), 0.5, np.float32))
-    text = " ".join(printed(first_table([run.result], "shapes")).split())
+    text = " ".join(printed(first_table(same([run.result]))).split())
     assert "constant 16.67 (30 tied)" in text
 
 
 @pytest.mark.parametrize(("width", "columns"), [(60, ["group_score", "left", "right"]), (40, ["text_score"])])
 def test_a_table_that_is_too_wide_has_the_metrics_as_columns(make_run, width, columns) -> None:
-    table = first_table([make_run().result], "shapes", width=width)
+    table = first_table(same([make_run().result]), width=width)
     assert [str(column.header) for column in table.columns][1:][: len(columns)] == columns
 
 
 def test_a_tag_of_many_values_and_a_set_without_tags_have_the_metrics_as_columns(make_run) -> None:
     many = make_run(tags=[{"type": f"value {k}"} for k in range(9)], n=36)
     for run in (many, make_run(tags=())):
-        text = printed(first_table([run.result], "shapes"))
+        text = printed(first_table(same([run.result])))
         assert cells(text, "model") == ["model", "text_score", "image_score", "group_score", "match_score"]
 
 
 def test_a_long_name_is_folded_and_every_column_stays(make_run) -> None:
     run = make_run(model="open_clip:" + "ViT-B-32/laion2b_s34b_b79k" * 4)
-    text = printed(first_table([run.result], "shapes"))
+    text = printed(first_table(same([run.result])))
     assert "left   right" in text and "…" not in text
     assert max(map(len, text.splitlines())) <= 100
 
 
 def test_many_benchmarks_share_one_table_of_a_line_for_each_model(make_run) -> None:
     names = [f"set-{k}" for k in range(5)]
-    groups = [(name, [make_run(benchmark=name, model=model).result for model in ("a", "b")]) for name in names]
-    groups[0][1][1] = make_run(benchmark="set-0", model="b", scores=np.full((30, 2, 2), 0.5, np.float32)).result
+    runs = [make_run(benchmark=name, model=model).result for name in names for model in ("a", "b")]
+    runs[1] = make_run(benchmark="set-0", model="b", scores=np.full((30, 2, 2), 0.5, np.float32)).result
+    groups = on_the_same_items(runs)
     (table,) = first_tables(groups)
     text = printed(table, 120)
     assert table.row_count == 10
     assert all(name in text for name in names)
-    first, second = groups[0][1]
+    first, second = runs[:2]
     metrics = first.benchmarks["set-0"].metrics["group_score"]
     assert cells(text, "set-0") == ["set-0", "30", "group_score", "a", *score(metrics).split(), "16.67"]
     tied = second.benchmarks["set-0"].metrics["group_score"]
@@ -288,10 +294,10 @@ def test_many_benchmarks_share_one_table_of_a_line_for_each_model(make_run) -> N
 def test_a_tag_s_table_has_its_values_down_and_models_across(make_run) -> None:
     runs = [make_run(model=f"m{k}", skill=k, seed=k) for k in range(3)]
     records = [run.result.benchmarks["shapes"] for run in runs]
-    text = printed(tag_table([run.result for run in runs], "shapes", "side"))
+    text = printed(tag_table(same([run.result for run in runs]), "side"))
     left = [record.by["side"]["left"].metrics["group_score"] for record in records]
     assert cells(text, "left") == ["left", "10", *" ".join(map(score, left)).split()]
-    many = tag_table([run.result for run in runs * 4], "shapes", "side")
+    many = tag_table(same([run.result for run in runs * 4]), "side")
     assert cells(printed(many, 300), "left")[1:5] == ["10", *(percent(value.value) for value in left)], "no room"
 
 
@@ -342,7 +348,7 @@ def test_the_table_and_the_sentence_of_a_run_have_the_reason(make_run: Any) -> N
     scores = np.tile(np.float32([[0.9, 0.1], [0.1, 0.9]]), (8, 1, 1))
     run = without_interval(make_run(scores=scores, n=8, tags=(), with_images=False, model="m"))
     console = Console(file=io.StringIO(), width=300)
-    console.print(result_table([run.result], "shapes"))
+    console.print(result_table(same([run.result])))
     assert f"100.00 ({REASON})" in console.file.getvalue()
     (section,) = sections([run])
     assert f"({REASON})" in conclude(section, rivals_of(section)).sentences[0]
@@ -353,3 +359,22 @@ def test_a_difference_over_seeds_has_the_reason() -> None:
     seeds = ((1, None), (3, None), (3, 0.0))
     one, alike, known = (SeedRow("b", "m", count, low=low, high=low, **numbers) for count, low in seeds)
     assert "1 seed" in one.reason and "same" in alike.reason and known.reason == ""
+
+
+def test_the_probes_of_a_run_are_compared_once_for_its_tables_its_page_and_its_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compared: list[str] = []
+
+    def count(system: Any, seed: int) -> Any:
+        compared.append(system.label)
+        return rows_of(system, seed)
+
+    run = ta.evaluate(["demo-encoder", "random"], ["demo", "blank:demo"], limit=20)
+    rows_of = probes._rows_of
+    monkeypatch.setattr(probes, "_rows_of", count)
+    run.show()
+    printed_table = capsys.readouterr().out.split("what is left")[1]
+    assert "demo-encoder" in printed_table and "what is left" in (run.folder / "report.html").read_text().lower()
+    assert {row["model"] for row in run.to_json()["probes"]} == {"demo-encoder", "random"}
+    assert compared == ["demo-encoder", "random"]

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tellapart.benchmarks.arguments import locations, refuse_columns, refuse_idle
 from tellapart.benchmarks.find import find_benchmark
@@ -35,17 +35,15 @@ from tellapart.models.store.cache import CacheGiven, default_store_path, use_sto
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.run_folder import find_runs, write_text_file
 from tellapart.records.zipped import run_folders, unpacked
-from tellapart.report.curves import curve_lines, curve_tables, draw_thresholds
-from tellapart.report.frame import Frame, Shown, columns_of
+from tellapart.report.diagnoses import curve_facts, draw_risks, draw_thresholds, print_why, risk_facts
+from tellapart.report.frame import Frame, Printed, columns_of
 from tellapart.report.image_sources import ImageSources
-from tellapart.report.page import analysis_lines, analysis_tables, make_item_page
+from tellapart.report.page import first_to_check, make_item_page
 from tellapart.report.plots.style import write_picture
-from tellapart.report.printing import print_verifications
+from tellapart.report.printing import list_reasons
 from tellapart.report.progress import ProgressGiven, reporting
-from tellapart.report.risk import draw_risks, risk_lines, risk_tables
 from tellapart.report.show import check_report
-from tellapart.report.terminal import print_lines, print_tables
-from tellapart.report.why import print_why
+from tellapart.report.terminal import print_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -134,7 +132,7 @@ def items(
     return ItemsAnalysed(record, outcomes)
 
 
-class ItemsAnalysed(Shown, Frame):
+class ItemsAnalysed(Printed):
     """The analysis: a row for each item, printed as `tellapart items` does.
 
     Attributes:
@@ -147,7 +145,7 @@ class ItemsAnalysed(Shown, Frame):
         tags = sorted({tag for row in record.items for tag in row.tags})
         columns = columns_of(row.model_dump(exclude={"tags"}) for row in record.items)
         columns |= {f"tag:{tag}": [row.tags.get(tag, "") for row in record.items] for tag in tags}
-        super().__init__(columns, shown=analysis_tables(record))
+        super().__init__(columns, "items", analysis=record, first=first_to_check(record))
 
     def show(self) -> None:
         """Print it as `tellapart items` does."""
@@ -155,8 +153,7 @@ class ItemsAnalysed(Shown, Frame):
         for read in dict.fromkeys(fields.values()):
             systems = join_names([system for system, field in fields.items() if field == read])
             print_lines(plain(f"{systems}: read from field {read}"))
-        print_tables(*self.tables())
-        print_lines(*analysis_lines(self.record))
+        super().show()
 
     def to_csv(self) -> str:
         """Return a line for each item, under the columns' names."""
@@ -272,23 +269,24 @@ def curve(
         with use_store(cache) as store, keep_random_state(), reporting(progress) as report:
             bar = report(f"{model} on {benchmark}") if report else None
             curves = search_threshold(settings, over, adaptive, store=store, metric=metric, progress=bar)
-        return _draw(curves, out)
+        return _draw(CurvesFitted(curves), draw_thresholds, out)
     expect_used("curve", "without adaptive=N", model=(model, None), items=(items, None), data=(data, None),
                 columns=(columns or None, None), device=(device, "cpu"))  # fmt: skip
     with unpacked(as_paths(list(runs), "runs")) as folders:
         models = _choose_measured(folders)
         outcomes = read_outcomes(models, benchmark=benchmark, metric=metric)
         curves = measure_curves(outcomes, over, chance=read_chance(models, outcomes), by=by, seed=seed)
-    return _draw(curves, out)
+    return _draw(CurvesFitted(curves), draw_thresholds, out)
 
 
-def _draw(curves: Curves, out: PathGiven | None) -> CurvesFitted:
+def _draw(measured: _Drawn, draw: Callable[[Any], Any], out: PathGiven | None) -> _Drawn:
+    """Write the picture of a result, if its file is named, and return the result."""
     if out is not None:
-        write_picture(as_path(out, "out"), partial(draw_thresholds, curves))
-    return CurvesFitted(curves)
+        write_picture(as_path(out, "out"), partial(draw, measured.record))
+    return measured
 
 
-class CurvesFitted(Shown, Frame):
+class CurvesFitted(Printed):
     """The curves: a row for each, printed as `tellapart curve` does.
 
     Attributes:
@@ -298,12 +296,7 @@ class CurvesFitted(Shown, Frame):
     def __init__(self, record: Curves) -> None:
         self.record = record
         rows = ({name: getattr(row, name) for name in _CURVE_COLUMNS} for row in record.curves)
-        super().__init__(columns_of(rows), shown=curve_tables(record))
-
-    def show(self) -> None:
-        """Print it as `tellapart curve` does."""
-        print_tables(*self.tables())
-        print_lines(*curve_lines(self.record))
+        super().__init__(columns_of(rows), "curves", **curve_facts(record))
 
 
 def risk(
@@ -339,12 +332,10 @@ def risk(
     _expect_names(benchmark=benchmark, metric=metric)
     with unpacked(as_paths(list(runs), "runs")) as folders:
         record = measure_risks(_choose_measured(folders), benchmark=benchmark, metric=metric, seed=seed)
-    if out is not None:
-        write_picture(as_path(out, "out"), partial(draw_risks, record))
-    return RisksMeasured(record)
+    return _draw(RisksMeasured(record), draw_risks, out)
 
 
-class RisksMeasured(Shown, Frame):
+class RisksMeasured(Printed):
     """Curves of risk over coverage: a row for each model, printed as `tellapart risk` does.
 
     Attributes:
@@ -353,14 +344,11 @@ class RisksMeasured(Shown, Frame):
 
     def __init__(self, record: Risks) -> None:
         self.record = record
-        super().__init__(
-            columns_of(row.model_dump(exclude={"curve"}) for row in record.rows), shown=risk_tables(record)
-        )
+        columns = columns_of(row.model_dump(exclude={"curve"}) for row in record.rows)
+        super().__init__(columns, "risks", **risk_facts(record))
 
-    def show(self) -> None:
-        """Print it as `tellapart risk` does."""
-        print_tables(*self.tables())
-        print_lines(*risk_lines(self.record))
+
+_Drawn = TypeVar("_Drawn", CurvesFitted, RisksMeasured)
 
 
 def why(
@@ -489,7 +477,7 @@ def _verify_run(run: Path, store: EmbeddingStore, scores: Sequence[Path], folder
     return verified.model_copy(update={"run": f"{path}{str(run).removeprefix(folder)}", "checks": checks})
 
 
-class Verified(Shown, Frame):
+class Verified(Printed):
     """Runs, verified: a row for each number and each file; printed as `tellapart verify` does.
 
     Attributes:
@@ -503,7 +491,10 @@ class Verified(Shown, Frame):
                 {"run": run.run, "model": run.model} | {name: getattr(check, name) for name in _FACT_COLUMNS}
                 for run in self.runs
                 for check in run.checks
-            )
+            ),
+            "verifications",
+            runs=self.runs,
+            list_reasons=list_reasons,
         )
 
     @property
@@ -524,7 +515,3 @@ class Verified(Shown, Frame):
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of `tellapart verify --json`."""
         return {"passed": self.passed, "runs": [run.model_dump(mode="json") for run in self.runs]}
-
-    def show(self) -> None:
-        """Print it as `tellapart verify` does."""
-        print_verifications(self.runs)

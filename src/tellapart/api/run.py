@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tellapart.benchmarks.probes import PREFIXES
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.data.atomic import atomic_folder
-from tellapart.diagnosis.probes import probe_rows
+from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
 from tellapart.errors import RunError, TellapartError, UnknownNameError, nearest, plain, quote
-from tellapart.evaluation.systems import System, gather
+from tellapart.evaluation.systems import System, gather, leave_references
 from tellapart.evaluation.verified import read_result
 from tellapart.records.result import Result, Sample, Value
 from tellapart.records.run_folder import RESULTS, find_runs, write_text_file
@@ -129,6 +128,17 @@ class Run(Tabled):
         """The records, by their folders: each is read once, unless it was measured here."""
         return {run: self._measured.get(run) or read_result(run) for run in find_runs(self.folder)}
 
+    @cached_property
+    def _all_probes(self) -> list[ProbeRow]:
+        """Each probe compared with the same model's measurement of the set itself."""
+        return probe_rows(self.systems)
+
+    @property
+    def _probes(self) -> list[ProbeRow]:
+        """The probes without those of reference models beside others."""
+        models = [system.label for system in leave_references(self.systems)]
+        return [row for row in self._all_probes if row.model in models]
+
     @property
     def models(self) -> list[str]:
         """The models' names."""
@@ -218,7 +228,9 @@ class Run(Tabled):
         """
         if self.archive is not None and bundle:
             raise RunError(f"bundle=True keeps pictures in a run folder, and {self.archive} is an archive; unpack it")
-        report = write_run_report(self.folder, bundle=bundle, outside=outside_images, results=self._results)
+        report = write_run_report(
+            self.folder, bundle=bundle, outside=outside_images, results=self._results, probes=self._probes
+        )
         if self.archive is None or report.path is None:
             return report
         zipped = archive_of(self.archive) or self.archive
@@ -243,7 +255,9 @@ class Run(Tabled):
             self.plan.show()
         else:
             write = write or self.write_report
-            print_runs(self.folder, self._results.values(), write, every=every, by=by, named=self.archive)
+            print_runs(
+                self.folder, self._results.values(), write, probes=self._probes, every=every, by=by, named=self.archive
+            )
 
     def to_json(self, report: WrittenReport | None = None) -> dict[str, Any]:
         """Return the JSON of `tellapart show --json`: every record in full, and sentences on the numbers."""
@@ -256,9 +270,7 @@ class Run(Tabled):
             for conclusion in report.conclusions
         ]
         path = None if report.path is None else str(report.path)
-        followed, probes = followed_rows(self.folder), []
-        if any(name.startswith(PREFIXES) for name in self.benchmarks):
-            probes = [row.model_dump(mode="json") for row in probe_rows(self.systems)]
+        followed, probes = followed_rows(self.folder), [row.model_dump(mode="json") for row in self._all_probes]
         draws = [row.model_dump(mode="json") for row in samples_rows(self.systems)]
         return {
             "out": str(self.archive or self.folder), "report": path, "warnings": report.warnings, "answer": answer,
@@ -304,8 +316,8 @@ class Run(Tabled):
         """Return the tables that are printed: a first look at each benchmark."""
         if self.plan is not None:
             return [*self.plan.sets.tables(), *self.plan.parts.tables()]
-        results = [system.result for system in self.systems]
-        return [each for name, own in on_the_same_items(results) for each in result_tables(own, name)]
+        groups = on_the_same_items(system.result for system in self.systems)
+        return [table for same in groups for table in result_tables(same)]
 
     def __fspath__(self) -> str:
         """Return its folder: a run may be given wherever a run folder is."""

@@ -22,7 +22,7 @@ from tellapart.errors import RunError
 from tellapart.report.interchange.formats import FORMATS
 from tellapart.report.paper_tables.layouts import AVERAGES, LAYOUTS
 from tellapart.report.plots.prepare import KINDS, check_kind
-from tellapart.report.terminal import print_text
+from tellapart.report.terminal import print_template, print_text
 
 if TYPE_CHECKING:
     from tellapart.api.run import Run
@@ -160,7 +160,7 @@ def _compare(
     ] = False,
     as_json: Json = False,
 ) -> Answer:
-    from tellapart.report.printing import gate_markdown, print_gate
+    from tellapart.report.printing import gate_facts, gate_markdown
 
     if markdown and not call.gate:
         raise RunError("--markdown is of a gate: add --gate")
@@ -170,7 +170,9 @@ def _compare(
         return Answer(compared.two or compared.record, compared.show)
     rows = [row.model_dump(mode="json") | {"says": row.says} for row in compared.rows]
     facts = {"passed": compared.passed, **compared.model_dump(mode="json"), "rows": rows}
-    shown = partial(print_text, gate_markdown(compared), end="") if markdown else partial(print_gate, compared)
+    shown = partial(print_template, "gate", **gate_facts(compared))
+    if markdown:
+        shown = partial(print_text, gate_markdown(compared), end="")
     return Answer(facts, shown, passed=compared.passed)
 
 
@@ -498,11 +500,10 @@ def _ls(call: Call) -> Answer:
 
 @tools.declare("check")
 def _check(call: Call) -> Answer:
-    from tellapart.report.printing import print_gates
-
     gates = call()
     passed = all(gate.passed for gate in gates)
-    return Answer({"passed": passed, "gates": [*map(asdict, gates)]}, partial(print_gates, gates), passed=passed)
+    shown = partial(print_template, "gates", gates=gates)
+    return Answer({"passed": passed, "gates": [*map(asdict, gates)]}, shown, passed=passed)
 
 
 tools.declare("doctor")
@@ -516,13 +517,10 @@ def _parity(
         float, typer.Option("--most", min=0, max=1, help="Exit with 1 if a larger share of outcomes differs.")
     ] = 0.0,
 ) -> Answer:
-    from tellapart.report.printing import print_parity
-
     compared = call()
     facts = {"first": compared.first and compared.first.step, "flipped": compared.flipped}
-    return Answer(
-        compared.model_dump(mode="json") | facts, partial(print_parity, compared), passed=compared.flipped <= most
-    )
+    shown = partial(print_template, "parity", parity=compared)
+    return Answer(compared.model_dump(mode="json") | facts, shown, passed=compared.flipped <= most)
 
 
 @tools.declare("convert", to=f"Of a run: {'; '.join(': '.join(form) for form in FORMATS.items())}.")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import MissingDependencyError, UnknownNameError, nearest, plain, quote, require
-from tellapart.report.terminal import console, table
+from tellapart.report.terminal import console, print_template, table, tables_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,7 +43,12 @@ class Tabled(ABC):
         """Return the tables to print, as rich's `Table`."""
 
     def __repr__(self) -> str:
-        return text_of(self.tables())
+        printer = console(width=120)  # as without a terminal
+        with printer.capture() as captured:
+            for shown in self.tables():
+                printer.print(shown)
+        lines = [line.rstrip() for line in captured.get().splitlines()]
+        return "\n".join(lines).strip("\n").replace("\u2500", "-")
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield from self.tables()
@@ -123,20 +128,26 @@ class Frame(Tabled):
         return [table(*self.columns, numbers_from=first, title=self.title or None, rows=rows)]
 
 
+class Printed(Shown, Frame):
+    """Rows of a result that is printed by the template of a text, with its facts."""
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], template: str, **facts: Any) -> None:
+        super().__init__(columns)
+        self._template, self._facts = template, facts
+
+    def show(self) -> None:
+        """Print it as its command does."""
+        print_template(self._template, **self._facts)
+
+    def tables(self) -> list[Table]:
+        """Return the tables of its text."""
+        return tables_of(self._template, **self._facts)
+
+
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the columns of rows that have the same names."""
     listed = list(rows)
     return {name: [row[name] for row in listed] for name in (listed[0] if listed else ())}
-
-
-def text_of(tables: Sequence[Table]) -> str:
-    """Return tables as plain text, as they are printed without a terminal."""
-    printer = console(width=120)
-    with printer.capture() as captured:
-        for shown in tables:
-            printer.print(shown)
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    return "\n".join(lines).strip("\n").replace("\u2500", "-")
 
 
 def html_of(shown: Table) -> str:

@@ -138,32 +138,32 @@ class ImageSources:
         if place is None:
             return f"the images of {self.benchmark} are not on this machine"
         try:
-            self._live_benchmark(outside=False)
+            self._find_benchmark(*self._find_places(outside=False))
         except TellapartError as error:
             return f"the images of {self.benchmark} cannot be read: {error}"
         return f"the images of {self.benchmark} are not at {' nor at '.join(map(str, places_of(place, self.folder)))}"
 
     def _live_reader(self, outside: bool) -> Callable[[str], bytes] | None:
-        located = self._found(self.own)
-        if located is not None and self.benchmark.startswith(FOLDER):  # its items, which may be a million, are not read
-            return own_images(located, self._place(outside))
+        own, place = self._find_places(outside)
+        if own is not None and self.benchmark.startswith(FOLDER):  # its items, which may be a million, are not read
+            return own_images(own, place)
         try:
-            benchmark = self._live_benchmark(outside)
+            benchmark = self._find_benchmark(own, place)
             return None if benchmark is None else benchmark.read_image()
         except TellapartError:  # the files there now are others
             return None
 
-    def _live_benchmark(self, outside: bool) -> Benchmark | None:
+    def _find_benchmark(self, own: Path | None, place: Locations) -> Benchmark | None:
         """Find the benchmark again; None if the user's set is gone."""
-        located = self._found(self.own)
-        gone = self.own is not None and located is None
-        return None if gone else find_again(self.benchmark, located, self._place(outside))
+        return None if self.own is not None and own is None else find_again(self.benchmark, own, place)
 
-    def _place(self, outside: bool) -> Locations:
-        return Locations(self._found(self.data), self._found(self.images), outside)
-
-    def _found(self, located: Located | None) -> Path | None:
-        return None if located is None else find_located(located, self.folder)
+    def _find_places(self, outside: bool) -> tuple[Path | None, Locations]:
+        """Return the user's set, and the folders of data and images, as far as they are there."""
+        own, data, images = (
+            None if located is None else find_located(located, self.folder)
+            for located in (self.own, self.data, self.images)
+        )
+        return own, Locations(data, images, outside)
 
 
 def bundle_picture(folder: Path, benchmark: str, reference: str, data: bytes) -> bytes:

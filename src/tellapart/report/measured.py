@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tellapart.errors import RunError, plain
 from tellapart.evaluation import systems
-from tellapart.evaluation.systems import System, key_samples
+from tellapart.evaluation.systems import System, lay_out_outcomes, read_same_items
 from tellapart.records.result import IDS_ONLY, BenchmarkResult, Sample, Value, is_imported
 from tellapart.records.samples import read_samples
 from tellapart.report.numbers import items_text
@@ -130,19 +130,19 @@ class Outcomes(NamedTuple):
     tags: list[Mapping[str, str]]
 
 
-def outcomes_of(runs: Sequence[System], benchmark: str, metric: str) -> Outcomes:
-    """Read one metric's value of every item, for models on the same items."""
+def outcomes_of(runs: Sequence[System], benchmark: str, metrics: Collection[str]) -> dict[str, Outcomes]:
+    """Read metrics' values of the items that have one in every run, for models on the same items.
+
+    A metric that is not defined per item has none.
+    """
     if not runs:
         raise RunError("no run was named; name one or more run folders")
-    rows = {
-        run.label: key_samples(item for item in samples_of(run, benchmark) if metric in item.outcomes) for run in runs
-    }
-    first = rows[runs[0].label]
-    if not first:
-        raise RunError(f"{benchmark}: {metric} is not defined per item, so models cannot be tested on it")
-    for run in runs:
-        if rows[run.label].keys() != first.keys():
-            folder, first_folder = run.folders[benchmark], runs[0].folders[benchmark]
-            raise RunError(f"{benchmark}: {folder} holds other items than {first_folder}; measure the same pairs")
-    columns = {label: np.array([by_key[key].outcomes[metric] for key in first]) for label, by_key in rows.items()}
-    return Outcomes(columns, [sample.cluster for sample in first.values()], [sample.tags for sample in first.values()])
+    keyed = read_same_items(benchmark, runs, dict.fromkeys(range(len(runs)), benchmark))
+    items = list(keyed[0].values())
+    values_of = lay_out_outcomes([[samples[key] for key in keyed[0]] for samples in keyed.values()], sorted(metrics))
+    found = {}
+    for metric, values in values_of.items():
+        rows = np.flatnonzero(~np.isnan(values).any(axis=1))
+        columns = {run.label: values[rows, number] for number, run in enumerate(runs)}
+        found[metric] = Outcomes(columns, [items[row].cluster for row in rows], [items[row].tags for row in rows])
+    return found

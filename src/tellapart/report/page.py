@@ -24,7 +24,7 @@ from tellapart.records.run_folder import file_name
 from tellapart.report import numbers
 from tellapart.report.charts import score_bar
 from tellapart.report.conclusions import ALPHA, MOST_SINGLE, Conclusion, Rivals, conclude, conclude_all, rivals_of
-from tellapart.report.curves import tag_curves
+from tellapart.report.diagnoses import explain_section, place_items, reason_rows, tag_curves
 from tellapart.report.followed import Checkpoint, draw_points, sort_points
 from tellapart.report.image_sources import Album, album
 from tellapart.report.plots.curves import RADIUS, section_curves
@@ -43,13 +43,10 @@ from tellapart.report.sections import (
     worst_first,
 )
 from tellapart.report.templates import make_environment, write_lines
-from tellapart.report.terminal import tables_of
-from tellapart.report.why import explain_section, place_items, reason_rows
 from tellapart.tasks.registry import METRICS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from rich.table import Table
 
 
 #: Items of each kind; reference models that see no picture, the stronger first: it knows the true caption's words.
@@ -293,20 +290,10 @@ def _write_json(value: object) -> str:
 _MOST_SUSPECTS, _MOST_ROWS, _MOST_NAMES = 10, 25, 12
 
 
-def analysis_tables(analysis: ItemAnalysis) -> list[Table]:
-    """Return the tables of a first look: the set, items to look at, and its tags."""
-    return tables_of("items", analysis=analysis, first=first_to_check(analysis, _MOST_SUSPECTS))
-
-
-def first_to_check(analysis: ItemAnalysis, most: int) -> list[ItemRow]:
+def first_to_check(analysis: ItemAnalysis, most: int = _MOST_SUSPECTS) -> list[ItemRow]:
     """Return the items whose labels are to be checked first: those with the lowest p, then discrimination."""
     rated = [row for row in analysis.items if row.discrimination is not None]
     return sorted(rated, key=lambda row: (row.p or 0.0, row.discrimination or 0.0, row.id))[:most]
-
-
-def analysis_lines(analysis: ItemAnalysis) -> list[str]:
-    """Return sentences on the analysis: suspects, groups of items, and notes."""
-    return [*map(plain, write_lines("suspects", analysis=analysis))]
 
 
 def make_item_page(
@@ -335,7 +322,7 @@ def make_item_page(
         .get_template("items.html.j2")
         .render(
             analysis=analysis,
-            lines=analysis_lines(analysis),
+            lines=[*map(plain, write_lines("suspects", analysis=analysis))],
             cards=cards,
             most_names=_MOST_NAMES,
             first=[(number_of[row.id], row) for row in first_to_check(analysis, _MOST_ROWS)],

@@ -34,8 +34,6 @@ from tellapart.tasks.registry import headline, main_metric
 if TYPE_CHECKING:
     from tellapart.builders.captions.pairs_file import PairsWritten
     from tellapart.builders.pipeline import BuildResult
-    from tellapart.diagnosis.parity import Parity
-    from tellapart.evaluation.check import Gate
     from tellapart.evaluation.gap import Gaps
     from tellapart.evaluation.verify import Verification
 
@@ -222,11 +220,10 @@ def build_json(built: BuildResult, page: Path | None, verdict: str | None = None
 
 def print_build(built: BuildResult, page: Path | None = None, verdict: str | None = None) -> None:
     """Print a build's funnel, the path of its card (the page if there is one), and its audit's verdict."""
-    _print_funnel(built.funnel.rows())
     resumed = [f"{thousands(built.resumed)} were decided by an earlier build"] if built.resumed else []
     measure = f"measure with: tellapart run -b {shlex.quote(f'folder:{built.folder}')}"
     audited = [plain(verdict)] if verdict is not None else []
-    print_lines("", *resumed, measure, f"card: {page or built.folder / 'card.json'}", *audited)
+    _print_funnel(built.funnel.rows(), *resumed, measure, f"card: {page or built.folder / 'card.json'}", *audited)
 
 
 def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
@@ -237,31 +234,22 @@ def caption_pairs_json(written: PairsWritten) -> dict[str, Any]:
 
 def print_caption_pairs(written: PairsWritten) -> None:
     """Print how many caption pairs were written, and how many each step rejected."""
-    _print_funnel([*_list_rejections(written), ("pairs", "", written.pairs)])
-    print_lines("", f"caption pairs: {written.path}")
+    rows = [*_list_rejections(written), ("pairs", "", written.pairs)]
+    _print_funnel(rows, f"caption pairs: {written.path}")
 
 
 def _list_rejections(written: PairsWritten) -> list[tuple[str, str, int]]:
     return [(step, reason, count) for (step, reason), count in sorted(written.rejected.items())]
 
 
-def _print_funnel(rows: Iterable[tuple[str, str, int]]) -> None:
+def _print_funnel(rows: Iterable[tuple[str, str, int]], *lines: str) -> None:
     cells = ((step, reason, thousands(count)) for step, reason, count in rows)
-    print_tables(table("step", "reason", "number", numbers_from=2, rows=cells), gap=False)
+    print_tables(table("step", "reason", "number", numbers_from=2, rows=cells))
+    print_lines(*lines)
 
 
-def print_parity(parity: Parity) -> None:
-    """Print each step with its differences and their likely cause, then the outcomes, then the answer."""
-    print_template("parity", parity=parity)
-
-
-def print_verifications(runs: Iterable[Verification]) -> None:
-    """Print what `verify` found: a line of counts, and below it everything that is not equal."""
-    print_template("verifications", runs=runs, list_reasons=_list_reasons)
-
-
-def _list_reasons(run: Verification) -> list[str]:
-    """Return a line for each reason, with all the facts that it is of."""
+def list_reasons(run: Verification) -> list[str]:
+    """Return a line for each reason for which a fact of a run is not equal, with all the facts that it is of."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for check in run.checks:
         if check.state == "different":
@@ -278,11 +266,6 @@ def print_gaps(gaps: Gaps) -> None:
     from tellapart.evaluation.gap import FEWEST_CORRELATED
 
     print_template("gaps", gaps=gaps, fewest=FEWEST_CORRELATED)
-
-
-def print_gates(gates: Sequence[Gate]) -> None:
-    """Print sanity gates, and how many hold."""
-    print_template("gates", gates=gates)
 
 
 _COLUMNS = ("benchmark", "metric", "items", "base", "new", "new - base", "p (Holm)", "verdict")
@@ -310,11 +293,6 @@ def headline_of(result: GateResult) -> str:
     return f"{text}, {count_nouns(better, 'improvement')}" if better else text
 
 
-def print_gate(result: GateResult) -> None:
-    """Print every headline with its verdict, and the gate's verdict."""
-    print_template("gate", **_gate_facts(result, "-"))
-
-
 def gate_markdown(result: GateResult) -> str:
     """Return the gate as GitHub's Markdown, for a comment on a pull request.
 
@@ -324,25 +302,26 @@ def gate_markdown(result: GateResult) -> str:
     def code(text: str) -> str:
         return f"`{plain(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
-    return "\n".join(map(show_marks, render_text("gate.md", code=code, **_gate_facts(result, "–"))))
+    return "\n".join(map(show_marks, render_text("gate.md", code=code, **gate_facts(result, "–"))))
 
 
-def _gate_facts(result: GateResult, no_items: str) -> dict[str, Any]:
+def gate_facts(result: GateResult, no_items: str = "-") -> dict[str, Any]:
+    """Return the facts of the text `gate`: every headline with its verdict, and the gate's verdict."""
+
+    def cells_of(row: GateRow) -> list[str]:
+        """Return the cells from the items on; the verdict without its reason, which does not fit a table."""
+        numbers = ["-"] * 4
+        if row.base is not None and row.new is not None and row.change is not None:
+            change = points(row.change, row.low, row.high, row.no_interval)
+            numbers = [percent(row.base), percent(row.new), change, row.p_holm_text or "-"]
+        items = count_text(row.n, row.limited_from) if row.n else no_items
+        return [items, *numbers, row.verdict if row.reason else row.says]
+
     apart = (row.verdict == "no difference seen" and (row.low or 0) * (row.high or 0) > 0 for row in result.rows)
     return {
         "result": result,
         "heads": _COLUMNS,
-        "rows": [(row, _gate_cells(row, no_items)) for row in result.rows],
+        "rows": [*zip(result.rows, map(cells_of, result.rows), strict=True)],
         "notes": write_lines("stopped", result=result, apart=any(apart)),
         "verdict": headline_of(result),
     }
-
-
-def _gate_cells(row: GateRow, no_items: str) -> list[str]:
-    """Return a row's cells from its items on; the verdict without its reason, which does not fit a table."""
-    numbers = ["-"] * 4
-    if row.base is not None and row.new is not None and row.change is not None:
-        change = points(row.change, row.low, row.high, row.no_interval)
-        numbers = [percent(row.base), percent(row.new), change, row.p_holm_text or "-"]
-    items = count_text(row.n, row.limited_from) if row.n else no_items
-    return [items, *numbers, row.verdict if row.reason else row.says]

@@ -178,11 +178,6 @@ class HeatRow:
     n: int
     values: tuple[Value | None, ...]
 
-    @property
-    def is_imported(self) -> bool:
-        """Whether another tool measured one of the numbers, over a number of items that is unknown."""
-        return any(value is not None and value.method == "imported" for value in self.values)
-
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
@@ -212,7 +207,15 @@ def heat_map(
         raise RunError(f"{benchmark} has no {metric!r}; it has {', '.join(first.metrics) or 'no metric'}")
     if any(value is not None and is_deviation(value) for value in total):
         raise RunError(f"{metric} is a deviation in the unit of the scores; a heat map shows shares of items")
-    tag = _check_tag(records, benchmark, tag)
+    tags = list(dict.fromkeys(tag for record in records.values() for tag in record.by))
+    if not tags:
+        raise RunError(f"the items of {benchmark} have no tags to break it down by")
+    tag = breakdown_tag(records, benchmark) if tag is None else tag
+    if tag is None:
+        raise RunError(f"{benchmark} can be broken down by {', '.join(tags)}; choose one with tag=")
+    if tag not in tags:
+        hint = nearest(tag, tags) or ";"
+        raise RunError(f"{benchmark} is not broken down by {tag!r}{hint} its tags are {', '.join(tags)}")
     groups = [record.by.get(tag, {}) for record in records.values()]
     columns: dict[str, list[Value | None]] = {
         name: [of[name].metrics.get(metric) if name in of else None for of in groups]
@@ -222,7 +225,8 @@ def heat_map(
         HeatRow(name, max((value.n for value in values if value is not None), default=0), tuple(values))
         for name, values in (*columns.items(), ("all items", total))
     ]
-    shown = (row for row in rows[:-1] if row.n or row.is_imported)
+    # Another tool measured over a number of items that is unknown.
+    shown = (row for row in rows[:-1] if row.n or any(value.method == "imported" for value in row.values if value))
     return HeatMap(benchmark, metric, tag, tuple(records), (*shown, rows[-1]))
 
 
@@ -244,19 +248,6 @@ def first_breakdown(records: Mapping[str, BenchmarkResult], benchmark: str, *, m
     fitting = [tag for tag, size in sizes.items() if size > 1 and (most is None or size <= most)]
     preferred = breakdown_tag(records, benchmark)
     return preferred if preferred in fitting else next(iter(fitting), None)
-
-
-def _check_tag(records: Mapping[str, BenchmarkResult], benchmark: str, tag: str | None) -> str:
-    tags = list(dict.fromkeys(tag for record in records.values() for tag in record.by))
-    if not tags:
-        raise RunError(f"the items of {benchmark} have no tags to break it down by")
-    name = breakdown_tag(records, benchmark) if tag is None else tag
-    if name is None:
-        raise RunError(f"{benchmark} can be broken down by {', '.join(tags)}; choose one with tag=")
-    if name not in tags:
-        hint = nearest(name, tags) or ";"
-        raise RunError(f"{benchmark} is not broken down by {name!r}{hint} its tags are {', '.join(tags)}")
-    return name
 
 
 def is_above_chance(value: Value) -> bool:
@@ -345,16 +336,12 @@ def model_table(samples: Sequence[Sample], metrics: Sequence[str]) -> dict[str, 
     """Return one model's scores, margins and outcomes, as columns for JSON."""
     values = np.array([sample.scores for sample in samples], dtype=np.float32)
     return {
-        "scores": _shorten_numbers(values.reshape(len(values), -1)),
-        "margins": _shorten_numbers(margins(values, true_texts(samples[0].outcomes, values.shape[2]))),
+        # numpy writes a float32 with the fewest digits that read back the same; float64 keeps them.
+        "scores": values.reshape(len(values), -1).astype(str).astype(np.float64).tolist(),
+        "margins": margins(values, true_texts(samples[0].outcomes, values.shape[2])).astype(str).astype(float).tolist(),
         # One letter an item: right, wrong, or not right because of a tie.
         "outcomes": {
             metric: "".join("1" if of.outcomes[metric] >= 1 else "t" if metric in of.tied else "0" for of in samples)
             for metric in metrics
         },
     }
-
-
-def _shorten_numbers(values: NDArray[np.float32]) -> Any:
-    # numpy writes a float32 with the fewest digits that read back the same; float() keeps them.
-    return values.astype(str).astype(np.float64).tolist()

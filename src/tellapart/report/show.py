@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.benchmarks.probes import PREFIXES
@@ -15,7 +15,7 @@ from tellapart.catalog import DEFAULT_MODEL, REFERENCES
 from tellapart.data.many_objects import collector_paused
 from tellapart.diagnosis.probes import ProbeRow, probe_rows
 from tellapart.diagnosis.samples import samples_rows
-from tellapart.errors import DataError, RunError, TellapartError, plain
+from tellapart.errors import DataError, TellapartError, plain
 from tellapart.evaluation.compare import count_nouns
 from tellapart.evaluation.systems import gather, label_runs, leave_references
 from tellapart.evaluation.verified import read_result
@@ -27,15 +27,7 @@ from tellapart.records.samples import read_samples
 from tellapart.report.conclusions import MOST_SINGLE, WORDS_ALONE, Conclusion, answer_lines
 from tellapart.report.followed import choose_shown, followed_tables, read_checkpoints
 from tellapart.report.image_sources import ImageSources, bundle_picture
-from tellapart.report.numbers import (
-    count_text,
-    describe_ties,
-    is_deviation,
-    is_even,
-    items_text,
-    percent,
-    score,
-)
+from tellapart.report.numbers import count_text, describe_ties, is_deviation, is_even, items_text, percent, score
 from tellapart.report.page import ReportPage, make_page
 from tellapart.report.paper_tables.table import groups_of, numbers_of, paper_row
 from tellapart.report.sections import ReportRun, first_breakdown, heat_map, note_lines, shared_headline, worth_of
@@ -79,13 +71,16 @@ def write_run_report(
     outside: bool = False,
     reload: float | None = None,
     results: Mapping[Path, Result] | None = None,
+    probes: Sequence[ProbeRow] | None = None,
 ) -> WrittenReport:
     """Make `report.html` of a run folder again, from its records and samples, or from `results` by their folders.
+
+    Probes are compared with the sets themselves if `probes` are not given.
 
     Of checkpoints that were followed it has all in its curve, and the items of the first, the best and the last. A page
     that shows images is never replaced by one that cannot: it stays, and a warning gives the reason.
     """
-    page, warnings = _draw_page(folder, results or {}, bundle=bundle, outside=outside, reload=reload)
+    page, warnings = _draw_page(folder, results or {}, bundle=bundle, outside=outside, reload=reload, probes=probes)
     if page is None:
         return WrittenReport(None)
     path = folder / REPORT
@@ -128,6 +123,7 @@ def _draw_page(
     bundle: bool = False,
     outside: bool = False,
     reload: float | None = None,
+    probes: Sequence[ProbeRow] | None = None,
 ) -> tuple[ReportPage | None, tuple[str, ...]]:
     """Make the page of a run folder, and a line for each benchmark whose images are missing."""
     runs: list[ReportRun] = []
@@ -142,16 +138,10 @@ def _draw_page(
         # All the runs of a folder measured the same files.
         read = runs[0].read_image if runs else _image_reader(folder, result, lost, bundle=bundle, outside=outside)
         runs.append(ReportRun(result.model_copy(update={"benchmarks": records}), samples, read))
-    probes = _find_probes(folder, [name for run in runs for name in run.result.benchmarks])
-    page = make_page(runs, checkpoints=checkpoints, reload=reload, probes=probes) if runs else None
+    if probes is None and any(name.startswith(PREFIXES) for run in runs for name in run.result.benchmarks):
+        probes = probe_rows(leave_references(gather([folder])))
+    page = make_page(runs, checkpoints=checkpoints, reload=reload, probes=probes or ()) if runs else None
     return page, tuple(lost.values())
-
-
-def _find_probes(folder: Path, benchmarks: Iterable[str]) -> list[ProbeRow]:
-    """Compare the probes among a run's benchmarks with the sets themselves; most runs have none."""
-    return (
-        probe_rows(leave_references(gather([folder]))) if any(name.startswith(PREFIXES) for name in benchmarks) else []
-    )
 
 
 def _image_reader(
@@ -182,6 +172,7 @@ def print_runs(
     records: Iterable[Result],
     write: Callable[[], WrittenReport],
     *,
+    probes: Sequence[ProbeRow] = (),
     every: bool = False,
     by: str | None = None,
     named: Path | None = None,
@@ -189,22 +180,22 @@ def print_runs(
     """Print the first look at every benchmark of a run, its conclusions, and how to see the rest."""
     groups = on_the_same_items(records)
     # A tag with one value has the numbers over all items.
-    tagged_by = [tag for name, of in groups for measured in of for tag in measured.benchmarks[name].by.items()]
+    tagged_by = [tag for same in groups for _, record in same.records for tag in record.by.items()]
     tags = [*dict.fromkeys(tag for tag, values in tagged_by if len(values) > 1)]
     if by is not None:
-        having = [(name, of) for name, of in groups if any(by in measured.benchmarks[name].by for measured in of)]
+        having = [same for same in groups if any(by in record.by for _, record in same.records)]
         # Without one, an error names the tags.
-        print_tables(*(tag_table(members, name, by) for name, members in having or groups))
+        print_tables(*(tag_table(same, by) for same in having or groups))
         _print_path(write())
         return
-    for name, results in groups:
-        first = results[0].benchmarks[name]
-        if read := [first.read_as] * bool(first.read_as) + [f"read from field {first.field}"] * bool(first.field):
-            print_lines(plain(f"{name}: {'; '.join(read)}"))
+    for same in groups:
+        read = [same.first.read_as] * bool(same.first.read_as)
+        if read := read + [f"read from field {same.first.field}"] * bool(same.first.field):
+            print_lines(plain(f"{same.benchmark}: {'; '.join(read)}"))
     print_tables(*(followed_tables(folder) or ([] if every else first_tables(groups))))
-    if rows := _find_probes(folder, [name for name, _ in groups]):
-        print_tables(*tables_of("probes", rows=rows))
-    models = {result.model.name for _, members in groups for result in members}
+    if probes:
+        print_tables(*tables_of("probes", rows=probes))
+    models = {model for same in groups for model, _ in same.records}
     if any(map(read_sampled, models)):
         drawn = samples_rows(gather([folder]))
         sets = dict.fromkeys((row.benchmark, row.metric) for row in drawn)
@@ -212,16 +203,17 @@ def print_runs(
     if references := [f"{name} {meaning}" for name, meaning in _REFERENCES.items() if name in models]:
         print_lines(f"references: {'; '.join(references)}", "")
     printed: set[str] = set()
-    for benchmark, results in groups:
+    for same in groups:
         if every:
             # A reference model's deviations show nothing about the others; a run of them alone still shows them.
-            measured = [result for result in results if result.model.name not in REFERENCES] or results
-            tables = (breakdown_table(measured[0], benchmark), equivariance_table(measured, benchmark))
-            print_tables(*result_tables(results, benchmark), *tables, *_paper_tables(results, benchmark))
+            others = [(model, record) for model, record in same.records if model not in REFERENCES]
+            measured = SameItems(same.benchmark, others or same.records)
+            tables = (breakdown_table(measured), equivariance_table(measured))
+            print_tables(*result_tables(same), *tables, *_paper_tables(same))
             printed.clear()
         # Below tables of several sets a note that two of them share stands once.
-        notes = note_lines([(result.model.name, result.benchmarks[benchmark].notes) for result in results])
-        written = map(plain, write_lines("ties", results=results, benchmark=benchmark, ties=every, notes=notes))
+        notes = note_lines([(model, record.notes) for model, record in same.records])
+        written = map(plain, write_lines("ties", records=same.records, ties=every, notes=notes))
         if lines := [line for line in written if line not in printed]:
             print_lines(*lines, "")
             printed.update(lines)
@@ -240,26 +232,43 @@ def _print_path(report: WrittenReport) -> None:
     print_lines(f"report: {report.path or 'none: numbers that another tool measured have no items to show'}")
 
 
-def _paper_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
+class SameItems(NamedTuple):
+    """A benchmark, and models' records on the same items of it, at least one: the content of one table."""
+
+    benchmark: str
+    records: list[tuple[str, BenchmarkResult]]
+
+    @property
+    def first(self) -> BenchmarkResult:
+        """The first model's record; its facts about the benchmark hold for all."""
+        return self.records[0][1]
+
+    @property
+    def labelled(self) -> dict[str, BenchmarkResult]:
+        """The records by labels that tell runs of one model apart."""
+        labels = label_runs([model for model, _ in self.records])
+        return dict(zip(labels, (record for _, record in self.records), strict=True))
+
+
+def on_the_same_items(results: Iterable[Result]) -> list[SameItems]:
+    """Group results by benchmark and content."""
+    groups: dict[tuple[str, str], SameItems] = {}
+    for result in results:
+        for name, record in result.benchmarks.items():
+            same = groups.setdefault((name, record.fingerprint), SameItems(name, []))
+            same.records.append((result.model.name, record))
+    return [*groups.values()]
+
+
+def _paper_tables(same: SameItems) -> list[Table]:
     """Lay the results out as the benchmark's paper does; none if it has no such table, or values are missing."""
-    declared = declared_benchmark(benchmark)
+    declared = declared_benchmark(same.benchmark)
     if declared is None or declared.paper is None:
         return []
     tag, row_of = declared.paper
-    rows = {}
-    for result in results:
-        if row := paper_row(row_of, numbers_of(groups_of(result.benchmarks[benchmark], tag))):
-            rows[plain(result.model.name)] = row
-    return tables_of("paper", benchmark=benchmark, rows=rows) if rows else []
-
-
-def on_the_same_items(results: Iterable[Result]) -> list[tuple[str, list[Result]]]:
-    """Group results by benchmark and content: one table never holds runs on different items."""
-    groups: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        for name, record in result.benchmarks.items():
-            groups.setdefault((name, record.fingerprint), []).append(result)
-    return [(name, members) for (name, _), members in groups.items()]
+    laid_out = {plain(model): paper_row(row_of, numbers_of(groups_of(record, tag))) for model, record in same.records}
+    rows = {model: row for model, row in laid_out.items() if row}
+    return tables_of("paper", benchmark=same.benchmark, rows=rows) if rows else []
 
 
 #: Metrics that fit a terminal's table; values of a tag that may be rows of it, and columns.
@@ -268,41 +277,37 @@ _MOST_COLUMNS, _MOST_ROWS, _MOST_VALUES = 4, 12, 8
 #: Characters of a model's name that a table keeps on one line; a longer name is folded.
 _NAME = 24
 
-Groups = Sequence[tuple[str, Sequence[Result]]]
+
+def result_tables(same: SameItems, names: Sequence[str] = ()) -> list[Table]:
+    """Return the first look: models as rows, the headline metrics as columns, chance as the last row.
+
+    It is several tables of a few metrics each if one would be too wide.
+    """
+    names = names or shared_headline([same.first])
+    across = len(names) if len(names) <= _MOST_COLUMNS else 3
+    return [
+        table
+        for part in (names[start : start + across] for start in range(0, len(names), across or 1))
+        for table in tables_of(
+            "result", title=write_title(same, part), records=same.records, names=part,
+            counts_differ=counts_differ(same.first, part),
+        )
+    ]  # fmt: skip
 
 
-def result_tables(results: Sequence[Result], benchmark: str) -> list[Table]:
-    """Return the first look, in several tables of a few metrics each if one would be too wide."""
-    names = shared_headline([find_records(results, benchmark)[0][1]])
-    if len(names) <= _MOST_COLUMNS:
-        return [result_table(results, benchmark)]
-    parts = (names[start : start + 3] for start in range(0, len(names), 3))
-    return [result_table(results, benchmark, names=part) for part in parts]
-
-
-def result_table(results: Sequence[Result], benchmark: str, *, names: Sequence[str] | None = None) -> Table:
-    """Return the first look: models as rows, the headline metrics as columns, chance as the last row."""
-    records = find_records(results, benchmark)
-    names = shared_headline([records[0][1]]) if names is None else names
-    differ = counts_differ(records[0][1], names)
-    title = write_title(benchmark, records, names)
-    return tables_of("result", title=title, records=records, names=names, counts_differ=differ)[0]
-
-
-def equivariance_table(results: Sequence[Result], benchmark: str) -> Table | None:
+def equivariance_table(same: SameItems) -> Table | None:
     """Return mean, spread and mean size of the equivariance deviations; None if the shape has none."""
-    records = find_records(results, benchmark)
-    names = [name for name, value in records[0][1].metrics.items() if is_deviation(value)]
-    return tables_of("deviations", records=records, names=names)[0] if names else None
+    names = [name for name, value in same.first.metrics.items() if is_deviation(value)]
+    return tables_of("deviations", records=same.records, names=names)[0] if names else None
 
 
-def breakdown_table(result: Result, benchmark: str) -> Table | None:
-    """Return one model's headline metrics by each tag's values, each tag's macro mean labelled; None without tags.
+def breakdown_table(same: SameItems) -> Table | None:
+    """Return the first model's headline metrics by each tag's values, and each tag's macro mean; None without tags.
 
     A tag with more than a dozen values is too long for a first look: its macro mean alone is shown. If each value has
     as many items, macro and micro are one number, and so one row.
     """
-    model, record = find_records([result], benchmark)[0]
+    model, record = same.records[0]
     if not record.by:
         return None
     names = headline(record.metrics)
@@ -316,20 +321,10 @@ def breakdown_table(result: Result, benchmark: str) -> Table | None:
         rows.append((None, {}, False))
     # The record of another tool describes its average over all parts.
     average = next(iter(record.metrics.values())).average if is_imported(record) else "micro: all items"
-    same = f" (= macro of {', '.join(even)})" if even else ""
-    rows.append((f"{average}{same}", record.metrics, True))
-    title = f"{write_title(benchmark, [(model, record)], names)}: {model} by tag"
+    same_mean = f" (= macro of {', '.join(even)})" if even else ""
+    rows.append((f"{average}{same_mean}", record.metrics, True))
+    title = f"{write_title(SameItems(same.benchmark, same.records[:1]), names)}: {model} by tag"
     return tables_of("breakdown", title=title, names=names, rows=rows)[0]
-
-
-def find_records(results: Sequence[Result], benchmark: str) -> list[tuple[str, BenchmarkResult]]:
-    """Return the models' names and records of a benchmark."""
-    measured = [result for result in results if benchmark in result.benchmarks]
-    if not measured:
-        names = sorted({name for result in results for name in result.benchmarks})
-        listed = f"there is {', '.join(map(plain, names))}" if names else "there are none"
-        raise RunError(f"no result has benchmark {benchmark!r}; {listed}")
-    return [(result.model.name, result.benchmarks[benchmark]) for result in measured]
 
 
 def counts_differ(record: BenchmarkResult, names: Sequence[str]) -> bool:
@@ -338,71 +333,64 @@ def counts_differ(record: BenchmarkResult, names: Sequence[str]) -> bool:
     return any(record.metrics[name].n != largest for name in names if name in record.metrics)
 
 
-def write_title(benchmark: str, records: Sequence[tuple[str, BenchmarkResult]], names: Sequence[str]) -> str:
+def write_title(same: SameItems, names: Sequence[str]) -> str:
     """Write a table's title: the benchmark, its number of items and clusters, and the level of the intervals."""
-    record = records[0][1]
+    record, benchmark = same.first, plain(same.benchmark)
     if is_imported(record):
-        return f"{plain(benchmark)}: percent, measured by another tool"
-    size, level, effective = items_text(record), "", worth_of(records)
+        return f"{benchmark}: percent, measured by another tool"
+    size, level, effective = items_text(record), "", worth_of(same.records)
     if value := next(iter(record.metrics.values()), None):
         level = f", {value.level:.0%} intervals"
         if 0 < value.clusters < value.n:
             size += f" in {count_nouns(value.clusters, 'cluster')}"
     of = f"{size}, percent of n" if counts_differ(record, names) else f"percent of {size}"
-    return f"{plain(benchmark)}: {of}{f', {effective}' if effective else ''}{level}"
+    return f"{benchmark}: {of}{f', {effective}' if effective else ''}{level}"
 
 
-def first_tables(groups: Groups) -> list[Table]:
+def first_tables(groups: Sequence[SameItems]) -> list[Table]:
     """Return one table for each benchmark; of more than three benchmarks one table, a line for each model."""
-    if len(groups) > MOST_SINGLE:
-        return [overview_table(groups)]
-    return [first_table(results, benchmark) for benchmark, results in groups]
+    return [overview_table(groups)] if len(groups) > MOST_SINGLE else [*map(first_table, groups)]
 
 
-def first_table(results: Sequence[Result], benchmark: str, *, width: int | None = None) -> Table:
+def first_table(same: SameItems, *, width: int | None = None) -> Table:
     """Return models by the main metric with its interval, and by the values of a tag in columns."""
-    records = find_records(results, benchmark)
-    names = shared_headline([record for _, record in records])
-    main, tag = main_metric(names), first_breakdown(dict(records), benchmark, most=_MOST_VALUES)
-    if main and tag and records[0][1].by.get(tag):
-        rows = _make_columns(records, benchmark, main, tag)
-        folded = max(0, max(len(model) for model, _ in records) - _NAME)
+    names = shared_headline([record for _, record in same.records])
+    main, tag = main_metric(names), first_breakdown(dict(same.records), same.benchmark, most=_MOST_VALUES)
+    if main and tag and same.first.by.get(tag):
+        rows = _make_columns(same, main, tag)
+        folded = max(0, max(len(model) for model, _ in same.records) - _NAME)
         if _measure_width(rows) - folded <= (console().width if width is None else width):
             return rows
     few = names if len(names) <= _MOST_COLUMNS else [*dict.fromkeys((main, *names))][: _MOST_COLUMNS - 1]
-    return result_table(results, benchmark, names=few)
+    return result_tables(same, few)[0]
 
 
-def _make_columns(records: Sequence[tuple[str, BenchmarkResult]], benchmark: str, main: str, tag: str) -> Table:
-    columns = [*dict.fromkeys(value for _, record in records for value in record.by.get(tag, {}))]
-    rows = []
-    for model, record in records:
-        groups = map(record.by.get(tag, {}).get, columns)
-        of_groups = (None if group is None else group.metrics.get(main) for group in groups)
-        rows.append((model, [record.metrics.get(main), *of_groups]))
-    first, of_all = records[0][1], rows[0][1][0]
+def _make_columns(same: SameItems, main: str, tag: str) -> Table:
+    *parts, total = heat_map(same.labelled, same.benchmark, main, tag).rows
+    values = zip(*(row.values for row in (total, *parts)), strict=True)
+    rows = [(model, of_model) for (model, _), of_model in zip(same.records, values, strict=True)]
+    of_all = total.values[0]
     # The record of another tool describes its average over all parts.
-    by = of_all.average if is_imported(first) and of_all is not None else f"by {tag}"
-    title = f"{write_title(benchmark, records, [main])}; {by}"
-    ties = describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in records]})
-    facts = {"columns": columns, "rows": rows, "ties": ties, "counts_differ": counts_differ(first, [main])}
-    return tables_of("parts", title=title, main=main, **facts)[0]
+    by = of_all.average if is_imported(same.first) and of_all is not None else f"by {tag}"
+    title = f"{write_title(same, [main])}; {by}"
+    ties = describe_ties({main: [(plain(model), record.metrics.get(main)) for model, record in same.records]})
+    facts = {"columns": [row.name for row in parts], "rows": rows, "ties": ties}
+    return tables_of("parts", title=title, main=main, counts_differ=counts_differ(same.first, [main]), **facts)[0]
 
 
-def overview_table(groups: Groups) -> Table:
+def overview_table(groups: Sequence[SameItems]) -> Table:
     """Return many benchmarks in one table: a line for each model, with the metric that ranks the benchmark."""
-    measured = any(not is_imported(result.benchmarks[name]) for name, results in groups for result in results)
+    measured = any(not is_imported(record) for same in groups for _, record in same.records)
     sets = []
-    for benchmark, results in groups:
-        records = find_records(results, benchmark)
-        main = main_metric(shared_headline([record for _, record in records]))
-        first = records[0][1].metrics.get(main)
-        size = "" if first is None or not first.n else count_text(first.n, records[0][1].limited_from)
+    for same in groups:
+        main = main_metric(shared_headline([record for _, record in same.records]))
+        first = same.first.metrics.get(main)
+        size = "" if first is None or not first.n else count_text(first.n, same.first.limited_from)
         models = [
             (f"{model} (imported)" if measured and is_imported(record) else model, record.metrics.get(main))
-            for model, record in records
+            for model, record in same.records
         ]
-        sets.append((benchmark, size, main, models))
+        sets.append((same.benchmark, size, main, models))
     how = "with intervals" if measured else "measured by another tool"
     (rows,) = tables_of("overview", sets=sets, how=how)
     if not any(rows.columns[5].cells):
@@ -410,12 +398,10 @@ def overview_table(groups: Groups) -> Table:
     return rows
 
 
-def tag_table(results: Sequence[Result], benchmark: str, tag: str) -> Table:
+def tag_table(same: SameItems, tag: str) -> Table:
     """Return the main metric by a tag: its values down, models across, with intervals if they fit the console."""
-    records = find_records(results, benchmark)
-    labels = label_runs([model for model, _ in records])
-    heat = heat_map(dict(zip(labels, (record for _, record in records), strict=True)), benchmark, tag=tag)
-    title = f"{write_title(benchmark, records, [heat.metric])}; {heat.metric} by {tag}"
+    heat = heat_map(same.labelled, same.benchmark, tag=tag)
+    title = f"{write_title(same, [heat.metric])}; {heat.metric} by {tag}"
     fill = partial(tables_of, "tag", title=title, tag=tag, heat=heat)
     (full,) = fill(write=score)
     return full if _measure_width(full) <= console().width else fill(write=lambda value: percent(value.value))[0]

@@ -11,12 +11,12 @@ from typing import Any
 from tellapart.benchmarks.plugins import exit_is_error
 from tellapart.data.arguments import PathGiven, as_path
 from tellapart.errors import DataError, RunError, plain
+from tellapart.report.diagnoses import print_why
 from tellapart.report.frame import Shown
 from tellapart.report.numbers import percent, points
 from tellapart.report.printing import print_comparison
 from tellapart.report.progress import ProgressGiven, reporting
 from tellapart.report.terminal import console, print_lines, table
-from tellapart.report.why import print_why
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.dry_run import DryRun, rehearse
 from tellapart.training.record import RECORD, TrainRecord, read_record

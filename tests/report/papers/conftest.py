@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,13 @@ def save(tmp_path: Path, make_run: Callable[..., Any]) -> Callable[..., Path]:
         return folder
 
     return write
+
+
+@pytest.fixture
+def save_eqben(save: Callable[..., Path]) -> Callable[..., Path]:
+    """Write a run of EqBen with all its subsets."""
+    subsets = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")
+    return partial(save, benchmark="eqben", tags=[{"subset": value} for value in subsets], n=70)
 
 
 @pytest.fixture

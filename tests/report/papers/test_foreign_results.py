@@ -25,7 +25,7 @@ from tellapart.report.measured import gather, mark_imported, outcomes_of, sample
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.report.paper_tables.table import write_csv, write_json, write_latex, write_markdown
 from tellapart.report.plots.prepare import prepare_plot
-from tellapart.report.show import result_table
+from tellapart.report.show import on_the_same_items, result_tables
 
 
 def test_clip_benchmarks_words_become_ours(tmp_path) -> None:
@@ -256,7 +256,8 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
     own = save("ours", benchmark="winoground", n=40)
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
     both = [own, tmp_path / "theirs"]
-    assert result_table([read_result(tmp_path / "theirs")], "winoground").row_count == 2
+    (theirs,) = on_the_same_items([read_result(tmp_path / "theirs")])
+    assert result_tables(theirs)[0].row_count == 2
     table = lay_out(both)
     assert [row.label for row in table.rows] == ["ours", "ViT-B-32/laion2b_s34b_b79k (imported)", "chance"]
     assert table.notes[-1].startswith("imported:") and not any(cell.near for cell in table.rows[0].cells)
@@ -264,7 +265,7 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
     named = [label.get_text().replace("\n", "") for label in axes.get_yticklabels()]
     assert named == ["ours", "ViT-B-32/laion2b_s34b_b79k (imported)"]
     with raises(RunError, "winoground", "theirs"):
-        outcomes_of(gather(both), "winoground", "text_score")
+        outcomes_of(gather(both), "winoground", ["text_score"])
     with raises(RunError, "model", "run"):
         samples_of(gather(both)[1], "winoground")
 

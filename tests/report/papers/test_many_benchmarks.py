@@ -28,7 +28,6 @@ from tellapart.report.paper_tables.table import write_csv, write_json, write_lat
 from tellapart.report.plots import style
 from tellapart.report.plots.prepare import prepare_plot
 from tellapart.report.plots.style import write_picture
-from tellapart.stats.paired import tiers
 
 Save = Callable[..., Path]
 
@@ -84,30 +83,8 @@ def test_three_files_of_one_system_are_one_row_whether_in_one_run_folder_or_in_t
     assert [one.group for one in chosen.columns] == ["winoground", "sugarcrepe"]
 
 
-def test_the_best_and_its_tier_are_marked_in_every_column_by_the_test(save: Save) -> None:
-    folders = [
-        save(f"m{k}", skill=skill, seed=j + 5 * k, benchmark=name, n=60, **PLANS[name])
-        for k, skill in enumerate((3.0, 2.8, 0.0))
-        for j, name in enumerate(("bivlc", "winoground"))
-    ]
-    table = lay_out(folders)
-    for number, name in enumerate(("bivlc", "winoground")):
-        outcomes = {
-            f"m{k}": [one.outcomes["group_score"] for one in read_samples(folders[2 * k + number], name)]
-            for k in range(3)
-        }
-        first = tiers(outcomes, None)[0].names
-        marked = {row.label for row in table.rows if row.cells[number].best or row.cells[number].near}
-        assert marked == set(first) == {"m0", "m1"}
-    assert table.notes[1].startswith("dagger: not significantly different")
-    without = lay_out(folders, with_tiers=False)
-    assert not any(cell.near for row in without.rows for cell in row.cells)
-    assert not any(note.startswith("dagger") for note in without.notes)
-
-
-def test_an_average_stands_where_the_papers_have_one(save: Save, publish: Callable[..., Path]) -> None:
-    subsets = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")
-    eqben = save("m", benchmark="eqben", tags=[{"subset": value} for value in subsets], n=70)
+def test_an_average_stands_where_the_papers_have_one(save_eqben: Save, publish: Callable[..., Path]) -> None:
+    eqben = save_eqben("m")
     recalls = {f"{side}_recall@{k}": k / 20 for side in ("i2t", "t2i") for k in (1, 5, 10)} | {"mean_recall": 0.27}
     numbers = {("coco-retrieval", name): value for name, value in recalls.items()}
     numbers[("vlue-nlvr2", "accuracy")], numbers[("vlue-nlvr2", "consistency")] = 0.7, 0.4
@@ -137,9 +114,10 @@ def test_the_mean_of_the_columns_is_of_models_that_have_them_all(systems) -> Non
 def test_every_format_has_every_number(systems) -> None:
     table = lay_out(systems)
     rows = list(csv.DictReader(io.StringIO(write_csv(table, intervals=True))))
-    assert [float(rows[0][f"{name} {metric.replace('_', ' ')}"]) for name, metric in METRICS.items()] == [
-        cell.value for cell in table.rows[0].cells
-    ]
+    for (name, metric), cell in zip(METRICS.items(), table.rows[0].cells, strict=True):
+        head = f"{name} {metric.replace('_', ' ')}"
+        assert [float(rows[0][head + end]) for end in ("", " low", " high")] == [cell.value, cell.low, cell.high]
+        assert rows[-1]["model"] == "chance" and rows[-1][f"{head} low"] == ""
     read = json.loads(write_json(table))
     assert [[cell["value"] for cell in row["cells"]] for row in read["rows"]] == [
         [cell.value for cell in row.cells] for row in table.rows
@@ -188,10 +166,9 @@ def test_ties_and_another_tools_numbers_are_said_with_their_benchmark(systems, s
 
 
 def test_rows_are_sorted_by_a_column(systems) -> None:
-    table = lay_out(systems, sort="bivlc")
-    assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
-    turned = lay_out([*systems[3:], *systems[:3]], sort="Avg", average=True)
-    assert [row.label for row in turned.rows] == ["mine", "theirs", "chance"]
+    for settings in ({"sort": "bivlc"}, {"sort": "Avg", "average": True}):
+        table = lay_out([*systems[3:], *systems[:3]], **settings)
+        assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
     with raises(RunError, "sort=", "sugarcrepe", "bivlc", "winoground"):
         lay_out(systems, sort="bivcl")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from tellapart.report.plots import style
 from tellapart.report.plots.pareto import CostPoint, draw_pareto
 from tellapart.report.plots.pictures import draw_panels
 from tellapart.report.plots.prepare import prepare_plot
-from tellapart.report.plots.style import COLUMN, PAGE, fold, write_picture
+from tellapart.report.plots.style import COLUMN, PAGE, fold
 from tellapart.stats.pareto import pareto_front
 
 LONG = (
@@ -169,18 +168,3 @@ def test_a_folded_name_is_the_name_again_and_no_line_is_longer() -> None:
         lines = fold(name, 20).split("\n")
         assert "".join(lines) == name
         assert max(map(len, lines)) <= 20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["tiers", "curves", "heatmap", "matrix", "pareto"])
-def test_every_kind_of_picture_has_the_same_bytes_twice(save, tmp_path: Path, kind) -> None:
-    folders = [save(name, seed=number) for number, name in enumerate(names(2))]
-    costs = tmp_path / "costs.csv"
-    costs.write_text("model,ms\n" + "".join(f"{name},{number + 1}\n" for number, name in enumerate(names(2))))
-    own = costs if kind == "pareto" else None
-    tag = "type" if kind == "heatmap" else None
-    settings = {"item": "shapes-0000" if kind == "matrix" else None, "tag": tag, "costs": own}
-    files = [tmp_path / f"{number}.pdf" for number in range(2)]
-    for file in files:
-        write_picture(file, prepare_plot(kind, folders, **settings))
-    assert files[0].read_bytes() == files[1].read_bytes()

@@ -56,7 +56,7 @@ def test_a_bar_is_as_long_as_its_record_says_and_interval_ties_and_chance_lie_wh
 def test_a_tier_chart_ranks_as_the_test_does(save) -> None:
     folders = [save(f"m{k}", skill=skill, seed=k, n=80) for k, skill in enumerate((0.1, 3.0, 2.9, 0.9))]
     runs = gather(folders)
-    outcomes = outcomes_of(runs, "shapes", "group_score")
+    outcomes = outcomes_of(runs, "shapes", ["group_score"])["group_score"]
     expected = tiers(outcomes.of, outcomes.clusters)
     axes = figure("tiers", folders).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [name for tier in expected for name in tier.names]
@@ -151,11 +151,19 @@ def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair) -> None:
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
-def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, ending) -> None:
+@pytest.mark.parametrize(
+    ("kind", "ending"),
+    [
+        *(("bars", ending) for ending in ("pdf", "svg", "png")),
+        *(pytest.param(kind, "pdf", marks=pytest.mark.slow) for kind in KINDS if kind not in ("bars", "cost", "agree")),
+    ],
+)
+def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, kind, ending) -> None:
+    (costs := tmp_path / "costs.csv").write_text("model,ms\nstrong,2\nweak,1\n")
+    settings = {"matrix": {"item": "shapes-0000"}, "pareto": {"costs": costs}, "heatmap": {"tag": "type"}}
     files = [tmp_path / f"{k}.{ending}" for k in range(2)]
     for file in files:
-        write_picture(file, prepare_plot("bars", pair))
+        write_picture(file, prepare_plot(kind, pair, **settings.get(kind, {})))
     held = files[0].read_bytes()
     assert held == files[1].read_bytes()
     assert b"CreationDate" not in held and b"dc:date" not in held and b"Matplotlib v" not in held
@@ -295,9 +303,13 @@ def test_items_that_went_missing_or_have_no_value_are_said(save) -> None:
     kept = read_samples(folders[1], "shapes")[1:]
     write_samples(folders[1], "shapes", kept)
     with raises(RunError, "run-1", "run-0", "shapes"):
-        outcomes_of(gather(folders), "shapes", "group_score")
-    with raises(RunError, "bleu_4", "shapes"):
-        outcomes_of(gather(folders), "shapes", "bleu_4")
+        outcomes_of(gather(folders), "shapes", ["group_score"])
+    result = read_result(folders[0])
+    record = result.benchmarks["shapes"]
+    record = record.model_copy(update={"metrics": {"bleu_4": record.metrics["group_score"]}})
+    write_result(folders[0], result.model_copy(update={"benchmarks": {"shapes": record}}))
+    with raises(RunError, "bleu_4", "shapes", "per item"):
+        figure("tiers", folders[:1], metrics=("bleu_4",))
 
 
 def test_records_that_share_no_metric_are_said(publish) -> None:

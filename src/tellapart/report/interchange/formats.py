@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,15 +81,27 @@ def convert(
     '{'
     """
     if to is None:
-        _refuse_arguments({"card": card, "out": out}, "goes with a run, and so with to=FORMAT")
+        unused, reason = {"card": card, "out": out}, "goes with a run, and so with to=FORMAT"
+    else:
+        unused, reason = {"folder": folder, "tokenizer": tokenizer}, "goes with a model; results are written with out="
+    for name, value in unused.items():
+        if value is not None:
+            raise RunError(f"convert: {name}={os.fspath(value)} {reason}")
+    if to is None:
         if folder is None:
             raise RunError(
                 f"convert {source}: name the output: of a model a new folder (tellapart convert {source} FOLDER), "
                 f"of a run to={', to='.join(FORMATS)}"
             )
-        new = as_path(folder, "folder")
-        return Converted(folder=new, parameters=_convert_model(os.fspath(source), new, tokenizer))
-    _refuse_arguments({"folder": folder, "tokenizer": tokenizer}, "goes with a model; results are written with out=")
+        from tellapart.models.find import declared_prefix, name_forms
+
+        model, new = os.fspath(source), as_path(folder, "folder")
+        prefix = declared_prefix(model)
+        if prefix is None or prefix.convert is None or not model.partition(":")[2].strip():
+            forms = ", ".join(name_forms(can_convert=True))
+            raise ModelError(f"convert({quote(model)}): no model that can be converted; write one of {forms}")
+        parameters = prefix.convert(model, new, None if tokenizer is None else as_path(tokenizer, "tokenizer"))
+        return Converted(folder=new, parameters=parameters)
     from tellapart.evaluation.verified import read_result
     from tellapart.records.run_folder import write_text_file
     from tellapart.records.zipped import run_folders
@@ -100,21 +111,3 @@ def convert(
     if out is not None:
         write_text_file(as_path(out, "out"), text)
     return Converted(text=text)
-
-
-def _refuse_arguments(given: Mapping[str, PathGiven | None], reason: str) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise RunError(f"convert: {name}={os.fspath(value)} {reason}")
-
-
-def _convert_model(model: str, folder: Path, tokenizer: PathGiven | None) -> int:
-    from tellapart.models.find import declared_prefix, name_forms
-
-    prefix = declared_prefix(model)
-    if prefix is None or prefix.convert is None or not model.partition(":")[2].strip():
-        raise ModelError(
-            f"convert({quote(model)}): no model that can be converted; write one of "
-            f"{', '.join(name_forms(can_convert=True))}"
-        )
-    return prefix.convert(model, folder, None if tokenizer is None else as_path(tokenizer, "tokenizer"))

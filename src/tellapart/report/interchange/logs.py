@@ -20,7 +20,7 @@ import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -101,8 +101,9 @@ class Log:
         table = np.array([[np.mean([item.outcomes[name] for item in group]) for name in names] for group in groups])
         units = tuple(_make_unit(group) for group in groups)
         values = tuple(
-            PerItem(name=name, strict=column, binary=bool(np.isin(column, (0, 1)).all()), bounds=_bounds(column))
+            PerItem(name=name, strict=column, binary=bool(np.isin(column, (0, 1)).all()), bounds=bounds)
             for name, column in zip(names, table.T, strict=True)
+            for bounds in [(0.0, 1.0) if column.min() >= 0 and column.max() <= 1 else None]
         )
         return Units("item", units, values)
 
@@ -139,10 +140,6 @@ def _make_unit(group: Sequence[LoggedItem]) -> Unit:
     return Unit(id=first.id, cluster=first.id, tags=first.tags, scores=scores, output=output, gold=first.gold)
 
 
-def _bounds(column: Any) -> tuple[float, float] | None:
-    return (0.0, 1.0) if column.min() >= 0 and column.max() <= 1 else None
-
-
 def read_log(path: Path, model: str | None = None) -> Log | None:
     """Read a log of items; None if the file is none."""
     readers: Mapping[str, Callable[[], Log | None]] = {
@@ -150,13 +147,9 @@ def read_log(path: Path, model: str | None = None) -> Log | None:
         ".jsonl": lambda: _read_harness(path, model),
         ".xlsx": lambda: _read_vlmevalkit(path, _sheet_rows(path), model),
         ".tsv": lambda: _read_vlmevalkit(path, read_csv(path), model),
-        ".json": lambda: _read_json(path, model),
     }
-    reader = readers.get(plain_suffix(path))
-    return None if reader is None else reader()
-
-
-def _read_json(path: Path, model: str | None) -> Log | None:
+    if (suffix := plain_suffix(path)) != ".json":
+        return readers[suffix]() if suffix in readers else None
     content = load_json(path, error=RunError, nan=True)
     if isinstance(content, dict) and {"eval", "samples"} <= content.keys():
         return _read_inspect(path, content, model)
@@ -203,17 +196,11 @@ def _read_inspect(path: Path, content: Mapping[str, Any], model: str | None) -> 
             for name, number in _grade(scorer, _object(score, path, scorer).get("value"), place)
         }
         text, target = (json.dumps(sample.get(name), ensure_ascii=False) for name in ("input", "target"))
-        gold = sample.get("target")
-        items.append(
-            LoggedItem(
-                id=str(sample.get("id")),
-                content=text + target,
-                outcomes=outcomes,
-                output=(sample.get("output") or {}).get("completion"),
-                gold=gold if isinstance(gold, str) else target,
-                tags={name: str(value) for name, value in (sample.get("metadata") or {}).items() if _is_tag(value)},
-            )
-        )
+        gold = sample["target"] if isinstance(sample.get("target"), str) else target
+        answer, metadata = (sample.get("output") or {}).get("completion"), sample.get("metadata") or {}
+        tags = {name: str(value) for name, value in metadata.items()
+                if isinstance(value, str | bool | int) and 0 < len(str(value)) <= 80}  # fmt: skip
+        items.append(LoggedItem(str(sample.get("id")), text + target, outcomes, answer, gold, tags))
     stated = {}
     for score in (content.get("results") or {}).get("scores") or ():
         for metric in (score.get("metrics") or {}).values():
@@ -236,10 +223,6 @@ def _grade(scorer: str, value: object, place: str) -> Iterator[tuple[str, float]
         yield scorer, float(value)
     else:
         raise RunError(f"{place}: {scorer} judged it {quote(value)}: expected C, I, P, N or a number", field=scorer)
-
-
-def _is_tag(value: object) -> bool:
-    return isinstance(value, str | bool | int) and 0 < len(str(value)) <= 80
 
 
 def _object(value: object, path: Path, name: str) -> Mapping[str, Any]:
@@ -270,15 +253,9 @@ def _read_harness(path: Path, model: str | None) -> Log | None:
         if not outcomes:
             why = f"none of {', '.join(numbers) or 'its fields'} is a number of this item"
             raise RunError(f"{path}:{line}: {tool} did not judge it: {why}", path=path, line=line)
-        items.append(
-            LoggedItem(
-                id=str(row["doc_id"]),
-                content=str(row.get("doc_hash") or json.dumps(row.get("doc"), sort_keys=True)),
-                outcomes=outcomes,
-                output=row.get("filtered_resps") or row.get("resps"),
-                gold=str(row["target"]),
-            )
-        )
+        content = str(row.get("doc_hash") or json.dumps(row.get("doc"), sort_keys=True))
+        answer = row.get("filtered_resps") or row.get("resps")
+        items.append(LoggedItem(str(row["doc_id"]), content, outcomes, answer, str(row["target"])))
     merged = _merge_filters(items) if len(filters) > 1 else items
     name = _SAMPLES_NAME.fullmatch(path.name.removesuffix(".gz").removesuffix(".jsonl"))
     task = name["task"] if name else path.stem
@@ -294,7 +271,7 @@ def _merge_filters(items: Iterable[LoggedItem]) -> list[LoggedItem]:
     for item in items:
         other = merged.setdefault(item.id, item)
         outcomes = {**other.outcomes, **item.outcomes}
-        merged[item.id] = LoggedItem(item.id, item.content, outcomes, other.output, item.gold, item.tags)
+        merged[item.id] = replace(item, outcomes=outcomes, output=other.output)
     return [*merged.values()]
 
 
@@ -341,26 +318,19 @@ def _read_vlmevalkit(path: Path, rows: Iterable[tuple[int, Mapping[str, Any]]], 
     if "hit" not in table[0][1]:
         why = "it has no column `hit`: evaluate these predictions, and take the file that ends in _result"
         raise RunError(f"{path} holds predictions that VLMEvalKit has not judged: {why}", path=path, field="hit")
+    items = []
+    for line, row in table:
+        try:
+            outcomes = {"vlmevalkit:hit": float(row["hit"])}
+        except ValueError as error:
+            message = f"{path}:{line}: field 'hit': expected 0 or 1, got {quote(row['hit'])}"
+            raise RunError(message, path=path, line=line, field="hit") from error
+        tags = {name: str(row[name]) for name in ("category", "l2-category", "split") if row.get(name)}
+        question, gold = (str(row.get(name, "")) for name in ("question", "answer"))
+        content = json.dumps([question, gold], ensure_ascii=False)
+        items.append(LoggedItem(str(row["index"]), content, outcomes, str(row["prediction"]), gold, tags))
     model_name, _, rest = re.sub(r"_result$", "", path.stem).partition("_")
-    items = [_judged_row(path, line, row) for line, row in table]
     return Log("vlmevalkit", "", model or model_name, f"vlmevalkit:{rest or path.stem}", tuple(items))
-
-
-def _judged_row(path: Path, line: int, row: Mapping[str, Any]) -> LoggedItem:
-    try:
-        hit = float(row["hit"])
-    except ValueError as error:
-        message = f"{path}:{line}: field 'hit': expected 0 or 1, got {quote(row['hit'])}"
-        raise RunError(message, path=path, line=line, field="hit") from error
-    tags = {name: str(row[name]) for name in ("category", "l2-category", "split") if row.get(name)}
-    return LoggedItem(
-        id=str(row["index"]),
-        content=json.dumps([str(row.get("question", "")), str(row.get("answer", ""))], ensure_ascii=False),
-        outcomes={"vlmevalkit:hit": hit},
-        output=str(row["prediction"]),
-        gold=str(row.get("answer", "")),
-        tags=tags,
-    )
 
 
 def _read_rewardbench(path: Path, content: Mapping[str, Any], model: str | None) -> Log:
@@ -377,19 +347,12 @@ def _read_rewardbench(path: Path, content: Mapping[str, Any], model: str | None)
         pair = (_number(row["scores_chosen"]), _number(row["scores_rejected"]))
         if not all(map(math.isfinite, pair)):
             raise RunError(f"{path}: row {number}: expected two numbers, got {quote(list(pair))}", path=path)
-        # Judged by the tool where it says so; else the chosen answer needs the higher score.
+        # Judged by the tool if its file has results; else the chosen answer needs the higher score.
         right = float(row["results"]) if "results" in row else float(pair[0] > pair[1])
         texts = [str(row.get(key, "")) for key in ("prompt", "text_chosen", "text_rejected")]
-        items.append(
-            LoggedItem(
-                id=f"{row.get('subset', '')}/{row.get('id', number)}",
-                content=json.dumps(texts, ensure_ascii=False),
-                outcomes={"rewardbench:results": right},
-                gold="chosen",
-                tags={"subset": str(row["subset"])} if "subset" in row else {},
-                scores=pair,
-            )
-        )
+        id_, asked = f"{row.get('subset', '')}/{row.get('id', number)}", json.dumps(texts, ensure_ascii=False)
+        tags = {"subset": str(row["subset"])} if "subset" in row else {}
+        items.append(LoggedItem(id_, asked, {"rewardbench:results": right}, None, "chosen", tags, pair))
     return Log("rewardbench", "", str(name), "rewardbench", tuple(items))
 
 

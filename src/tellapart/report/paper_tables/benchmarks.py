@@ -20,7 +20,7 @@ from tellapart.errors import RunError, plain
 from tellapart.evaluation.compare import rank_outcomes
 from tellapart.evaluation.systems import System, leave_references
 from tellapart.records.result import BenchmarkResult, Metrics, Value, is_imported
-from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, samples_of, title_of_set
+from tellapart.report.measured import first_metrics, outcomes_of, pick_benchmark, title_of_set
 from tellapart.report.numbers import describe_ties, items_text, thousands
 from tellapart.report.paper_tables.table import (
     PaperTable,
@@ -199,10 +199,8 @@ def _lay_out_runs(
     is_tested = with_tiers and len(ranked) > 1 and not any(is_imported(run.record(benchmark)) for run in ranked)
     if is_tested:
         for number, top in _first_tiers(layout, ranked, benchmark, seed):
-            for row, run in enumerate(measured):
-                if run.label in top:
-                    near = replace(cells[row][number], near=True)
-                    cells[row] = (*cells[row][:number], near, *cells[row][number + 1 :])
+            for run, row in zip(measured, cells, strict=True):
+                row[number].near = run.label in top
     return _Laid(benchmark, measured, records, layout, cells, is_tested)
 
 
@@ -210,9 +208,7 @@ def _first_tiers(
     layout: _RowLayout, ranked: Sequence[System], benchmark: str, seed: int
 ) -> Iterator[tuple[int, Sequence[str]]]:
     """Find the models of the first tier in every column that is one number of items, if they are several."""
-    with_outcomes = {name for sample in samples_of(ranked[0], benchmark) for name in sample.outcomes}
-    metrics = {source[1] for source in layout.sources if source is not None} & with_outcomes
-    read = {metric: outcomes_of(ranked, benchmark, metric) for metric in sorted(metrics)}
+    read = outcomes_of(ranked, benchmark, {source[1] for source in layout.sources if source is not None})
     for number, source in enumerate(layout.sources):
         if source is None or source[1] not in read:
             continue
@@ -412,9 +408,6 @@ def _mean_parts(groups: Groups, run: System, read: Callable[[Value], float | Non
     return TableCell(100 * sum(means) / len(means) if complete else None, imported=imported)
 
 
-_EMPTY = TableCell(None)
-
-
 def tasks_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 2: models across, tasks and metrics down; rows that no model measured are left out.
 
@@ -422,7 +415,7 @@ def tasks_table(runs: Sequence[System]) -> PaperTable:
     """
     models, references = _collect_cells(runs), _name_references(runs)
     rows = [
-        TableRow(label, tuple(cells.get((benchmark, metric), _EMPTY) for cells in models.values()), block=task)
+        TableRow(label, tuple(cells.get((benchmark, metric), TableCell(None)) for cells in models.values()), block=task)
         for task, lines in _DATA["tasks"].items()
         for label, (benchmark, metric) in lines.items()
     ]
@@ -436,7 +429,7 @@ def captions_table(runs: Sequence[System]) -> PaperTable:
     """Lay out VLUE's Table 3 (Zhou et al. 2022): models down, BLEU-4 and CIDEr in and out of domain, times 100."""
     references, sources = _name_references(runs), [*map(tuple, _DATA["captions"].values())]
     rows = [
-        TableRow(name, tuple(cells.get(source, _EMPTY) for source in sources), reference=name in references)
+        TableRow(name, tuple(cells.get(source, TableCell(None)) for source in sources), reference=name in references)
         for name, cells in _collect_cells(runs).items()
     ]
     columns = tuple(TableColumn("", name) for name in _DATA["captions"])

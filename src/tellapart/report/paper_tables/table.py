@@ -43,7 +43,7 @@ def paper_row(row_of: RowOf, numbers: Mapping[str, Mapping[str, float]]) -> dict
 _WIDEST = 18
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TableCell:
     """A number in the table's unit, with its interval or the reason why it has none.
 
@@ -107,61 +107,50 @@ class PaperTable:
 
 
 def mark_best(table: PaperTable, lowest: Sequence[int] = ()) -> PaperTable:
-    """Mark the best of every column, or of every row; equal ones as they are printed are all best.
+    """Mark the best cells of every column, or of every row; equal ones as they are printed are all best.
 
     With a row of chance, the best must be above it: its interval, or its number; an imported one needs such a row.
     """
-    cells = [list(row.cells) for row in table.rows]
 
-    def mark(places: Sequence[tuple[int, int]], sign: int = 1, chance: float | None = None) -> None:
+    def mark(rivals: Sequence[TableCell], sign: int = 1, chance: float | None = None) -> None:
         """Mark the best of some cells, if it is above chance; one alone has nothing to be better than."""
-        printed = {(k, n): sign * round(value, 2) for k, n in places if (value := cells[k][n].value) is not None}
-        for (k, n), number in printed.items():
-            if len(printed) > 1 and number == max(printed.values()) and _is_above(cells[k][n], chance):
-                cells[k][n] = replace(cells[k][n], best=True, near=False)
+        printed = [(cell, sign * round(cell.value, 2)) for cell in rivals if cell.value is not None]
+        most = max((number for _, number in printed), default=0.0)
+        for cell, number in printed:
+            bound = cell.value if cell.low is None else cell.low
+            above = not cell.imported if chance is None else bound is not None and bound > chance
+            if len(printed) > 1 and number == most and above:
+                cell.best, cell.near = True, False
 
     if table.best_of == "row":
-        for k, row in enumerate(table.rows):
-            mark([(k, n) for n, column in enumerate(table.columns) if not column.reference and not row.plain])
+        for row in table.rows:
+            pairs = zip(row.cells, table.columns, strict=True)
+            mark([cell for cell, column in pairs if not column.reference and not row.plain])
     else:
         for block in dict.fromkeys(row.block for row in table.rows):
-            rows = [k for k, row in enumerate(table.rows) if row.block == block]
-            rivals = [k for k in rows if not table.rows[k].plain and not table.rows[k].reference]
+            rows = [row for row in table.rows if row.block == block]
             for n in range(len(table.columns)):
-                chance = next((cells[k][n].value for k in rows if table.rows[k].plain), None)
-                mark([(k, n) for k in rivals], -1 if n in lowest else 1, chance)
-    marked = (replace(row, cells=tuple(row_cells)) for row, row_cells in zip(table.rows, cells, strict=True))
-    return _drop_empty_marks(replace(table, rows=tuple(marked)))
+                chance = next((row.cells[n].value for row in rows if row.plain), None)
+                rivals = [row.cells[n] for row in rows if not row.plain and not row.reference]
+                mark(rivals, -1 if n in lowest else 1, chance)
+    return _drop_empty_marks(table)
 
 
 def _drop_empty_marks(table: PaperTable) -> PaperTable:
     """Leave out daggers of columns in which every model of three or more would have one; a note names these columns."""
-    models = [row for row in table.rows if not row.plain and not row.reference]
-    level = [
-        number
-        for number in range(len(table.columns))
-        if len(filled := [row.cells[number] for row in models if row.cells[number].value is not None]) > 2
-        and any(cell.near for cell in filled)
-        and all(cell.near or cell.best for cell in filled)
-    ]
+    models, level = [row for row in table.rows if not row.plain and not row.reference], []
+    for number, column in enumerate(table.columns):
+        filled = [row.cells[number] for row in models if row.cells[number].value is not None]
+        if len(filled) > 2 and any(cell.near for cell in filled) and all(cell.near or cell.best for cell in filled):
+            level.append(column.full_name)
+            for row in table.rows:
+                row.cells[number].near = False
     if not level:
         return table
-    rows = tuple(
-        replace(row, cells=tuple(replace(cell, near=cell.near and n not in level) for n, cell in enumerate(row.cells)))
-        for row in table.rows
-    )
-    names = ", ".join(table.columns[n].full_name for n in level)
-    note = f"no model is distinguished from the best by the items of {names} (Holm over all pairs, 5%)"
-    marked = any(cell.near for row in rows for cell in row.cells)
+    note = f"no model is distinguished from the best by the items of {', '.join(level)} (Holm over all pairs, 5%)"
+    marked = any(cell.near for row in table.rows for cell in row.cells)
     notes = [text for text in table.notes if marked or not text.startswith("dagger:")]
-    return replace(table, rows=rows, notes=(*notes[:1], note, *notes[1:]))
-
-
-def _is_above(cell: TableCell, chance: float | None) -> bool:
-    lowest = cell.value if cell.low is None else cell.low
-    if chance is None:
-        return not cell.imported
-    return lowest is not None and lowest > chance
+    return replace(table, notes=(*notes[:1], note, *notes[1:]))
 
 
 def stack_groups(table: PaperTable) -> PaperTable:

@@ -125,7 +125,9 @@ def draw_tiers(
     benchmark, measured = pick_benchmark(runs, benchmark)
     metric = metric or ranking_metrics({benchmark: measured})[benchmark]
     values = {run.label: value_of(run, benchmark, metric) for run in measured}
-    outcomes = outcomes_of(measured, benchmark, metric)
+    outcomes = outcomes_of(measured, benchmark, [metric]).get(metric)
+    if outcomes is None:
+        raise RunError(f"{benchmark}: {metric} is not defined per item, so models cannot be tested on it")
     narrow = max(fold(name, _NAME).count("\n") for name in values) < 2
     labels = {name: fold(name, _NAME if narrow else 2 * _NAME) for name in values}
     height = max(0.28, 0.14 * max(name.count("\n") + 1 for name in labels.values()))

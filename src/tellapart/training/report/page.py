@@ -21,11 +21,11 @@ from tellapart.data.rows import read_jsonl
 from tellapart.errors import DataError, RunError, first_line, plain, quote
 from tellapart.records.run_folder import RESULTS, write_text_file
 from tellapart.report.charts import LineChart, score_bar, svg
+from tellapart.report.diagnoses import reason_rows
 from tellapart.report.numbers import percent, points, thousands
 from tellapart.report.page import page_environment
 from tellapart.report.show import write_run_report
 from tellapart.report.templates import make_environment
-from tellapart.report.why import reason_rows
 from tellapart.training.losses.loss import FusionLoss, find_loss
 from tellapart.training.record import RECORD, Sweep, TrainRecord
 from tellapart.training.run_files import ENDS, NOT_TERMS, RunFiles

@@ -1,30 +1,35 @@
-"""Curves of P(right) over numeric tags: thresholds in tables, pictures for papers, and the curves of the report."""
+"""Diagnoses as text, pictures and parts of the report: thresholds over numeric tags, risk over coverage, reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tellapart.catalog import REFERENCES
 from tellapart.diagnosis.curve import Curve, Curves, list_numeric_tags, measure_curves
 from tellapart.diagnosis.item_analysis import ItemOutcomes
 from tellapart.diagnosis.psychometric import INTERVAL_ITEMS, LEAST_LEVELS
+from tellapart.diagnosis.risk import Risks
+from tellapart.diagnosis.why import COLLAPSE, SHARES, Reasons, Why, bound_outcomes, measure_reasons, read_squares
 from tellapart.errors import plain
+from tellapart.metrics.matching import Reason
+from tellapart.records.result import Value
 from tellapart.report.charts import LineChart
-from tellapart.report.numbers import count_text
-from tellapart.report.plots.style import COLUMN, GREY, PAGE, legend_below, look, make_panels, write_title
-from tellapart.report.sections import ModelEntry
-from tellapart.report.templates import write_lines
-from tellapart.report.terminal import tables_of
+from tellapart.report.numbers import count_text, interval, percent
+from tellapart.report.plots.style import COLUMN, GREY, PAGE, axes_of, legend_below, look, make_panels, write_title
+from tellapart.report.sections import ModelEntry, Section
+from tellapart.report.terminal import print_template
 from tellapart.stats.clusters import is_binary
+from tellapart.stats.interval import FEW_CLUSTERS
 from tellapart.stats.paired import write_p
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from rich.table import Table
 
 
 #: Numeric tags of a benchmark that are shown, and panels side by side on a page, at most.
@@ -53,15 +58,10 @@ def write_threshold(curve: Curve, smallest: float, largest: float) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def curve_tables(curves: Curves) -> list[Table]:
-    """Return the tables: a row for each curve, and for each pair of models."""
+def curve_facts(curves: Curves) -> dict[str, Any]:
+    """Return the facts of the text `curves`: a row for each curve and each pair of models, and notes."""
     threshold = partial(write_threshold, smallest=curves.smallest, largest=curves.largest)
-    return tables_of("curves", curves=curves, title=curves_title(curves), threshold=threshold, write_p=write_p)
-
-
-def curve_lines(curves: Curves) -> list[str]:
-    """Return sentences on the curves: what a threshold is, and notes."""
-    return [*map(plain, write_lines("thresholds", curves=curves))]
+    return {"curves": curves, "title": curves_title(curves), "threshold": threshold, "write_p": write_p}
 
 
 class TagCurves(NamedTuple):
@@ -153,3 +153,95 @@ def _draw_panel(axes: Axes, curves: Curves, rows: Sequence[Curve]) -> None:
     axes.set_ylim(-6 - 6 * len(rows), 103)
     axes.set_yticks([0, 25, 50, 75, 100])
     axes.grid()
+
+
+def risks_title(risks: Risks) -> str:
+    """Write what is shown: the benchmark, its metric and items."""
+    size = count_text(risks.n, risks.limited_from)
+    return f"{plain(risks.benchmark)}, errors of {risks.metric} on {size} items"
+
+
+def risk_facts(risks: Risks) -> dict[str, Any]:
+    """Return the facts of the text `risks`: a row for each model and each pair of models, and notes."""
+    return {"risks": risks, "title": risks_title(risks), "clusters": FEW_CLUSTERS}
+
+
+def draw_risks(risks: Risks) -> Figure:
+    """Draw risk over coverage, a line a model."""
+    figure, axes = axes_of(COLUMN, 2.8 + 0.08 * len(risks.rows))
+    for number, row in enumerate(risks.rows):
+        style = look(number)
+        coverage, risk = zip(*row.curve, strict=True)
+        axes.plot(
+            [100 * share for share in coverage], [100 * share for share in risk], color=style.colour,
+            linestyle=style.dash, label=plain(row.model),
+        )  # fmt: skip
+    axes.set_xlim(0, 100)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("coverage: items answered, percent")
+    axes.set_ylabel("risk: errors among them, percent")
+    axes.grid()
+    legend_below(figure, axes, 3)
+    write_title(figure, risks_title(risks))
+    return figure
+
+
+#: Items in the report's picture of a model.
+MOST_POINTS = 1000
+
+_SHORT = dict(zip(Reason, ("right", "caption's prior", "picture's prior", "both priors", "no match"), strict=True))
+_SHARE_TITLES = dict(zip(SHARES, ("the match", "the captions", "the pictures"), strict=True))
+
+
+def print_why(why: Why, *, by: str | None = None) -> None:
+    """Print each model's items by reason, with 95% intervals; with `by`, a row for each value of that tag, too."""
+    sets: dict[str, list[Reasons]] = {}
+    for row in why.rows:
+        sets.setdefault(row.benchmark, []).append(row)
+    shown = {"reason_rows": reason_rows, "reasons": _SHORT, "right": Reason.RIGHT, "bounds": _range}
+    print_template("why", why=why, sets=sets, by=by, **shown)
+
+
+def explain_section(section: Section) -> list[Reasons]:
+    """Return the reasons of each model of a report's section; none if no item is a square of scores or outcomes."""
+    rows = []
+    models = [entry for entry in section.entries if entry.run.result.model.name not in REFERENCES]
+    for entry in models or section.entries:
+        samples = [replace(sample, tags={}) for sample in entry.samples]
+        squares, left_out = read_squares(samples)
+        if squares:
+            rows.append(measure_reasons(entry.label, section.name, entry.record, squares, left_out)[0])
+        else:
+            rows += bound_outcomes(entry.label, section.name, samples)
+    return rows
+
+
+def place_items(row: Reasons, browsed: Collection[int]) -> tuple[str, list[tuple[float, float, str, str, bool]]]:
+    """Return the reach of a picture's axes; of items spread evenly x, y, id, reason and whether the page has it."""
+    reach = float(f"{np.quantile([max(abs(d), p) for _, d, p, _ in row.items], 0.95, method='higher') or 1.0:.2g}")
+    here, points = {*browsed}, []
+    count = min(MOST_POINTS, len(row.items))
+    for k in (number * len(row.items) // count for number in range(count)):
+        id_, match, prior, reason = row.items[k]
+        x, y = 46 + 366 * min(prior / reach, 1.0), 195 - 187 * min(max(match / reach, -0.5), 1.0)
+        points.append((round(x, 1), round(y, 1), id_, Reason(reason).label, k in here))
+    return f"{reach:g}", points
+
+
+def reason_rows(rows: list[Reasons]) -> list[tuple[str, list[str]]]:
+    """Return the rows of the table: heading, and a cell for each model."""
+
+    def write(value: Value, most: Value) -> str:
+        both = value.model_copy(update={"high": most.high})
+        return _range(value, most) if value.low is None else f"{_range(value, most)} {interval(both)}"
+
+    cells = [{name: write(value, most) for name, value, most in row.bounds()} for row in rows]
+    heads = {reason: reason.label for reason in Reason} | {"match_score": "match score"}
+    if any(row.at_most is None for row in rows):
+        heads |= {name: f"squares of scores: {title}" for name, title in _SHARE_TITLES.items()}
+    heads |= {name: words for name, words in COLLAPSE.items() if any(name in cell for cell in cells)}
+    return [(head, [cell.get(name, "") for cell in cells]) for name, head in heads.items()]
+
+
+def _range(value: Value, most: Value) -> str:
+    return percent(value.value) if value.value == most.value else f"{percent(value.value)} to {percent(most.value)}"
