@@ -21,7 +21,7 @@ from facts import check_facts
 from tellapart.training.config import read_config
 from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.record import read_record
-from tellapart.training.seeds import over_seeds, train_seeds
+from tellapart.training.train import over_seeds, train_seeds
 from tellapart.training.training_run import run_training
 
 pytestmark = [

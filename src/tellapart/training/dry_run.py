@@ -22,6 +22,7 @@ import numpy as np
 from rich.filesize import decimal
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.data.rows import read_jsonl
@@ -39,7 +40,6 @@ from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_
 from tellapart.training.data.duplicates import (
     Duplicates,
     Hashed,
-    Leak,
     PictureHashes,
     count_duplicates,
     find_leaks,
@@ -48,10 +48,18 @@ from tellapart.training.data.duplicates import (
 )
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
-from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of, rescore
-from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
-from tellapart.training.encoders.trainable import Trainable, describe_updated
-from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
+from tellapart.training.encoders import Trainable, describe_updated, draw_start, open_start, prepare_start, resolve_name
+from tellapart.training.loop import (
+    Training,
+    better_beyond_doubt,
+    fit_steps,
+    items_right,
+    make_optimiser,
+    metric_of,
+    rate,
+    rescore,
+    time_steps,
+)
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms, open_trackers
 from tellapart.training.steps import make_step
@@ -332,6 +340,11 @@ class _Rehearsal:
     parts: dict[str, float] = field(default_factory=dict)
     report_bytes: float = 0.0
 
+    @property
+    def place(self) -> Locations:
+        """The folder of the validation and reported sets."""
+        return training_run.data_locations(self.config.data, self.home)
+
     def try_all(self) -> None:
         """Try each part whose needs are met."""
         config, plan, problems = self.config, self.plan, self.problems
@@ -377,10 +390,9 @@ class _Rehearsal:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
         config, problems, refused, begun = self.config, self.problems, list[DataError](), time.perf_counter()
         rows, validation, metric = None, None, None
-        for source in config.data.train:
-            recipe = training_run.recipe_path(source, self.home) if source.startswith(training_run.RECIPE) else None
+        for source in (source for source in config.data.train if source.startswith(training_run.RECIPE)):
             with problems.collect():
-                if recipe is not None and not training_run.set_of(recipe).is_dir():
+                if not training_run.set_of(recipe := training_run.recipe_path(source, self.home)).is_dir():
                     problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
         with problems.collect():
             rows = training_run.read_sources(config.data, self.home, refused)
@@ -410,23 +422,17 @@ class _Rehearsal:
 
     def _compare_images(self, rows: TrainingRows, hashes: PictureHashes) -> int:
         """Look for leaks among the images that are decoded; return how many were compared."""
-        config, place, names = self.config, training_run.data_locations(self.config.data, self.home), []
+        config, place, begun, compared = self.config, self.place, time.perf_counter(), 0
         validation = config.data.validation and resolve_name(config.data.validation, self.home)
         for name in filter(None, dict.fromkeys([*config.report.benchmarks, validation])):
             with self.problems.collect():
-                find_benchmark(name, place).records()
-                names.append(name)
-        begun, leaks = time.perf_counter(), list[Leak]()
-        with self.problems.collect():
-            leaks = find_leaks(rows, names, self.progress, place, hashes)
-        self.parts["leaks"] = time.perf_counter() - begun
-        for leak in leaks:
-            if leak.benchmark == validation and (line := leak.describe_choice()):
-                self.problems.add(line)
-            elif leak.benchmark != validation and not self.allow_leak:
-                with self.problems.collect():
+                (leak,), compared = find_leaks(rows, [name], self.progress, place, hashes), len(rows.files)
+                if name != validation and not self.allow_leak:
                     refuse_leaks([leak])
-        return len(rows.files) if leaks else 0
+                elif name == validation and (line := leak.describe_choice()):
+                    self.problems.add(line)
+        self.parts["leaks"] = time.perf_counter() - begun
+        return compared
 
     def _open_training(self, rows: TrainingRows, validation: PairSet | None) -> tuple[Training | None, str]:
         """Open the start and change it as the run would; return it with its name, or None if that fails."""
@@ -439,7 +445,7 @@ class _Rehearsal:
             trainable, _ = open_start(name, config)
             if trainable is None:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
-            training_run.prepare_start(config, trainable, ranks.of, problems.collect)
+            prepare_start(config, trainable, ranks.of, problems.collect)
             self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
             training = Training(config, trainable, rows, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
@@ -479,10 +485,12 @@ class _Rehearsal:
         order = BatchOrder(rows, config.batch.size, config.seed, config.data.together)
         interval = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
         drawn_steps = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
-        rates = tuple(rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps)
-        size, epochs, measurements = config.batch.size, steps / order.steps_per_epoch, math.ceil(steps / interval)
-        rise = settings.learning_rate, settings.warm_up, settings.decay
-        return Schedule(steps, epochs, size, config.batch.accumulate, *rise, rates, interval, measurements)
+        rise = settings.warm_up, settings.decay
+        rates = tuple(rate(step, steps, *rise) for step in drawn_steps)
+        pairs = config.batch.size, config.batch.accumulate, settings.learning_rate
+        return Schedule(
+            steps, steps / order.steps_per_epoch, *pairs, *rise, rates, interval, math.ceil(steps / interval)
+        )
 
     def _judge_schedule(self, schedule: Schedule, validation: PairSet | None) -> None:
         """Keep as problems a schedule that its data or its length do not carry, and a choice that cannot be made."""
@@ -546,13 +554,13 @@ class _Rehearsal:
 
     def _try_benchmark(self, name: str, models: tuple[str, str]) -> float:
         """Measure a few items with both models, and return the seconds that all items would take."""
-        place, folder = training_run.data_locations(self.config.data, self.home), self.files.folder.parent / "tried"
-        settings = replace(training_run.report_settings(self.config, models, place), benchmarks=(name,))
-        benchmark, sizes = find_benchmark(name, place), [0.0]
+        settings = training_run.report_settings(self.config, models, self.place)
+        benchmark, sizes = find_benchmark(name, self.place), [0.0]
         items = find_task(benchmark.task, name).size(benchmark.records())
 
         def measure_some(count: int) -> None:
-            run(replace(settings, limit=str(count)), folder, store=EmbeddingStore(None), command="tellapart train")
+            few, folder = replace(settings, benchmarks=(name,), limit=str(count)), self.files.folder.parent / "tried"
+            run(few, folder, store=EmbeddingStore(None), command="tellapart train")
             sizes.append(_count_bytes(folder) * items / count)
             shutil.rmtree(folder)
 
@@ -561,22 +569,18 @@ class _Rehearsal:
         return seconds
 
     def _forecast_costs(self, schedule: Schedule, trial: Trial) -> Forecast:
-        config, files, seeds = self.config, self.files, self.plan.seeds
-        rest = sum(self.parts.values()) - self.parts["steps"]
+        config, files, seeds, steps = self.config, self.files, self.plan.seeds, self.parts["steps"]
+        rest = sum(self.parts.values()) - steps
         fast, slow = np.quantile(trial.seconds, (0.1, 0.9)) * schedule.steps
         if len(trial.seconds) == 1:
-            fast, slow = (self.parts["steps"] * factor for factor in (1 - _DOUBT, 1 + _DOUBT))
-        bounds = {
-            "low": fast + rest * (1 - _DOUBT),
-            "value": self.parts["steps"] + rest,
-            "high": slow + rest * (1 + _DOUBT),
-        }
-        best, model = _count_bytes(files.best.parent), _count_bytes(files.model)
+            fast, slow = steps * (1 - _DOUBT), steps * (1 + _DOUBT)
+        bounds = {"low": fast + rest * (1 - _DOUBT), "value": steps + rest, "high": slow + rest * (1 + _DOUBT)}
+        best, model, start = map(_count_bytes, (files.best.parent, files.model, files.start))
         alphas = len(set(config.report.alphas))
         log = files.log_path.stat().st_size * schedule.steps / trial.steps
         sweep = alphas * self.report_bytes / 2 + (model if alphas else 0)
         kept = trial.checkpoint_bytes * min(config.validation.keep, schedule.measurements)
-        disk = kept + best + model + _count_bytes(files.start) + log + self.report_bytes + sweep
+        disk = kept + best + model + start + log + self.report_bytes + sweep
         peak = seeds * disk + max(trial.checkpoint_bytes + best, alphas * model)
         place = _present_part(self.out)
         if peak > (free := shutil.disk_usage(place).free):

@@ -12,7 +12,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -52,12 +52,17 @@ from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
 from tellapart.training.data.duplicates import PictureHashes, count_duplicates, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
-from tellapart.training.data.validation import left_over, metric_of, rescore
-from tellapart.training.encoders import trainable as changes
-from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
-from tellapart.training.encoders.trainable import Trainable, describe_updated, save_merged
+from tellapart.training.encoders import (
+    Trainable,
+    describe_updated,
+    draw_start,
+    open_start,
+    prepare_start,
+    resolve_name,
+    save_merged,
+)
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.loop import Training, fit_steps, train
+from tellapart.training.loop import Training, fit_steps, left_over, metric_of, rescore, train
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
 from tellapart.training.report.page import model_card
@@ -222,8 +227,8 @@ def run_training(
     with ranks.together():
         rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
         trainable, facts = open_start(name, config)
-        if trainable is not None:
-            prepare_start(config, trainable, ranks.of)  # what it refuses is refused before the folder is this run's
+        if trainable is not None:  # what it refuses is refused before the folder is this run's
+            prepare_start(config, trainable, ranks.of)
 
     def begin() -> dict[str, Any]:
         """Check for leaks and claim the run's folder before any rank trains; return the record's first entries."""
@@ -303,25 +308,6 @@ def _check_data(
     return {"data": record, "leaks": leaks[:count]}
 
 
-def prepare_start(
-    config: TrainConfig,
-    trainable: Trainable,
-    ranks: int,
-    attempt: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> None:
-    """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
-    with attempt():
-        if config.optimiser.tower == "text":
-            changes.freeze_images(trainable)
-    with attempt():
-        if config.lora is not None:
-            changes.add_updates(trainable, config.lora, config.seed)
-    with attempt():
-        changes.add_dropout(trainable.module, config.dropout)
-    with attempt():
-        changes.settle_norms(trainable.module, config, ranks)
-
-
 def _measure_both(
     training: Training, names: tuple[str, str], place: Locations, before: Weights, progress: Progress | None
 ) -> dict[str, Any]:
@@ -351,8 +337,9 @@ def _measure_both(
         run_files.copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    ends = (changes.with_directions(before, after), after)
-    sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
+    # The start with the trained directions of updates: a mean of both is then a mean of merged weights.
+    start = {name: after[name] if ".lora_A." in name else value for name, value in before.items()}
+    sweep = run_sweep((start, after), config.report.alphas, save, settings, files.sweep, store, progress=stages)
     run_files.copy_weights(after, trainable.module)
     return measured | {"sweep": sweep}
 

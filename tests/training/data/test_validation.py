@@ -15,7 +15,7 @@ from tellapart.errors import DataError, TellapartError, UnknownNameError
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.duplicates import find_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows
-from tellapart.training.data.validation import better_beyond_doubt, left_over, metric_of
+from tellapart.training.loop import better_beyond_doubt, left_over, metric_of
 from tellapart.training.training_run import choose_validation
 
 

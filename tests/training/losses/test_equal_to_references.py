@@ -182,12 +182,6 @@ def test_tripletclip_is_negclip_of_both_sides(chunk: int | None, alike: bool) ->
     assert_equal(tripletclip(made), reference.tripletclip(L, L2, LN, L2N, same(made), *crosses))
 
 
-def test_negclip_without_a_mask_takes_every_false_caption() -> None:
-    made = replace(batch(), has_negative=None)
-    N = made.scale.item() * made.images.numpy() @ made.negative_texts.flatten(0, 1).numpy().T
-    assert_equal(negclip(made), reference.negclip(logits(made), N, np.ones(N.shape[1], bool), same(made)))
-
-
 @pytest.mark.parametrize("alike", [False, True])
 def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side(alike: bool) -> None:
     made = batch(alike=alike)

@@ -272,19 +272,8 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 def test_the_command_writes_what_training_reads(listed: Listed, mine: Callable[..., Any], tmp_path: Path) -> None:
     listed()
-    told = [
-        "rows.jsonl",
-        "-m",
-        "demo-encoder",
-        "--scorer",
-        "demo-encoder",
-        "--nearest",
-        6,
-        "--negatives",
-        5,
-        "--hard",
-        3,
-    ]
+    models = ("-m", "demo-encoder", "--scorer", "demo-encoder")
+    told = ("rows.jsonl", *models, "--nearest", 6, "--negatives", 5, "--hard", 3)
     ran = mine(*told, "--out", "mined/rows.jsonl")
     assert ran.exit_code == 0, ran.output
     assert "24 rows in mined/rows.jsonl; their image paths are relative to ." in ran.output

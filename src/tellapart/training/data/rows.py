@@ -475,10 +475,20 @@ def _read_text(
     path: Path, place: Locations, columns: Mapping[str, str], refused: list[DataError] | None
 ) -> Iterable[TrainingRow]:
     if path.is_dir():
-        find: Callable[[str], Path] = own_images(path, place).find
-        if refused is not None and (path / LISTINGS[0]).is_file():  # other listings are searched for their suffixes
-            find = _note_missing(find, refused)
-        return list(_pair_set_rows(read_pair_set(path, find=find), find))
+        find = own_images(path, place).find
+
+        @cache
+        def find_or_note(reference: str) -> Path:
+            """Find an image as `find` does, and keep the error of a missing one."""
+            try:
+                return find(reference)
+            except DataError as error:
+                if refused is None or not (path / LISTINGS[0]).is_file():  # others are searched for their suffixes
+                    raise
+                refused.append(error)
+                return Path()
+
+        return list(_pair_set_rows(read_pair_set(path, find=find_or_note), find_or_note))
     suffix = plain_suffix(path)
     folder = path.parent if suffix == ".tar" else place.images or path.parent
     # COCO's files name images without the folder, train2014 or val2014. Several rows show one image: it is found once.
@@ -513,21 +523,6 @@ def _read_text(
         text = f"{path}: {len(left):,} of negative_captions and negative_images are true of their row's picture"
         warnings.warn(f"{text}, and left out; the first is {left[0]}", TellapartWarning, stacklevel=2)
     return rows
-
-
-def _note_missing(find: Callable[[str], Path], refused: list[DataError]) -> Callable[[str], Path]:
-    """Return a function that finds an image as `find` does, and keeps the error of a missing one."""
-    seen: set[str] = set()
-
-    def find_or_note(reference: str) -> Path:
-        try:
-            return find(reference)
-        except DataError as error:
-            refused.extend([error] * (reference not in seen))
-            seen.add(reference)
-            return Path()
-
-    return find_or_note
 
 
 def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[TrainingRow]:
