@@ -35,7 +35,7 @@ from tellapart.records.machine import device_peak, forget_device_peak, resident_
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import find_task
-from tellapart.training import training_run
+from tellapart.training import loop, training_run
 from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
 from tellapart.training.data.duplicates import (
     Duplicates,
@@ -49,17 +49,7 @@ from tellapart.training.data.duplicates import (
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
 from tellapart.training.encoders import Trainable, describe_updated, draw_start, open_start, prepare_start, resolve_name
-from tellapart.training.loop import (
-    Training,
-    better_beyond_doubt,
-    fit_steps,
-    items_right,
-    make_optimiser,
-    metric_of,
-    rate,
-    rescore,
-    time_steps,
-)
+from tellapart.training.loop import Training, metric_of
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms, open_trackers
 from tellapart.training.steps import make_step
@@ -267,15 +257,15 @@ def try_steps(training: Training, steps: int, seconds: float, progress: NotedPro
     """Take two steps, then the second one again from the checkpoint of the first, and go on as long as time allows."""
     files = training.files
     forget_device_peak()
-    taken, writing = time_steps(training, 2, every=1, progress=progress)
+    taken, writing = loop.time_steps(training, 2, every=1, progress=progress)
     checkpoint = files.checkpoints / "step-00000002"
     size, sums = _count_bytes(checkpoint), read_whole(checkpoint / "SHA256SUMS")
     shutil.rmtree(checkpoint)
-    time_steps(training, 2, every=1, progress=progress)
+    loop.time_steps(training, 2, every=1, progress=progress)
     same = sums == read_whole(checkpoint / "SHA256SUMS")
     more = min(steps, IDLE_STEPS, 2 + int(seconds / taken[0]))
     if more > 2:
-        taken += time_steps(training, more, every=more, progress=progress)[0]
+        taken += loop.time_steps(training, more, every=more, progress=progress)[0]
     memory = device_peak(training.config.device)
     last = [line for _, line in read_jsonl(files.log_path) if "total" in line][-1]
     memory = resident_memory(peak=True) if memory is None else memory
@@ -390,7 +380,8 @@ class _Rehearsal:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
         config, problems, refused, begun = self.config, self.problems, list[DataError](), time.perf_counter()
         rows, validation, metric = None, None, None
-        for source in (source for source in config.data.train if source.startswith(training_run.RECIPE)):
+        recipes = [source for source in config.data.train if source.startswith(training_run.RECIPE)]
+        for source in recipes:
             with problems.collect():
                 if not training_run.set_of(recipe := training_run.recipe_path(source, self.home)).is_dir():
                     problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
@@ -449,7 +440,7 @@ class _Rehearsal:
             self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
             training = Training(config, trainable, rows, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
-                self.config = config = config.with_steps(steps := fit_steps(training))
+                self.config = config = config.with_steps(steps := loop.fit_steps(training))
                 self.plan.notes.append(f"optimiser.minutes: about {steps:,} steps fit; the run measures it")
             return replace(training, config=config), name
         return None, name
@@ -486,7 +477,7 @@ class _Rehearsal:
         interval = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
         drawn_steps = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
         rise = settings.warm_up, settings.decay
-        rates = tuple(rate(step, steps, *rise) for step in drawn_steps)
+        rates = tuple(loop.rate(step, steps, *rise) for step in drawn_steps)
         pairs = config.batch.size, config.batch.accumulate, settings.learning_rate
         return Schedule(
             steps, steps / order.steps_per_epoch, *pairs, *rise, rates, interval, math.ceil(steps / interval)
@@ -513,7 +504,7 @@ class _Rehearsal:
             )
         elif config.validation.patience is not None:
             looks, items = max(1, schedule.measurements - 1), len(validation)
-            if not better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
+            if not loop.better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
                 problems.add(
                     f"validation.patience: {items} validation items never are beyond doubt; take more, or leave it out"
                 )
@@ -534,7 +525,7 @@ class _Rehearsal:
             pairs, metric, model = validation, metric_of(config.validation.metric, validation.shape), training.trainable
 
             def measure_some(count: int) -> None:
-                items_right(metric, rescore(model.model(), pairs.select(range(count))))
+                loop.items_right(metric, loop.rescore(model.model(), pairs.select(range(count))))
 
             self.parts["validation"] = schedule.measurements * fit_seconds(measure_some, len(pairs))
         saved, reported = training_run.save_model(training.trainable, self.files), 0.0
@@ -602,7 +593,7 @@ def _group_weights(trainable: Trainable, config: TrainConfig) -> tuple[WeightGro
     """Add up the weights of each part of the model that the optimiser treats alike."""
     treated = {
         id(parameter): (float(group["factor"]), float(group["weight_decay"]))
-        for group in make_optimiser(trainable.module, config.optimiser).param_groups
+        for group in loop.make_optimiser(trainable.module, config.optimiser).param_groups
         for parameter in group["params"]
     }
     counts: dict[tuple[str, float | None, float | None], int] = {}

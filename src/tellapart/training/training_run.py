@@ -47,20 +47,12 @@ from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
 from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
-from tellapart.training import run_files
+from tellapart.training import encoders, run_files
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
 from tellapart.training.data.duplicates import PictureHashes, count_duplicates, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
-from tellapart.training.encoders import (
-    Trainable,
-    describe_updated,
-    draw_start,
-    open_start,
-    prepare_start,
-    resolve_name,
-    save_merged,
-)
+from tellapart.training.encoders import Trainable, resolve_name, save_merged
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.loop import Training, fit_steps, left_over, metric_of, rescore, train
 from tellapart.training.ranks import RankGroup, open_accelerator
@@ -226,9 +218,9 @@ def run_training(
     hashes = ranks.first(hash_rows)
     with ranks.together():
         rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
-        trainable, facts = open_start(name, config)
+        trainable, facts = encoders.open_start(name, config)
         if trainable is not None:  # what it refuses is refused before the folder is this run's
-            prepare_start(config, trainable, ranks.of)
+            encoders.prepare_start(config, trainable, ranks.of)
 
     def begin() -> dict[str, Any]:
         """Check for leaks and claim the run's folder before any rank trains; return the record's first entries."""
@@ -249,9 +241,9 @@ def run_training(
 
     entries = ranks.first(begin)
     if trainable is None:
-        name, trainable = draw_start(name, config, files.start, ranks)
+        name, trainable = encoders.draw_start(name, config, files.start, ranks)
         with ranks.together():
-            prepare_start(config, trainable, ranks.of)
+            encoders.prepare_start(config, trainable, ranks.of)
     with ranks.together():
         before = run_files.weights_of(trainable.module) if ranks.leads and config.report.alphas else {}
     duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
@@ -448,7 +440,7 @@ def _write_record(
         best_step=state.best_step,
         best=state.best,
         history=tuple(state.history),
-        updated=describe_updated(training.trainable.module),
+        updated=encoders.describe_updated(training.trainable.module),
         idle=run_files.describe_idle(idle, config.loss_terms()) if idle else "",
         transductive=read_mark(str(files.model)),
     )

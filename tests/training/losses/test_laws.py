@@ -26,7 +26,7 @@ from tellapart.training.losses.batch import Batch, LossParts
 from tellapart.training.losses.contrast import clic, fsc_clip, itc
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
 from tellapart.training.losses.loss import DualLoss, FusionLoss, find_loss
-from tellapart.training.losses.matrix_rows import counterparts, draw, hard_negatives, uniform
+from tellapart.training.losses.matrix_rows import counterparts, draw, hard_negatives
 
 #: A fixed threshold has the derivative; that of the batch is held.
 DUAL = of_the_catalogue(DualLoss, **{"ce-clip": {"threshold": 1.0}}) | {
@@ -251,32 +251,6 @@ def test_the_gradient_by_words_and_patches_is_the_derivative_with_the_shares_hel
     learned = [made.words.clone().requires_grad_(), made.scale.clone().requires_grad_()]
     loss = lambda words, scale: fsc_clip(replace(made, patches=flat, words=words, scale=scale))["local"]  # noqa: E731
     assert torch.autograd.gradcheck(loss, learned)
-
-
-def test_the_numbers_are_uniform_and_independent_between_rows_columns_and_steps() -> None:
-    drawn = uniform(7, torch.arange(500), 400).double()
-    n = drawn.numel()
-    assert drawn.min() > 0
-    assert drawn.max() < 1
-    assert drawn.mean().item() == pytest.approx(0.5, abs=5 * math.sqrt(1 / 12 / n))
-    counts = torch.histc(drawn, 50, 0, 1)
-    chi2 = ((counts - n / 50) ** 2 / (n / 50)).sum().item()
-    assert chi2 < 49 + 5 * math.sqrt(2 * 49)
-    pairs = {
-        "rows": (drawn[:-1], drawn[1:]),
-        "columns": (drawn[:, :-1], drawn[:, 1:]),
-        "steps": (drawn, uniform(8, torch.arange(500), 400).double()),
-        "transposed": (drawn[:400], drawn[:400].T),
-    }
-    for one, other in pairs.values():
-        correlation = torch.corrcoef(torch.stack([one.flatten(), other.flatten()]))[0, 1].item()
-        assert abs(correlation) < 5 / math.sqrt(one.numel())
-
-
-def test_any_part_of_the_rows_gets_the_numbers_that_the_whole_gets() -> None:
-    whole = uniform(3, torch.arange(10), 6)
-    for rows in ([4], [9, 0], list(range(5, 10))):
-        assert torch.equal(uniform(3, torch.tensor(rows), 6), whole[rows])
 
 
 def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement() -> None:

@@ -108,10 +108,6 @@ def test_neighbours_are_those_of_the_slow_way_in_any_block(seed: int, n: int, di
     assert nearest(vectors, k, block=block).tolist() == by_hand(vectors, k)
 
 
-def test_equal_vectors_are_ordered_by_number() -> None:
-    assert nearest(np.ones((5, 3), np.float32), 3).tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2], [0, 1, 2]]
-
-
 @pytest.mark.parametrize("k", [0, 3])
 def test_as_many_neighbours_as_there_are_others_can_be_had(k: int) -> None:
     with raises(DataError, k, "3", "1"):

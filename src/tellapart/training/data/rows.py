@@ -267,23 +267,17 @@ _NUMBER = re.compile(
 _READ = frozenset("%&@#*/\\")
 
 
-class _Marks(dict[int, int | str]):
-    """A table of `str.translate` that makes spaces of punctuation, in any script."""
-
-    def __missing__(self, code: int) -> int | str:
-        mark = unicodedata.category(chr(code))[0] == "P" and unicodedata.normalize("NFKC", chr(code)) not in _READ
-        self[code] = " " if mark else code
-        return self[code]
-
-
-_MARKS = _Marks()
+@cache
+def _blank(sign: str) -> str:
+    """Make a space of punctuation, in any script."""
+    return " " if unicodedata.category(sign)[0] == "P" and unicodedata.normalize("NFKC", sign) not in _READ else sign
 
 
 @lru_cache(1 << 16)  # a caption is the false one of other rows
 def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a text: without case and punctuation, and numbers with every mark; the text if it is none."""
     parts = _NUMBER.split(text.lower())
-    words = [["".join(part.split())] if k % 2 else part.translate(_MARKS).split() for k, part in enumerate(parts)]
+    words = [["".join(part.split())] if k % 2 else "".join(map(_blank, part)).split() for k, part in enumerate(parts)]
     return tuple(chain.from_iterable(words)) or (text,)
 
 
