@@ -244,18 +244,18 @@ FSC = {"batch.size": 256, "optimiser.learning_rate": 5e-6, "optimiser.weight_dec
 FOCAL = {"weight": 0.5, "gamma": 2.0, "smoothing": 0.02}
 PUBLISHED: dict[str, dict[str, Any]] = {
     "eqsim-f30k": {"loss.alpha": 0.1, "loss.beta": 0.5, "loss.k": 8, "batch.size": 1024, "batch.accumulate": 16,
-        "optimiser.epochs": 10, "optimiser.learning_rate": 2e-5, "optimiser.warm_up": (29_000 * 5 // 1024)},
+        "optimiser.epochs": 10, "optimiser.learning_rate": 2e-5, "optimiser.warm_up": 29_000 * 5 // 1024},
     "eqsim-fiber-f30k": {"loss": {"name": "itm", "also": {"eqsim": RELEASED}}, "batch.part": 64, "image_size": 288,
         "data.augment": "fiber", "reading": "itm", "optimiser.groups": FIVE},
     "eqsim-meter-f30k": {"loss.name": "eqsim-ranking", "loss.also.itm": {"reading": "itm"}, "batch.size": 512,
-        "optimiser.learning_rate": 5e-6, "image_size": 288, "optimiser.warm_up": (29_000 * 5 // 512),
+        "optimiser.learning_rate": 5e-6, "image_size": 288, "optimiser.warm_up": 29_000 * 5 // 512,
         "matching.negatives": 15, "matching.close": 8},
     "trohn-text": BIVLC | {"optimiser.max_scale": None, "data.negative_images": "none"},
     "trohn-img": BIVLC | {"optimiser.max_scale": None, "data.negative_images": "mate"},
     "tripletclip": {"optimiser.learning_rate": 5e-4, "optimiser.epochs": 10, "optimiser.decayed": "all",
         "optimiser.max_scale": None, "batch.size": 1024, "optimiser.weight_decay": 0.5},
     "tripletclip-paper": {"optimiser.learning_rate": 5e-5, "optimiser.epochs": 30, "optimiser.max_scale": None},
-    "ce-clip": {"optimiser.learning_rate": 5e-6, "batch.size": 512, "optimiser.epochs": 10},
+    "ce-clip": FSC | {"batch.size": 512, "optimiser.epochs": 10},
     "cs-clip": {"optimiser.learning_rate": 5e-6, "batch.size": 1024, "optimiser.weight_decay": 0.01,
         "optimiser.epochs": 25, "optimiser.max_scale": None, "loss.foils": "own"},
     "fsc-clip": FSC | {"loss": {"name": "fsc-clip", "local": 0.2, **FOCAL}},
@@ -273,12 +273,10 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 def test_a_preset_says_what_the_paper_says(tmp_path: Path, preset: str) -> None:
     result = settings(tmp_path, preset, **UNKNOWN.get(preset, {}))
 
-    def find(key: str) -> Any:
-        return reduce(
-            lambda value, part: value[part] if isinstance(value, dict) else getattr(value, part), key.split("."), result
-        )
+    def look(value: Any, part: str) -> Any:
+        return value[part] if isinstance(value, dict) else getattr(value, part)
 
-    assert {key: find(key) for key in PUBLISHED[preset]} == PUBLISHED[preset]
+    assert {key: reduce(look, key.split("."), result) for key in PUBLISHED[preset]} == PUBLISHED[preset]
 
 
 def test_a_preset_names_its_source_and_a_reason_for_each_value_that_is_not_released() -> None:
