@@ -30,7 +30,7 @@ NEEDS = [
         ("torch",),
         [
             "api/probe.py",
-            *(f"training/{name}*.py" for name in ("", "data/", "encoders/", "losses/", "mining/")),
+            *(f"training/{name}*.py" for name in ("", "data/", "losses/", "mining/")),
         ],
     ),
     ("video", ("av", "cv2"), ["builders/video/*.py"]),

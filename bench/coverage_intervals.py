@@ -29,7 +29,7 @@ from tellapart.stats.combined import MeanOfGroups, RatioOfCounts, SmallestMean, 
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.item_analysis import discrimination_bounds, reliability
 from tellapart.stats.paired import FEW_DIFFERING, bonett_price_bounds, paired_difference
-from tellapart.training.seeds import paired_by_seed
+from tellapart.training.train import paired_by_seed
 
 Floats = NDArray[np.float64]
 Draws = np.random.Generator

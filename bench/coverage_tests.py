@@ -14,7 +14,7 @@ from tellapart.stats.benchmark_agreement import agree
 from tellapart.stats.item_analysis import item_statistics
 from tellapart.stats.multiple import holm
 from tellapart.stats.paired import enough_flips, mcnemar_p, paired_difference, sign_flip_p, tiers
-from tellapart.training.seeds import paired_by_seed
+from tellapart.training.train import paired_by_seed
 
 ALPHA = 0.05
 

@@ -14,7 +14,7 @@ from record import run_bench
 
 from tellapart.report.numbers import points
 from tellapart.training.record import TrainRecord
-from tellapart.training.seeds import over_seeds, read_seeds
+from tellapart.training.train import over_seeds, read_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))  # for `examples`

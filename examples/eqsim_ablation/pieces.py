@@ -16,7 +16,7 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import Embeddings, embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.training.encoders.trainable import autocast
+from tellapart.training.encoders import autocast
 
 #: Parts of the squares of an item's scores, in the order of `sums_of_squares`.
 SQUARES = ("match", "captions", "pictures")

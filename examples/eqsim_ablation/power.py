@@ -32,7 +32,7 @@ from tellapart.models.find import find_model
 from tellapart.models.scoring.score import embeddings
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders.trainable import autocast
+from tellapart.training.encoders import autocast
 from tellapart.training.training_run import run_training
 from tellapart_render.scenes_builder import Recipe, make_item
 from tellapart_render.training_rows import write_training_rows

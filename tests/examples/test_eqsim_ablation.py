@@ -29,7 +29,7 @@ from tellapart.data.rows import read_object
 from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
 from tellapart.models.scoring.score import Embeddings
-from tellapart.training.encoders.load_start import write_new_model
+from tellapart.training.encoders import write_new_model
 from tellapart.training.training_run import run_training
 from tellapart_render.training_rows import write_training_rows
 

@@ -18,7 +18,7 @@ from tellapart.models.find import find_model
 from tellapart.models.openclip.library import import_open_clip
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders.load_start import open_dual
+from tellapart.training.encoders import open_dual
 
 CAPTION, LOWER, BARE = "A Red bowl, two cups", "a red bowl, two cups", "a red bowl two cups"
 

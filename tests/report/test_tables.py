@@ -47,7 +47,7 @@ from tellapart.report.show import (
     tag_table,
 )
 from tellapart.tasks.registry import headline
-from tellapart.training.seeds import SeedRow
+from tellapart.training.train import SeedRow
 
 
 def printed(table: Table | None, width: int = 100) -> str:

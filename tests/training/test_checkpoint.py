@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from training_sets import Stopped, config, logged, stop_after
 
 import tellapart as ta
@@ -122,25 +122,20 @@ def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
         write_folder(tmp_path / "file" / "best", {})
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-9])
-
-
-def foreign(path: Path) -> None:
-    path.write_bytes(b"PK\x03\x04" + bytes(200))
-
-
-def deleted(path: Path) -> None:
-    path.unlink()
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    "foreign": lambda path: path.write_bytes(b"PK\x03\x04" + bytes(200)),
+    "deleted": Path.unlink,
+}
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors", "state.json"])
-@pytest.mark.parametrize("damage", [cut, foreign, deleted])
-def test_a_damaged_file_is_said(tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_said(tmp_path: Path, name: str, damage: str) -> None:
     module, optimiser = trained()
     write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
     checkpoint = tmp_path / "step-00000002"
-    damage(checkpoint / name)
+    DAMAGES[damage](checkpoint / name)
     with raises(RunError, name, "step-00000002", "delete"):
         read_checkpoint(checkpoint, *trained())
 
@@ -159,38 +154,11 @@ def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
         read_checkpoint(tmp_path / "other" / "step-00000001", *trained())
 
 
-def without(prefix: str) -> Callable[[dict[str, Any]], None]:
-    """Take a weight's moments out; of all weights, if the prefix is empty."""
-
-    def change(tensors: dict[str, Any]) -> None:
-        for name in [name for name in tensors if name.startswith(prefix)]:
-            del tensors[name]
-
-    return change
-
-
-def late(tensors: dict[str, Any]) -> None:
-    tensors["0.weight:step"] += 1
-
-
 def seal(checkpoint: Path) -> None:
     """Write the checksums anew: what is wrong is then wrong in itself."""
     files = sorted(path for path in checkpoint.iterdir() if path.name != "SHA256SUMS")
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (checkpoint / "SHA256SUMS").write_text("".join(lines))
-
-
-@pytest.mark.parametrize("change", [without("0.weight:"), without(""), late])
-def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(
-    tmp_path: Path, change: Callable[[dict[str, Any]], None]
-) -> None:
-    write_checkpoint(tmp_path, *trained(), TrainingState(2), keep=1)
-    file = tmp_path / "step-00000002" / "optimiser.safetensors"
-    tensors = load_file(file)
-    change(tensors)
-    save_file(tensors, file)
-    with raises(RunError, "step-00000002", "optimiser.safetensors"):
-        read_checkpoint(file.parent, *trained())
 
 
 def test_the_state_of_another_step_and_a_checkpoint_without_sums_are_refused(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
-from tellapart.training.encoders.load_start import open_fusion
+from tellapart.training.encoders import open_fusion
 from tellapart.training.ranks import open_accelerator
 from tellapart.training.steps import FusionStep
 from tellapart.training.training_run import run_training

@@ -15,7 +15,6 @@ from PIL import Image
 from training_sets import architecture, config, toml
 
 from facts import raises
-from tellapart.builders.caption_files import read_captions
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart.training.config import read_config
@@ -113,17 +112,3 @@ def test_a_source_beside_the_configuration_comes_before_that_in_the_data(tmp_pat
     assert settings.fingerprint() == config(tmp_path, data=sources | {"folder": None}).fingerprint()
     with raises(DataError, "data=", "data.folder"):
         data_folder(config(tmp_path, data={"folder": "nowhere"}).data, tmp_path)
-
-
-def test_captions_are_read_in_cocos_own_format(tmp_path: Path) -> None:
-    path = tmp_path / "captions.json"
-    held: dict[str, Any] = {"images": [{"id": 9, "file_name": "COCO_train2014_000000000009.jpg"}]}
-    path.write_text(json.dumps(held | {"annotations": [{"id": 48, "image_id": 9, "caption": "A dog. "}]}))
-    (caption,) = read_captions(path, with_images=True)
-    assert (caption.id, caption.text, caption.image) == ("48", "A dog.", "COCO_train2014_000000000009.jpg")
-    path.write_text(json.dumps(held | {"annotations": [{"id": 48, "image_id": 8, "caption": "A dog."}]}))
-    with raises(DataError, "annotations[0]", "'image_id'", "id", "'images'"):
-        read_captions(path)
-    path.write_text(json.dumps(held))
-    with raises(DataError, "COCO", "'images'", "'annotations'"):
-        read_captions(path)

@@ -17,7 +17,7 @@ from tellapart.models.protocols import DualEncoder
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_rows
-from tellapart.training.encoders.load_start import open_fusion
+from tellapart.training.encoders import open_fusion
 from tellapart.training.losses.batch import Batch
 from tellapart.training.losses.eqsim import drawn_negatives
 from tellapart.training.losses.matrix_rows import gather_pairs, hard_negatives
@@ -72,27 +72,6 @@ def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path: Path, family: s
     assert logged(tmp_path / "plain")[0]["total"] != logged(tmp_path / "whole")[0]["total"]
 
 
-def test_eqsim_is_added_on_the_contrastive_matrix_of_each_part(tmp_path: Path) -> None:
-    changed = {"also.eqsim.as_released": False, "also.eqsim.variant": "v2-all", "also.eqsim.alpha": 0.0}
-    made = settings(tmp_path, "fiber", loss=changed | {"also.eqsim.factor": 0.5}, data={"augment": "none"})
-    run_training(made, tmp_path, tmp_path / "run")
-    line, sums = logged(tmp_path / "run")[0], {"itc": 0.0, "v1": 0.0, "v2": 0.0}
-    model = find_model(made.model, ModelOptions(reading="itc"))
-    assert isinstance(model, DualEncoder)
-    rows = read_rows(made.data.train, tmp_path)
-    options: dict[str, Any] = {"alpha": 0.0, "beta": 0.5, "k": 8, "variant": "v2-all", "normalise": "batch"}
-    for part in range(2):  # of the first step
-        numbers = BatchOrder(rows, 8, 0).batch(part, parts=2)
-        images = model.encode_images([rows.pixels(n) for n in numbers]).astype(np.float64)
-        cosines = images @ model.encode_texts([rows.rows[n].caption for n in numbers]).astype(np.float64).T
-        ids = rows.image_ids[numbers]
-        found = reference.eqsim(cosines, SCALE, ids[:, None] == ids[None, :], **options)
-        sums = {name: value + found[name] for name, value in sums.items()}
-    for name, value in sums.items():
-        assert line[f"eqsim.{name}"] == pytest.approx(0.5 * value / 2, rel=1e-4, abs=1e-7)
-    assert line["eqsim.v2"] > 0
-
-
 def read_by_fusion(model: str, reading: str, rows: TrainingRows) -> tuple[Any, Any, Any]:
     """Return a fusion model in one reading, and the eight rows' images and captions as it reads them."""
     opened = open_fusion(model, "cpu", reading)
@@ -101,10 +80,15 @@ def read_by_fusion(model: str, reading: str, rows: TrainingRows) -> tuple[Any, A
     return fusion, images, fusion.texts(opened.tokens([row.caption for row in rows.rows]))
 
 
-def test_fibers_first_step_is_the_authors_formula_on_the_same_batch(tmp_path: Path) -> None:
-    made = settings(tmp_path, "fiber", data={"augment": "none"}, loss={"also.eqsim.alpha": 0.0, "also.eqsim.k": 2})
+@pytest.mark.parametrize("released", [True, False])
+def test_fibers_first_step_has_eqsims_formula_on_the_contrastive_matrix_of_each_part(
+    tmp_path: Path, released: bool
+) -> None:
+    options = {"alpha": 0.0, "k": 2} | ({} if released else {"as_released": False, "variant": "v2-all", "factor": 0.5})
+    changed = {f"also.eqsim.{name}": value for name, value in options.items()}
+    made = settings(tmp_path, "fiber", data={"augment": "none"}, loss=changed)
     run_training(made, tmp_path, tmp_path / "run")
-    line, sums = logged(tmp_path / "run")[0], {"v1": 0.0, "v2": 0.0}
+    line, sums = logged(tmp_path / "run")[0], dict.fromkeys(("itc", "v1", "v2"), 0.0)
     model = find_model(made.model, ModelOptions(reading="itc"))
     assert isinstance(model, DualEncoder)
     rows = read_rows(made.data.train, tmp_path)
@@ -112,13 +96,17 @@ def test_fibers_first_step_is_the_authors_formula_on_the_same_batch(tmp_path: Pa
         numbers = BatchOrder(rows, 8, 0).batch(part, parts=2)
         images = torch.as_tensor(model.encode_images([rows.pixels(n) for n in numbers]))
         texts = torch.as_tensor(model.encode_texts([rows.rows[n].caption for n in numbers]))
-        pairs = gather_pairs(Batch(images, texts, torch.tensor(SCALE), torch.arange(4), step=part))
-        drawn = drawn_negatives(pairs, 2, part).tolist()
-        logits = SCALE * (images.double() @ texts.double().T).numpy()
-        found = reference.eqsim_released(logits, drawn, 0.5, 0.0)
+        cosines = (images.double() @ texts.double().T).numpy()
+        if released:
+            pairs = gather_pairs(Batch(images, texts, torch.tensor(SCALE), torch.arange(4), step=part))
+            found = reference.eqsim_released(SCALE * cosines, drawn_negatives(pairs, 2, part).tolist(), 0.5, 0.0)
+        else:
+            same = rows.image_ids[numbers][:, None] == rows.image_ids[numbers][None, :]
+            values: dict[str, Any] = {"alpha": 0.0, "beta": 0.5, "k": 2, "variant": "v2-all", "normalise": "batch"}
+            found = reference.eqsim(cosines, SCALE, same, **values)
         sums = {name: value + found[name] / 2 for name, value in sums.items()}
     for name, value in sums.items():
-        assert line[f"eqsim.{name}"] == pytest.approx(value, rel=1e-3, abs=1e-7)
+        assert line[f"eqsim.{name}"] == pytest.approx((1.0 if released else 0.5) * value, rel=1e-3, abs=1e-7)
     assert sums["v2"] > 0
 
 

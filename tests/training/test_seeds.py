@@ -12,14 +12,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save_file
 from training_sets import compared, config, made_record, squares, table, toml
 
 from facts import check_facts, raises
 from tellapart.errors import MetricError, ModelError, RunError
 from tellapart.evaluation.compare import Comparison
 from tellapart.training.record import DataRecord, TrainRecord, read_record, write_record
-from tellapart.training.seeds import between, over_seeds, paired_by_seed, read_seeds, train_seeds
+from tellapart.training.train import between, over_seeds, paired_by_seed, read_seeds, train_seeds
 from tellapart.training.training_run import FinishedRun, best_alpha, interpolate
 
 SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=6)
@@ -44,11 +43,9 @@ def test_the_tests_are_those_of_scipy_on_the_differences(values: list[tuple[int,
         assert (low, high, p) == (None, None, None)
         assert ranks is not None
         return
-    # The same by hand: Student's t of the mean difference.
-    error = changes.std(ddof=1) / np.sqrt(len(changes))
-    quantile = t.ppf(0.975, len(changes) - 1)
-    assert low == pytest.approx(changes.mean() - quantile * error)
-    assert high == pytest.approx(changes.mean() + quantile * error)
+    error = changes.std(ddof=1) / np.sqrt(len(changes))  # the same by hand: Student's t of the mean difference
+    half = t.ppf(0.975, len(changes) - 1) * error
+    assert (low, high) == pytest.approx((changes.mean() - half, changes.mean() + half))
     assert p == pytest.approx(2 * t.sf(abs(changes.mean() / error), len(changes) - 1))
     assert (low is not None and high is not None and low * high > 0) == (p is not None and p < 0.05)
     assert ranks is not None and 0 < ranks <= 1
@@ -170,24 +167,6 @@ def test_the_command_trains_resumes_and_compares(tmp_path: Path, command: Callab
 ALPHAS = tuple(k / 10 for k in range(11))
 
 
-def network(seed: int) -> torch.nn.Module:
-    torch.manual_seed(seed)
-    net = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 2)
-    )
-    net(torch.randn(5, 3, 3, 3) * (seed + 1))  # moves the running statistics and the counter
-    for _ in range(seed):
-        net(torch.randn(5, 3, 3, 3))
-    return net.eval()
-
-
-@pytest.fixture
-def ends(tmp_path: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    for name, seed in (("before", 0), ("after", 3)):
-        save_file(network(seed).state_dict(), tmp_path / f"{name}.safetensors")
-    return load_file(tmp_path / "before.safetensors"), load_file(tmp_path / "after.safetensors")
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @given(alpha=st.floats(0, 1, exclude_min=True, exclude_max=True))
 def test_every_tensor_equals_the_float64_reference(dtype: torch.dtype, alpha: float) -> None:
@@ -204,41 +183,22 @@ def test_the_ends_are_kept_to_the_bit_also_where_a_weight_is_infinite() -> None:
     assert torch.equal(interpolate(before, after, 1)["w"], after["w"])
 
 
-def test_counters_are_copied_from_the_nearer_end_and_statistics_lie_between(ends) -> None:
-    before, after = ends
-    counter, mean = "1.num_batches_tracked", "1.running_mean"
-    assert (before[counter].item(), after[counter].item()) == (1, 4)
+def test_counters_are_copied_from_the_nearer_end_and_neither_end_is_changed_nor_shared() -> None:
+    before = {"counter": torch.tensor(1), "mean": torch.tensor([0.1, 2.0])}
+    after = {"counter": torch.tensor(4), "mean": torch.tensor([0.7, -1.0])}
+    copies = [{name: value.clone() for name, value in end.items()} for end in (before, after)]
     for alpha in ALPHAS:
         state = interpolate(before, after, alpha)
-        assert state.keys() == before.keys()
-        assert state[counter].dtype == torch.int64
-        assert state[counter].item() == (1 if alpha < 0.5 else 4)
-        expected = (1 - alpha) * before[mean].double() + alpha * after[mean].double()
-        assert torch.equal(state[mean], expected.float())
-
-
-def test_a_sweep_goes_from_one_end_to_the_other_and_the_network_takes_every_step(ends) -> None:
-    before, after = ends
-    net, image = network(0), torch.randn(1, 3, 3, 3)
-    outputs = []
-    for alpha in ALPHAS:
-        net.load_state_dict(interpolate(before, after, alpha), strict=True)
-        outputs.append(net(image).detach())
-    assert len(outputs) == len(ALPHAS)
-    for place, end in ((0, before), (-1, after)):
-        net.load_state_dict(end)
-        assert torch.equal(outputs[place], net(image))
-    assert len({tuple(one.flatten().tolist()) for one in outputs}) == len(ALPHAS)
-
-
-def test_neither_end_is_changed_nor_shared(ends) -> None:
-    before, after = ends
-    copies = [{name: one.clone() for name, one in end.items()} for end in ends]
-    for alpha in (0.0, 0.3, 1.0):
-        for one in interpolate(before, after, alpha).values():
-            one.zero_()
-    for end, copy in zip(ends, copies, strict=True):
-        assert all(torch.equal(end[name], copy[name]) for name in copy)
+        assert (state.keys(), state["counter"].dtype) == (before.keys(), torch.int64)
+        assert state["counter"].item() == (1 if alpha < 0.5 else 4)
+        assert torch.equal(
+            state["mean"], ((1 - alpha) * before["mean"].double() + alpha * after["mean"].double()).float()
+        )
+        for value in state.values():
+            value.zero_()
+    assert all(
+        torch.equal(end[name], copy[name]) for end, copy in zip((before, after), copies, strict=True) for name in copy
+    )
 
 
 @pytest.mark.parametrize(

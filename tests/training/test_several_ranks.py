@@ -21,7 +21,7 @@ from facts import check_facts
 from tellapart.training.config import read_config
 from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.record import read_record
-from tellapart.training.seeds import over_seeds, train_seeds
+from tellapart.training.train import over_seeds, train_seeds
 from tellapart.training.training_run import run_training
 
 pytestmark = [
@@ -185,22 +185,12 @@ def test_an_error_of_one_rank_is_raised_in_both(said: Said, what: str, message: 
     assert re.fullmatch(message, first)
 
 
-def test_a_rank_that_is_gone_is_said(said: Said) -> None:
-    assert (
-        said[0]["lost"]
-        == "RunError: another rank ended, and says why itself; go on with resume=True once that is mended"
-    )
-
-
-def test_an_error_that_nobody_foresaw_keeps_its_own_class_where_it_happened(said: Said) -> None:
+def test_a_rank_that_is_gone_is_said_and_none_waits_too_short_or_leaves_a_thread(said: Said) -> None:
+    gone = "RunError: another rank ended, and says why itself; go on with resume=True once that is mended"
+    assert said[0]["lost"] == gone
+    # An error that nobody foresaw keeps its class in the rank where it happened.
     assert [each["unforeseen"] for each in said] == ["ValueError: steps 1/4", "RunError: ValueError: steps 1/4"]
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system lists no threads")
-def test_a_run_that_is_done_leaves_no_thread_but_those_of_the_gradients(said: Said) -> None:
-    assert [each["exchanging"] for each in said] == [2, 2]
-
-
-def test_the_others_wait_for_the_first_rank_longer_than_for_a_gradient(said: Said) -> None:
-    for work, gradient in (each["patience"] for each in said):
+    if Path("/proc/self/task").exists():  # the system lists threads: none but those of the gradients
+        assert [each["exchanging"] for each in said] == [2, 2]
+    for work, gradient in (each["patience"] for each in said):  # the others wait longer for the first rank's work
         assert work >= 7 * 86_400 > 3600 >= gradient

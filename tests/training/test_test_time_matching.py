@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -21,26 +20,13 @@ from tellapart.board.settings import BoardSettings
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError, RunError
-from tellapart.metrics.matching import best_assignments
 from tellapart.models.find import find_model
 from tellapart.training.config import RoundsConfig, TrainConfig
-from tellapart.training.data.validation import rescore
-from tellapart.training.encoders.load_start import write_new_model
+from tellapart.training.encoders import write_new_model
+from tellapart.training.loop import rescore
 from tellapart.training.record import read_record
 from tellapart.training.report.page import model_card, write_training_report
 from tellapart.training.training_run import train_matched
-
-
-def test_the_match_is_the_largest_sum_of_all_permutations_and_leads_the_second() -> None:
-    rng = np.random.default_rng(0)
-    for size in (2, 3, 4):
-        scores = rng.standard_normal((20, size, size)).astype(np.float32)
-        matches, leads = best_assignments(scores)
-        for item, match, lead in zip(scores.astype(float), matches, leads, strict=True):
-            sums = {p: sum(item[k, p[k]] for k in range(size)) for p in itertools.permutations(range(size))}
-            first, second = sorted(sums, key=sums.__getitem__, reverse=True)[:2]
-            assert tuple(match) == first and lead == pytest.approx(sums[first] - sums[second])
-    assert best_assignments(np.full((1, 2, 2), 0.5))[1].tolist() == [0]
 
 
 def test_thresholds_fall_on_a_line_and_the_items_are_one_whole_set_without_labels(tmp_path: Path) -> None:

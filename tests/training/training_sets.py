@@ -96,7 +96,8 @@ def toml(values: dict[str, Any]) -> str:
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if not isinstance(value, dict)]
     for key, inner in values.items():
         if isinstance(inner, dict):
-            lines += [f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in inner.items())]
+            stated = {name: value for name, value in inner.items() if value is not None}
+            lines += [f"[{key}]", *(f"{name} = {json.dumps(value)}" for name, value in stated.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from rich.filesize import decimal
 
 from tellapart.benchmarks.find import find_benchmark
+from tellapart.benchmarks.locations import Locations
 from tellapart.data.pairset import PairSet
 from tellapart.data.progress import NotedProgress
 from tellapart.data.rows import read_jsonl
@@ -34,12 +35,11 @@ from tellapart.records.machine import device_peak, forget_device_peak, resident_
 from tellapart.report.numbers import thousands
 from tellapart.report.terminal import console, print_lines, table
 from tellapart.tasks.registry import find_task
-from tellapart.training import training_run
+from tellapart.training import loop, training_run
 from tellapart.training.config import LogConfig, TrainConfig, find_faults, list_presets, read_config, read_values
 from tellapart.training.data.duplicates import (
     Duplicates,
     Hashed,
-    Leak,
     PictureHashes,
     count_duplicates,
     find_leaks,
@@ -48,10 +48,8 @@ from tellapart.training.data.duplicates import (
 )
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
-from tellapart.training.data.validation import better_beyond_doubt, items_right, metric_of, rescore
-from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
-from tellapart.training.encoders.trainable import Trainable, describe_updated
-from tellapart.training.loop import Training, fit_steps, make_optimiser, rate, time_steps
+from tellapart.training.encoders import Trainable, describe_updated, draw_start, open_start, prepare_start, resolve_name
+from tellapart.training.loop import Training, metric_of
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.run_files import IDLE_STEPS, NOT_TERMS, RunFiles, describe_idle, find_idle_terms, open_trackers
 from tellapart.training.steps import make_step
@@ -259,15 +257,15 @@ def try_steps(training: Training, steps: int, seconds: float, progress: NotedPro
     """Take two steps, then the second one again from the checkpoint of the first, and go on as long as time allows."""
     files = training.files
     forget_device_peak()
-    taken, writing = time_steps(training, 2, every=1, progress=progress)
+    taken, writing = loop.time_steps(training, 2, every=1, progress=progress)
     checkpoint = files.checkpoints / "step-00000002"
     size, sums = _count_bytes(checkpoint), read_whole(checkpoint / "SHA256SUMS")
     shutil.rmtree(checkpoint)
-    time_steps(training, 2, every=1, progress=progress)
+    loop.time_steps(training, 2, every=1, progress=progress)
     same = sums == read_whole(checkpoint / "SHA256SUMS")
     more = min(steps, IDLE_STEPS, 2 + int(seconds / taken[0]))
     if more > 2:
-        taken += time_steps(training, more, every=more, progress=progress)[0]
+        taken += loop.time_steps(training, more, every=more, progress=progress)[0]
     memory = device_peak(training.config.device)
     last = [line for _, line in read_jsonl(files.log_path) if "total" in line][-1]
     memory = resident_memory(peak=True) if memory is None else memory
@@ -332,6 +330,11 @@ class _Rehearsal:
     parts: dict[str, float] = field(default_factory=dict)
     report_bytes: float = 0.0
 
+    @property
+    def place(self) -> Locations:
+        """The folder of the validation and reported sets."""
+        return training_run.data_locations(self.config.data, self.home)
+
     def try_all(self) -> None:
         """Try each part whose needs are met."""
         config, plan, problems = self.config, self.plan, self.problems
@@ -377,10 +380,10 @@ class _Rehearsal:
         """Read and open rows and validation set, and compare their pictures with those of the reported sets."""
         config, problems, refused, begun = self.config, self.problems, list[DataError](), time.perf_counter()
         rows, validation, metric = None, None, None
-        for source in config.data.train:
-            recipe = training_run.recipe_path(source, self.home) if source.startswith(training_run.RECIPE) else None
+        recipes = [source for source in config.data.train if source.startswith(training_run.RECIPE)]
+        for source in recipes:
             with problems.collect():
-                if recipe is not None and not training_run.set_of(recipe).is_dir():
+                if not training_run.set_of(recipe := training_run.recipe_path(source, self.home)).is_dir():
                     problems.add(f"data.train: {source} is not built yet; run `tellapart build {recipe}` first")
         with problems.collect():
             rows = training_run.read_sources(config.data, self.home, refused)
@@ -410,23 +413,17 @@ class _Rehearsal:
 
     def _compare_images(self, rows: TrainingRows, hashes: PictureHashes) -> int:
         """Look for leaks among the images that are decoded; return how many were compared."""
-        config, place, names = self.config, training_run.data_locations(self.config.data, self.home), []
+        config, place, begun, compared = self.config, self.place, time.perf_counter(), 0
         validation = config.data.validation and resolve_name(config.data.validation, self.home)
         for name in filter(None, dict.fromkeys([*config.report.benchmarks, validation])):
             with self.problems.collect():
-                find_benchmark(name, place).records()
-                names.append(name)
-        begun, leaks = time.perf_counter(), list[Leak]()
-        with self.problems.collect():
-            leaks = find_leaks(rows, names, self.progress, place, hashes)
-        self.parts["leaks"] = time.perf_counter() - begun
-        for leak in leaks:
-            if leak.benchmark == validation and (line := leak.describe_choice()):
-                self.problems.add(line)
-            elif leak.benchmark != validation and not self.allow_leak:
-                with self.problems.collect():
+                (leak,), compared = find_leaks(rows, [name], self.progress, place, hashes), len(rows.files)
+                if name != validation and not self.allow_leak:
                     refuse_leaks([leak])
-        return len(rows.files) if leaks else 0
+                elif name == validation and (line := leak.describe_choice()):
+                    self.problems.add(line)
+        self.parts["leaks"] = time.perf_counter() - begun
+        return compared
 
     def _open_training(self, rows: TrainingRows, validation: PairSet | None) -> tuple[Training | None, str]:
         """Open the start and change it as the run would; return it with its name, or None if that fails."""
@@ -439,11 +436,11 @@ class _Rehearsal:
             trainable, _ = open_start(name, config)
             if trainable is None:
                 name, trainable = draw_start(name, config, self.files.start, ranks)
-            training_run.prepare_start(config, trainable, ranks.of, problems.collect)
+            prepare_start(config, trainable, ranks.of, problems.collect)
             self.plan.notes += [f"lora: {layers}"] if (layers := describe_updated(trainable.module)) else []
             training = Training(config, trainable, rows, self.files, validation, ranks)
             if config.optimiser.minutes is not None:
-                self.config = config = config.with_steps(steps := fit_steps(training))
+                self.config = config = config.with_steps(steps := loop.fit_steps(training))
                 self.plan.notes.append(f"optimiser.minutes: about {steps:,} steps fit; the run measures it")
             return replace(training, config=config), name
         return None, name
@@ -479,10 +476,12 @@ class _Rehearsal:
         order = BatchOrder(rows, config.batch.size, config.seed, config.data.together)
         interval = config.validation.interval(steps := settings.count_steps(order.steps_per_epoch, self.limit))
         drawn_steps = (k * (steps - 1) // (_COLUMNS - 1) for k in range(_COLUMNS))
-        rates = tuple(rate(step, steps, settings.warm_up, settings.decay) for step in drawn_steps)
-        size, epochs, measurements = config.batch.size, steps / order.steps_per_epoch, math.ceil(steps / interval)
-        rise = settings.learning_rate, settings.warm_up, settings.decay
-        return Schedule(steps, epochs, size, config.batch.accumulate, *rise, rates, interval, measurements)
+        rise = settings.warm_up, settings.decay
+        rates = tuple(loop.rate(step, steps, *rise) for step in drawn_steps)
+        pairs = config.batch.size, config.batch.accumulate, settings.learning_rate
+        return Schedule(
+            steps, steps / order.steps_per_epoch, *pairs, *rise, rates, interval, math.ceil(steps / interval)
+        )
 
     def _judge_schedule(self, schedule: Schedule, validation: PairSet | None) -> None:
         """Keep as problems a schedule that its data or its length do not carry, and a choice that cannot be made."""
@@ -505,7 +504,7 @@ class _Rehearsal:
             )
         elif config.validation.patience is not None:
             looks, items = max(1, schedule.measurements - 1), len(validation)
-            if not better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
+            if not loop.better_beyond_doubt([1.0] * items, [0.0] * items, validation, looks):
                 problems.add(
                     f"validation.patience: {items} validation items never are beyond doubt; take more, or leave it out"
                 )
@@ -526,7 +525,7 @@ class _Rehearsal:
             pairs, metric, model = validation, metric_of(config.validation.metric, validation.shape), training.trainable
 
             def measure_some(count: int) -> None:
-                items_right(metric, rescore(model.model(), pairs.select(range(count))))
+                loop.items_right(metric, loop.rescore(model.model(), pairs.select(range(count))))
 
             self.parts["validation"] = schedule.measurements * fit_seconds(measure_some, len(pairs))
         saved, reported = training_run.save_model(training.trainable, self.files), 0.0
@@ -546,13 +545,13 @@ class _Rehearsal:
 
     def _try_benchmark(self, name: str, models: tuple[str, str]) -> float:
         """Measure a few items with both models, and return the seconds that all items would take."""
-        place, folder = training_run.data_locations(self.config.data, self.home), self.files.folder.parent / "tried"
-        settings = replace(training_run.report_settings(self.config, models, place), benchmarks=(name,))
-        benchmark, sizes = find_benchmark(name, place), [0.0]
+        settings = training_run.report_settings(self.config, models, self.place)
+        benchmark, sizes = find_benchmark(name, self.place), [0.0]
         items = find_task(benchmark.task, name).size(benchmark.records())
 
         def measure_some(count: int) -> None:
-            run(replace(settings, limit=str(count)), folder, store=EmbeddingStore(None), command="tellapart train")
+            few, folder = replace(settings, benchmarks=(name,), limit=str(count)), self.files.folder.parent / "tried"
+            run(few, folder, store=EmbeddingStore(None), command="tellapart train")
             sizes.append(_count_bytes(folder) * items / count)
             shutil.rmtree(folder)
 
@@ -561,22 +560,18 @@ class _Rehearsal:
         return seconds
 
     def _forecast_costs(self, schedule: Schedule, trial: Trial) -> Forecast:
-        config, files, seeds = self.config, self.files, self.plan.seeds
-        rest = sum(self.parts.values()) - self.parts["steps"]
+        config, files, seeds, steps = self.config, self.files, self.plan.seeds, self.parts["steps"]
+        rest = sum(self.parts.values()) - steps
         fast, slow = np.quantile(trial.seconds, (0.1, 0.9)) * schedule.steps
         if len(trial.seconds) == 1:
-            fast, slow = (self.parts["steps"] * factor for factor in (1 - _DOUBT, 1 + _DOUBT))
-        bounds = {
-            "low": fast + rest * (1 - _DOUBT),
-            "value": self.parts["steps"] + rest,
-            "high": slow + rest * (1 + _DOUBT),
-        }
-        best, model = _count_bytes(files.best.parent), _count_bytes(files.model)
+            fast, slow = steps * (1 - _DOUBT), steps * (1 + _DOUBT)
+        bounds = {"low": fast + rest * (1 - _DOUBT), "value": steps + rest, "high": slow + rest * (1 + _DOUBT)}
+        best, model, start = map(_count_bytes, (files.best.parent, files.model, files.start))
         alphas = len(set(config.report.alphas))
         log = files.log_path.stat().st_size * schedule.steps / trial.steps
         sweep = alphas * self.report_bytes / 2 + (model if alphas else 0)
         kept = trial.checkpoint_bytes * min(config.validation.keep, schedule.measurements)
-        disk = kept + best + model + _count_bytes(files.start) + log + self.report_bytes + sweep
+        disk = kept + best + model + start + log + self.report_bytes + sweep
         peak = seeds * disk + max(trial.checkpoint_bytes + best, alphas * model)
         place = _present_part(self.out)
         if peak > (free := shutil.disk_usage(place).free):
@@ -598,7 +593,7 @@ def _group_weights(trainable: Trainable, config: TrainConfig) -> tuple[WeightGro
     """Add up the weights of each part of the model that the optimiser treats alike."""
     treated = {
         id(parameter): (float(group["factor"]), float(group["weight_decay"]))
-        for group in make_optimiser(trainable.module, config.optimiser).param_groups
+        for group in loop.make_optimiser(trainable.module, config.optimiser).param_groups
         for parameter in group["params"]
     }
     counts: dict[tuple[str, float | None, float | None], int] = {}

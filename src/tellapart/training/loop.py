@@ -17,30 +17,39 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tellapart.data.atomic import sync_folder
-from tellapart.data.pairset import PairSet
+from tellapart.data.item import Item
+from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import NotedProgress
-from tellapart.data.scores import join_names
+from tellapart.data.scores import Scores, join_names
+from tellapart.diagnosis.why import SHARES
 from tellapart.errors import DataError, RunError, TellapartWarning
+from tellapart.metrics.matching import share_of_squares, sums_of_squares
+from tellapart.metrics.registry import METRICS, defined_for
+from tellapart.models.protocols import Model
+from tellapart.models.scoring.score import score
+from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.stats.intervals import share_in_clusters
+from tellapart.stats.paired import paired_difference
 from tellapart.training import run_files
 from tellapart.training.config import OptimiserConfig, TrainConfig
 from tellapart.training.data.duplicates import Duplicates
 from tellapart.training.data.pictures import ImageLoader, find_augmentation
-from tellapart.training.data.rows import BatchOrder, TrainingRows
-from tellapart.training.data.validation import better_beyond_doubt, items_right, match_numbers, metric_of, rescore
-from tellapart.training.encoders.trainable import Inputs, Trainable, count_updated, picture_side
+from tellapart.training.data.rows import BatchOrder, TrainingRows, read_image
+from tellapart.training.encoders import Inputs, Trainable, count_updated, picture_side
 from tellapart.training.lazy_torch import torch
 from tellapart.training.ranks import RankGroup
 from tellapart.training.run_files import RunFiles, TrainingState
-from tellapart.training.steps import Drawn, TrainingStep, make_step
+from tellapart.training.steps import TrainingStep, make_step
 
 
-def measure_moves(
-    steps: TrainingStep[Drawn], plain: TrainingStep[Drawn], drawn: Drawn, images: Sequence[Inputs]
-) -> dict[str, float]:
+def measure_moves(steps: TrainingStep, plain: TrainingStep, drawn: Any, images: Sequence[Inputs]) -> dict[str, float]:
     """Return how far loss and gradient differ from a plain step's on the same rows, relative; nothing else changes."""
     found = []
     buffers = [(buffer, buffer.clone()) for buffer in steps.trainable.module.buffers()]
@@ -118,7 +127,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
                 text = f"lora: no gradient reaches {', '.join(idle)}: the loss does not read them; set lora.targets"
                 warnings.warn(text, TellapartWarning, stacklevel=2)
             norm = _update_weights(training, optimiser, _name_rows(training.rows, order.batch(step)))
-            scale = {} if (log := trainable.log_scale) is None else {"scale": float(log.detach().exp())}
+            scale = {} if (log := trainable.log_scale()) is None else {"scale": float(log.detach().exp())}
             numbers = parts | {"gradient_norm": norm, "learning_rate": learning_rate} | scale
             numbers |= moved if step == 0 else {}
             state.step = step + 1
@@ -139,7 +148,7 @@ def train(training: Training, *, limit: int | None = None, progress: NotedProgre
     return state
 
 
-def _make_steps(training: Training) -> tuple[TrainingStep[Any], TrainingStep[Any] | None]:
+def _make_steps(training: Training) -> tuple[TrainingStep, TrainingStep | None]:
     """Make the run's steps; if they are compiled or not in float32, also uncompiled float32 steps to compare with."""
     config, accelerator = training.config, training.ranks.accelerator
     module = accelerator.prepare(training.trainable.module)
@@ -152,7 +161,7 @@ def _make_steps(training: Training) -> tuple[TrainingStep[Any], TrainingStep[Any
 
 
 def _read_parts(
-    training: Training, steps: TrainingStep[Any], order: BatchOrder, loader: ImageLoader, numbers: range
+    training: Training, steps: TrainingStep, order: BatchOrder, loader: ImageLoader, numbers: range
 ) -> Iterator[tuple[Any, list[Inputs]]]:
     """Yield the drawn inputs and the images of each part of a step, while the images of the next are being read."""
     ranks, parts = training.ranks, training.config.batch.accumulate
@@ -169,7 +178,7 @@ def _read_parts(
 
 
 def _accumulate_parts(
-    training: Training, steps: TrainingStep[Any], feed: Iterator[tuple[Any, list[Inputs]]], step: int, order: BatchOrder
+    training: Training, steps: TrainingStep, feed: Iterator[tuple[Any, list[Inputs]]], step: int, order: BatchOrder
 ) -> dict[str, float]:
     """Accumulate the mean gradient of a step's parts in the parameters, and return the mean of their losses."""
     count, means = training.config.batch.accumulate, dict[str, Any]()
@@ -310,7 +319,7 @@ def _update_weights(training: Training, optimiser: torch.optim.Optimizer, batch:
             f"train in float32 (precision is {config.precision!r}). The batch is {batch}. {_NOTHING_LOST}"
         )
     optimiser.step()
-    scale, highest = trainable.log_scale, config.optimiser.max_scale
+    scale, highest = trainable.log_scale(), config.optimiser.max_scale
     if scale is not None and highest is not None:
         with torch.no_grad():
             scale.clamp_(max=float(torch.tensor(highest).log()))
@@ -365,3 +374,72 @@ def _validate_weights(training: Training, state: TrainingState, looks: int) -> N
     if state.best_step == state.step:
         sums = run_files.write_folder(best.parent, {best.name: run_files.weights_of(trainable.module)})
         state.best_sha256 = sums[best.name]
+
+
+# The set that weights are chosen by: never one that is reported.
+
+
+def metric_of(metric: str | None, shape: tuple[int, int]) -> str:
+    """Return the metric that chooses: the configured one, or the strictest that the set's shape has."""
+    defined = [one.name for one in defined_for(shape) if one.binary]
+    name = metric or ("group_score" if "group_score" in defined else defined[0])
+    if name not in defined:
+        raise DataError(
+            f"validation.metric: {name!r} is not for items of {describe(shape)}; use {' or '.join(defined)}"
+        )
+    return name
+
+
+def left_over(rows: TrainingRows, trained: TrainingRows | None = None) -> PairSet:
+    """Make a validation set of rows that are not trained on: each item's images with its captions."""
+    items = []
+    for numbers in rows.items:
+        left_out = [rows.rows[number] for number in numbers]
+        texts = (
+            [row.caption for row in left_out] if len(left_out) > 1 else [left_out[0].caption, *left_out[0].negatives]
+        )
+        if len(texts) < 2:
+            continue
+        images = tuple(str(row.image.resolve()).lstrip("/") for row in left_out)
+        items.append(Item(id=f"{numbers[0]}", images=images, texts=tuple(texts), cluster=left_out[0].cluster))
+    if not items:
+        helps = trained is not None and any(
+            len(numbers) > 1 or trained.rows[numbers[0]].negatives for numbers in trained.items
+        )
+        remedy = "lower it, or" if helps else "no item of data.train has one: write share = 1, or"
+        raise DataError(
+            f"data.share leaves {len(rows.items)} items and none with a false caption, so weights cannot be chosen by "
+            f"them; {remedy} name a pair set in data.validation"
+        )
+    return PairSet("validation", tuple(items), Path("/"), read=lambda image: read_image(Path("/", image)))
+
+
+def rescore(model: Model, pairs: PairSet) -> Scores:
+    """Score a pair set with weights that change: nothing is stored."""
+    return score(model, pairs, store=EmbeddingStore(None)).scores
+
+
+def items_right(metric: str, scores: Scores) -> NDArray[np.float64]:
+    """Return a metric of each item, 0 or 1, ties counted as wrong."""
+    return np.asarray(METRICS[metric].per_item(METRICS[metric].scaled(scores.values, scores.kind)), np.float64)
+
+
+def match_numbers(scores: Scores) -> dict[str, float]:
+    """Return the match score of square items and, unless all their scores are equal, the shares of match and priors."""
+    match = METRICS["match_score"]
+    if not match.defined_for(scores.values.shape[1:]):
+        return {}
+    values = match.scaled(scores.values, scores.kind)
+    means = sums_of_squares(values).mean(axis=0)
+    shares = {name: float(share_of_squares(means, part)) for part, name in enumerate(SHARES)} if means.any() else {}
+    return {"match_score": float(match.per_item(values).mean()), **shares}
+
+
+def better_beyond_doubt(now: Sequence[float], before: Sequence[float], pairs: PairSet, looks: int = 1) -> bool:
+    """Return whether the paired interval of the difference, over clusters of items, lies above 0.
+
+    Its level is 95 % for one look. Of several each gets an equal part of the 5 % (Bonferroni), so that in a run that
+    gets no better at all of them together, one in twenty at most mistakes noise for progress.
+    """
+    low = paired_difference(now, before, pairs.outline.clusters, binary=True, level=1 - 0.05 / looks).low
+    return low is not None and low > 0

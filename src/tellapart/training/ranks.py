@@ -48,11 +48,24 @@ class RankGroup:
             yield
             return
         raised: Exception | None = None
+        described: tuple[type[TellapartError], str] | None = None
         try:
             yield
+        except TellapartError as error:
+            raised, described = error, (type(error), str(error))
         except Exception as error:
-            raised = error
-        for number, failure in enumerate(self._gather_failures(raised)):
+            raised, text = error, str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+            described = RunError, text
+        failed, failures = torch.tensor([raised is not None], dtype=torch.uint8), list[Any]([None] * self.of)
+        try:
+            torch.distributed.all_reduce(failed, op=torch.distributed.ReduceOp.MAX, group=self._group)
+            if failed.item():
+                torch.distributed.all_gather_object(failures, described, group=self._group)
+        except RuntimeError as lost:  # gloo's, when a connection is gone
+            raise raised or RunError(
+                "another rank ended, and says why itself; go on with resume=True once that is mended"
+            ) from lost
+        for number, failure in enumerate(failures):
             if failure is not None:
                 if raised is not None and not isinstance(raised, TellapartError | OSError):
                     raise raised  # unexpected: its traceback helps
@@ -75,25 +88,6 @@ class RankGroup:
         if self._group is not None:
             torch.distributed.destroy_process_group(self._group)
             self._group = None
-
-    def _gather_failures(self, raised: Exception | None) -> list[tuple[type[TellapartError], str] | None]:
-        """Return every rank's failure, by rank."""
-        failed = torch.tensor([raised is not None], dtype=torch.uint8)
-        failures: list[Any] = [None] * self.of
-        described: tuple[type[TellapartError], str] | None = None
-        if isinstance(raised, TellapartError):
-            described = type(raised), str(raised)
-        elif raised is not None:
-            described = RunError, str(raised) if isinstance(raised, OSError) else f"{type(raised).__name__}: {raised}"
-        try:
-            torch.distributed.all_reduce(failed, op=torch.distributed.ReduceOp.MAX, group=self._group)
-            if failed.item():
-                torch.distributed.all_gather_object(failures, described, group=self._group)
-        except RuntimeError as lost:  # gloo's, when a connection is gone
-            raise raised or RunError(
-                "another rank ended, and says why itself; go on with resume=True once that is mended"
-            ) from lost
-        return failures
 
 
 def open_accelerator(device: str) -> Accelerator:

@@ -11,9 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from tellapart.errors import DataError, ModelError, quote
 from tellapart.models.fusion.family import Tensors, pad_tokens
@@ -21,19 +20,16 @@ from tellapart.training.config import MatchingConfig, TrainConfig
 from tellapart.training.data.duplicates import TextIds
 from tellapart.training.data.pictures import JoinedRows, draw_joined
 from tellapart.training.data.rows import TrainingRows, draw_choices, draw_units
-from tellapart.training.encoders.trainable import Encoded, Inputs, Trainable, autocast
+from tellapart.training.encoders import Encoded, Inputs, Trainable, autocast
 from tellapart.training.lazy_torch import Tensor, torch
 from tellapart.training.losses.batch import Batch, LossParts, Matches
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.loss import DualLoss, FusionLoss, LossTerm, sum_terms
 from tellapart.training.losses.matrix_rows import NegativePairs, counterparts, gather, hard_negatives, rank_and_count
 
-#: The rows that one family draws for a step.
-Drawn = TypeVar("Drawn")
-
 
 @dataclass
-class TrainingStep(ABC, Generic[Drawn]):
+class TrainingStep(ABC):
     """Steps of one family of encoders, with accelerate's accelerator and the module that it wrapped."""
 
     config: TrainConfig
@@ -49,11 +45,11 @@ class TrainingStep(ABC, Generic[Drawn]):
             self.rows, self._text_ids = self.rows.with_pictures({}), None
 
     @abstractmethod
-    def draw(self, numbers: Sequence[int], step: int) -> Drawn:
+    def draw(self, numbers: Sequence[int], step: int) -> Any:
         """Return the inputs of this rank's rows of a part, by the seed, the part's number and the row only."""
 
     @abstractmethod
-    def backward(self, drawn: Drawn, images: Sequence[Inputs], step: int) -> LossParts:
+    def backward(self, drawn: Any, images: Sequence[Inputs], step: int) -> LossParts:
         """Take the loss of drawn rows, add gradients to the parameters', and return the loss's parts, detached."""
 
     def _sum_losses(self, inputs: Sequence[Any]) -> LossParts:
@@ -100,7 +96,7 @@ class DrawnRows:
         return len(self.joined[0].captions) - 1 if self.joined else 0
 
 
-class DualStep(TrainingStep[DrawnRows]):
+class DualStep(TrainingStep):
     """Training steps of a dual encoder."""
 
     def __post_init__(self) -> None:
@@ -319,7 +315,7 @@ def matching_settings(config: TrainConfig, rows: TrainingRows) -> MatchingConfig
     return matching.model_copy(update={"negatives": count})
 
 
-class FusionStep(TrainingStep[DrawnPairs]):
+class FusionStep(TrainingStep):
     """Training steps of a fusion encoder."""
 
     def __post_init__(self) -> None:
@@ -417,7 +413,13 @@ class FusionStep(TrainingStep[DrawnPairs]):
         else:
             positions, start = torch.tensor(drawn.negatives, device=device), 0
             pairs = NegativePairs(positions, positions)
-        join = partial(_join_positions, fusion, (images, texts), self.config.batch.micro)
+
+        def join(*sides: Tensor) -> Tensor:
+            """Join images and texts by position."""
+            states = zip((images, texts), sides, strict=True)
+            logits: Tensor = fusion.join(*(tuple(tensor[numbers] for tensor in side) for side, numbers in states))
+            return logits
+
         matches = self._make_matches(join, pairs, ids, range(start, start + count), drawn)
         return {"matches": matches, "batch": batch if self._contrast else None}
 
@@ -450,7 +452,13 @@ class FusionStep(TrainingStep[DrawnPairs]):
             )
 
         true_texts, true_images = self._find_true(drawn)
-        logits = join(*(torch.cat(side) for side in zip(*calls, strict=True)))
+        every: Any = [torch.cat(side) for side in zip(*calls, strict=True)]
+        if (micro := self.config.batch.micro) is None:
+            logits = join(*every)
+        else:  # so many pairs at a time, with gradient checkpointing
+            checkpoint: Any = torch.utils.checkpoint.checkpoint
+            pieces = zip(*(torch.split(side, micro) for side in every), strict=True)
+            logits = torch.cat([checkpoint(join, *piece, use_reentrant=False) for piece in pieces])
         sizes, heads = [len(side) for side, _ in calls], []
         for head_logits in logits.unbind(1):
             true, crossed, *rest = torch.split(head_logits, sizes)
@@ -472,24 +480,6 @@ class FusionStep(TrainingStep[DrawnPairs]):
         return heads
 
 
-def _join_positions(
-    fusion: Any, states: tuple[Tensors, Tensors], micro: int | None, images: Tensor, texts: Tensor
-) -> Tensor:
-    """Join images and texts by position; with `micro`, so many pairs at a time, with gradient checkpointing."""
-
-    def join(*positions: Tensor) -> Tensor:
-        sides = zip(states, positions, strict=True)
-        logits: Tensor = fusion.join(*(tuple(tensor[numbers] for tensor in side) for side, numbers in sides))
-        return logits
-
-    from torch.utils.checkpoint import checkpoint
-
-    if micro is None:
-        return join(images, texts)
-    pieces = zip(torch.split(images, micro), torch.split(texts, micro), strict=True)
-    return torch.cat([checkpoint(join, *piece, use_reentrant=False) for piece in pieces])
-
-
 def _gather_states(states: Tensors) -> Tensors:
     """Return every rank's states `(n, length, ...)`, padded to the longest of all ranks."""
     if rank_and_count()[1] == 1:
@@ -501,6 +491,6 @@ def _gather_states(states: Tensors) -> Tensors:
     return tuple(gather(state.byte()).bool() if state.dtype == torch.bool else gather(state) for state in padded)
 
 
-def make_step(config: TrainConfig, *parts: Any) -> TrainingStep[Any]:
+def make_step(config: TrainConfig, *parts: Any) -> TrainingStep:
     """Return steps of the kind that the configuration's loss takes, with the other fields of `TrainingStep`."""
     return (FusionStep if isinstance(config.find_loss(), FusionLoss) else DualStep)(config, *parts)

@@ -12,7 +12,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -47,17 +47,14 @@ from tellapart.records.machine import this_machine, versions
 from tellapart.records.run_folder import write_text_file
 from tellapart.stats.pareto import pareto_best
 from tellapart.tasks.registry import headline
-from tellapart.training import run_files
+from tellapart.training import encoders, run_files
 from tellapart.training.config import DataConfig, ReportConfig, TrainConfig
 from tellapart.training.data.duplicates import PictureHashes, count_duplicates, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.pictures import warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows
-from tellapart.training.data.validation import left_over, metric_of, rescore
-from tellapart.training.encoders import trainable as changes
-from tellapart.training.encoders.load_start import draw_start, open_start, resolve_name
-from tellapart.training.encoders.trainable import Trainable, describe_updated, save_merged
+from tellapart.training.encoders import Trainable, resolve_name, save_merged
 from tellapart.training.lazy_torch import Tensor, torch
-from tellapart.training.loop import Training, fit_steps, train
+from tellapart.training.loop import Training, fit_steps, left_over, metric_of, rescore, train
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import DataRecord, MatchedRound, Sweep, TrainRecord, write_record
 from tellapart.training.report.page import model_card
@@ -221,9 +218,9 @@ def run_training(
     hashes = ranks.first(hash_rows)
     with ranks.together():
         rows, validation = choose_validation(config, home, rows.with_pictures(hashes))
-        trainable, facts = open_start(name, config)
-        if trainable is not None:
-            prepare_start(config, trainable, ranks.of)  # what it refuses is refused before the folder is this run's
+        trainable, facts = encoders.open_start(name, config)
+        if trainable is not None:  # what it refuses is refused before the folder is this run's
+            encoders.prepare_start(config, trainable, ranks.of)
 
     def begin() -> dict[str, Any]:
         """Check for leaks and claim the run's folder before any rank trains; return the record's first entries."""
@@ -244,9 +241,9 @@ def run_training(
 
     entries = ranks.first(begin)
     if trainable is None:
-        name, trainable = draw_start(name, config, files.start, ranks)
+        name, trainable = encoders.draw_start(name, config, files.start, ranks)
         with ranks.together():
-            prepare_start(config, trainable, ranks.of)
+            encoders.prepare_start(config, trainable, ranks.of)
     with ranks.together():
         before = run_files.weights_of(trainable.module) if ranks.leads and config.report.alphas else {}
     duplicates = ranks.first(lambda: count_duplicates(rows, trainable.reader))
@@ -303,25 +300,6 @@ def _check_data(
     return {"data": record, "leaks": leaks[:count]}
 
 
-def prepare_start(
-    config: TrainConfig,
-    trainable: Trainable,
-    ranks: int,
-    attempt: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> None:
-    """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
-    with attempt():
-        if config.optimiser.tower == "text":
-            changes.freeze_images(trainable)
-    with attempt():
-        if config.lora is not None:
-            changes.add_updates(trainable, config.lora, config.seed)
-    with attempt():
-        changes.add_dropout(trainable.module, config.dropout)
-    with attempt():
-        changes.settle_norms(trainable.module, config, ranks)
-
-
 def _measure_both(
     training: Training, names: tuple[str, str], place: Locations, before: Weights, progress: Progress | None
 ) -> dict[str, Any]:
@@ -351,8 +329,9 @@ def _measure_both(
         run_files.copy_weights(weights, trainable.module)
         return save_merged(trainable, folder)
 
-    ends = (changes.with_directions(before, after), after)
-    sweep = run_sweep(ends, config.report.alphas, save, settings, files.sweep, store, progress=stages)
+    # The start with the trained directions of updates: a mean of both is then a mean of merged weights.
+    start = {name: after[name] if ".lora_A." in name else value for name, value in before.items()}
+    sweep = run_sweep((start, after), config.report.alphas, save, settings, files.sweep, store, progress=stages)
     run_files.copy_weights(after, trainable.module)
     return measured | {"sweep": sweep}
 
@@ -461,7 +440,7 @@ def _write_record(
         best_step=state.best_step,
         best=state.best,
         history=tuple(state.history),
-        updated=describe_updated(training.trainable.module),
+        updated=encoders.describe_updated(training.trainable.module),
         idle=run_files.describe_idle(idle, config.loss_terms()) if idle else "",
         transductive=read_mark(str(files.model)),
     )

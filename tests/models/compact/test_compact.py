@@ -33,7 +33,7 @@ from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 from tellapart.models.torch.backend import Runtime, import_torch
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.training.config import TrainConfig
-from tellapart.training.encoders.load_start import open_start
+from tellapart.training.encoders import open_start
 
 TEXTS = ["the red mug", "the blue mug is left of the bowl", "unheard words"]
 

@@ -46,7 +46,7 @@ from tellapart.models.huggingface.files import load_processor
 from tellapart.models.huggingface.towers import find_towers
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
 from tellapart.models.torch.backend import import_torch, runtime
-from tellapart.training.encoders.load_start import open_dual
+from tellapart.training.encoders import open_dual
 
 torch = import_torch()
 

@@ -21,7 +21,7 @@ from tellapart.models.openclip.weights import fitting_architectures
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.deferred import source_key
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders.load_start import open_dual
+from tellapart.training.encoders import open_dual
 
 pytest.importorskip("torch", reason="torch is not installed (the models extra)")
 

@@ -20,11 +20,9 @@ from training_sets import architecture, config, logged, squares
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.errors import DataError
-from tellapart.training.config import TrainConfig
 from tellapart.training.data.duplicates import Leak, TextIds, count_duplicates, find_leaks, hash_pictures, refuse_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows, _unit_interval, read_rows
-from tellapart.training.encoders.load_start import draw_start, open_fusion
-from tellapart.training.encoders.trainable import Trainable
+from tellapart.training.encoders import Trainable, draw_start, open_fusion
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.record import read_record
 from tellapart.training.steps import matching_settings
@@ -34,22 +32,9 @@ from tellapart.training.training_run import choose_validation, run_training
 LONG = "a red square left of a blue one and of a green one and of a grey one and of a red one and of a blue one"
 
 
-def config_of(loss: dict[str, Any], model: str = "new:arch") -> dict[str, Any]:
-    return {
-        "name": "x",
-        "model": model,
-        "data": {"train": ["x"]},
-        "loss": loss,
-        "optimiser": {"learning_rate": 1.0, "steps": 1},
-        "batch": {"size": 2},
-    }
-
-
 def opened(folder: Path) -> Trainable:
-    values = config_of({"name": "itc"}, architecture(folder / "arch"))
-    settings = TrainConfig.model_validate(values)
-    _, trainable = draw_start(f"new:{folder / 'arch'}", settings, folder / "start", RankGroup(open_accelerator("cpu")))
-    return trainable
+    settings, ranks = config(folder), RankGroup(open_accelerator("cpu"))
+    return draw_start(f"new:{folder / 'arch'}", settings, folder / "start", ranks)[1]
 
 
 def check_reader(trainable: Trainable, equal: Sequence[str], other: str) -> None:
@@ -79,7 +64,7 @@ def test_a_fusion_encoders_text_is_its_tokens_within_the_context(tmp_path: Path,
 
 
 def test_a_compact_encoders_text_is_its_tokens_within_the_context(tmp_path: Path) -> None:
-    from tellapart.training.encoders.load_start import open_dual
+    from tellapart.training.encoders import open_dual
 
     home = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
     values = config(tmp_path, model=f"new:{home}")
@@ -190,7 +175,7 @@ def test_a_copy_of_a_picture_is_no_hard_counterpart(tmp_path: Path) -> None:
         run_training(config(tmp_path, data=data, loss=loss, optimiser=steps), tmp_path, tmp_path / "none")
 
 
-def test_a_fusion_encoders_counterparts_show_another_picture_and_the_others_are_counted() -> None:
+def test_a_fusion_encoders_counterparts_show_another_picture_and_the_others_are_counted(tmp_path: Path) -> None:
     rows = TrainingRows(
         tuple(
             TrainingRow(Path(f"{k}.png"), f"text {k}", counterparts=others, picture=picture)
@@ -201,9 +186,9 @@ def test_a_fusion_encoders_counterparts_show_another_picture_and_the_others_are_
     duplicates = count_duplicates(rows, Letters())
     assert duplicates.counterparts == 2
     check_facts(duplicates.describe(), "2 hard counterparts")
-    values = config_of({"name": "ranking"}) | {"matching": {"source": "rows", "negatives": 2}}
+    settings = config(tmp_path, loss={"name": "ranking"}, matching={"source": "rows", "negatives": 2})
     with raises(DataError, "2", "row 0", "0.png", "1"):
-        matching_settings(TrainConfig.model_validate(values), rows)
+        matching_settings(settings, rows)
 
 
 class Letters:

@@ -20,7 +20,7 @@ from tellapart.training.config import TrainConfig
 from tellapart.training.data import pictures
 from tellapart.training.data.pictures import ImageLoader, draw_joined, find_augmentation, join_captions, warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
-from tellapart.training.encoders.trainable import Trainable
+from tellapart.training.encoders import Trainable
 from tellapart.training.training_run import run_training
 
 SIDE = 12

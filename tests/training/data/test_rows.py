@@ -35,7 +35,7 @@ from tellapart.training.data.rows import (
     words_of,
     write_rows,
 )
-from tellapart.training.data.validation import left_over
+from tellapart.training.loop import left_over
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 ORIGINAL = "../../coco-counterfactuals/synthetic-images-for-original-captions"
@@ -613,11 +613,6 @@ def read(home: Path, data: bytes) -> TrainingRows | str:
 
 def joined(rows: list[tuple[str, ...]]) -> bytes:
     return "\n".join((HEADER, *("\t".join(row) for row in rows), "")).encode("utf-8", "surrogatepass")
-
-
-def test_the_file_is_read_as_it_is(home: Path) -> None:
-    rows = read(home, joined(ROWS))
-    assert isinstance(rows, TrainingRows) and len(rows) == 4
 
 
 @pytest.mark.parametrize("name", CRAFTED)

@@ -18,8 +18,8 @@ from tellapart.errors import DataError
 from tellapart.training.config import DataConfig
 from tellapart.training.data.duplicates import find_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_image, read_rows, write_rows
-from tellapart.training.data.validation import left_over
 from tellapart.training.dry_run import open_images
+from tellapart.training.loop import left_over
 from tellapart.training.training_run import find_sources
 
 

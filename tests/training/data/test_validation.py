@@ -15,7 +15,7 @@ from tellapart.errors import DataError, TellapartError, UnknownNameError
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.duplicates import find_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows
-from tellapart.training.data.validation import better_beyond_doubt, left_over, metric_of
+from tellapart.training.loop import better_beyond_doubt, left_over, metric_of
 from tellapart.training.training_run import choose_validation
 
 
@@ -41,23 +41,12 @@ def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_
                 choose_validation(settings, tmp_path, rows)
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> TrainConfig:
-    return TrainConfig(**table(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("shape", "metric"), [((2, 2), "group_score"), ((1, 2), "choice_score"), ((1, 5), "choice_score")]
-)
-def test_the_strictest_metric_of_a_shape_chooses(settings: TrainConfig, shape: tuple[int, int], metric: str) -> None:
-    assert metric_of(settings.validation.metric, shape) == metric
-
-
-def test_a_metric_that_the_shape_has_not_is_refused(tmp_path: Path) -> None:
-    settings = TrainConfig(**table(tmp_path, validation={"metric": "group_score"}))
-    with raises(DataError, "'group_score'", "choice_score"):
-        metric_of(settings.validation.metric, (1, 2))
+def test_the_strictest_metric_of_a_shape_chooses_unless_another_of_it_is_named() -> None:
+    chosen = [metric_of(None, shape) for shape in ((2, 2), (1, 2), (1, 5))]
+    assert chosen == ["group_score", "choice_score", "choice_score"]
     assert metric_of("text_score", (2, 2)) == "text_score"
+    with raises(DataError, "'group_score'", "choice_score"):
+        metric_of("group_score", (1, 2))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from training_sets import architecture, config, logged
 from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders.load_start import open_dual, write_new_model
-from tellapart.training.encoders.trainable import Encoded
+from tellapart.training.encoders import Encoded, open_dual, write_new_model
 from tellapart.training.training_run import run_training
 
 torch = import_torch()

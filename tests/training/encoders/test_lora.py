@@ -21,9 +21,16 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_checkpoint
 from tellapart.training.config import LoraConfig
-from tellapart.training.encoders.load_start import open_dual
-from tellapart.training.encoders.trainable import add_updates, count_updated, linear_layers, merge_updates, save_merged
-from tellapart.training.training_run import prepare_start, run_training
+from tellapart.training.encoders import (
+    add_updates,
+    count_updated,
+    linear_layers,
+    merge_updates,
+    open_dual,
+    prepare_start,
+    save_merged,
+)
+from tellapart.training.training_run import run_training
 
 pytestmark = pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the extra 'train'")
 
@@ -114,7 +121,7 @@ def test_the_merged_model_computes_what_the_adapted_one_does_and_nothing_is_left
 class Holder:
     """A module to be adapted, of no family."""
 
-    log_scale = None
+    log_scale = staticmethod(lambda: None)
 
     def __init__(self, module: Any) -> None:
         self.module = module
@@ -181,15 +188,15 @@ def test_layers_that_no_gradient_reaches_are_found() -> None:
 
 
 def test_a_run_names_layers_that_no_gradient_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tellapart.training.encoders import load_start
+    from tellapart.training import encoders
 
-    made = load_start.train_dual
+    made = encoders.train_dual
 
     def with_another(dual: Any) -> Any:
         dual.towers.module.left = torch.nn.Linear(2, 2)
         return made(dual)
 
-    monkeypatch.setattr(load_start, "train_dual", with_another)
+    monkeypatch.setattr(encoders, "train_dual", with_another)
     with pytest.warns(TellapartWarning, match=r"model\.left"):
         run_training(config(tmp_path, lora={"rank": 2}, optimiser={"steps": 1}), tmp_path, tmp_path / "run")
 

@@ -14,7 +14,7 @@ from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
-from tellapart.training.encoders.load_start import open_fusion, resolve_name
+from tellapart.training.encoders import open_fusion, resolve_name
 from tellapart.training.training_run import run_training
 
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tellapart.training.losses.batch import Batch, Matches
+from tellapart.catalog import LOSSES
+from tellapart.training.losses.batch import Batch, LossParts, Matches
+from tellapart.training.losses.loss import Loss, find_loss
 
 #: What a batch may have, a row for each pair.
 LOCAL = ("units", "patches", "words", "real_words")
@@ -108,3 +112,21 @@ def matches(seed: int = 0, negatives: int = 4) -> Matches:
         negative_text_ids=text_ids,
         negative_image_ids=image_ids,
     )
+
+
+#: Options of losses that would show little by their defaults.
+OPTIONS: dict[str, Any] = {
+    "ce-clip": {"bound": 1.0},
+    "negbench": {"contrast": 0.5, "choice": 0.5},
+    "hardneg": {"k": 2},
+    "eqsim": {"alpha": 0.01, "k": 2},
+    "eqsim-itm": {"alpha": 0.001, "k": 1},
+    "eqsim-ranking": {"alpha": 0.001, "variant": "v2-all"},
+}
+
+
+def of_the_catalogue(kind: type[Loss], **options: dict[str, Any]) -> dict[str, Callable[..., LossParts]]:
+    """Every loss of a kind, so that a new one has all laws at once."""
+    declared = {name: find_loss(name) for name in LOSSES}
+    chosen = OPTIONS | options
+    return {name: partial(loss, **chosen.get(name, {})) for name, loss in declared.items() if isinstance(loss, kind)}

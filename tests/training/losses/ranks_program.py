@@ -7,41 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
-from made_batches import IDS, TEXT_IDS, batch
+from made_batches import IDS, TEXT_IDS, batch, of_the_catalogue
 from torch import Tensor
 
-from tellapart.catalog import LOSSES
 from tellapart.errors import ModelError
 from tellapart.training.losses.batch import Batch, LossParts, Matches
 from tellapart.training.losses.contrast import itc
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
-from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
+from tellapart.training.losses.loss import DualLoss, FusionLoss
 from tellapart.training.losses.matrix_rows import counterparts, hard_negatives
-
-#: Losses of the catalogue, and the options of those that would show little by their defaults.
-OPTIONS: dict[str, Any] = {
-    "ce-clip": {"bound": 1.0},
-    "negbench": {"contrast": 0.5, "choice": 0.5},
-    "hardneg": {"k": 2},
-    "eqsim": {"alpha": 0.01, "k": 2},
-    "eqsim-itm": {"alpha": 0.001, "k": 1},
-    "eqsim-ranking": {"alpha": 0.001, "variant": "v2-all"},
-}
-
-
-def of_the_catalogue(kind: type[Loss]) -> dict[str, Callable[..., LossParts]]:
-    declared = {name: find_loss(name) for name in LOSSES}
-    return {name: partial(loss, **OPTIONS.get(name, {})) for name, loss in declared.items() if isinstance(loss, kind)}
-
 
 DUAL = of_the_catalogue(DualLoss) | {
     "released": lambda made: eqsim(made, alpha=0.001, k=4, as_released=True),
@@ -115,7 +95,7 @@ def main(out: Path) -> None:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if size > 1:
         store = dist.FileStore(f"{out}.store", size)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=60))
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(minutes=5))
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(5, 5, dtype=torch.float64, generator=generator) / 2
     scale = torch.tensor(1.5, dtype=torch.float64)

@@ -8,60 +8,28 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_batches import batch, matches, reordered, units
+from made_batches import batch, matches, of_the_catalogue, reordered
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tellapart.catalog import LOSSES
 from tellapart.training.losses.batch import Batch, LossParts
-from tellapart.training.losses.contrast import (
-    ce_clip,
-    clic,
-    cs_clip,
-    cyclip,
-    fsc_clip,
-    fsc_global,
-    hardneg,
-    itc,
-    negbench,
-    negclip,
-    siglip,
-    tripletclip,
-    trohn_img,
-)
+from tellapart.training.losses.contrast import clic, fsc_clip, itc
 from tellapart.training.losses.eqsim import VARIANTS, eqsim, eqsim_itm
-from tellapart.training.losses.loss import DualLoss, FusionLoss, Loss, find_loss
-from tellapart.training.losses.matrix_rows import counterparts, draw, hard_negatives, uniform
+from tellapart.training.losses.loss import DualLoss, FusionLoss, find_loss
+from tellapart.training.losses.matrix_rows import counterparts, draw, hard_negatives
 
-#: Losses of the catalogue, and the options of those that would show little by their defaults.
-OPTIONS: dict[str, Any] = {
-    "ce-clip": {"threshold": 1.0},
-    "negbench": {"contrast": 0.5, "choice": 0.5},
-    "hardneg": {"k": 2},
-    "eqsim": {"alpha": 0.01, "k": 2},
-    "eqsim-itm": {"alpha": 0.01, "k": 2},
-    "eqsim-ranking": {"alpha": 0.01, "k": 2, "variant": "v2-all"},
-}
-
-
-def of_the_catalogue(kind: type[Loss]) -> dict[str, Callable[..., LossParts]]:
-    """Every loss of a kind, so that a new one has these laws at once."""
-    declared = {name: find_loss(name) for name in LOSSES}
-    return {name: partial(loss, **OPTIONS.get(name, {})) for name, loss in declared.items() if isinstance(loss, kind)}
-
-
-DUAL = of_the_catalogue(DualLoss) | {
+#: A fixed threshold has the derivative; that of the batch is held.
+DUAL = of_the_catalogue(DualLoss, **{"ce-clip": {"threshold": 1.0}}) | {
     "eqsim-released": lambda made: eqsim(made, alpha=0.001, k=4, as_released=True),
     **{
         f"{variant}-{normalise}": lambda made, v=variant, n=normalise: eqsim(
@@ -86,10 +54,6 @@ FUSION = of_the_catalogue(FusionLoss) | {
 }
 
 
-def with_learned(made: Batch, images: Tensor, texts: Tensor, scale: Tensor, bias: Tensor, false: Tensor) -> Batch:
-    return replace(made, images=images, texts=texts, scale=scale, bias=bias, negative_texts=false)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("chunk", "alike"), [(None, False), (3, True)])
 @pytest.mark.parametrize("name", DUAL)
@@ -99,8 +63,12 @@ def test_the_gradient_is_the_derivative(name: str, chunk: int | None, alike: boo
         tensor.clone().requires_grad_()
         for tensor in (made.images, made.texts, made.scale, made.bias, made.negative_texts)
     ]
-    loss = DUAL[name]
-    assert torch.autograd.gradcheck(lambda *parts: loss(with_learned(made, *parts))["total"], learned, fast_mode=True)
+
+    def total(images: Tensor, texts: Tensor, scale: Tensor, bias: Tensor, false: Tensor) -> Tensor:
+        changed = replace(made, images=images, texts=texts, scale=scale, bias=bias, negative_texts=false)
+        return DUAL[name](changed)["total"]
+
+    assert torch.autograd.gradcheck(total, learned, fast_mode=True)
 
 
 @pytest.mark.parametrize("name", FUSION)
@@ -226,34 +194,6 @@ def test_the_regularisation_is_zero_on_an_equivariant_block(variant: str, seed: 
         assert parts["v1"] + parts["v2"] < 1e-28
 
 
-@pytest.mark.parametrize("normalise", ["batch", "block", "none"])
-def test_v1_sees_crossed_similarities_alone_and_v2_true_ones_too(normalise: str) -> None:
-    def parts(matrix: list[list[float]], variant: str) -> Tensor:
-        result = eqsim(
-            similar(torch.tensor(matrix, dtype=torch.float64), scale=3.0),
-            alpha=0.0,
-            beta=1.0,
-            variant=variant,
-            normalise=normalise,
-        )
-        return result["v1"] + result["v2"]
-
-    crossed, true = [[0.9, 0.5], [0.1, 0.9]], [[0.9, 0.3], [0.3, 0.5]]
-    assert parts(crossed, "v1-all") > 1e-3
-    assert parts(crossed, "v2-all") > 1e-3
-    assert parts(true, "v2-all") > 1e-3
-    if normalise != "batch":
-        assert parts(true, "v1-all") < 1e-28
-
-
-def test_on_cosines_the_hinge_lets_a_pair_through_at_its_own_deviation() -> None:
-    matrix = torch.eye(4, dtype=torch.float64)
-    matrix[0, 1] = 0.5  # deviation 0.5 in one of the six pairs, seen from both of its rows
-    for alpha, expected in ((0.0, 0.25), (0.2, 0.05), (0.25, 0.0)):
-        options = {"alpha": alpha, "beta": 1.0, "variant": "v1-all", "normalise": "none"}
-        assert eqsim(similar(matrix), **options)["v1"].item() == pytest.approx(expected / 6)
-
-
 def test_half_precision_is_compared_in_float32_under_autocast_too() -> None:
     made = replace(batch(), mates=None)
     half = {
@@ -299,18 +239,8 @@ def test_separate_negatives_are_drawn_by_each_side_and_the_hardest_are_the_most_
     assert hard_negatives(batch(ids=[1, 1, 2]), 3).texts.tolist()[2][2] == -1
 
 
-@settings(max_examples=20)
-@given(st.integers(0, 5), st.permutations(range(3)))
-def test_clic_does_not_mind_which_caption_is_which_but_for_the_two_of_one_meaning(seed: int, order: list[int]) -> None:
-    made = batch(seed)
-    assert made.positive_texts is not None
-    true = torch.cat([made.texts[:, None], made.positive_texts], dim=1)[:, order]
-    parts, again = clic(made), clic(replace(made, texts=true[:, 0], positive_texts=true[:, 1:]))
-    for name in ("itc", "choice"):
-        torch.testing.assert_close(parts[name], again[name], rtol=1e-10, atol=1e-12)
-    same = clic(replace(made, texts=true[:, 0], positive_texts=true[:, :1]))
-    assert same["paraphrase"] == 0
-    alone = replace(made, positive_texts=None, negative_texts=None, has_negative=None)
+def test_clic_of_plain_pictures_is_plain_contrast() -> None:
+    alone = replace(batch(), positive_texts=None, negative_texts=None, has_negative=None)
     assert clic(alone)["total"] == itc(alone)["total"]
 
 
@@ -321,47 +251,6 @@ def test_the_gradient_by_words_and_patches_is_the_derivative_with_the_shares_hel
     learned = [made.words.clone().requires_grad_(), made.scale.clone().requires_grad_()]
     loss = lambda words, scale: fsc_clip(replace(made, patches=flat, words=words, scale=scale))["local"]  # noqa: E731
     assert torch.autograd.gradcheck(loss, learned)
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 5), st.permutations(range(4)), st.permutations(range(3)))
-def test_patches_and_words_are_sets_and_what_is_no_word_says_nothing(
-    seed: int, patches: list[int], words: list[int]
-) -> None:
-    made = batch(seed)
-    local = fsc_clip(made)["local"]
-    mixed = replace(
-        made, patches=made.patches[:, patches], words=made.words[:, :, words], real_words=made.real_words[:, :, words]
-    )
-    torch.testing.assert_close(fsc_clip(mixed)["local"], local, rtol=1e-10, atol=1e-12)
-    noise = torch.where(made.real_words[..., None], made.words, made.words.flip(0))
-    assert fsc_clip(replace(made, words=noise))["local"] == local
-
-
-def test_the_numbers_are_uniform_and_independent_between_rows_columns_and_steps() -> None:
-    drawn = uniform(7, torch.arange(500), 400).double()
-    n = drawn.numel()
-    assert drawn.min() > 0
-    assert drawn.max() < 1
-    assert drawn.mean().item() == pytest.approx(0.5, abs=5 * math.sqrt(1 / 12 / n))
-    counts = torch.histc(drawn, 50, 0, 1)
-    chi2 = ((counts - n / 50) ** 2 / (n / 50)).sum().item()
-    assert chi2 < 49 + 5 * math.sqrt(2 * 49)
-    pairs = {
-        "rows": (drawn[:-1], drawn[1:]),
-        "columns": (drawn[:, :-1], drawn[:, 1:]),
-        "steps": (drawn, uniform(8, torch.arange(500), 400).double()),
-        "transposed": (drawn[:400], drawn[:400].T),
-    }
-    for one, other in pairs.values():
-        correlation = torch.corrcoef(torch.stack([one.flatten(), other.flatten()]))[0, 1].item()
-        assert abs(correlation) < 5 / math.sqrt(one.numel())
-
-
-def test_any_part_of_the_rows_gets_the_numbers_that_the_whole_gets() -> None:
-    whole = uniform(3, torch.arange(10), 6)
-    for rows in ([4], [9, 0], list(range(5, 10))):
-        assert torch.equal(uniform(3, torch.tensor(rows), 6), whole[rows])
 
 
 def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement() -> None:
@@ -393,7 +282,7 @@ def run(out: Path, ranks: int) -> list[dict[str, Any]]:
         )
         for rank in range(ranks)
     ]
-    errors = [process.communicate(timeout=120)[1] for process in started]
+    errors = [process.communicate(timeout=600)[1] for process in started]
     assert [process.returncode for process in started] == [0] * ranks, "\n".join(errors)
     return [torch.load(f"{out}.{rank}", weights_only=True) for rank in range(ranks)]
 
@@ -408,31 +297,17 @@ def test_two_ranks_compute_what_one_computes(result: tuple[dict[str, Any], list[
     one, two = result
     assert len(one) > 30
     for name, expected in one.items():
+        assert expected["gradient 0"].abs().max() > 1e-4, name
+        assert torch.equal(two[0][name]["total"], two[1][name]["total"]), name
         for rank in two:
             assert list(rank[name]) == list(expected)
             for part, value in expected.items():
                 torch.testing.assert_close(
                     rank[name][part], value, rtol=1e-9, atol=1e-12, msg=lambda text, w=f"{name}, {part}": f"{w}: {text}"
                 )
-
-
-def test_what_is_compared_is_not_trivial(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
-    one, _ = result
-    for name, parts in one.items():
-        assert parts["gradient 0"].abs().max() > 1e-4, name
     for name in ("eqsim None", "released None", "eqsim-itm"):
         assert one[name]["v1"] + one[name]["v2"] > 1e-6, name
-
-
-def test_both_ranks_print_one_value(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
-    first, second = result[1]
-    assert all(torch.equal(first[name]["total"], second[name]["total"]) for name in first if name != "refused")
-
-
-def test_ranks_with_unequal_numbers_of_pairs_are_refused_on_every_rank(
-    result: tuple[dict[str, Any], list[dict[str, Any]]],
-) -> None:
-    assert all(rank["refused"]["itc"].item() for rank in result[1])
+    assert all(rank["refused"]["itc"].item() for rank in two)  # of unequal numbers of pairs
 
 
 class Largest(TorchDispatchMode):
@@ -449,23 +324,6 @@ class Largest(TorchDispatchMode):
 
 
 N, CHUNK = 96, 4
-
-CHUNKED: dict[str, Callable[[Batch], LossParts]] = {
-    "itc": itc,
-    "siglip": siglip,
-    "negclip": negclip,
-    "trohn-img": trohn_img,
-    "tripletclip": tripletclip,
-    "ce-clip": ce_clip,
-    "cs-clip": cs_clip,
-    "fsc-global": fsc_global,
-    "negbench": negbench,
-    "hardneg": hardneg,
-    "cyclip": cyclip,
-    "eqsim": eqsim,
-    "eqsim-block": lambda made: eqsim(made, normalise="block"),
-    "eqsim-released": lambda made: eqsim(made, as_released=True),
-}
 
 
 def used(loss: Callable[[Batch], LossParts], chunk: int | None, alike: bool) -> tuple[int, int]:
@@ -491,7 +349,7 @@ def used(loss: Callable[[Batch], LossParts], chunk: int | None, alike: bool) -> 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("alike", [False, True])
-@pytest.mark.parametrize("name", CHUNKED)
+@pytest.mark.parametrize("name", [*sorted({*LOSSES} & {*DUAL} - {"fsc-clip", "clic"}), "eqsim-block", "eqsim-released"])
 def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str, alike: bool) -> None:
     # Columns: the pairs; with false captions two more each; with mates twice the pairs and as many rows.
     columns = {
@@ -502,11 +360,11 @@ def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str, alike: bool) -> Non
         "tripletclip": 2 * N,
     }.get(name, N + 1)
     kept = 8 * N * 20  # a few values a row: inputs of 5 dimensions, normalisers, neighbours
-    largest, saved = used(CHUNKED[name], CHUNK, alike)
+    largest, saved = used(DUAL[name], CHUNK, alike)
     # Or the two units of each pair and their foils, or the ids of each image with its true texts, of both sides.
     assert largest <= max(CHUNK * columns, 4 * N * 5, 2 * 11 * N * alike)
     assert saved <= kept
-    whole_largest, whole_saved = used(CHUNKED[name], None, alike)
+    whole_largest, whole_saved = used(DUAL[name], None, alike)
     assert whole_largest >= N * N
     assert whole_saved >= 2 * N * N > 2 * largest
 
@@ -584,21 +442,14 @@ def test_a_text_that_is_true_of_an_image_is_no_negative(name: str, case: str, ch
         "positive_text_ids": torch.arange(10).reshape(5, 2) + 200,
         "unit_ids": torch.arange(20).reshape(5, 2, 2) + 300,
     }
-    low, high = (
-        replace(with_entry(batch(ids=ids, chunk=chunk), value), **numbers, mates=None)
-        if name not in {"trohn-img", "tripletclip"}
-        else with_mate_ids(replace(with_entry(batch(ids=ids, chunk=chunk), value), **numbers))
-        for value in (-5.0, 5.0)
-    )
+    low, high = (replace(with_entry(batch(ids=ids, chunk=chunk), value), **numbers) for value in (-5.0, 5.0))
+    mates = replace(low.mates, text_ids=torch.arange(5) + 400) if name in {"trohn-img", "tripletclip"} else None
+    low, high = replace(low, mates=mates), replace(high, mates=mates)
     assert (low.images @ low.texts.T != high.images @ high.texts.T).nonzero().tolist() == [[0, 3]]
     if case == "distinct":
         assert abs(DUAL[name](low)["total"] - DUAL[name](high)["total"]) > 1e-3
     else:
         assert DUAL[name](low)["total"] == DUAL[name](high)["total"]
-
-
-def with_mate_ids(made: Batch) -> Batch:
-    return replace(made, mates=replace(made.mates, text_ids=torch.arange(len(made.images)) + 400))
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -614,65 +465,3 @@ def test_no_text_that_is_true_of_an_image_is_a_hard_negative(shared: bool) -> No
         assert not {(made.image_ids[row].item(), made.text_ids[other].item()) for row, other in pairs} & true
         pairs = [(row, other) for row, others in enumerate(chosen.images.tolist()) for other in others if other >= 0]
         assert not {(made.image_ids[other].item(), made.text_ids[row].item()) for row, other in pairs} & true
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=7), st.integers(0, 9))
-def test_rows_of_the_same_pair_change_the_loss_as_the_formula_says(rows: list[tuple[int, int]], seed: int) -> None:
-    images, texts = units(5, 4, seed=seed), units(5, 4, seed=seed + 1)
-    shown, said = (torch.tensor(side) for side in zip(*rows, strict=True))
-    made = Batch(images[shown], texts[said], torch.tensor(3.0, dtype=torch.float64), shown, text_ids=said)
-
-    def nats(row: tuple[int, int]) -> float:
-        """A pair's loss: it among the rows whose text is false of its image, and whose image its text is false of."""
-        image, text = row
-        cells = 3.0 * images @ texts.T
-        sides = [
-            [cells[image, other] for _, other in rows if (image, other) not in rows],
-            [cells[other, text] for other, _ in rows if (other, text) not in rows],
-        ]
-        true = cells[image, text]
-        return float(sum(torch.stack([true, *side]).logsumexp(0) - true for side in sides)) / 2
-
-    expected = float(np.mean([nats(row) for row in rows]))
-    assert itc(made)["total"].item() == pytest.approx(expected, abs=1e-12)
-    # Other numbers for the same texts, or for the same images, change nothing.
-    again = replace(made, text_ids=said * 7919 - 10**15, image_ids=shown * 104729 + 3)
-    assert itc(again)["total"] == itc(made)["total"]
-
-
-WITH_FOILS: dict[str, Callable[[Batch], LossParts]] = {
-    "negclip": negclip,
-    "ce-clip": DUAL["ce-clip"],
-    "cs-clip own": lambda made: cs_clip(made, foils="own"),
-    "cs-clip all": lambda made: cs_clip(made, foils="all"),
-}
-
-
-@pytest.mark.parametrize("name", WITH_FOILS)
-def test_a_foil_that_is_a_caption_of_an_image_has_no_part_in_its_row(name: str) -> None:
-    made = batch(alike=True)
-
-    def moved(kind: str, row: int, place: int, image: int) -> Tensor:
-        """How the image's gradient changes if its foil is another vector."""
-        gradients = []
-        for scale in (1.0, -1.0):
-            foils = getattr(made, kind).clone()
-            foils[(row, place) if kind == "negative_texts" else (row, place, 1)] *= scale
-            images = made.images.clone().requires_grad_()
-            total = WITH_FOILS[name](replace(made, **{kind: foils}, images=images))["total"]
-            gradients.append(torch.autograd.grad(total, images)[0][image])
-        return (gradients[0] - gradients[1]).abs().max()
-
-    kind = "units" if name.startswith("cs") else "negative_texts"
-    ids = made.unit_ids[..., 1] if kind == "units" else made.negative_text_ids
-    true = {tuple(pair) for pair in made.true_pairs().tolist()}
-    seen = set()
-    for row, place in np.ndindex(8, 2):
-        if kind == "negative_texts" and not made.has_negative[row, place]:
-            continue
-        is_true = (made.image_ids[row].item(), ids[row, place].item()) in true
-        seen.add(is_true)
-        # CE-CLIP's threshold is fixed here, so that no row reads another's false captions but by `negclip` and `intra`.
-        assert (moved(kind, row, place, row) < 1e-15) == is_true
-    assert seen == {True, False}

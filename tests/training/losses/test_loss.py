@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,14 +17,13 @@ from made_batches import batch, matches
 from facts import raises
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
-from tellapart.training.losses.batch import Batch
+from tellapart.training.losses.batch import Batch, Matches
 from tellapart.training.losses.contrast import (
     ce_clip,
     clic,
     cs_clip,
     fsc_clip,
     fsc_global,
-    local_logits,
     negbench,
     negclip,
     siglip,
@@ -79,21 +77,26 @@ LACKS = {"negative_texts": None, "has_negative": None}
 NEED_FALSE = (negclip, ce_clip, fsc_global, negbench, clic)
 
 
+@pytest.mark.parametrize("made", [batch(ids=[0, 1, 2], alike=True), matches()], ids=["batch", "matches"])
+def test_a_tensor_of_another_shape_is_refused_by_its_name(made: Batch | Matches) -> None:
+    checked = {name: getattr(made, name) for name in made.__slots__ if name not in {"bias", "facts"}}
+    for name, tensor in checked.items():
+        if isinstance(tensor, torch.Tensor):
+            wrong = [
+                tensor[None],
+                *([torch.cat([tensor, tensor])] if tensor.ndim and name not in {"images", "true"} else []),
+            ]
+            for other in wrong:
+                with raises(ModelError, f"{name}=", tuple(other.shape)):
+                    replace(made, **{name: other})
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"images": torch.zeros(3)}, ("images=", "(3,)", "(pairs, dimensions)")),
         ({"images": torch.zeros(0, 5)}, ("images=", "(0, 5)")),
-        ({"texts": torch.zeros(3, 4)}, ("texts=", "(3, 4)", "(3, 5)")),
-        ({"scale": torch.zeros(1)}, ("scale=", "(1,)")),
-        ({"image_ids": torch.zeros(2)}, ("image_ids=", "(2,)", "(3,)")),
-        ({"negative_texts": torch.zeros(3, 5)}, ("negative_texts=", "(3, 5)", "(3, 1, 5)")),
-        ({"has_negative": torch.zeros(3, 1)}, ("has_negative=", "(3, 1)", "(3, 2)")),
-        ({"positive_texts": torch.zeros(3, 5)}, ("positive_texts=", "(3, 5)", "(3, 1, 5)")),
         ({"units": torch.zeros(3, 5)}, ("units=", "(3, 5)", "(3, 1, 2, 5)")),
-        ({"patches": torch.zeros(3, 5)}, ("patches=", "(3, 5)", "(3, 1, 5)")),
-        ({"words": torch.zeros(3, 2, 5)}, ("words=", "(3, 2, 5)", "(3, 1, 1, 5)")),
-        ({"real_words": torch.zeros(3, 3)}, ("real_words=", "(3, 3)", "(3, 3, 3)")),
         ({"mates": batch(ids=[7])}, ("mates.images=", "(1, 5)", "(3, 5)")),
         ({"chunk": 0}, ("chunk=0", "row")),
     ],
@@ -121,22 +124,6 @@ def test_a_loss_says_what_its_batch_lacks(
     name = () if "image_ids" in says else (loss.__name__.replace("_", "-"),)
     with raises(ModelError, *name, says):
         loss(replace(FULL, **change))
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"true": torch.zeros(8, 1)}, ("true=", "(8, 1)", "(pairs)")),
-        ({"wrong_texts": torch.zeros(8)}, ("wrong_texts=", "(8,)", "(pairs, negatives)")),
-        ({"wrong_images": torch.zeros(8, 3)}, ("wrong_images=", "(8, 3)", "(8, 4)")),
-        ({"counterparts": torch.zeros(4, 8)}, ("counterparts=", "(4, 8)")),
-        ({"image_ids": torch.zeros(4)}, ("image_ids=", "(4,)", "(8,)")),
-        ({"close": torch.zeros(8, 1)}, ("close=", "(8, 1)")),
-    ],
-)
-def test_matches_of_wrong_shapes_are_refused(change: dict[str, Any], says: str | tuple[str, ...]) -> None:
-    with raises(ModelError, says):
-        replace(matches(), **change)
 
 
 def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
@@ -195,68 +182,3 @@ def test_no_loss_imports_torch_before_it_is_called() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def vectors(*rows: object) -> torch.Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
-
-
-def one_image() -> Batch:
-    """An image of two patches, one twice as long as the other; a caption of one word, and a false one."""
-    unit = vectors([1.0, 0.0])
-    return Batch(
-        unit,
-        unit,
-        torch.tensor(3.0, dtype=torch.float64),
-        torch.tensor([0]),
-        negative_texts=unit[:, None],
-        patches=vectors([[2.0, 0.0], [0.0, 1.0]]),
-        words=vectors([[[0.6, 0.8]], [[1.0, 0.0]]]),
-        real_words=torch.ones(1, 2, 1, dtype=torch.bool),
-    )
-
-
-def test_a_word_looks_at_the_patch_with_the_greatest_product_and_not_with_the_greatest_cosine() -> None:
-    made = one_image()
-    # The word (0.6, 0.8) has products 1.2 and 0.8 with the patches, so it sees (1, 0): a cosine of 0.6; the false
-    # caption's (1, 0) sees the same: 1. Of unit patches it has 0.6 and 0.8, and sees (0, 1): a cosine of 0.8.
-    assert local_logits(made).tolist() == [pytest.approx([3 * 0.6, 3 * 1.0], rel=1e-14)]
-    assert local_logits(made, unit_patches=True).tolist() == [pytest.approx([3 * 0.8, 3 * 1.0], rel=1e-14)]
-    plain = {"local": 1.0, "gamma": 0.0, "smoothing": 0.0}
-    assert fsc_clip(made, **plain)["local"].item() == pytest.approx(math.log1p(math.exp(1.2)), rel=1e-14)
-    unit = fsc_clip(made, unit_patches=True, **plain)
-    assert unit["local"].item() == pytest.approx(math.log1p(math.exp(0.6)), rel=1e-14)
-
-
-def test_the_mean_patch_weighs_patches_by_their_lengths() -> None:
-    # Products of (1, 0): 2, 0 and 1, so shares 2/3, 0 and 1/3 of (2, 0), (0, 1) and (1, 1): the mean is (5, 1) / 3.
-    made = replace(one_image(), patches=vectors([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
-    assert local_logits(made)[0, 1].item() == pytest.approx(3 * 5 / math.sqrt(26), rel=1e-14)
-    # Of unit patches: products 1, 0 and r = 1/sqrt 2 of (1, 0), (0, 1) and (r, r): the mean is
-    # (1 + r r, r r) / (1 + r).
-    r = math.sqrt(0.5)
-    expected = 3 * (1 + r * r) / math.hypot(1 + r * r, r * r)
-    assert local_logits(made, unit_patches=True)[0, 1].item() == pytest.approx(expected, rel=1e-14)
-
-
-def two_images() -> Batch:
-    """Images, captions and units are the axes; the first units' foils lie on the images, the second ones' nowhere."""
-    axes = torch.eye(2, dtype=torch.float64)
-    zero = torch.zeros(2, 2, dtype=torch.float64)
-    units = torch.stack([torch.stack([axes, axes], 1), torch.stack([axes, zero], 1)], 1)
-    return Batch(
-        axes, axes, torch.tensor(2.0, dtype=torch.float64), torch.arange(2), negative_texts=zero[:, None], units=units
-    )
-
-
-def test_an_image_tells_its_unit_from_its_own_foil_alone_and_units_count_a_half_each() -> None:
-    made, e = two_images(), math.exp(2.0)
-    text = math.log((e + 1) / e)  # a unit's image against the other one
-    own = [math.log((2 * e + 1) / e), math.log((e + 2) / e)]  # its unit, the other image's, its own foil
-    everyone = [math.log((2 * e + 2) / e), math.log((e + 3) / e)]  # the other image's foil, too
-    for foils, images in (("own", own), ("all", everyone)):
-        expected = sum((image + text) / 2 for image in images) / 2
-        parts = cs_clip(made, weight=0.5, foils=foils)
-        assert parts["units"].item() == pytest.approx(0.5 * expected, rel=1e-14)
-    first = cs_clip(replace(made, units=made.units[:, :1]), weight=1.0)["units"]
-    assert first.item() == pytest.approx((own[0] + text) / 2, rel=1e-14)

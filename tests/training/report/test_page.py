@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 from training_sets import compared, config, made_record, squares, table, toml
@@ -111,14 +110,6 @@ def test_the_page_the_card_and_the_terminal_have_the_match_and_the_priors_before
     assert "Items of demo that match: +25.00 [+10.0, +40.0] points" in card
     assert "demo, items that match: +25.00 [+10.0, +40.0] points" in page
     assert re.search(r"^before +after +match +\+25\.00", terminal, re.MULTILINE)
-
-
-def test_what_the_page_links_is_there(trained: tuple[Path, TrainRecord]) -> None:
-    folder, record = trained
-    page = write_training_report(folder, record)
-    links = [unquote(link) for link in re.findall(r'<a href="([^"#]+)"', page.read_text(encoding="utf-8"))]
-    assert links == ["wise/alpha-0.50/report/", "log.jsonl", "record.json"]
-    assert all((folder / link).exists() for link in links)
 
 
 def test_the_page_holds_the_curves_and_they_lie_beside_it(trained: tuple[Path, TrainRecord]) -> None:

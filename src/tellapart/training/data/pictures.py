@@ -20,7 +20,7 @@ from tellapart.builders.negatives.lexicon import function_words
 from tellapart.errors import TellapartWarning
 from tellapart.models.protocols import Pixels
 from tellapart.training.data.rows import TrainingRows
-from tellapart.training.encoders.trainable import Inputs, Trainable, picture_side
+from tellapart.training.encoders import Inputs, Trainable, picture_side
 
 #: Draws of a second row that is of another picture and lies as the first does; after them any shape will do.
 _TRIES = 32

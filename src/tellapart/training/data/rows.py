@@ -267,23 +267,17 @@ _NUMBER = re.compile(
 _READ = frozenset("%&@#*/\\")
 
 
-class _Marks(dict[int, int | str]):
-    """A table of `str.translate` that makes spaces of punctuation, in any script."""
-
-    def __missing__(self, code: int) -> int | str:
-        mark = unicodedata.category(chr(code))[0] == "P" and unicodedata.normalize("NFKC", chr(code)) not in _READ
-        self[code] = " " if mark else code
-        return self[code]
-
-
-_MARKS = _Marks()
+@cache
+def _blank(sign: str) -> str:
+    """Make a space of punctuation, in any script."""
+    return " " if unicodedata.category(sign)[0] == "P" and unicodedata.normalize("NFKC", sign) not in _READ else sign
 
 
 @lru_cache(1 << 16)  # a caption is the false one of other rows
 def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a text: without case and punctuation, and numbers with every mark; the text if it is none."""
     parts = _NUMBER.split(text.lower())
-    words = [["".join(part.split())] if k % 2 else part.translate(_MARKS).split() for k, part in enumerate(parts)]
+    words = [["".join(part.split())] if k % 2 else "".join(map(_blank, part)).split() for k, part in enumerate(parts)]
     return tuple(chain.from_iterable(words)) or (text,)
 
 
@@ -475,10 +469,20 @@ def _read_text(
     path: Path, place: Locations, columns: Mapping[str, str], refused: list[DataError] | None
 ) -> Iterable[TrainingRow]:
     if path.is_dir():
-        find: Callable[[str], Path] = own_images(path, place).find
-        if refused is not None and (path / LISTINGS[0]).is_file():  # other listings are searched for their suffixes
-            find = _note_missing(find, refused)
-        return list(_pair_set_rows(read_pair_set(path, find=find), find))
+        find = own_images(path, place).find
+
+        @cache
+        def find_or_note(reference: str) -> Path:
+            """Find an image as `find` does, and keep the error of a missing one."""
+            try:
+                return find(reference)
+            except DataError as error:
+                if refused is None or not (path / LISTINGS[0]).is_file():  # others are searched for their suffixes
+                    raise
+                refused.append(error)
+                return Path()
+
+        return list(_pair_set_rows(read_pair_set(path, find=find_or_note), find_or_note))
     suffix = plain_suffix(path)
     folder = path.parent if suffix == ".tar" else place.images or path.parent
     # COCO's files name images without the folder, train2014 or val2014. Several rows show one image: it is found once.
@@ -513,21 +517,6 @@ def _read_text(
         text = f"{path}: {len(left):,} of negative_captions and negative_images are true of their row's picture"
         warnings.warn(f"{text}, and left out; the first is {left[0]}", TellapartWarning, stacklevel=2)
     return rows
-
-
-def _note_missing(find: Callable[[str], Path], refused: list[DataError]) -> Callable[[str], Path]:
-    """Return a function that finds an image as `find` does, and keeps the error of a missing one."""
-    seen: set[str] = set()
-
-    def find_or_note(reference: str) -> Path:
-        try:
-            return find(reference)
-        except DataError as error:
-            refused.extend([error] * (reference not in seen))
-            seen.add(reference)
-            return Path()
-
-    return find_or_note
 
 
 def _pair_set_rows(pairs: PairSet, find: Callable[[str], Path]) -> Iterator[TrainingRow]:

@@ -1,0 +1,688 @@
+"""Models in training: their protocol, dual encoders, and changes before the first step, low-rank updates among them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from tellapart.data.arguments import suggest_beside
+from tellapart.data.scores import join_names
+from tellapart.errors import DataError, ModelError, require
+from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
+from tellapart.models.compact.dual_encoder import CompactParts, is_compact, read_compact_config, read_tokenizer
+from tellapart.models.find import declared_prefix, find_model
+from tellapart.models.fusion.family import Contrast, Halves, Tensors, pad_tokens
+from tellapart.models.fusion.load import find_family, prepare_pixels
+from tellapart.models.fusion.prefix import FusionPrefix, TrainableParts
+from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.huggingface.dual_encoder import SCALED
+from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
+from tellapart.models.openclip.library import import_open_clip, quiet_open_clip
+from tellapart.models.openclip.source import FOLDER, HUB, TAG
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Model, Pixels
+from tellapart.models.torch.backend import Runtime, runtime
+from tellapart.models.torch.checkpoint import split_part
+from tellapart.models.torch.dual_encoder import LocalFeatures, TorchDual
+from tellapart.training.config import LoraConfig, TrainConfig
+from tellapart.training.lazy_torch import Tensor, torch
+from tellapart.training.losses.loss import FusionLoss
+from tellapart.training.ranks import RankGroup
+from tellapart.training.run_files import replace_folder
+
+#: Inputs of a tower by name, on the CPU; of many samples stacked along the first axis.
+Inputs = Mapping[str, "Tensor"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """Unit vectors of images `(n, d)` and texts `(m, d)`, with the scale of cosines, and a bias of logits or None.
+
+    If the loss reads them: `patches` `(n, p, d)` of the images, `words` `(m, w, d)` of the texts' tokens, and which
+    tokens there are, bool `(m, w)`.
+    """
+
+    images: Tensor
+    texts: Tensor
+    scale: Tensor
+    bias: Tensor | None
+    patches: Tensor | None = None
+    words: Tensor | None = None
+    real_words: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trainable:
+    """A model of any family with gradients; a dual encoder has `towers`, and its module returns `Encoded` as a tuple.
+
+    `reader` is the tokenizer. `image` prepares a picture as in measuring, and `tokens` tokenises texts. `model` returns
+    a model that measures with the weights as they are, and `save` writes it and returns its name. `log_scale` returns
+    the parameter whose exponential is a contrastive scale, or None.
+    """
+
+    module: torch.nn.Module
+    reader: Any
+    image: Callable[[Pixels], Inputs]
+    tokens: Callable[[Sequence[str]], Inputs]
+    model: Callable[[], Model]
+    save: Callable[[Path], str]
+    log_scale: Callable[[], Tensor | None]
+    towers: Any = None
+
+    def add_bias(self) -> None:
+        """Add SigLIP's bias, -10 at first, if the model has none; it is trained, and not saved with the model."""
+        if getattr(self.towers.module, "logit_bias", None) is None:
+            value = torch.full((), -10.0, device=self.towers.module.logit_scale.device)
+            self.module.register_parameter("logit_bias", torch.nn.Parameter(value))
+
+    def add_local(self) -> None:
+        """Let the module return vectors of patches and of words, too."""
+        local = self.towers.local()
+        if local is None:
+            raise ModelError(
+                "fsc-clip reads patches and words, and the model has none in the space of its images and texts; take "
+                "a ViT of open_clip that pools by its first token (ViT-B-32), or the loss fsc-global, which reads none"
+            )
+        cast("Any", self.module).local = local
+
+
+def train_dual(dual: TorchDual) -> Trainable:
+    """Return a dual encoder with gradients: the object that measures, its module in a wrapper."""
+    towers, model = dual.towers, cast("Any", dual.towers.module).requires_grad_(True)
+    module, save = _dual_module()(model, towers.image, towers.text), cast("Callable[[Path], str]", towers.save)
+    reader: Any = towers.reader
+    measure = partial(TorchDual, towers)
+    return Trainable(module, reader, towers.prepare, reader.batch, measure, save, lambda: model.logit_scale, towers)
+
+
+def freeze_images(trainable: Trainable) -> None:
+    """Train the text tower and the scale alone: the image tower keeps its weights, and its norms their means."""
+    towers, model = {"visual", "vision_model", "visual_projection"}, cast("Any", trainable.module).model
+    heads = [part for name, part in model.named_children() if name in towers]
+    if not heads or trainable.towers is None:
+        raise ModelError(
+            'optimiser.tower = "text": the model has no separate image tower to be left as it is; take a dual '
+            "encoder of open_clip, a CLIP of transformers, or compact:FOLDER, or leave tower out"
+        )
+    for part in heads:
+        keep_still(part.requires_grad_(False))
+
+
+def keep_still(part: torch.nn.Module) -> None:
+    """Keep a part of a model in evaluation while the rest trains: no dropout, and norms keep their statistics."""
+    part.eval()
+    part.train = lambda mode=True: part  # type: ignore[method-assign]  # noqa: ARG005
+
+
+def add_dropout(module: torch.nn.Module, patterns: Mapping[str, float]) -> None:
+    """Have parts of a module lose a share of their output while it trains; the first pattern that matches counts."""
+    drop, names = torch.nn.functional.dropout, dict(module.named_modules())
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise DataError(f"dropout: no part of the model matches {pattern!r}; {list(names)[-1]} is one")
+    for name, part in names.items():
+        share = next((share for pattern, share in patterns.items() if fnmatchcase(name, pattern)), 0.0)
+        if share:
+            part.register_forward_hook(lambda own, _, output, share=share: drop(output, share, own.training))
+
+
+def picture_side(trainable: Trainable) -> int:
+    """Return the side, in pixels, of the images that the model reads."""
+    prepared = trainable.image(np.zeros((8, 8, 3), np.uint8))
+    return max(max(tensor.shape) for tensor in prepared.values())
+
+
+@cache
+def _dual_module() -> type[torch.nn.Module]:
+    # Made on first use, because its base class is torch's.
+
+    class DualModule(torch.nn.Module):
+        def __init__(self, model: Any, encode_images: Any, encode_texts: Any) -> None:
+            super().__init__()
+            self.model, self._encode_images, self._encode_texts = model, encode_images, encode_texts
+            self.register_parameter("logit_bias", None)
+            self.local: LocalFeatures | None = None
+
+        def forward(self, images: Inputs, texts: Inputs) -> tuple[Any, ...]:
+            image, text = self._encode_images(images), self._encode_texts(texts)
+            bias = getattr(self.model, "logit_bias", None)
+            bias = self.logit_bias if bias is None else bias
+            local = () if self.local is None else self.local.read(texts["input_ids"])
+            return unit(image.float()), unit(text.float()), self.model.logit_scale.exp(), bias, *local
+
+    return DualModule
+
+
+def autocast(precision: str, device: str) -> AbstractContextManager[Any]:
+    """Return the context in which encoders compute: torch's autocast for `bfloat16`, nothing for `float32`."""
+    return cast("AbstractContextManager[Any]", torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16"))
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Scale rows to length one, in the same precision."""
+    scaled: Tensor = vectors / vectors.norm(dim=-1, keepdim=True)
+    return scaled
+
+
+# Batch normalisation has the statistics of a whole batch, or those that the model came with: of pieces, or of
+# one rank's pairs, they would depend on memory and machines.
+
+
+def settle_norms(module: torch.nn.Module, config: TrainConfig, ranks: int) -> None:
+    """Freeze batch normalisation's statistics if the configuration asks for it, or trains low-rank updates alone."""
+    live = _moving_norms(module.train())
+    frozen = config.batch_norm == "frozen"
+    if frozen and not (live and all(layer.running_mean is not None for layer in live.values())):
+        lacks = next((name for name, layer in live.items() if layer.running_mean is None), None)
+        reason = "the model trains no batch normalisation" if lacks is None else f"{lacks} keeps no statistics"
+        raise DataError(f'batch_norm = "frozen": {reason}; leave it out')
+    for layer in live.values():
+        if (frozen or config.lora is not None) and layer.running_mean is not None:
+            keep_still(layer)
+    cuts = [f"batch.micro = {config.batch.micro}"] if config.batch.micro is not None else []
+    cuts += [f"{ranks} ranks"] if ranks > 1 else []
+    if cuts and (live := _moving_norms(module)):
+        raise DataError(
+            f"{' and '.join(cuts)}: batch normalisation ({join_names([*live], 1)}) has statistics of the batch, and "
+            "would see parts of it, which changes the numbers; leave batch.micro out and train on one rank, or set "
+            'batch_norm = "frozen" to keep the statistics of the start'
+        )
+
+
+def _moving_norms(module: torch.nn.Module) -> dict[str, torch.nn.modules.batchnorm._NormBase]:
+    """Return the layers by name whose output or statistics depend on the batch, in the mode that they are in."""
+    base = torch.nn.modules.batchnorm
+    return {
+        name: layer
+        for name, layer in module.named_modules()
+        if isinstance(layer, base._NormBase)
+        and (layer.training or layer.running_mean is None)
+        and (layer.track_running_stats or isinstance(layer, base._BatchNorm))
+    }
+
+
+def prepare_start(
+    config: TrainConfig,
+    trainable: Trainable,
+    ranks: int,
+    attempt: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> None:
+    """Change the start before its first step: freezing, updates, dropout, norms; each in a context of `attempt`."""
+    with attempt():
+        if config.optimiser.tower == "text":
+            freeze_images(trainable)
+    with attempt():
+        if config.lora is not None:
+            add_updates(trainable, config.lora, config.seed)
+    with attempt():
+        add_dropout(trainable.module, config.dropout)
+    with attempt():
+        settle_norms(trainable.module, config, ranks)
+
+
+# LoRA: low-rank updates of linear layers are trained, and all else is frozen; the written model has them merged.
+#
+# Source: Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1; the layers are peft's. The
+# projections of an attention that reads their weights without calling a layer (torch's `MultiheadAttention`) are
+# updated where they are read: peft 0.21 adds the update of the last one twice, and rounds the frozen weights at each
+# step.
+
+#: Weights that an attention reads without a layer's call; classes, and their layers whose weights alone are read.
+_READ = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+_READ_LAYERS = {"MultiheadAttention": ("out_proj",), "AttentionPool2d": ("q_proj", "k_proj", "v_proj", "c_proj")}
+
+
+def add_updates(trainable: Trainable, config: LoraConfig, seed: int) -> None:
+    """Add low-rank updates to linear layers, and freeze all else but the contrastive scale."""
+    peft = require("peft", extra="models")
+    names, read = linear_layers(trainable.module, config.targets), _read_weights(trainable.module)
+    called = [name for name in names if name not in read]
+    if config.dropout and len(called) < len(names):
+        raise ModelError(
+            f"lora.dropout: {next(name for name in names if name in read)} is a projection inside an attention, whose "
+            "input cannot be dropped; leave lora.dropout out, or name other layers in lora.targets"
+        )
+    trainable.module.requires_grad_(False)
+    torch.manual_seed(seed)
+    if called:
+        settings = peft.LoraConfig(
+            r=config.rank,
+            lora_alpha=config.alpha,
+            lora_dropout=config.dropout,
+            target_modules="|".join(map(re.escape, called)),  # a text is a pattern of full names
+        )
+        peft.inject_adapter_in_model(settings, trainable.module)
+    for name in names:
+        if name in read:
+            owner, weight = read[name]
+            update = _update_class()(getattr(owner, weight), config.rank, config.alpha / config.rank)
+            torch.nn.utils.parametrize.register_parametrization(owner, weight, update)
+    if (log_scale := trainable.log_scale()) is not None:
+        log_scale.requires_grad_(True)
+
+
+def count_updated(module: torch.nn.Module, *, idle: bool = False) -> dict[str, int]:
+    """Return how many layers have an update, by name with `*` for numbers; `idle` ones are those without a gradient."""
+    layers = Counter[str]()
+    for name, weight in module.named_parameters():
+        if ".lora_A." in name and (not idle or weight.grad is None):
+            layer = name.partition(".lora_A.")[0].replace("parametrizations.", "")
+            layers[re.sub(r"\b\d+\b", "*", re.sub(r"[._]weight\.0$", "", layer))] += 1
+    return dict(layers)
+
+
+def describe_updated(module: torch.nn.Module) -> str:
+    """Describe the layers that have an update; empty if none has."""
+    counts = count_updated(module)
+    listing = ", ".join(f"{name} ({count})" for name, count in counts.items())
+    return listing and f"{sum(counts.values())} layers: {listing}"
+
+
+def save_merged(trainable: Trainable, folder: Path) -> str:
+    """Write an ordinary model, which has the updates, if there are any, in its weights; return its name."""
+    with merge_updates(trainable.module):
+        return trainable.save(folder)
+
+
+def linear_layers(module: torch.nn.Module, ends: Sequence[str] = ()) -> list[str]:
+    """Return the names of the linear layers that can have an update: those that are not frozen."""
+    read = _read_weights(module)
+    linear = {name: layer for name, layer in module.named_modules() if isinstance(layer, torch.nn.Linear)}
+    weights = {name: layer.weight for name, layer in linear.items()}
+    weights |= {name: getattr(owner, weight) for name, (owner, weight) in read.items()}
+    trained = [name for name, weight in weights.items() if weight.requires_grad]
+    ending = {end: [name for name in trained if f".{name}".endswith(f".{end}")] for end in ends}
+    if lacks := [end for end, names in ending.items() if not names]:
+        kinds = ", ".join(sorted({name.rpartition(".")[2] for name in trained})) or "none at all"
+        raise ModelError(f"lora.targets: no linear layer's name ends in {lacks[0]!r}; last names are {kinds}")
+    if not trained:
+        raise ModelError("lora: the model has no linear layer to update; leave out [lora]")
+    return [name for name in trained if not ends or any(name in names for names in ending.values())]
+
+
+def _read_weights(module: torch.nn.Module) -> dict[str, tuple[torch.nn.Module, str]]:
+    """Return the layers that are never called, by name: the module that has the weight, and its name there."""
+    read: dict[str, tuple[torch.nn.Module, str]] = {}
+    for name, part in module.named_modules():
+        before = f"{name}." if name else ""
+        kinds = {kind.__name__ for kind in type(part).__mro__}
+        for weight in _READ:
+            if getattr(part, weight, None) is not None:
+                read[before + weight.removesuffix("_weight")] = (part, weight)
+        for kind in kinds & _READ_LAYERS.keys():
+            read |= {before + layer: (part.get_submodule(layer), "weight") for layer in _READ_LAYERS[kind]}
+    return read
+
+
+@cache
+def _update_class() -> type[torch.nn.Module]:
+    # Made on first use, because its base class is torch's.
+
+    class Update(torch.nn.Module):
+        """Adds scale * B A to a weight, 0 at first."""
+
+        def __init__(self, weight: Tensor, rank: int, scale: float) -> None:
+            super().__init__()
+            rows, columns = weight.shape
+            self.lora_A = torch.nn.Linear(columns, rank, bias=False, device=weight.device)
+            self.lora_B = torch.nn.Linear(rank, rows, bias=False, device=weight.device)
+            torch.nn.init.zeros_(self.lora_B.weight)
+            self.scale = scale
+
+        def forward(self, weight: Tensor) -> Tensor:
+            updated: Tensor = weight + self.scale * (self.lora_B.weight @ self.lora_A.weight)
+            return updated
+
+    return Update
+
+
+@contextmanager
+def merge_updates(module: torch.nn.Module) -> Iterator[None]:
+    """Replace adapted layers, within the context, by ordinary linear layers whose weights hold the updates."""
+    parametrize = torch.nn.utils.parametrize
+    adapted, read = list[tuple[Any, str, Any, Any]](), list[tuple[Any, str, Any, Any]]()
+    for name, layer in list(module.named_modules()):
+        if hasattr(layer, "get_delta_weight"):  # peft's
+            parent, _, leaf = name.rpartition(".")
+            adapted.append((module.get_submodule(parent), leaf, layer, layer.get_base_layer().weight.data))
+        elif parametrize.is_parametrized(layer):
+            for weight, (update, *_) in layer.parametrizations.items():
+                if isinstance(update, _update_class()):  # a model may have others, such as weight norm
+                    read.append((layer, weight, update, layer.parametrizations[weight].original.data.clone()))
+    try:
+        with torch.no_grad():
+            for owner, leaf, layer, weight in adapted:
+                base = layer.get_base_layer()
+                base.weight.data = weight + sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
+                setattr(owner, leaf, base)
+            for owner, name, _, _ in read:
+                parametrize.remove_parametrizations(owner, name)
+        yield
+    finally:
+        for owner, leaf, layer, weight in adapted:
+            layer.get_base_layer().weight.data = weight
+            setattr(owner, leaf, layer)
+        for owner, name, update, weight in read:
+            getattr(owner, name).data = weight
+            parametrize.register_parametrization(owner, name, update)
+
+
+def open_fusion(
+    name: str,
+    device: str,
+    reading: str | None = None,
+    *,
+    contrast: bool = True,
+    image_size: int | None = None,
+    also: Sequence[str] = (),
+) -> Trainable:
+    """Open a fusion encoder to train its matching head and all below it."""
+    place = runtime(ModelOptions(device=device))
+    prefix = declared_prefix(name)
+    if isinstance(prefix, FusionPrefix) and prefix.open_trainable is not None:
+        readings = (reading or "itm", *also)
+        parts = prefix.open_trainable(name, place, readings, image_size)
+        trainable = train_fusion(parts, place, parts.read, readings)
+        _freeze_unread(trainable, place.device, contrast=contrast)
+        return trainable
+    if also:
+        raise ModelError(f"{name}: has one matching head, and a loss names {also[0]!r}; leave out its `reading`")
+    if image_size is not None:
+        raise ModelError(f"{name}: image_size is for models in their authors' files (meter:, fiber:); leave it out")
+    source = name.removeprefix("hf:")
+    repository = "/" in name and not name.startswith(("open_clip:", "hf-hub:", "local-dir:", "new:", "onnx:"))
+    config_type = read_config(source)["model_type"] if repository or (Path(source) / "config.json").is_file() else ""
+    family = find_family(config_type)
+    if family is None or family.load_trainable is None:
+        raise ModelError(
+            f"{name} cannot be trained by a matching loss: name a BLIP or ViLT of transformers for image-text "
+            "retrieval, by hub id or folder, or METER or FIBER in its authors' file; or take a loss of dual encoders "
+            "(itc, negclip, eqsim, ...)"
+        )
+    halves, processor = family.load_trainable(source, place), load_processor(source)
+    preparation = prepare_pixels(source, family, halves, processor)
+
+    def save(folder: Path) -> str:
+        folder.mkdir(parents=True)
+        with quiet():
+            halves.module.save_pretrained(folder)
+            processor.save_pretrained(folder)
+        return f"hf:{folder}"
+
+    trainable = train_fusion(TrainableParts(source, halves, preparation, family.contrast, save), place, reading)
+    for head in family.contrast.heads if family.contrast is not None and not contrast else ():
+        halves.module.get_submodule(head).requires_grad_(False)
+    return trainable
+
+
+def _freeze_unread(trainable: Trainable, device: str, *, contrast: bool) -> None:
+    """Freeze heads of other readings and all else that no gradient comes to: several ranks would wait for it."""
+    module = trainable.module
+    image = {name: tensor.to(device) for name, tensor in trainable.image(np.zeros((8, 8, 3), np.uint8)).items()}
+    tokens = {name: tensor.to(device) for name, tensor in trainable.tokens(["a"]).items()}
+
+    def compute(fusion: Any) -> Any:
+        images, texts = fusion.images([image]), fusion.texts(tokens)
+        parts = [fusion.join(images, texts)]
+        if contrast and fusion.scale is not None:
+            vectors = fusion.vectors(images, texts)
+            parts += [*vectors, torch.as_tensor(fusion.scale)]
+        return sum(part.sum() for part in parts)
+
+    module(compute).backward()
+    for parameter in module.parameters():
+        parameter.requires_grad_(parameter.grad is not None)
+        parameter.grad = None
+
+
+def train_fusion(parts: TrainableParts, place: Runtime, reading: str | None, heads: tuple[str, ...] = ()) -> Trainable:
+    """Return a fusion encoder with gradients.
+
+    Its module, called with a function, calls that with itself: one forward of a full step. The module's `heads` are the
+    readings of the columns that `join` returns.
+    """
+    network, preparation, read = parts.halves.module, parts.preparation, reading or "itm"
+    network.requires_grad_(True)
+    module: Any = _matcher_class()(parts.halves, parts.contrast, parts.others)
+    module.heads = heads or (read,)
+
+    def image(pixels: Pixels) -> Inputs:
+        return {key: torch.as_tensor(value) for key, value in preparation.images(pixels).items()}
+
+    def tokens(texts: Sequence[str]) -> Inputs:
+        lengths, _ = preparation.texts.lengths(texts)
+        tokens = preparation.texts.tokens(texts, max(lengths))
+        return {name: tokens[name] for name in ("input_ids", "attention_mask")}
+
+    def model() -> FusionScorer:
+        return FusionScorer(TorchFusionEncoder(parts.name, parts.halves, preparation, place, reading=read))
+
+    def find_scale() -> Tensor | None:  # the library's models hold none that is saved
+        scale = None if parts.contrast is None else parts.contrast.log_scale(network)
+        return scale if isinstance(scale, torch.Tensor) and scale.requires_grad else None
+
+    return Trainable(module, preparation.texts, image, tokens, model, parts.save, find_scale)
+
+
+@cache
+def _matcher_class() -> type[torch.nn.Module]:
+    # Made on first use, because its base class is torch's.
+
+    class Matcher(torch.nn.Module):
+        """`model` is the library's or the authors'."""
+
+        def __init__(self, halves: Halves, contrast: Contrast | None, others: Sequence[Halves]) -> None:
+            super().__init__()
+            self.model, self._halves, self._contrast = halves.module, halves, contrast
+            self._others = tuple(others)
+
+        @property
+        def scale(self) -> Tensor | float | None:
+            """The scale of cosines, a parameter's or a number; None without a contrast."""
+            if self._contrast is None:
+                return None
+            # BLIP learnt a temperature, which transformers' checkpoints lack; its configuration has the first value.
+            logarithm = self._contrast.log_scale(self.model)
+            scale: Tensor | float = logarithm.exp() if isinstance(logarithm, torch.Tensor) else math.exp(logarithm)
+            return scale
+
+        def forward(self, compute: Callable[[Any], Any]) -> Any:
+            return compute(self)
+
+        def images(self, inputs: Sequence[Inputs]) -> Tensors:
+            """States `(n, length, ...)` of prepared images; those of one shape together, padded to the longest."""
+            groups: dict[Any, list[int]] = {}
+            for number, sample in enumerate(inputs):
+                groups.setdefault(sample["pixel_values"].shape, []).append(number)
+            states = [
+                self._halves.images(**{name: torch.stack([inputs[n][name] for n in numbers]) for name in inputs[0]})
+                for numbers in groups.values()
+            ]
+            length = max(group[0].shape[1] for group in states)
+            order = torch.tensor([n for numbers in groups.values() for n in numbers]).argsort()
+            columns = zip(*[[pad_tokens(tensor, length) for tensor in group] for group in states], strict=True)
+            return tuple(torch.cat(column)[order.to(column[0].device)] for column in columns)
+
+        def texts(self, tokens: Inputs) -> Tensors:
+            """States `(m, length, ...)` of tokenised texts."""
+            return self._halves.texts(tokens["input_ids"], tokens["attention_mask"].bool())
+
+        def vectors(self, images: Tensors, texts: Tensors) -> tuple[Any, Any]:
+            """Unit vectors of images and of texts, float32 `(n, d)`; all the same without a contrast."""
+            if self._contrast is None:
+                return (torch.ones(len(images[0]), 1, device=images[0].device),) * 2
+            image, text = self._contrast.vectors(self.model, images, texts)
+            return unit(image.float()), unit(text.float())
+
+        def join(self, images: Tensors, texts: Tensors) -> Tensor:
+            """The logit of a match less that of none, float32 `(n, heads)`."""
+            if not self._others:
+                heads = [(self._halves.match, self._halves.join(images, texts).float())]
+            else:
+                pooled = self._halves.pool_states(images, texts)  # type: ignore[attr-defined]
+                every: Any = (self._halves, *self._others)
+                heads = [(halves.match, halves.match_head(pooled).float()) for halves in every]
+            columns = [side[:, 0] if match is None else side[:, match] - side[:, 1 - match] for match, side in heads]
+            logits: Tensor = torch.stack(columns, dim=1)
+            return logits
+
+    return Matcher
+
+
+#: Prefixes of models that a contrastive loss trains, beside those of transformers.
+_TRAINED = (COMPACT, TAG, HUB, FOLDER)
+
+#: The prefix of a model without weights.
+NEW = "new:"
+
+_OPEN_CLIP = "open_clip_config.json"
+_SUFFIXES = {".json", ".txt", ".model"}
+
+
+def new_model_facts(folder: Path) -> str:
+    """Return the SHA-256 of the files that describe the model."""
+    if not folder.is_dir():
+        raise ModelError(f"{NEW}{folder} is not there{suggest_beside(folder)}")
+    if not any((folder / name).is_file() for name in (_OPEN_CLIP, "config.json")):
+        raise ModelError(f"{NEW}{folder}: the folder lacks {_OPEN_CLIP}, or config.json and a processor's files")
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in _SUFFIXES):
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def write_new_model(folder: Path, target: Path, seed: int) -> str:
+    """Draw weights for a folder's configuration, write the model to `target` unless it exists, and return its name."""
+    new_model_facts(folder)
+    if not target.exists():
+        torch.manual_seed(seed)
+        with replace_folder(target) as draft:
+            if is_compact(folder):
+                from tellapart.models.compact.towers import build_encoder
+
+                config = read_compact_config(folder)
+                tokenizer = read_tokenizer(folder, config)
+                CompactParts(config, build_encoder(config, tokenizer.get_vocab_size()), tokenizer).save(draft)
+            else:
+                (_draw_open_clip if (folder / _OPEN_CLIP).is_file() else _draw_transformers)(folder, draft)
+    if is_compact(target):
+        return f"{COMPACT}{target}"
+    return f"local-dir:{target}" if (target / _OPEN_CLIP).is_file() else f"hf:{target}"
+
+
+def _draw_open_clip(folder: Path, draft: Path) -> None:
+    open_clip = import_open_clip()
+    try:
+        with quiet_open_clip():
+            model = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
+    except (RuntimeError, ValueError, TypeError, KeyError, OSError, AssertionError) as error:
+        raise ModelError(f"{NEW}{folder}: open_clip cannot build it: {error}") from error
+    draft.mkdir(parents=True)
+    for path in folder.iterdir():
+        if path.suffix in _SUFFIXES:
+            shutil.copy(path, draft)
+    tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+    require("safetensors.torch", extra="train").save_file(tensors, draft / "open_clip_model.safetensors")
+
+
+def _draw_transformers(folder: Path, draft: Path) -> None:
+    library = import_transformers()
+    architecture = next(iter(read_config(str(folder)).get("architectures") or ()), "")
+    model_class = getattr(library, architecture, None)
+    if model_class is None:
+        raise ModelError(f"{NEW}{folder}: transformers lacks the architecture {architecture!r} of config.json")
+    with quiet():
+        model = model_class(model_class.config_class.from_pretrained(folder))
+        draft.mkdir(parents=True)
+        model.save_pretrained(draft)
+        load_processor(str(folder)).save_pretrained(draft)
+
+
+def open_start(name: str, config: TrainConfig) -> tuple[Trainable | None, str]:
+    """Open the start; return it with the fingerprint of its weights."""
+    if name.startswith(NEW):
+        return None, new_model_facts(Path(name.removeprefix(NEW)))
+    trainable = _open_trainable(name, config)
+    return trainable, trainable.model().fingerprint
+
+
+def draw_start(name: str, config: TrainConfig, folder: Path, ranks: RankGroup) -> tuple[str, Trainable]:
+    """Draw a `new:` model's weights on rank 0, unless the folder exists; return its name, and itself, on all ranks."""
+    new = Path(name.removeprefix(NEW))
+    ranks.first(lambda: write_new_model(new, folder, config.seed))
+    with ranks.together():
+        drawn = write_new_model(new, folder, config.seed)  # again by ranks that do not see the first's disk
+        return drawn, _open_trainable(drawn, config)
+
+
+def _open_trainable(name: str, config: TrainConfig) -> Trainable:
+    """Open a fusion encoder or a dual one, as the loss needs it."""
+    terms = config.loss_terms()
+    if isinstance(terms[0].loss, FusionLoss):
+        if config.compile is not None:
+            raise DataError(
+                f"compile: {config.compile!r} is for dual encoders; a fusion encoder's pairs are drawn inside the pass"
+            )
+        contrast, reading = config.matching is None or config.matching.contrast, config.reading
+        also = [head for head in dict.fromkeys(term.reading for term in terms) if head not in {None, reading or "itm"}]
+        return open_fusion(name, config.device, reading, contrast=contrast, image_size=config.image_size, also=also)
+    if config.image_size is not None:
+        raise DataError(f"image_size: {config.image_size} is for fusion encoders in their authors' files; leave it out")
+    if config.matching is not None:
+        raise DataError(f"[matching] is of fusion encoders' losses (itm, ranking, ...), and {terms[0].name!r} is none")
+    trainable = open_dual(name, config.device)
+    if any(getattr(term.loss, "bias", False) for term in terms):
+        trainable.add_bias()
+    if any(getattr(term.loss, "local", False) for term in terms):
+        trainable.add_local()
+    return trainable
+
+
+def open_dual(name: str, device: str) -> Trainable:
+    """Open a dual encoder to train it."""
+    if isinstance(declared_prefix(name), FusionPrefix):
+        raise ModelError(
+            f"{name} cannot be trained by a contrastive loss alone: take a loss of matching heads (itm, ranking, "
+            "eqsim-itm, ...), which adds the contrastive one if the model has towers"
+        )
+    library = name.startswith("hf:") or "/" in name or (Path(name).expanduser() / "config.json").is_file()
+    if library and not name.startswith(_TRAINED):
+        architecture = next(iter(read_config(name.removeprefix("hf:")).get("architectures") or ()), "")
+        if architecture not in SCALED:
+            raise ModelError(
+                f"{name}: {architecture or 'a model without an architecture'} cannot be trained by a contrastive loss "
+                f"here; take one of {', '.join(SCALED)}"
+            )
+    if library or name.startswith(_TRAINED):
+        model = find_model(name, ModelOptions(device=device, reading="itc"))
+        if isinstance(model, TorchDual) and model.towers.save is not None:
+            if model.towers.checkpoint is not None:
+                model.towers.checkpoint.expect_one(model.name)
+            return train_dual(model)
+    raise ModelError(
+        f"{name} cannot be trained: name a model of open_clip or a CLIP-like one of transformers, by hub id or folder, "
+        "or compact:FOLDER"
+    )
+
+
+def resolve_name(name: str, home: Path) -> str:
+    """Return a model's or a set's name with its path relative to the working folder, not to the configuration's."""
+    prefix, colon, path = name.partition(":")
+    prefixed = prefix in {"folder", "local-dir", "hf", "new", "compact"}
+    of_file = bool(colon) and (prefixed or isinstance(declared_prefix(name), FusionPrefix))
+    if of_file and (home / split_part(path)[0]).exists():
+        return f"{prefix}:{home / path}"
+    return str(home / name) if (home / name / "config.json").is_file() else name

@@ -1,1 +1,0 @@
-"""Models with gradients: every library's, new ones, and low-rank updates."""
