@@ -131,7 +131,7 @@ class HiddenPairs:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
-        """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
+        """Make it of what `to_json` returned; other content is an AttributeError, KeyError, TypeError or ValueError."""
         items = tuple(Item.model_validate(row) for row in content["items"])
         texts, images = (tuple(map(tuple, content[name])) for name in ("texts", "images"))
         hidden = cls(items, texts, images, **_read_shared(content, len(items)))
@@ -149,11 +149,9 @@ def _read_shared(content: Mapping[str, Any], items: int) -> dict[str, Any]:
     public, sources, pixels = (content[name] for name in ("public", "sources", "pixels"))
     if len(public) != items or {*public} != {True, False} or not all(isinstance(flag, bool) for flag in public):
         raise ValueError(f"it does not tell of {items} items which are public")
-    if not all(
-        isinstance(table, dict) and all(isinstance(at, str) for at in table.values()) for table in names.values()
-    ):
+    if not all(isinstance(text, str) for table in (sources, pixels) for text in table.values()):
         raise ValueError("its sources or pixels are no texts by the names of images")
-    return {"public": tuple(public), **names}
+    return {"public": tuple(public), "sources": sources, "pixels": pixels}
 
 
 def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
@@ -260,7 +258,7 @@ class HiddenRecords:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenRecords:
-        """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
+        """Make it of what `to_json` returned; other content is an AttributeError, KeyError, TypeError or ValueError."""
         task = content["task"]
         records = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
         return cls(task, records, **_read_shared(content, len(records.rows)))
