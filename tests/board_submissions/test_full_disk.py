@@ -108,7 +108,7 @@ def inside(board: Callable[..., Any], tmp_path: Path) -> None:
     ended = [entry["about"]["submission"] for entry in made.service.log() if entry["what"] == "submission done"]
     assert sorted(ended) == sorted(ids)
     assert {path.name for path in made.queue.folder.iterdir()} == {".lock", *ids}
-    assert not made.service.is_closed("clocks")
+    assert not made.service.queue.is_closed("clocks")
     assert made.service.database.one("PRAGMA integrity_check")[0] == "ok"
     assert made.client.get("/hidden/clocks").json()["models"][0]["public"]["group_score"]["value"] == 1.0
 

@@ -631,8 +631,23 @@ def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecor
 def _hide_benchmark(
     benchmark: HiddenBenchmark, key: bytes
 ) -> tuple[HiddenPairs | HiddenRecords, Callable[[str], NDArray[np.uint8]]]:
-    """Read pairs or records, and shuffle them; return also a function that reads the pixels of an image."""
-    task, records, read = _read_source(benchmark)
+    """Read pairs or records, of which nothing is fetched, and shuffle them; return also a reader of images' pixels."""
+    if benchmark.pairs is not None:
+        task, records = PAIRS, read_pair_set(benchmark.pairs, benchmark.name)
+        read = records.read_bytes
+    else:
+        try:
+            locations = Locations(benchmark.data, benchmark.images)
+        except DataError as error:
+            raise DataError(f"hidden benchmark {benchmark.name!r}: {error}") from error
+        source = find_benchmark(str(benchmark.benchmark), locations)
+        sources = source.here()
+        if sources is None:
+            why = f"{source.needs()} (`data` and `images` in the board file)"
+            raise DataError(f"hidden benchmark {benchmark.name!r}: {why}")
+        task, records = TASKS[source.task], source.load(sources)
+        read = replace(source, place=sources).read_image(records)
+        assert read is not None  # noqa: S101  (its files are here)
     if video := next(filter(is_video, task.images_of(records)), None):
         raise DataError(
             f"hidden benchmark {benchmark.name!r}: {quote(video)} is a video; a board encodes each image anew, so that "
@@ -644,23 +659,3 @@ def _hide_benchmark(
     if isinstance(records, PairSet):  # whose errors name the item, too
         return hidden, records.pixels
     return hidden, lambda reference: decode(read(reference), reference)
-
-
-def _read_source(benchmark: HiddenBenchmark) -> tuple[Task, Any, Callable[[str], bytes]]:
-    """Return the task, its records, and a function that reads an image file; nothing is fetched."""
-    if benchmark.pairs is not None:
-        pairs = read_pair_set(benchmark.pairs, benchmark.name)
-        return PAIRS, pairs, pairs.read_bytes
-    try:
-        locations = Locations(benchmark.data, benchmark.images)
-    except DataError as error:
-        raise DataError(f"hidden benchmark {benchmark.name!r}: {error}") from error
-    source = find_benchmark(str(benchmark.benchmark), locations)
-    sources = source.here()
-    if sources is None:
-        why = f"{source.needs()} (`data` and `images` in the board file)"
-        raise DataError(f"hidden benchmark {benchmark.name!r}: {why}")
-    records = source.load(sources)
-    read = replace(source, place=sources).read_image(records)
-    assert read is not None  # noqa: S101  (its files are here)
-    return TASKS[source.task], records, read
