@@ -92,10 +92,6 @@ class HiddenPairs:
         """How many texts of an item of one image are true, or images of one text; 1 otherwise."""
         return len(self.items[0].truths)
 
-    def sizes(self) -> dict[str, tuple[int, int]]:
-        """Return the sizes of images that boxes were drawn in: items have no boxes."""
-        return {}
-
     def bare(self) -> tuple[Item, ...]:
         """Return the published items: ids, images and texts; nothing of the truth, no tag, cluster or provenance."""
         return tuple(
@@ -403,7 +399,7 @@ def write_task(
 ) -> dict[str, str]:
     """Write the archive; return the hash of each image's pixels by its published name."""
     hashes: dict[str, str] = {}
-    sizes = hidden.sizes()
+    sizes = hidden.sizes() if isinstance(hidden, HiddenRecords) else {}
     listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in hidden.template_rows())
     details: dict[str, Any] = {"shape": hidden.shape, "truths": hidden.true}
     if isinstance(hidden, HiddenRecords):

@@ -386,21 +386,17 @@ def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple
     digits = next((k for k in range(fewest, most) if len(np.unique(np.round(exact, k))) == distinct), most)
 
     def cell(image: int, text: int) -> dict[str, Any]:
-        score = float(scores[image, text])
+        score, state = float(scores[image, text]), ""
+        if (image, text) in true:  # against every other cell of its row and column
+            rivals = np.concatenate([np.delete(scores[image], text), np.delete(scores[:, text], image)])
+            is_best, is_beaten = (score > rivals).all(), (score < rivals).any()
+            state = "won" if is_best else "lost" if is_beaten else "even"
         return {
             "title": f"image {image}, text {text}",
             "score": float(str(scores[image, text])),  # the shortest number that is the same float32
             "text": f"{score:.{digits}f}",
             "shade": round(10 * (score - low) / reach) if reach and np.isfinite(reach) else 3,
-            "state": _pair_state(scores, image, text) if (image, text) in true else "",
+            "state": state,
         }
 
     return tuple(tuple(cell(image, text) for text in range(texts)) for image in range(images))
-
-
-def _pair_state(scores: NDArray[np.float32], image: int, text: int) -> str:
-    """Compare a true pair with every other cell of its row and column."""
-    rivals = np.concatenate([np.delete(scores[image], text), np.delete(scores[:, text], image)])
-    if len(rivals) == 0 or (scores[image, text] > rivals).all():
-        return "won"
-    return "lost" if (scores[image, text] < rivals).any() else "even"
