@@ -244,11 +244,14 @@ class Board:
                     report(content.problem)
                     tables.unread[path] = _for_readers(content.problem, path)
                 for timing in content.timings.models if content.timings else ():
-                    source = f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}"
-                    costs = {"latency": timing.latency.median, "parameters": timing.parameters, "cost_source": source}
                     for slug, model in tables.models.items():
                         if (model.name, model.fingerprint) == (timing.model.name, timing.model.fingerprint):
-                            tables.models[slug] = replace(model, **costs)
+                            tables.models[slug] = replace(
+                                model,
+                                latency=timing.latency.median,
+                                parameters=timing.parameters,
+                                cost_source=f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}",
+                            )
             self._rank(tables)
             self._files, self._seen, self._hidden, self.tables = files, found, hidden, tables
             return len(fresh)

@@ -129,8 +129,8 @@ class HiddenPairs:
     def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
         """Make it of what `to_json` returned; other content is an AttributeError, KeyError, TypeError or ValueError."""
         items = tuple(Item.model_validate(row) for row in content["items"])
-        texts, images = (tuple(map(tuple, content[name])) for name in ("texts", "images"))
-        hidden = cls(items, texts, images, **_read_shared(content, len(items)))
+        text_order, image_order = (tuple(map(tuple, content[name])) for name in ("texts", "images"))
+        hidden = cls(items, text_order, image_order, **_read_shared(content, len(items)))
         shapes = {(item.shape, item.truths) for item in hidden.items}
         if len(shapes) > 1:
             raise ValueError("its items have more than one shape, or number of true texts")
@@ -628,6 +628,7 @@ def _hide_benchmark(
     benchmark: HiddenBenchmark, key: bytes
 ) -> tuple[HiddenPairs | HiddenRecords, Callable[[str], NDArray[np.uint8]]]:
     """Read pairs or records, of which nothing is fetched, and shuffle them; return also a reader of images' pixels."""
+    read: Callable[[str], bytes] | None
     if benchmark.pairs is not None:
         task, records = PAIRS, read_pair_set(benchmark.pairs, benchmark.name)
         read = records.read_bytes

@@ -35,7 +35,7 @@ class View(_Frozen):
     """A page's content, or a part of it."""
 
     title: str
-    table_rows: Rows = Field((), exclude=True)
+    table_rows: Rows = Field(default=(), exclude=True)
 
     def table(self) -> Rows:
         """Return the page as a table for CSV and LaTeX; nothing if it has none."""
