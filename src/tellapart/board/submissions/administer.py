@@ -176,8 +176,10 @@ def back_up(state: Path, target: Path) -> Manifest:
         for _ in range(_MOST_TIMES):
             try:
                 (copy / DATABASE).touch(mode=0o600)
-                database = sqlite3.connect(copy / DATABASE)
-                with closing(sqlite3.connect(state / DATABASE, timeout=30)) as source, closing(database):
+                with (
+                    closing(sqlite3.connect(state / DATABASE, timeout=30)) as source,
+                    closing(sqlite3.connect(copy / DATABASE)) as database,
+                ):
                     source.backup(database)
                     database.execute("PRAGMA journal_mode = DELETE")  # one file: the board switches it back
             except sqlite3.Error as error:
