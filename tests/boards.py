@@ -128,12 +128,14 @@ RUN = """async () => {
 
 
 @contextmanager
-def served(app: Any) -> Iterator[str]:
-    """Serve an application for real while the block lasts; its address."""
+def served(app: Any, **options: Any) -> Iterator[str]:
+    """Serve an application for real while the block lasts, with uvicorn's options; its address."""
     uvicorn = pytest.importorskip("uvicorn", reason='the board needs: pip install "tellapart[board]"')
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", lifespan="off"))
+        server = uvicorn.Server(
+            uvicorn.Config(app, **{"log_level": "error", "ws": "none", "lifespan": "off"} | options)
+        )
         thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not server.started:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from boards import open_board
 from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
-from tellapart.board.rendering import _environment, as_latex, make_legend, score
+from tellapart.board.rendering import _environment, as_latex, make_legend
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import Cell
 from tellapart.evaluation.compare import compare
@@ -393,6 +393,7 @@ def test_scores_of_an_item_are_written_so_that_different_ones_differ(client) -> 
 
 
 around, decimals = (_environment().globals[name] for name in ("around", "decimals"))
+score = _environment().get_template("parts.html.j2").module.score  # type: ignore[attr-defined]
 
 
 @given(st.integers(1, 3000), st.data())

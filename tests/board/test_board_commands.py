@@ -65,19 +65,9 @@ def test_answers_wait_for_no_acknowledgement_of_the_reader() -> None:
 
 def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
-    done = CliRunner().invoke(
-        app,
-        [
-            "board",
-            "export",
-            "--runs",
-            str(tmp_path / "runs"),
-            "--out",
-            str(tmp_path / "site"),
-            "--items",
-            "2",
-        ],
-    )
+    options = {"--runs": tmp_path / "runs", "--out": tmp_path / "site", "--items": 2}
+    words = [str(word) for option in options.items() for word in option]
+    done = CliRunner().invoke(app, ["board", "export", *words])
     assert done.exit_code == 0, done.output
     assert f"open {tmp_path / 'site' / 'index.html'}" in done.output
     assert "some-model" in (tmp_path / "site" / "index.html").read_text()

@@ -10,11 +10,9 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from threading import Thread
 from typing import Any
 
 import pytest
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.testclient import TestClient
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -52,18 +50,10 @@ def made_app() -> FastAPI:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(made_app(), http=connections.Connection, ws="none", log_level="critical")
-        server = uvicorn.Server(config)
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        yield listening.getsockname()
-        server.should_exit = True
-        thread.join()
+def served(serving: Callable[..., Any]) -> Iterator[Served]:
+    with serving(made_app(), http=connections.Connection, log_level="critical") as address:
+        host, _, port = address.rpartition("/")[2].partition(":")
+        yield host, int(port)
 
 
 @pytest.fixture

@@ -39,18 +39,11 @@ def test_a_full_disk_loses_nothing_and_ends_when_there_is_room(tmp_path: Path) -
     tried = unshared("sh", "-c", f"{_MOUNT} {tmp_path}")
     if tried.returncode:
         pytest.skip(f"a namespace of its own cannot be had or mounted in here: {tried.stderr.strip()[:200]}")
-    command = (
+    command = [
         sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "--basetemp",
+        *["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--basetemp"],
         str(tmp_path / "in"),
-    )
+    ]
     inner = unshared(*command, f"{__file__}::test_inside", **{_INSIDE: "1"})
     assert inner.returncode == 0, inner.stdout + inner.stderr
     assert "1 passed" in inner.stdout
@@ -108,7 +101,7 @@ def inside(board: Callable[..., Any], tmp_path: Path) -> None:
     ended = [entry["about"]["submission"] for entry in made.service.log() if entry["what"] == "submission done"]
     assert sorted(ended) == sorted(ids)
     assert {path.name for path in made.queue.folder.iterdir()} == {".lock", *ids}
-    assert not made.service.is_closed("clocks")
+    assert not made.service.queue.is_closed("clocks")
     assert made.service.database.one("PRAGMA integrity_check")[0] == "ok"
     assert made.client.get("/hidden/clocks").json()["models"][0]["public"]["group_score"]["value"] == 1.0
 

@@ -146,47 +146,6 @@ def test_an_image_that_cannot_be_decoded_leaves_no_task_file(tmp_path: Path, mad
     assert list((tmp_path / "hidden").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "found",
-    ['{"items": []}', '{"task": "nlvr3"}', '{"task": "nlvr2", "records": {"name": "n", "statements": [{"id": 1}]}}'],
-)
-def test_a_truth_that_was_damaged_is_no_truth(tmp_path: Path, found: str) -> None:
-    (tmp_path / "truth.json").write_text(found)
-    with raises(DataError, "benchmark", "truth"):
-        read_truth(tmp_path / "truth.json")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("texts", [[0, 2], [1, 0]], ("'a'", "texts")),
-        ("images", [[0], [0]], ("'a'", "texts")),
-        ("public", [True], ("2", "items")),
-        ("pixels", {"0.png": 5}, "pixels"),
-        ("public", [True, 1], ("2", "items")),
-        ("items", [{"id": "a", "images": ["0.png"], "texts": ["x"], "extra": 1}], "'extra'"),
-    ],
-)
-def test_a_truth_that_does_not_fit_together_is_one_line(
-    tmp_path: Path, name: str, value: object, said: str | tuple[str, ...]
-) -> None:
-    items = [{"id": id_, "images": ["0.png", "1.png"], "texts": ["x", "y"]} for id_ in "ab"]
-    orders = [[0, 1], [1, 0]]
-    truth = {"items": items, "texts": orders, "images": orders, "public": [True, False], "sources": {}}
-    truth["pixels"] = {}
-    path = tmp_path / "truth.json"
-    path.write_text(json.dumps(truth))
-    assert len(read_truth(path).public) == 2
-    path.write_text(json.dumps({key: value for key, value in truth.items() if key != "pixels"}))
-    with raises(DataError, "pixels", "backup", str(tmp_path)):
-        read_truth(path)
-    path.write_text(json.dumps(truth | {name: value}))
-    with raises(DataError, "truth.json", "benchmark") as raised:
-        read_truth(path)
-    check_facts(str(raised.value), said)
-    assert "\n" not in str(raised.value)
-
-
 def add_users(board: Path, *names: str, role: str, more: Sequence[str] = ()) -> None:
     """Run `tellapart board user` in this process, which raises what it refuses."""
     words = ["board", "user", *names, "--board", str(board), "--role", role, "--days", "1", *more]

@@ -338,7 +338,7 @@ def test_a_benchmark_closed_by_its_date_stays_closed_when_the_clock_is_set_back(
     made.settings = made.settings.model_copy(update={"hidden": (later,)})
     made.open()  # with a board file that says otherwise
     assert made.send(b"x").status_code == 409
-    assert made.service.is_closed("clocks")
+    assert made.service.queue.is_closed("clocks")
     assert logged(made, "benchmark closed") == 1
 
 

@@ -185,6 +185,14 @@ TRUTHS = {
     "sources that are none": lambda content: content.update(sources=7),
     "items that are none": lambda content: content.update(items=7),
     "an unknown task": lambda content: content.update(task=["x"]),
+    "a task of another name": lambda content: content.update(task="nlvr3"),
+    "records that are none": lambda content: content.update(
+        task="nlvr2", records={"name": "n", "statements": [{"id": 1}]}
+    ),
+    "pixels that are none": lambda content: content.update(pixels={"0.png": 5}),
+    "no pixels": lambda content: content.pop("pixels"),
+    "an item's field that is unknown": lambda content: content["items"][0].update(extra=1),
+    "a split of one item": lambda content: content.update(public=[True]),
 }
 
 
@@ -192,8 +200,9 @@ TRUTHS = {
 def test_a_truth_that_is_none_is_one_line_that_names_the_file(ended: Ended, name: str) -> None:
     truth = ended.truth
     truth.write_bytes(truth_with(TRUTHS[name])(truth.read_bytes()))
-    with raises(DataError, "truth.json", "benchmark"):
+    with raises(DataError, str(truth), "benchmark", "backup") as raised:
         read_truth(truth)
+    assert "\n" not in str(raised.value)
     with raises(TellapartError, "truth.json"):
         ended.start()
 

@@ -277,18 +277,15 @@ class PageCache:
                     if self._pages.get(key) is future:
                         del self._pages[key]
                 future.set_exception(error)
-            self._keep_budget()
+            with self._lock:
+                done = [(key, future.result()) for key, future in self._pages.items() if future.done()]
+                size = sum(len(page.content) + len(page.compressed) for _, page in done)
+                for used_key, page in done:
+                    if size <= self._budget:
+                        break
+                    size -= len(page.content) + len(page.compressed)
+                    del self._pages[used_key]
         return future.result()
-
-    def _keep_budget(self) -> None:
-        with self._lock:
-            done = [(key, future.result()) for key, future in self._pages.items() if future.done()]
-            size = sum(len(page.content) + len(page.compressed) for _, page in done)
-            for key, page in done:
-                if size <= self._budget:
-                    break
-                size -= len(page.content) + len(page.compressed)
-                del self._pages[key]
 
 
 class PageCacheMiddleware:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,38 +68,32 @@ class _Crawl:
         """Return whether a page is in the site; a new one is written later, a file at once."""
         key = (page, tuple(sorted(args.items())))
         if key not in self._added:
-            self._added[key] = self._has_file(page, args) if page in ("static", "picture") else self._is_in(page, args)
-            if self._added[key] and page not in ("static", "picture"):
+            is_file = page in ("static", "picture")
+            self._added[key] = self._write_file(page, args) if is_file else self._is_in(page, args)
+            if self._added[key] and not is_file:
                 self._queue.append(key)
         return self._added[key]
 
-    def _has_file(self, page: str, args: dict[str, Any]) -> bool:
-        try:
-            content = asset(**args) if page == "static" else picture(self._tables, **args)[1]
-        except UnknownNameError:
-            return False
-        self._write(path_of(page, **args), content)
-        return True
+    def _write_file(self, page: str, args: dict[str, Any]) -> bool:
+        with suppress(UnknownNameError):
+            self._write(path_of(page, **args), asset(**args) if page == "static" else picture(self._tables, **args)[1])
+            return True
+        return False
 
     def _is_in(self, page: str, args: dict[str, str | int]) -> bool:
         if self._small and page in _LARGE_PAGES:
             return False
-        models = (
-            str(args["models"]).split("+") if page == "compare_many" else args.values() if page == "compare" else ()
-        )
-        listed = {"items": PAGE, "gallery_page": QUERIES}
-        return (
-            self._compared.issuperset(models)
-            and (page != "item" or args["position"] in self._item_positions(str(args["slug"])))
-            and (page not in listed or (int(args["page"]) - 1) * listed[page] < max(1, self._most))
-        )
-
-    def _item_positions(self, slug: str) -> set[int]:
-        """Return the items of a benchmark that have pages: those that most models fail."""
-        if slug not in self._items:
-            failed = (collect_outcomes(self._tables, self._tables.benchmarks[slug]) < 1).sum(axis=1)
-            self._items[slug] = set((-failed).argsort(kind="stable")[: self._most].tolist())
-        return self._items[slug]
+        if page in ("compare", "compare_many"):
+            return self._compared.issuperset(args.values() if page == "compare" else str(args["models"]).split("+"))
+        if page in ("items", "gallery_page"):
+            return (int(args["page"]) - 1) * (PAGE if page == "items" else QUERIES) < max(1, self._most)
+        if page == "item":  # those that most models fail
+            slug = str(args["slug"])
+            if slug not in self._items:
+                failed = (collect_outcomes(self._tables, self._tables.benchmarks[slug]) < 1).sum(axis=1)
+                self._items[slug] = set((-failed).argsort(kind="stable")[: self._most].tolist())
+            return args["position"] in self._items[slug]
+        return True
 
     def _write_page(self, name: str, args: dict[str, Any]) -> None:
         page_path = path_of(name, **args)

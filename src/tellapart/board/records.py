@@ -243,8 +243,15 @@ class Board:
                 if content.problem:
                     report(content.problem)
                     tables.unread[path] = _for_readers(content.problem, path)
-                elif content.timings is not None:
-                    _add_costs(tables, path, content.timings)
+                for timing in content.timings.models if content.timings else ():
+                    for slug, model in tables.models.items():
+                        if (model.name, model.fingerprint) == (timing.model.name, timing.model.fingerprint):
+                            tables.models[slug] = replace(
+                                model,
+                                latency=timing.latency.median,
+                                parameters=timing.parameters,
+                                cost_source=f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}",
+                            )
             self._rank(tables)
             self._files, self._seen, self._hidden, self.tables = files, found, hidden, tables
             return len(fresh)
@@ -253,26 +260,41 @@ class Board:
         try:
             if state[0] == "timing":
                 return FileContent(state, timings=read_timings(path))
-            return FileContent(state, (self._read_run if state[0] == "run" else _read_imported)(path))
+            if state[0] == "imported":
+                return FileContent(state, _read_imported(path))
+            result = read_result(path.parent)
+            if result.model.name.endswith(MARK):
+                raise RunError(
+                    f"{path}: {result.model.name} was trained on the items that it is measured on, so it has no place "
+                    "among other models; take the run out of the board's folders"
+                )
+            return FileContent(state, tuple(self._entries_of(result, path.parent)))
         except Exception as error:  # one file that no reader was made for must not hide all others
             return FileContent(state, problem=_describe_error(path, error))
 
-    def _read_run(self, path: Path) -> tuple[tuple[Model, Entry | None], ...]:
-        result = read_result(path.parent)
-        if result.model.name.endswith(MARK):
-            raise RunError(
-                f"{path}: {result.model.name} was trained on the items that it is measured on, so it has no place "
-                "among other models; take the run out of the board's folders"
-            )
-        return tuple(self._entries_of(result, path.parent))
-
     def _entries_of(self, result: Result, folder: Path | None = None) -> Iterator[tuple[Model, Entry | None]]:
         """Yield the entries of a record: of a run folder, or of hidden benchmarks, which have no samples."""
-        model = _model_of(result)
+        weights = result.model
+        # An imported result's fingerprint is the file's; several files of one model share the name alone.
+        is_imported = weights.fingerprint.startswith(IMPORTED)
+        kind = "reference" if weights.name in REFERENCES else "human" if weights.name == "human" else "model"
+        how = (weights.dtype, _count_flips(result), weights.reading, weights.prompt)
+        model = Model(
+            slug=file_name(weights.name),
+            name=weights.name,
+            label=weights.name,
+            kind=kind,
+            identity=f"{IMPORTED}{weights.name}" if is_imported else "\n".join(weights.system),
+            fingerprint=weights.fingerprint,
+            note=", ".join(filter(None, how)),
+        )
         for name, record in result.benchmarks.items():
             imported = record.fingerprint.startswith(IMPORTED)
             numbers_alone = record.fingerprint.startswith((IMPORTED, HIDDEN))
             samples = [] if folder is None or numbers_alone else read_samples(folder, name, record)
+            metrics = dict.fromkeys(metric for sample in samples for metric in sample.outcomes)
+            tied = {metric: np.array([metric in sample.tied for sample in samples]) for metric in metrics}
+            has_scores = bool(samples) and all(sample.scores for sample in samples)
             entry = Entry(
                 name=name,
                 record=record,
@@ -282,7 +304,13 @@ class Board:
                 folder=folder,
                 on_trust=record.fingerprint.startswith((IDS_ONLY, IMPORTED)),
                 tie_rule=next(iter(record.notes), "not known") if imported else "",
-                **_vectors_of(samples, record),
+                values={
+                    metric: np.array([sample.outcomes.get(metric, np.nan) for sample in samples], np.float32)
+                    for metric in metrics
+                },
+                tied={metric: ties for metric, ties in tied.items() if ties.any()},
+                scores=np.array([sample.scores for sample in samples], np.float32) if has_scores else None,
+                outputs=tuple(sample.output for sample in samples) if record.shape is None else (),
             )
             yield model, entry
 
@@ -343,45 +371,22 @@ def rank(tables: Tables, benchmark: Benchmark, metric: str, entries: Sequence[En
     return {name: tier.rank for tier in tiers for name in tier.names}
 
 
-def _vectors_of(samples: Sequence[Sample], record: BenchmarkResult) -> dict[str, Any]:
-    """Return what an entry has of each item."""
-    names = dict.fromkeys(name for sample in samples for name in sample.outcomes)
-    tied = {name: np.array([name in sample.tied for sample in samples]) for name in names}
-    has_scores = bool(samples) and all(sample.scores for sample in samples)
-    return {
-        "values": {
-            name: np.array([sample.outcomes.get(name, np.nan) for sample in samples], np.float32) for name in names
-        },
-        "tied": {name: ties for name, ties in tied.items() if ties.any()},
-        "scores": np.array([sample.scores for sample in samples], np.float32) if has_scores else None,
-        "outputs": tuple(sample.output for sample in samples) if record.shape is None else (),
-    }
-
-
 def _add_entries(tables: Tables, entries: Iterable[tuple[Model, Entry | None]]) -> Tables:
     """Return the tables with all entries of a file; an error leaves these as they were."""
     tables = replace(
         tables, models=dict(tables.models), benchmarks=dict(tables.benchmarks), entries=dict(tables.entries)
     )
-    for model, entry in entries:
-        if entry is None:
-            _add_model(tables, model)
-        else:
-            _add_entry(tables, model, entry)
+    for read_model, entry in entries:
+        benchmark = None if entry is None else _add_benchmark(tables, entry)
+        model = _add_model(tables, read_model)
+        if entry is None or benchmark is None:
+            continue
+        key = (benchmark.slug, model.slug)
+        stored = tables.entries.get(key)
+        if stored is None or stored.started <= entry.started:  # a later one of the same model and benchmark stays
+            tables.entries.pop(key, None)
+            tables.entries[key] = replace(_in_order(entry, benchmark), benchmark=benchmark.slug, model=model.slug)
     return tables
-
-
-def _add_entry(tables: Tables, model: Model, entry: Entry) -> None:
-    """Add an entry, unless a later one of the same model and benchmark is there; an earlier one is replaced."""
-    benchmark = _add_benchmark(tables, entry)
-    model = _add_model(tables, model)
-    key = (benchmark.slug, model.slug)
-    stored = tables.entries.get(key)
-    if stored is not None and stored.started > entry.started:
-        return
-    tables.entries.pop(key, None)
-    placed = _in_order(entry, benchmark)
-    tables.entries[key] = replace(placed, benchmark=benchmark.slug, model=model.slug)
 
 
 def _add_model(tables: Tables, model: Model) -> Model:
@@ -518,21 +523,6 @@ def _for_readers(problem: str, path: Path) -> str:
     return plain(_FOLDERS.sub("…/", line)[:_MOST_LETTERS]) or "it cannot be read"
 
 
-def _model_of(result: Result) -> Model:
-    record = result.model
-    # An imported result's fingerprint is the file's; several files of one model share the name alone.
-    identity = f"{IMPORTED}{record.name}" if record.fingerprint.startswith(IMPORTED) else "\n".join(record.system)
-    return Model(
-        slug=file_name(record.name),
-        name=record.name,
-        label=record.name,
-        kind="reference" if record.name in REFERENCES else "human" if record.name == "human" else "model",
-        identity=identity,
-        fingerprint=record.fingerprint,
-        note=", ".join(part for part in (record.dtype, _count_flips(result), record.reading, record.prompt) if part),
-    )
-
-
 def _count_flips(result: Result) -> str:
     """Write how many outcomes a lower precision flips; empty if that was not checked."""
     checks = (benchmark.precision for benchmark in result.benchmarks.values() if benchmark.precision is not None)
@@ -588,14 +578,3 @@ def _imported_record(name: str, each: ImportedModel, imported: Imported) -> Benc
             "origin": imported.source,
         }
     )
-
-
-def _add_costs(tables: Tables, path: Path, record: Timings) -> None:
-    """Write each timing to the models of the same name and weights."""
-    for timing in record.models:
-        source = f"{path}: {timing.machine.processor}, {timing.device}, {timing.dtype}"
-        for slug, model in tables.models.items():
-            if (model.name, model.fingerprint) == (timing.model.name, timing.model.fingerprint):
-                tables.models[slug] = replace(
-                    model, latency=timing.latency.median, parameters=timing.parameters, cost_source=source
-                )

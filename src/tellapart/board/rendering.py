@@ -14,30 +14,8 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup, escape
-
-from tellapart.board.views.items import gallery_page, item_page, items_page, model_page
-from tellapart.board.views.leaderboard import (
-    Cell,
-    Column,
-    Content,
-    Leaderboard,
-    Rows,
-    View,
-    all_benchmarks,
-    by_tag,
-    heat_map,
-    leaderboard,
-)
-from tellapart.board.views.ranks import (
-    agreement_page,
-    benchmark_ranks,
-    choose_page,
-    compare_many,
-    comparison_page,
-    pareto_page,
-    ranks_page,
-)
+from tellapart.board.views import items, leaderboard, ranks
+from tellapart.board.views.leaderboard import Cell, Content, Leaderboard, Rows, View
 from tellapart.data.rows import spreadsheet_cell
 from tellapart.evaluation.compare import judge_pair
 from tellapart.report.charts import inline_svg, score_bar
@@ -64,24 +42,24 @@ class Page:
 PAGES = {
     page.name: page
     for page in (
-        Page("home", "/", all_benchmarks, "leaderboard"),
-        Page("home_page", "/pages/{page}", all_benchmarks, "leaderboard"),
-        Page("ranks", "/ranks", ranks_page, "ranks"),
-        Page("pareto", "/pareto/{cost}", pareto_page, "pareto"),
-        Page("pareto_over", "/pareto/{cost}/{over}", pareto_page, "pareto"),
-        Page("choose", "/compare", choose_page, "choose"),
-        Page("compare", "/compare/{a}/{b}", comparison_page, "comparison"),
-        Page("compare_many", "/compare/{models}", compare_many, "many"),
-        Page("model", "/models/{slug}", model_page, "model"),
-        Page("agreement", "/benchmarks/agree", agreement_page, "agreement"),
-        Page("benchmark", "/benchmarks/{slug}", leaderboard, "leaderboard"),
-        Page("by", "/benchmarks/{slug}/by/{tag}/{metric}", by_tag, "leaderboard"),
-        Page("map", "/benchmarks/{slug}/map/{tag}/{metric}", heat_map, "heat_map"),
-        Page("benchmark_ranks", "/benchmarks/{slug}/ranks", benchmark_ranks, "ranks"),
-        Page("items", "/benchmarks/{slug}/items/pages/{page}", items_page, "items"),
-        Page("item", "/benchmarks/{slug}/items/{position}", item_page, "item"),
-        Page("gallery", "/benchmarks/{slug}/gallery/{model}", gallery_page, "gallery"),
-        Page("gallery_page", "/benchmarks/{slug}/gallery/{model}/{side}/pages/{page}", gallery_page, "gallery"),
+        Page("home", "/", leaderboard.all_benchmarks, "leaderboard"),
+        Page("home_page", "/pages/{page}", leaderboard.all_benchmarks, "leaderboard"),
+        Page("ranks", "/ranks", ranks.ranks_page, "ranks"),
+        Page("pareto", "/pareto/{cost}", ranks.pareto_page, "pareto"),
+        Page("pareto_over", "/pareto/{cost}/{over}", ranks.pareto_page, "pareto"),
+        Page("choose", "/compare", ranks.choose_page, "choose"),
+        Page("compare", "/compare/{a}/{b}", ranks.comparison_page, "comparison"),
+        Page("compare_many", "/compare/{models}", ranks.compare_many, "many"),
+        Page("model", "/models/{slug}", items.model_page, "model"),
+        Page("agreement", "/benchmarks/agree", ranks.agreement_page, "agreement"),
+        Page("benchmark", "/benchmarks/{slug}", leaderboard.leaderboard, "leaderboard"),
+        Page("by", "/benchmarks/{slug}/by/{tag}/{metric}", leaderboard.by_tag, "leaderboard"),
+        Page("map", "/benchmarks/{slug}/map/{tag}/{metric}", leaderboard.heat_map, "heat_map"),
+        Page("benchmark_ranks", "/benchmarks/{slug}/ranks", ranks.benchmark_ranks, "ranks"),
+        Page("items", "/benchmarks/{slug}/items/pages/{page}", items.items_page, "items"),
+        Page("item", "/benchmarks/{slug}/items/{position}", items.item_page, "item"),
+        Page("gallery", "/benchmarks/{slug}/gallery/{model}", items.gallery_page, "gallery"),
+        Page("gallery_page", "/benchmarks/{slug}/gallery/{model}/{side}/pages/{page}", items.gallery_page, "gallery"),
     )
 }
 
@@ -193,65 +171,11 @@ _LOOKS = {
 #: The numbers of a table with more columns than this are not drawn.
 MOST_DRAWN = 12
 
-_GAP, _GAP_BY = Markup('<td class="score none">–</td>'), Markup('<td class="score none by">–</td>')
-
 
 def render(template: str, links: Links, **content: object) -> str:
     """Return a page of `pages/` or of `submissions/templates/`; everything in its content is escaped."""
     place = {"link": links.to, "data": links.data, "static": links.is_static, "here": template}
     return _environment().get_template(f"{template}.html.j2").render(**place, **content)
-
-
-def score(
-    cell: Cell | None,
-    unit: str = "percent",
-    room: Sequence[str] = (),
-    *,
-    by: bool = False,
-    bars: bool = True,
-    common: str = "",
-) -> Markup:
-    """Write a cell of a table; a dash for None. It is drawn, too, if there are bars; a common mark is not repeated."""
-    if cell is None:
-        return _GAP_BY if by else _GAP
-    value, low, high, is_share = cell.value, cell.low, cell.high, unit != "points"
-    text = cell.percent(sign="" if is_share else "+")
-    looks = f"score{' by' if by else ''}{' limited' if cell.limited else ''}"
-    parts = [f'<td class="{looks}"><span class="value">{text}</span>']
-    if cell.tier is not None:
-        parts.append(f' <span class="tier">T{cell.tier}</span>')
-    elif "tier" in room:
-        parts.append(' <span class="tier none"></span>')
-    if low is not None and high is not None:
-        parts.append(f' <span class="interval">[{100 * low:.1f}, {100 * high:.1f}]</span>')
-    elif "interval" in room:
-        parts.append(' <span class="interval"></span>')
-    if is_share and bars:
-        parts.append(score_bar(value, low, high, cell.chance))
-    if cell.reason:
-        parts.append(f'<span class="tie">{escape(cell.reason)}</span>')
-    if cell.ties:
-        neutral = "" if cell.tie_neutral is None else f"{percent(cell.tie_neutral)} tie-neutral, "
-        official = "" if cell.official is None else f"{percent(cell.official)} as its authors count, "
-        parts.append(f'<span class="tie">{neutral}{official}{thousands(cell.ties)} tied</span>')
-    marks = filter(None, (cell.mark if cell.mark != common else "", cell.limited))
-    parts += (f'<span class="mark-trust">{escape(mark)}</span>' for mark in marks)
-    return Markup(f"{''.join(parts)}</td>")  # noqa: S704  (numbers, and a mark that was escaped)
-
-
-def scores(
-    cells: Sequence[Cell | None], columns: Sequence[Column], legend: Legend, first: int, by: int | None = None
-) -> Markup:
-    """Write a row's cells in some columns, from the legend's `first` on; by one of them the table is sorted.
-
-    Those of many columns are numbers alone, or a browser has much to draw.
-    """
-    bars, common = len(columns) <= MOST_DRAWN, legend.common
-    rooms = legend.rooms[first : first + len(columns)]
-    return Markup("").join(
-        score(cell, column.unit, room, by=k == by, bars=bars, common=common)
-        for k, (cell, column, room) in enumerate(zip(cells, columns, rooms, strict=True))
-    )
 
 
 def asset(name: str) -> bytes:
@@ -291,8 +215,7 @@ def _environment() -> Environment:
         "legend_of": _legend_of,
         "percent": percent,
         "references_of": lambda view, block: [row for row in view.references if block.has(row)],
-        "score": score,
-        "scores": scores,
+        "score_bar": score_bar,
         "shorten": _shorten_name,
         "test_of": lambda on, better, other: next(
             (test for test in on["tests"] if (test.b, test.a) == (better["title"], other["title"])), None
@@ -368,38 +291,31 @@ def as_csv(rows: Rows) -> str:
 def as_latex(title: str, table: Rows) -> str:
     """Return a table in the style of booktabs; fractions with four decimals, a small interval after each number."""
     head, *rows = table
-    columns = [
-        k for k, name in enumerate(head) if not any(_has_interval(head, k - back) for back in (1, 2) if k >= back)
+    intervals = {
+        k
+        for k, name in enumerate(head)
+        if list(head[k + 1 : k + 3]) in (["low", "high"], [f"{name} low", f"{name} high"])
+    }
+    columns = [k for k in range(len(head)) if intervals.isdisjoint((k - 1, k - 2))]
+
+    def write_cell(row: Sequence[str | float | None], k: int) -> str:
+        number, *ends = map(
+            _latex_cell, row[k : k + 3] if k in intervals and row[k + 1] is not None else row[k : k + 1]
+        )
+        return f"{number} {{\\scriptsize [{', '.join(ends)}]}}" if ends else number
+
+    def align(k: int) -> str:
+        texts = [row[k] for row in rows if isinstance(row[k], str)]
+        return "p{0.4\\linewidth}" if any(len(str(text)) > _LONG for text in texts) else "l" if texts else "r"
+
+    lines = [
+        f"{' & '.join(cells)} \\\\"
+        for cells in ([_latex_cell(head[k]) for k in columns], *([write_cell(row, k) for k in columns] for row in rows))
     ]
-    tabular = [
-        f"\\begin{{tabular}}{{{''.join(_column_alignment([row[k] for row in rows]) for k in columns)}}}",
-        "\\toprule",
-        " & ".join(_latex_cell(head[k]) for k in columns) + " \\\\",
-        "\\midrule",
-        *(" & ".join(_with_interval(head, row, k) for k in columns) + " \\\\" for row in rows),
-        "\\bottomrule",
-        "\\end{tabular}",
-    ]
+    tabular = [f"\\begin{{tabular}}{{{''.join(map(align, columns))}}}", "\\toprule", lines[0], "\\midrule"]
+    tabular += [*lines[1:], "\\bottomrule", "\\end{tabular}"]
     text = "\n".join([f"% {latex_text(title)}", *fit_width(tabular), ""])
     return "\n".join([*latex_packages(text), text])
-
-
-def _has_interval(head: Sequence[str | float | None], k: int) -> bool:
-    name, following = head[k], list(head[k + 1 : k + 3])
-    return following in (["low", "high"], [f"{name} low", f"{name} high"])
-
-
-def _column_alignment(column: Sequence[str | float | None]) -> str:
-    texts = [cell for cell in column if isinstance(cell, str)]
-    if any(len(text) > _LONG for text in texts):
-        return "p{0.4\\linewidth}"
-    return "l" if texts else "r"
-
-
-def _with_interval(head: Sequence[str | float | None], row: Sequence[str | float | None], k: int) -> str:
-    if not _has_interval(head, k) or row[k + 1] is None:
-        return _latex_cell(row[k])
-    return f"{_latex_cell(row[k])} {{\\scriptsize [{_latex_cell(row[k + 1])}, {_latex_cell(row[k + 2])}]}}"
 
 
 def _latex_cell(cell: str | float | None) -> str:

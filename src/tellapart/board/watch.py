@@ -43,10 +43,8 @@ class Watch:
     """
 
     def __init__(self, board: Board, report: ReportProblem, *, seconds: float = SECONDS) -> None:
-        self._board, self._report, self._seconds = board, report, seconds
-        self._good = time.monotonic()
-        self._over = Event()
-        self._wait = seconds
+        self._board, self._report, self._seconds, self._wait = board, report, seconds, seconds
+        self._good, self._over = time.monotonic(), Event()
         self._thread = TirelessThread("watch", self._take_turn, self._over, wait=seconds)
 
     def __enter__(self) -> Watch:

@@ -108,10 +108,10 @@ def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task: str, 
     many = tuple(replace(row, id=f"{copy}-{k}") for copy in range(20) for k, row in enumerate(sorted(rows, key=repr)))
     hidden = hide_records(TASKS[task], replace(records, rows=many), b"key", 0.5, ".png")
     places = {new_id(b"key", row.id): k for k, row in enumerate(many)}
-    order = [places[row.id] for row in hidden.rows]
+    order = [places[row.id] for row in hidden.records.rows]
     assert abs(np.corrcoef(order, range(len(order)))[0, 1]) < 0.16  # 5 standard deviations of 960 rows
     sides: dict[str, set[bool]] = {}
-    for cluster, public in zip(how.clusters(hidden.rows), hidden.public, strict=True):
+    for cluster, public in zip(how.clusters(hidden.records.rows), hidden.public, strict=True):
         sides.setdefault(cluster, set()).add(public)
     assert {len(side) for side in sides.values()} == {1}
     assert HiddenRecords.from_json(json.loads(json.dumps(hidden.to_json()))) == hidden
@@ -121,9 +121,9 @@ def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_n
     place = made("vqa", tmp_path / "data")
     records = find_benchmark("vlue-vqa", place).records()  # type: ignore[union-attr]
     hidden = hide_records(TASKS["vqa"], records, b"key", 0.5, ".png")
-    side = {row.id: public for row, public in zip(hidden.rows, hidden.public, strict=True)}
+    side = {row.id: public for row, public in zip(hidden.records.rows, hidden.public, strict=True)}
     asked: dict[str, list[bool]] = {}
-    for row in hidden.rows:
+    for row in hidden.records.rows:
         asked.setdefault(row.texts, []).append(side[row.id])
     assert all(len(own) == 2 and len(set(own)) == 1 for own in asked.values())
 

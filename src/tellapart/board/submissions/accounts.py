@@ -259,11 +259,10 @@ def find_losses(state: Path, *, at_rest: bool = False) -> Iterator[str]:
             yield f"{secret} is not the one that the database and the tokens were made with"
         elif marker and marker.secret != fingerprint:
             yield f"{state / MARKER} was not written with this secret: one of the two is of another state"
-    if counters and marker:
-        for name, least in marker.counters.items():
-            if (count := counters.get(name, 0)) < least:
-                yield f"{database} is older than {MARKER} beside it: its {name} were {least:,}, and are {count:,}"
-                break
+    for name, least in marker.counters.items() if counters and marker else ():
+        if (count := counters.get(name, 0)) < least:
+            yield f"{database} is older than {MARKER} beside it: its {name} were {least:,}, and are {count:,}"
+            break
 
 
 @contextmanager
@@ -291,8 +290,18 @@ def _read_secret(state: Path) -> bytes:
     path = state / SECRET
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():
-            _make_secret(path)
+        if not path.exists():  # on the disk before it has its name, and made by one of several processes
+            number, draft = tempfile.mkstemp(prefix=".secret-", dir=state)
+            try:
+                with os.fdopen(number, "wb") as file:
+                    file.write(secrets.token_bytes(SECRET_BYTES))
+                    file.flush()
+                    os.fsync(file.fileno())
+                with suppress(FileExistsError):
+                    path.hardlink_to(draft)
+                sync_folder(state)  # or the next start after a power cut makes another, under which no token is good
+            finally:
+                Path(draft).unlink()
         secret = path.read_bytes()
         foreign = [folder for folder in (state, path) if folder.stat().st_uid != os.geteuid()]
         open_to_others = path.stat().st_mode & 0o077 or state.stat().st_mode & 0o022
@@ -305,21 +314,6 @@ def _read_secret(state: Path) -> bytes:
     if open_to_others:
         raise StoreError(f"others can read {path} or write to {state}: chmod 700 {state}; chmod 600 {path}")
     return secret
-
-
-def _make_secret(path: Path) -> None:
-    """Write a new secret atomically: on the disk before it has its name, and by one of several processes."""
-    number, draft = tempfile.mkstemp(prefix=".secret-", dir=path.parent)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(secrets.token_bytes(SECRET_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            path.hardlink_to(draft)
-        sync_folder(path.parent)  # or the next start after a power cut makes another, under which no token is good
-    finally:
-        Path(draft).unlink()
 
 
 class RefusedError(TellapartError):

@@ -174,7 +174,16 @@ def back_up(state: Path, target: Path) -> Manifest:
         if (state / "hidden").is_dir():
             shutil.copytree(state / "hidden", copy / "hidden", ignore=shutil.ignore_patterns(".*", "*.part"))
         for _ in range(_MOST_TIMES):
-            _copy_database(state / DATABASE, copy / DATABASE)
+            try:
+                (copy / DATABASE).touch(mode=0o600)
+                with (
+                    closing(sqlite3.connect(state / DATABASE, timeout=30)) as source,
+                    closing(sqlite3.connect(copy / DATABASE)) as database,
+                ):
+                    source.backup(database)
+                    database.execute("PRAGMA journal_mode = DELETE")  # one file: the board switches it back
+            except sqlite3.Error as error:
+                raise StoreError(f"{state / DATABASE} cannot be copied: {error}") from error
             _copy_uploads(state / "uploads", copy / "uploads")
             with look_into(copy / DATABASE, at_rest=True) as rows:
                 if not any(_find_lost_uploads(copy, rows)):
@@ -192,16 +201,6 @@ def back_up(state: Path, target: Path) -> Manifest:
         (draft / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
     target.chmod(0o700)
     return manifest
-
-
-def _copy_database(path: Path, copy: Path) -> None:
-    copy.touch(mode=0o600)
-    try:
-        with closing(sqlite3.connect(path, timeout=30)) as source, closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")  # one file: the board switches it back
-    except sqlite3.Error as error:
-        raise StoreError(f"{path} cannot be copied: {error}") from error
 
 
 def _copy_uploads(uploads: Path, copy: Path) -> None:

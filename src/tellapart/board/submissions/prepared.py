@@ -92,10 +92,6 @@ class HiddenPairs:
         """How many texts of an item of one image are true, or images of one text; 1 otherwise."""
         return len(self.items[0].truths)
 
-    def sizes(self) -> dict[str, tuple[int, int]]:
-        """Return the sizes of images that boxes were drawn in: items have no boxes."""
-        return {}
-
     def bare(self) -> tuple[Item, ...]:
         """Return the published items: ids, images and texts; nothing of the truth, no tag, cluster or provenance."""
         return tuple(
@@ -107,12 +103,17 @@ class HiddenPairs:
         """Yield the rows of the task file."""
         return ({"id": item.id, "images": item.images, "texts": item.texts} for item in self.bare())
 
-    def restore(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return scores of the published items in the original order of images and texts."""
-        rows = np.arange(len(values))[:, None, None]
-        restored = np.empty_like(values)
-        restored[rows, np.array(self.images)[:, :, None], np.array(self.texts)[:, None, :]] = values
-        return restored
+    def restore(self, sent: Scores | BothOrders) -> Scores | BothOrders:
+        """Return scores of the original order of images and texts; of two answers, which was given to that order."""
+        ids = tuple(item.id for item in self.items)
+        if isinstance(sent, Scores):
+            rows, values = np.arange(len(ids))[:, None, None], sent.values.astype(np.float64)
+            restored = np.empty_like(values)
+            restored[rows, np.array(self.images)[:, :, None], np.array(self.texts)[:, None, :]] = values
+            return Scores(ids, restored, sent.kind)
+        answers = zip(sent.in_order, sent.swapped, strict=True)
+        original = [pair if order == (0, 1) else pair[::-1] for order, pair in zip(self.texts, answers, strict=True)]
+        return BothOrders(ids, *map(tuple, zip(*original, strict=True)))
 
     def bare_to_json(self) -> dict[str, Any]:
         """Return the data for `read_published`: the published items, and nothing else."""
@@ -126,15 +127,10 @@ class HiddenPairs:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenPairs:
-        """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
-        hidden = cls(
-            items=tuple(Item.model_validate(row) for row in content["items"]),
-            texts=tuple(map(tuple, content["texts"])),
-            images=tuple(map(tuple, content["images"])),
-            public=_check_split(content["public"], len(content["items"])),
-            sources=_check_names(content["sources"]),
-            pixels=_check_names(content["pixels"]),
-        )
+        """Make it of what `to_json` returned; other content is an AttributeError, KeyError, TypeError or ValueError."""
+        items = tuple(Item.model_validate(row) for row in content["items"])
+        text_order, image_order = (tuple(map(tuple, content[name])) for name in ("texts", "images"))
+        hidden = cls(items, text_order, image_order, **_read_shared(content, len(items)))
         shapes = {(item.shape, item.truths) for item in hidden.items}
         if len(shapes) > 1:
             raise ValueError("its items have more than one shape, or number of true texts")
@@ -144,17 +140,14 @@ class HiddenPairs:
         return hidden
 
 
-def _check_split(public: Any, items: int) -> tuple[bool, ...]:
-    """Return which items are public; a ValueError if one of them is not mentioned, or either split has none."""
+def _read_shared(content: Mapping[str, Any], items: int) -> dict[str, Any]:
+    """Return the fields that pairs and records share; a ValueError if an item's split or a name is missing."""
+    public, sources, pixels = (content[name] for name in ("public", "sources", "pixels"))
     if len(public) != items or {*public} != {True, False} or not all(isinstance(flag, bool) for flag in public):
         raise ValueError(f"it does not tell of {items} items which are public")
-    return tuple(public)
-
-
-def _check_names(table: object) -> Mapping[str, str]:
-    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
-        raise TypeError("its sources or pixels are no texts by the names of images")
-    return table
+    if not all(isinstance(text, str) for table in (sources, pixels) for text in table.values()):
+        raise ValueError("its sources or pixels are no texts by the names of images")
+    return {"public": tuple(public), "sources": sources, "pixels": pixels}
 
 
 def hide(pairs: PairSet, key: bytes, public_share: float, suffix: str = ".png") -> HiddenPairs:
@@ -230,15 +223,9 @@ class HiddenRecords:
         """How records of this task are hidden."""
         return HIDEABLE[self.task]
 
-    @property
-    def rows(self) -> Sequence[Any]:
-        """The records one by one."""
-        rows: Sequence[Any] = self.records.rows
-        return rows
-
     def bare(self) -> Any:
         """Return the records with their gold fields blank."""
-        return replace(self.records, rows=tuple(map(self.how.bare, self.rows)))
+        return replace(self.records, rows=tuple(map(self.how.bare, self.records.rows)))
 
     def template_rows(self) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of the task file, to be filled in: made of bare records, so that no label can be in them."""
@@ -246,12 +233,12 @@ class HiddenRecords:
 
     def restore(self, sent: object) -> Any:
         """Return predictions of the records, given those of the published rows in their order."""
-        return self.how.restore(sent, self.bare().rows, self.rows)
+        return self.how.restore(sent, self.bare().rows, self.records.rows)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Return width and height of the images that boxes were drawn in, by published name; empty without boxes."""
         size = self.how.size
-        return {} if size is None else {row.images[0]: size(row) for row in self.rows}
+        return {} if size is None else {row.images[0]: size(row) for row in self.records.rows}
 
     def to_json(self) -> dict[str, Any]:
         """Return what `from_json` reads."""
@@ -267,13 +254,10 @@ class HiddenRecords:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> HiddenRecords:
-        """Make it of what `to_json` returned; other content is a KeyError, TypeError or ValueError."""
+        """Make it of what `to_json` returned; other content is an AttributeError, KeyError, TypeError or ValueError."""
         task = content["task"]
         records = TypeAdapter(HIDEABLE[task].records).validate_python(content["records"])
-        names = (_check_names(content[field]) for field in ("sources", "pixels"))
-        hidden = cls(task, records, tuple(content["public"]), *names)
-        _check_split(hidden.public, len(hidden.rows))
-        return hidden
+        return cls(task, records, **_read_shared(content, len(records.rows)))
 
 
 def hide_records(task: Task, records: Any, key: bytes, public_share: float, suffix: str) -> HiddenRecords:
@@ -337,30 +321,24 @@ def measure_sent(
     sent: Any, hidden: HiddenPairs | HiddenRecords, metrics: tuple[str, ...], step: float
 ) -> tuple[Split, Split]:
     """Measure the public and the private split; only rounded means leave this function, never an item's outcome."""
+    restored: Any = hidden.restore(sent)
     if isinstance(hidden, HiddenRecords):
-        return _measure_records(hidden.restore(sent), hidden, metrics, step)
-    public = np.array(hidden.public)
-    ties = _count_ties(sent) if isinstance(sent, Scores) else 0
-    restored = _restore_order(sent, hidden)
+        return _measure_records(restored, hidden, metrics, step)
+    ties = _count_ties(sent.values) if isinstance(sent, Scores) else 0
     # float64 (item,), 0 or 1: NumPy's means of them are exact.
     if isinstance(restored, BothOrders):
         right = restored.measure()
     else:
         checked = {name: METRICS[name].check(restored.values, restored.kind) for name in metrics}
         right = {name: METRICS[name].per_item(values) for name, values in checked.items()}
-    clusters = np.array([item.cluster for item in hidden.items])
-    first, second = (
-        _split_of(clusters[mask].tolist(), ties, {name: round_to(right[name][mask].mean(), step) for name in metrics})
-        for mask in (public, ~public)
-    )
-    return first, second
-
-
-def _split_of(clusters: Sequence[str], ties: int, values: Mapping[str, float]) -> Split:
-    effective, distinct = worth_of(clusters), len({*clusters})
-    return Split(
-        len(clusters), distinct, ties, values, worth=dict.fromkeys(values, effective) if effective < distinct else {}
-    )
+    clusters, public, splits = np.array([item.cluster for item in hidden.items]), np.array(hidden.public), []
+    for mask in (public, ~public):
+        names = clusters[mask].tolist()
+        values = {name: round_to(right[name][mask].mean(), step) for name in metrics}
+        effective, distinct = worth_of(names), len({*names})
+        worth = dict.fromkeys(values, effective) if effective < distinct else {}
+        splits.append(Split(len(names), distinct, ties, values, worth=worth))
+    return splits[0], splits[1]
 
 
 def _measure_records(sent: object, hidden: HiddenRecords, metrics: tuple[str, ...], step: float) -> tuple[Split, Split]:
@@ -398,26 +376,10 @@ def worth_of(clusters: Sequence[str]) -> float:
     return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else 0.0
 
 
-def _count_ties(scores: Scores) -> int:
+def _count_ties(values: NDArray[np.float32]) -> int:
     """Count the items with two equal scores in a row or column."""
-    values = scores.values
-    tied = np.zeros(len(values), dtype=bool)
-    for axis in (1, 2):
-        tied |= (np.diff(np.sort(values, axis=axis), axis=axis) == 0).any(axis=(1, 2))
-    return int(tied.sum())
-
-
-def _restore_order(sent: Scores | BothOrders, hidden: HiddenPairs) -> Scores | BothOrders:
-    """Return scores or answers for the original order of texts: of two answers, which was given to that order."""
-    ids = tuple(item.id for item in hidden.items)
-    if isinstance(sent, Scores):
-        return Scores(ids, hidden.restore(sent.values.astype(np.float64)), sent.kind)
-    both = list(zip(hidden.texts, sent.in_order, sent.swapped, strict=True))
-    return BothOrders(
-        ids,
-        tuple(first if order == (0, 1) else second for order, first, second in both),
-        tuple(second if order == (0, 1) else first for order, first, second in both),
-    )
+    rows, columns = ((np.diff(np.sort(values, axis=axis), axis=axis) == 0).any(axis=(1, 2)) for axis in (1, 2))
+    return int((rows | columns).sum())
 
 
 # A format, a time stamp, a quantisation table or a thumbnail would separate an edited image from its original
@@ -437,7 +399,7 @@ def write_task(
 ) -> dict[str, str]:
     """Write the archive; return the hash of each image's pixels by its published name."""
     hashes: dict[str, str] = {}
-    sizes = hidden.sizes()
+    sizes = hidden.sizes() if isinstance(hidden, HiddenRecords) else {}
     listing = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in hidden.template_rows())
     details: dict[str, Any] = {"shape": hidden.shape, "truths": hidden.true}
     if isinstance(hidden, HiddenRecords):
@@ -628,7 +590,7 @@ def _make_files(benchmark: HiddenBenchmark, folder: Path, key: bytes) -> None:
         )
     if isinstance(hidden, HiddenRecords):
         try:  # empty predictions: what cannot be measured fails now, not at the first submission
-            measure_sent(hidden.how.nothing(len(hidden.rows)), hidden, metrics, benchmark.step)
+            measure_sent(hidden.how.nothing(len(hidden.public)), hidden, metrics, benchmark.step)
         except TellapartError as error:
             raise DataError(f"hidden benchmark {benchmark.name!r} cannot be measured: {error}") from error
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -665,8 +627,24 @@ def _refuse_shared(benchmark: HiddenBenchmark, hidden: HiddenPairs | HiddenRecor
 def _hide_benchmark(
     benchmark: HiddenBenchmark, key: bytes
 ) -> tuple[HiddenPairs | HiddenRecords, Callable[[str], NDArray[np.uint8]]]:
-    """Read pairs or records, and shuffle them; return also a function that reads the pixels of an image."""
-    task, records, read = _read_source(benchmark)
+    """Read pairs or records, of which nothing is fetched, and shuffle them; return also a reader of images' pixels."""
+    read: Callable[[str], bytes] | None
+    if benchmark.pairs is not None:
+        task, records = PAIRS, read_pair_set(benchmark.pairs, benchmark.name)
+        read = records.read_bytes
+    else:
+        try:
+            locations = Locations(benchmark.data, benchmark.images)
+        except DataError as error:
+            raise DataError(f"hidden benchmark {benchmark.name!r}: {error}") from error
+        source = find_benchmark(str(benchmark.benchmark), locations)
+        sources = source.here()
+        if sources is None:
+            why = f"{source.needs()} (`data` and `images` in the board file)"
+            raise DataError(f"hidden benchmark {benchmark.name!r}: {why}")
+        task, records = TASKS[source.task], source.load(sources)
+        read = replace(source, place=sources).read_image(records)
+        assert read is not None  # noqa: S101  (its files are here)
     if video := next(filter(is_video, task.images_of(records)), None):
         raise DataError(
             f"hidden benchmark {benchmark.name!r}: {quote(video)} is a video; a board encodes each image anew, so that "
@@ -678,23 +656,3 @@ def _hide_benchmark(
     if isinstance(records, PairSet):  # whose errors name the item, too
         return hidden, records.pixels
     return hidden, lambda reference: decode(read(reference), reference)
-
-
-def _read_source(benchmark: HiddenBenchmark) -> tuple[Task, Any, Callable[[str], bytes]]:
-    """Return the task, its records, and a function that reads an image file; nothing is fetched."""
-    if benchmark.pairs is not None:
-        pairs = read_pair_set(benchmark.pairs, benchmark.name)
-        return PAIRS, pairs, pairs.read_bytes
-    try:
-        locations = Locations(benchmark.data, benchmark.images)
-    except DataError as error:
-        raise DataError(f"hidden benchmark {benchmark.name!r}: {error}") from error
-    source = find_benchmark(str(benchmark.benchmark), locations)
-    sources = source.here()
-    if sources is None:
-        why = f"{source.needs()} (`data` and `images` in the board file)"
-        raise DataError(f"hidden benchmark {benchmark.name!r}: {why}")
-    records = source.load(sources)
-    read = replace(source, place=sources).read_image(records)
-    assert read is not None  # noqa: S101  (its files are here)
-    return TASKS[source.task], records, read

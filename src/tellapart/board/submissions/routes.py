@@ -104,9 +104,15 @@ class RequestAuth:
 
     def account(self, role: Role, *, by_token: bool = False) -> Account:
         """Return the account of the request, and count the request."""
-        account = self._of_session() if self.is_browser and not by_token else self._of_token()
-        if account is None:
-            raise RefusedError(401, "sign in first; a program sends its token: Authorization: Bearer TOKEN")
+        if self.is_browser and not by_token:
+            account = self._of_session()
+            if account is None:
+                raise RefusedError(401, "sign in first; a program sends its token: Authorization: Bearer TOKEN")
+        else:
+            scheme, _, token = self.request.headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not token:
+                raise RefusedError(401, "send your token: Authorization: Bearer TOKEN")
+            account = self.board.accounts.of_token(token.strip(), self.count_guess)
         self.board.requests.spend(f"token {account.token}")
         if not account.may(role):
             raise RefusedError(403, f"this takes a token of the role {role}; {account.user} is a {account.role}")
@@ -114,12 +120,6 @@ class RequestAuth:
 
     def _of_session(self) -> Account | None:
         return self.board.accounts.of_session(self.request.cookies.get(COOKIE, ""))
-
-    def _of_token(self) -> Account:
-        scheme, _, token = self.request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            raise RefusedError(401, "send your token: Authorization: Bearer TOKEN")
-        return self.board.accounts.of_token(token.strip(), self.count_guess)
 
     def count_guess(self, user: str, *, by_address: bool = True) -> None:
         """Count a wrong token by the address, and by the account that it guesses at from any address.
@@ -183,7 +183,7 @@ async def receive(request: Request, board: Submissions, name: str, model: str, f
     await run_in_threadpool(board.queue.check_allowed, account, name, range(max(0, length - _FORM), length + 1))
     if auth.is_browser:
         auth.check_site()
-    limit, suffixes = board.settings.upload_bytes, _SUFFIXES[board.benchmark(name).benchmark.protocol]
+    limit, suffixes = board.settings.upload_bytes, _SUFFIXES[board.queue.benchmark(name).benchmark.protocol]
     if length > limit + _FORM:
         raise RefusedError(413, f"the file has {length:,} bytes; {_MOST.format(limit)}")
     with board.uploads.hold(account.user) as others:
@@ -398,7 +398,7 @@ def _add_reading(router: APIRouter, board: Submissions) -> None:
         """Send the task file: ids, images and texts, without labels. Needs a reader's token."""
         RequestAuth(request, board).account("reader")
         return FileResponse(
-            board.benchmark(name).task_file,
+            board.queue.benchmark(name).task_file,
             filename=f"{name}.zip",
             media_type="application/zip",
             headers={"Cache-Control": "private, no-store"},  # a cookie may have opened it: no proxy may store it

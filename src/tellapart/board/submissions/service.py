@@ -206,16 +206,7 @@ class Submissions:
             benchmark.name: prepare(benchmark, self.state / "hidden", keyed_hash(secret, "hidden", benchmark.name))
             for benchmark in settings.hidden
         }
-        self._mark_prepared()
-        self.queue = Queue(self.database, self.settings, self.prepared, clock)
-        self.requests = RateLimit(self.settings.requests_a_minute, time.monotonic)
-        self.sign_ins = RateLimit(self.settings.sign_ins_a_minute, time.monotonic)
-        self.uploads = UploadLimit()
-        self._worker: TirelessThread | None = None
-
-    def _mark_prepared(self) -> None:
-        """Compare the prepared files with their marks in the database; mark new ones."""
-        with self.database.change() as rows:
+        with self.database.change() as rows:  # the prepared files agree with their marks, or are new and get some
             marks = read_marks(rows)
             for prepared in self.prepared.values():
                 digests = {prepared.truth: digest_of(prepared.truth), prepared.task_file: prepared.fingerprint}
@@ -224,6 +215,11 @@ class Submissions:
                     if marks.get(name, digest) != digest:
                         raise StoreError(f"{path} is not the file that was prepared; {REMEDY}")
                     rows.execute("INSERT OR IGNORE INTO mark VALUES (?, ?)", (name, digest))
+        self.queue = Queue(self.database, self.settings, self.prepared, clock)
+        self.requests = RateLimit(self.settings.requests_a_minute, time.monotonic)
+        self.sign_ins = RateLimit(self.settings.sign_ins_a_minute, time.monotonic)
+        self.uploads = UploadLimit()
+        self._worker: TirelessThread | None = None
 
     def note_counters(self) -> None:
         """Write the database's counters next to it if they have grown."""
@@ -250,28 +246,20 @@ class Submissions:
             self._worker = None
             self.note_counters()
 
-    def benchmark(self, name: str) -> Prepared:
-        """Return a hidden benchmark."""
-        return self.queue.benchmark(name)
-
-    def is_closed(self, name: str) -> bool:
-        """Return whether a benchmark is closed: private numbers are published, and no file is taken any more."""
-        return self.queue.is_closed(name)
-
     def _look_around(self) -> None:
         """Note how far the state has come, and closings by date; called every few seconds."""
         self.note_counters()
         for name in self.prepared:
-            self.is_closed(name)
+            self.queue.is_closed(name)
 
     def close(self, name: str, *, by: str) -> None:
         """Close a benchmark for good."""
-        if self.is_closed(name) or not self.queue.close(name, by=by):
+        if self.queue.is_closed(name) or not self.queue.close(name, by=by):
             raise RefusedError(409, f"{name} is closed already")
 
     def about(self, name: str, root: str = "") -> dict[str, Any]:
         """Describe a benchmark, its limits, and how much its numbers give away."""
-        prepared = self.benchmark(name)
+        prepared = self.queue.benchmark(name)
         settings, numbers = prepared.benchmark, len(prepared.metrics)
         return {
             "name": name,
@@ -287,7 +275,7 @@ class Submissions:
             "daily": settings.daily,
             "total": settings.total,
             "closes": None if settings.closes is None else settings.closes.isoformat(),
-            "closed": self.is_closed(name),
+            "closed": self.queue.is_closed(name),
             "fingerprint": prepared.fingerprint,
             "labels_bits": label_bits(prepared.public, prepared.shape),
             "told_bits_at_most": leaked_bits(settings.total, settings.step, numbers),
@@ -313,14 +301,14 @@ class Submissions:
 
     def files_left(self, account: Account) -> dict[str, dict[str, int]]:
         """Return how many more files of a user may count, `today` and `in_all`, for each benchmark that is open."""
-        names = [name for name in self.prepared if account.may("submitter") and not self.is_closed(name)]
+        names = [name for name in self.prepared if account.may("submitter") and not self.queue.is_closed(name)]
         with self.database.look() as rows:
             left = [self.queue.count_left(rows, account.user, name, self.clock()) for name in names]
         return {name: {"today": today, "in_all": total} for name, (total, today) in zip(names, left, strict=True)}
 
     def _row_view(self, row: sqlite3.Row) -> dict[str, Any]:
         is_hidden = row["benchmark"] in self.prepared
-        private = row["private"] if is_hidden and self.is_closed(row["benchmark"]) else None
+        private = row["private"] if is_hidden and self.queue.is_closed(row["benchmark"]) else None
         return {
             **{name: row[name] for name in _SHOWN},
             "public": json.loads(row["public"]) if row["public"] else None,
@@ -329,7 +317,7 @@ class Submissions:
 
     def standings(self, name: str) -> list[MeasuredSubmission]:
         """Return a benchmark's leaderboard."""
-        closed, metric = self.is_closed(name), self.benchmark(name).metrics[-1]
+        closed, metric = self.queue.is_closed(name), self.queue.benchmark(name).metrics[-1]
         rows = self.database.all("SELECT * FROM submission WHERE benchmark = ? AND state = 'done'", name)
         measured = [read_measured(row, private=closed) for row in rows]
         return standings([submission for submission in measured if metric in submission.public.values], metric)
@@ -340,7 +328,7 @@ class Submissions:
 
     def leaderboard(self, name: str, root: str = "") -> dict[str, Any]:
         """Return the content of a benchmark's page: rounded numbers, private ones after closing alone."""
-        shape = self.benchmark(name).shape
+        shape = self.queue.benchmark(name).shape
         return {
             "benchmark": self.about(name, root),
             "models": [

@@ -18,7 +18,7 @@ import struct
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -63,16 +63,16 @@ def confine(readable: Sequence[Path]) -> tuple[str, ...]:
     _set_process_control(_SET_DUMPABLE, 0)  # no other process of this user reads its memory
     if not _set_process_control(_SET_NO_NEW_PRIVILEGES, 1):
         return ("landlock", "seccomp")
-    guards = {"landlock": _open_only([*_python_folders(readable), *readable]), "seccomp": _refuse_calls()}
-    return tuple(name for name, active in guards.items() if not active)
-
-
-def _python_folders(readable: Iterable[Path]) -> Iterator[Path]:
-    """Yield the folders from which modules and libraries may still be loaded."""
+    # The folders from which modules and libraries may still be loaded, unless they hold what is to be read.
     system = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
-    for folder in map(Path, dict.fromkeys((sys.prefix, sys.base_prefix, *sys.path, *system))):
-        if folder.is_absolute() and not any(path.absolute().is_relative_to(folder) for path in readable):
-            yield folder
+    folders = map(Path, dict.fromkeys((sys.prefix, sys.base_prefix, *sys.path, *system)))
+    modules = [
+        folder
+        for folder in folders
+        if folder.is_absolute() and not any(path.absolute().is_relative_to(folder) for path in readable)
+    ]
+    guards = {"landlock": _open_only([*modules, *readable]), "seccomp": _refuse_calls()}
+    return tuple(name for name, active in guards.items() if not active)
 
 
 def _set_process_control(option: int, value: int, program: object = None) -> bool:
@@ -95,23 +95,17 @@ def _open_only(readable: Iterable[Path]) -> bool:
     if rules < 0:
         return False
     try:
-        allowed = all(_allow_path(rules, path) for path in readable if path.exists())
-        return allowed and not _system_call(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
+        for path in filter(Path.exists, readable):
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            rule = struct.pack("=Qi", _READ_FILE | (_READ_FOLDER if path.is_dir() else 0), descriptor)
+            beneath = (ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), ctypes.c_char_p(rule), ctypes.c_uint32(0))
+            is_refused = _system_call(_ADD_RULE, *beneath)
+            os.close(descriptor)
+            if is_refused:
+                return False
+        return not _system_call(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0))
     finally:
         os.close(rules)
-
-
-def _allow_path(rules: int, path: Path) -> bool:
-    """Add a path to a ruleset."""
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        rule = struct.pack("=Qi", _READ_FILE | (_READ_FOLDER if path.is_dir() else 0), descriptor)
-        flags = ctypes.c_uint32(0)
-        return not _system_call(
-            _ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), ctypes.c_char_p(rule), flags
-        )
-    finally:
-        os.close(descriptor)
 
 
 def _refuse_calls() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -62,10 +62,27 @@ def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page:
             f"the record of {of.label} on {benchmark.name} does not list the entries ranked first; "
             "measure it again if it is a retrieval benchmark"
         )
-    noun, unit, _ = SIDES[side]
-    asked = [k for k, item in enumerate(benchmark.items.rows) if item.unit == unit]
+    noun, unit, entry_unit = SIDES[side]
+    items = benchmark.items.rows
+    asked = [k for k, item in enumerate(items) if item.unit == unit]
+    places = {item.name: k for k, item in enumerate(items) if item.unit == entry_unit}
     pages = count_pages(len(asked), QUERIES, page, benchmark.name, noun)
-    queries = _gallery_queries(entry, side, asked[QUERIES * (page - 1) : QUERIES * page])
+
+    def show(position: int) -> dict[str, Any]:
+        return {"position": position, "images": items[position].images, "texts": items[position].texts}
+
+    queries: list[dict[str, Any]] = [
+        {
+            "title": f"{unit.removesuffix(' query')} {items[k].name}",
+            **show(k),
+            "rank": entry.outputs[k]["rank"],  # of the best true entry, under the strict rule
+            "first": [
+                {"title": ranked["id"], **show(places[ranked["id"]]), "score": ranked["score"], "true": ranked["true"]}
+                for ranked in _first_entries(entry.outputs[k])
+            ],
+        }
+        for k in asked[QUERIES * (page - 1) : QUERIES * page]
+    ]
 
     def words(shown: dict[str, Any]) -> str:
         return " | ".join((*shown["images"], *shown["texts"]))
@@ -91,28 +108,6 @@ def gallery_page(tables: Tables, slug: str, model: str, side: str = "t2i", page:
         pages=pages,
         queries=queries,
     )
-
-
-def _gallery_queries(entry: Entry, side: str, positions: Sequence[int]) -> list[dict[str, Any]]:
-    _, unit, entry_unit = SIDES[side]
-    items = entry.items.rows
-    places = {item.name: k for k, item in enumerate(items) if item.unit == entry_unit}
-
-    def show(position: int) -> dict[str, Any]:
-        return {"position": position, "images": items[position].images, "texts": items[position].texts}
-
-    return [
-        {
-            "title": f"{unit.removesuffix(' query')} {items[k].name}",
-            **show(k),
-            "rank": entry.outputs[k]["rank"],  # of the best true entry, under the strict rule
-            "first": [
-                {"title": ranked["id"], **show(places[ranked["id"]]), "score": ranked["score"], "true": ranked["true"]}
-                for ranked in _first_entries(entry.outputs[k])
-            ],
-        }
-        for k in positions
-    ]
 
 
 def _first_entries(output: Any) -> list[dict[str, Any]]:
@@ -239,13 +234,6 @@ def _worst_items(entry: Entry, benchmark: Benchmark) -> tuple[str, list[dict[str
     return by, [{"title": items[k].name, "position": k, "texts": items[k].texts, "by": float(values[k])} for k in order]
 
 
-def output_text(output: Any) -> str:
-    """Return a task's output for people: text as it is, a retrieval's rank, anything else as JSON."""
-    if isinstance(output, dict) and output.keys() == {"rank", "first"}:
-        return f"rank {output['rank']}"
-    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-
-
 def picture(tables: Tables, slug: str, position: int, number: int) -> tuple[str, bytes]:
     """Return the media type and the bytes of an item's picture: small, as PNG, JPEG or WebP.
 
@@ -274,9 +262,7 @@ def picture(tables: Tables, slug: str, position: int, number: int) -> tuple[str,
     raise UnknownNameError(f"{benchmark.name}: the picture {item.images[number]!r} is not on this machine")
 
 
-@lru_cache(maxsize=64)
-def _sources_reader(sources: ImageSources) -> Callable[[str], bytes] | None:
-    return sources.reader()
+_sources_reader = lru_cache(maxsize=64)(ImageSources.reader)
 
 
 #: Items on one page of the list.
@@ -372,21 +358,20 @@ def _models_on_item(tables: Tables, benchmark: Benchmark, k: int) -> list[dict[s
     models, main = [], main_metric(benchmark.headline)
     for entry in tables.entries_of(benchmark=benchmark.slug):
         head = model_head(tables.models[entry.model])
-        verdicts = {
-            name: _verdict(float(entry.values[name][k]), is_tied=name in entry.tied and bool(entry.tied[name][k]))
-            for name in benchmark.headline
-            if name in entry.values and not np.isnan(entry.values[name][k])
-        }
+        verdicts: dict[str, str | float] = {}
+        for name in benchmark.headline:
+            if name in entry.values and not np.isnan(number := float(entry.values[name][k])):
+                is_tied = name in entry.tied and bool(entry.tied[name][k])
+                verdicts[name] = "won" if number == 1 else "even" if is_tied else number or "lost"
         matrix = () if entry.scores is None else _score_matrix(entry.scores[k], benchmark.headline)
         if verdicts or matrix or entry.outputs:
-            said = output_text(entry.outputs[k]) if entry.outputs else ""
-            model = {"title": head.label, "model": head, "matrix": matrix, "verdicts": verdicts, "said": said}
+            said = entry.outputs[k] if entry.outputs else ""
+            if isinstance(said, dict) and said.keys() == {"rank", "first"}:
+                said = f"rank {said['rank']}"
+            text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+            model = {"title": head.label, "model": head, "matrix": matrix, "verdicts": verdicts, "said": text}
             models.append((head.kind, verdicts.get(main) == "won", head.label, model))
     return [model for *_, model in sorted(models, key=lambda ranked: ranked[:3])]
-
-
-def _verdict(number: float, *, is_tied: bool) -> str | float:
-    return "won" if number == 1 else "even" if is_tied else number or "lost"
 
 
 def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple[tuple[dict[str, Any], ...], ...]:
@@ -401,21 +386,17 @@ def _score_matrix(scores: NDArray[np.float32], headline: Sequence[str]) -> tuple
     digits = next((k for k in range(fewest, most) if len(np.unique(np.round(exact, k))) == distinct), most)
 
     def cell(image: int, text: int) -> dict[str, Any]:
-        score = float(scores[image, text])
+        score, state = float(scores[image, text]), ""
+        if (image, text) in true:  # against every other cell of its row and column
+            rivals = np.concatenate([np.delete(scores[image], text), np.delete(scores[:, text], image)])
+            is_best, is_beaten = (score > rivals).all(), (score < rivals).any()
+            state = "won" if is_best else "lost" if is_beaten else "even"
         return {
             "title": f"image {image}, text {text}",
             "score": float(str(scores[image, text])),  # the shortest number that is the same float32
             "text": f"{score:.{digits}f}",
             "shade": round(10 * (score - low) / reach) if reach and np.isfinite(reach) else 3,
-            "state": _pair_state(scores, image, text) if (image, text) in true else "",
+            "state": state,
         }
 
     return tuple(tuple(cell(image, text) for text in range(texts)) for image in range(images))
-
-
-def _pair_state(scores: NDArray[np.float32], image: int, text: int) -> str:
-    """Compare a true pair with every other cell of its row and column."""
-    rivals = np.concatenate([np.delete(scores[image], text), np.delete(scores[:, text], image)])
-    if len(rivals) == 0 or (scores[image, text] > rivals).all():
-        return "won"
-    return "lost" if (scores[image, text] < rivals).any() else "even"

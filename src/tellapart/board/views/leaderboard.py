@@ -35,10 +35,11 @@ class View(_Frozen):
     """A page's content, or a part of it."""
 
     title: str
+    table_rows: Rows = Field(default=(), exclude=True)
 
     def table(self) -> Rows:
         """Return the page as a table for CSV and LaTeX; nothing if it has none."""
-        return ()
+        return self.table_rows
 
 
 class Content(View):
@@ -46,16 +47,11 @@ class Content(View):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    table_rows: Rows = Field((), exclude=True)
-
     if TYPE_CHECKING:
 
         def __init__(self, *, title: str, table_rows: Rows = (), **data: Any) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
-
-    def table(self) -> Rows:  # noqa: D102
-        return self.table_rows
 
 
 class Link(_Frozen):

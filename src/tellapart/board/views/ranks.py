@@ -435,7 +435,11 @@ def _ranks_page(title: str, board: Leaderboard) -> Content:
     candidates, _ = _choose_drawn(ranks)
     best = [model for model in ranks if model in candidates][:MOST_LINES]  # rows come best first
     models, shown = _choose_drawn({model: ranks[model] for model in best})
-    drawn = ranks if len(best) == len(candidates) else _places_among(best, ranks)
+    drawn: Mapping[ModelHead, Sequence[int | None]] = ranks
+    if len(best) < len(candidates):  # their places among themselves
+        lines_of_best = zip(*(ranks[model] for model in best), strict=True)
+        among = [_rank_places([None if rank is None else -rank for rank in column]) for column in lines_of_best]
+        drawn = dict(zip(best, zip(*among, strict=True), strict=True))
     lines = [
         _model_line(model, line, [drawn[model][k] for k in shown] if model in models else [])
         for model, line in ranks.items()
@@ -471,15 +475,6 @@ def _rank_places(values: Sequence[float | None]) -> list[int | None]:
     ordered = sorted((value for value in values if value is not None), reverse=True)
     first = {value: len(ordered) - k for k, value in enumerate(reversed(ordered))}
     return [None if value is None else first[value] for value in values]
-
-
-def _places_among(
-    models: Sequence[ModelHead], ranks: Mapping[ModelHead, Sequence[int | None]]
-) -> dict[ModelHead, tuple[int | None, ...]]:
-    """Return the places of some models among themselves."""
-    columns = zip(*(ranks[model] for model in models), strict=True)
-    places = [_rank_places([None if rank is None else -rank for rank in column]) for column in columns]
-    return dict(zip(models, zip(*places, strict=True), strict=True))
 
 
 def _model_line(model: ModelHead, ranks: Sequence[int | None], drawn: Sequence[int | None]) -> dict[str, Any]:
