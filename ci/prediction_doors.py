@@ -1,5 +1,6 @@
 """Doors of predictions: the files of every task, as `tellapart score` reads them, and the numbers that they come to."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -129,17 +130,16 @@ _ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def open_prediction_doors(folder: Path) -> dict[str, Door]:
-    """Return the doors of the files that `open_doors` has copied below a folder, by a name."""
-    home, doors = folder / "predicted", []
+def open_prediction_doors(folder: Path) -> Iterator[Door]:
+    """Yield the doors of the files that `open_doors` has copied below a folder."""
+    home = folder / "predicted"
     for name, task in _FILES.items():
         # A cell holds any text, and an empty one is an answer, too.
         knows = (FIELDS | ROWS) - ({"null", "type"} if name.endswith(".csv") else set())
-        doors.append(door_of(home / name, partial(read_outcomes, task), knows=knows))
+        yield door_of(home / name, partial(read_outcomes, task), name=f"predictions: {name}", knows=knows)
     for name, (task, arrays) in _ARRAYS.items():
         np.savez(home / name, **arrays)
-        doors.append(door_of(home / name, partial(read_outcomes, task), whole=False))
-    return {f"predictions: {door.path.name}": door for door in doors}
+        yield door_of(home / name, partial(read_outcomes, task), name=f"predictions: {name}", whole=False)
 
 
 def read_outcomes(task: str, path: Path) -> Any:
