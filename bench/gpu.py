@@ -15,19 +15,17 @@ A flip is an item whose better text is another one than on the CPU in float32; r
 import argparse
 import json
 import os
-import platform
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import command_line, write_record
+from record import circumstances, write_record
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -46,6 +44,7 @@ from tellapart.models.store.batches import available_cores, prefetch
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch, runtime
 from tellapart.models.torch.dual_encoder import TorchDual
+from tellapart.records.machine import versions
 
 #: The type that speed is measured in.
 DTYPE = "bfloat16"
@@ -371,22 +370,8 @@ def measure(bench: Bench) -> dict[str, Any]:
     """Measure what the time allows; a part that fails or does not fit is named with the reason."""
     torch = import_torch()
     on_gpu = bench.device == "cuda"
-    record: dict[str, Any] = {
-        "command": command_line(),
-        "machine": {
-            "device": torch.cuda.get_device_name() if on_gpu else "cpu",
-            "gpus": torch.cuda.device_count(),
-            "cores": available_cores(),
-            "python": platform.python_version(),
-        },
-        "versions": {
-            found.name: found.version
-            for found in distributions()
-            if found.name in ("torch", "torchvision", "transformers", "open_clip_torch")
-        },
-        "parts": {},
-        "left_out": {},
-    }
+    record = circumstances(bench.device)
+    record |= {"gpus": torch.cuda.device_count(), "versions": versions(), "parts": {}, "left_out": {}}
     if on_gpu and torch.cuda.device_count() < 2:
         record["left_out"]["two ranks"] = "there is one GPU"
     for name, (needs, run) in plan(bench).items():
