@@ -188,9 +188,7 @@ def earlier_ablations(plan: Plan) -> str:
 def differences_there(plan: Plan) -> str:
     """Write how far the answer hangs on the start: the differences from another one that are not small."""
     runs, compared = _runs_there(plan)
-    far = [
-        f"{each.method.title} had {results.write_difference(each.overall)}" for each in compared if not each.is_small
-    ]
+    far = [f"{each.method.title} had {each.difference}" for each in compared if not each.is_small]
     if not far:
         return ""
     return results.render("there", runs=runs, plan=plan, far=join_words(far), base=compared[0].base)

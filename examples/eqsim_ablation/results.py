@@ -62,12 +62,19 @@ class Compared:
         low, _, high = _interval(self.overall)
         return low > -SMALL and high < SMALL
 
-    def named(self) -> str:
-        """Return the title with the difference and its interval, in points."""
-        return f"{self.method.title} {write_difference(self.overall)}"
+    @property
+    def difference(self) -> str:
+        """The difference and its interval, in points."""
+        return write_difference(self.overall)
 
+    @property
+    def named(self) -> str:
+        """The title with the difference."""
+        return f"{self.method.title} {self.difference}"
+
+    @property
     def p_value(self) -> str:
-        """Return p for a table; bold below 0.05."""
+        """P for a table; bold below 0.05."""
         text = f"{self.p:.2g}" if self.p >= 1e-4 else "< 0.0001"
         return f"**{text}**" if self.p < 0.05 else text
 
@@ -170,7 +177,7 @@ def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
 
 def _summary_cells(each: Compared) -> list[str]:
     """Return the cells of a comparison: both titles, seeds, the difference over all items, and p."""
-    return [each.method.title, each.base.title, f"{each.seeds}", write_difference(each.overall), each.p_value()]
+    return [each.method.title, each.base.title, f"{each.seeds}", each.difference, each.p_value]
 
 
 def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: Sequence[Compared]) -> str:
@@ -369,7 +376,7 @@ def checks_text(checked: Sequence[Checked]) -> str:
 def pairs_at_one_rate(plan: Plan, checked: Sequence[Checked], pairs: Sequence[tuple[Method, Method]]) -> str:
     """Write pairs of rows again, each where a check has run the first as the second is run."""
     again = [
-        f"{one.named()} against {one.base.title}, over {one.seeds} seeds, p {one.p_value()}"
+        f"{one.named} against {one.base.title}, over {one.seeds} seeds, p {one.p_value}"
         for each in checked
         for row, other in pairs
         if row.name in each.check.rows and other.name in each.check.beside
@@ -393,4 +400,4 @@ def _own(checked: Checked) -> str:
 
 
 def _write(each: Compared) -> str:
-    return f"{each.named()}, p {each.p_value()}"
+    return f"{each.named}, p {each.p_value}"
