@@ -167,17 +167,7 @@ def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
     base = plan.methods[0]
     if not compared:
         return f"## Differences from {base.title}\n\nNo row has {FEWEST} seeds yet."
-    rows = [
-        [*_summary_cells(each)[:1], *_summary_cells(each)[2:], *map(write_difference, each.sets.values())]
-        for each in compared
-    ]
-    table = numbers_table(["", "seeds", "all", "p", *plan.tests], rows)
-    return render("differences", base=base, compared=compared, table=table)
-
-
-def _summary_cells(each: Compared) -> list[str]:
-    """Return the cells of a comparison: both titles, seeds, the difference over all items, and p."""
-    return [each.method.title, each.base.title, f"{each.seeds}", each.difference, each.p_value]
+    return render("differences", base=base, compared=compared, tests=plan.tests, write=write_difference)
 
 
 def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: Sequence[Compared]) -> str:
@@ -282,8 +272,7 @@ def contrasts_table(compared: Sequence[Compared], note: str = "") -> str:
     """Write the differences of pairs of rows; last a note."""
     if not compared:
         return ""
-    table = numbers_table(["", "against", "seeds", "all", "p"], map(_summary_cells, compared), words=2)
-    return render("contrasts", table=table, note=note)
+    return render("contrasts", compared=compared, note=note)
 
 
 def terms_table(plan: Plan, runs: Runs) -> str:
