@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from speed_tables import RECORD_TABLES, record_table
+from speed_tables import RECORD_TABLES, fill_table, record_table
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -83,13 +83,6 @@ def output_of(command: str, folder: Path) -> list[str]:
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     # A busy machine also prints how far it is, every half minute.
     return [line for line in (done.stdout + done.stderr).rstrip().splitlines() if not PROGRESS.match(line)]
-
-
-def fill_table(name: str, **values: Any) -> str:
-    """Fill the template of a table."""
-    from examples.findings.frame import render_page
-
-    return render_page(ROOT / "docs" / "templates", name, values).strip("\n") + "\n"
 
 
 def headline_metric(one: Benchmark) -> Metric:
