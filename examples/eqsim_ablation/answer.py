@@ -46,7 +46,7 @@ def answer(
     known = {each.method.name: each for each in compared}
     forms = [known[name] for name in _FORMS if name in known]
     done, of = sum(map(len, runs.values())), len(plan.methods) * plan.seeds
-    best = (_at_one_rate(compared, rates) or [None])[0]
+    alike = _at_one_rate(compared, rates)
     gains = [f"{gain.difference} with {each.check.title}" for each in checked if (gain := each.gain)]
     eqsim = runs.get("eqsim", ())
     is_zero = bool(eqsim) and max(run["terms"].get("v1", 1) for run in eqsim) < 1e-6
@@ -58,7 +58,7 @@ def answer(
         eqsim=known.get("eqsim"),
         forms=forms,
         paper=fmean(PAPER["eqsim"].values()) - fmean(PAPER["ft"].values()),
-        best=best,
+        best=alike[0] if alike else None,
         gains=gains,
         rows=len(compared),
         parts=_group_rows(compared, rates),
