@@ -28,6 +28,7 @@ def _questions(name: str, answers: tuple[str, ...]) -> sets.QuestionSet:
 
 
 _PAIRS = [Item(id=str(k), images=_IMAGES[:2], texts=(f"a cup {k}", f"no cup {k}"), cluster=str(k)) for k in range(2)]
+_BOX = {"size": (99, 99), "candidates": ()}
 _HOUSES = ("the house on the right", "the house on the left")
 _MOMENTS = [
     sets.make_moment(f"v_{k}", "v", 0.3 * (k + 1), ("a man", f"stands {k}", "sits"), "Change", 1.2) for k in (0, 1)
@@ -45,12 +46,7 @@ _RECORDS: dict[str, Any] = {
         "captions", _rows(4, lambda k: ((_IMAGES[k],), (), (f"a {('cat', 'dog', 'cow', 'owl')[k]} sits", "it")))
     ),
     "grounding": sets.BoxSet(
-        "refs",
-        _rows(
-            4,
-            lambda k: ((_IMAGES[k],), (f"man {k}",), (10.0 * k, 5.0, 20.0, 20.0)),
-            **{"size": (99, 99), "candidates": ()},
-        ),
+        "refs", _rows(4, lambda k: ((_IMAGES[k],), (f"man {k}",), (10.0 * k, 5.0, 20.0, 20.0)), **_BOX)
     ),
     "classification": sets.ClassificationSet(
         "pets", _rows(4, lambda k: ((_IMAGES[k],), (), k % 3)), ("cat", "dog", "owl"), ("a photo of a {}.",)
@@ -115,14 +111,12 @@ def read_outcomes(task: str, path: Path) -> Any:
     declared, records = TASKS[task], _RECORDS[task]
     with watch_field():
         predictions = declared.read(path, records)
-    return [
-        (
-            measured.noun,
-            [(unit.id, unit.output) for unit in measured.units],
-            [
-                (value.name, value.strict.tolist(), None if value.neutral is None else value.neutral.tolist())
-                for value in measured.values
-            ],
-        )
-        for measured in declared.measure(records, predictions)
-    ]
+    found = []
+    for measured in declared.measure(records, predictions):
+        values = [(one.name, *(_numbers(side) for side in (one.strict, one.neutral))) for one in measured.values]
+        found.append((measured.noun, [(unit.id, unit.output) for unit in measured.units], values))
+    return found
+
+
+def _numbers(values: Any) -> Any:
+    return None if values is None else values.tolist()

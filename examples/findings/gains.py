@@ -222,15 +222,8 @@ def _draw_gains(published: list[Gain]) -> Any:
     for number, verdict in enumerate(("above", "between", "below")):
         mine = [gain for gain in published if gain.verdict == verdict]
         style = look(number)
-        axes.scatter(
-            [100 * abs(gain.change) for gain in mine],
-            [titles.index(gain.title) for gain in mine],
-            color=style.colour,
-            marker=style.marker,
-            s=20,
-            label=verdict,
-            zorder=2,
-        )
+        sizes, rows = [100 * abs(gain.change) for gain in mine], [titles.index(gain.title) for gain in mine]
+        axes.scatter(sizes, rows, color=style.colour, marker=style.marker, s=20, label=verdict, zorder=2)
     axes.set_xscale("log")
     plain_logarithm(axes.xaxis)
     name_rows(figure, axes, titles, "points; grey: the smallest that is seen", 3)

@@ -128,18 +128,11 @@ def _read_vilma(data: Path) -> PairSet:
 
 
 def _make_pairs(name: str, rows: Any) -> PairSet:
-    items = tuple(
-        # A film that one of two fields names is not missing.
-        Item(
-            id=f"{k}",
-            images=(video.replace("None/", "").replace("/None", ""),),
-            texts=(true, false),
-            tags={"part": part},
-            cluster=video,
-        )
-        for k, (video, true, false, part) in enumerate(rows)
-    )
-    return PairSet(name, items, Path())
+    items = []
+    for k, (video, true, false, part) in enumerate(rows):
+        film = video.replace("None/", "").replace("/None", "")  # a film that one of two fields names is not missing
+        items.append(Item(id=f"{k}", images=(film,), texts=(true, false), tags={"part": part}, cluster=video))
+    return PairSet(name, tuple(items), Path())
 
 
 def _measure_words(name: str, pairs: PairSet, zoo: list[dict[str, str]], baselines: dict[str, Any]) -> list[_Part]:
