@@ -1,6 +1,6 @@
 """What the ablation found: each row's difference from the first, the answer, its picture, and the tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -195,15 +195,9 @@ def reasons_table(plan: Plan, runs: Runs) -> str:
     base, shared = plan.methods[0], [row for row in plan.methods[1:] if len(runs[row.name]) >= FEWEST]
     if not shared or not runs[base.name]:
         return ""
-    start, first = reason_shares(plan, plan.read("measured-start")), _by_seed(plan, runs[base.name])
-    rows = [["start, percent", *(f"{100 * value:.1f}" for value in start)]]
-    rows += [[f"{base.title}, percent", *(_mean_sd(100 * column) for column in np.array([*first.values()]).T)]]
-    for row in shared:
-        ours = _by_seed(plan, runs[row.name])
-        seeds = sorted({*ours} & {*first})
-        pairs = zip(np.array([ours[s] for s in seeds]).T, np.array([first[s] for s in seeds]).T, strict=True)
-        rows.append([row.title, *(_seed_difference(one.tolist(), other.tolist()) for one, other in pairs)])
+    shares = {row.title: {run["seed"]: reason_shares(plan, run) for run in runs[row.name]} for row in (base, *shared)}
     names = ["right", "lost to the caption's prior", "lost to the picture's prior", "both priors, or no match"]
+    rows = [[title, *cells] for title, _, *cells in _by_seed(reason_shares(plan, plan.read("measured-start")), shares)]
     return render("reasons", base=base, table=numbers_table(["", *names], rows))
 
 
@@ -220,22 +214,17 @@ def squares_table(plan: Plan) -> str:
     }
     if not done[base.name] or not plan.piece("squares-start").exists():
         return ""
-    first = {seed: _squares(piece, test) for seed, piece in done[base.name].items()}
-    rows = [["start, percent", "", *(f"{100 * value:.1f}" for value in _squares(plan.read("squares-start"), test))]]
-    columns = np.array([*first.values()]).T
-    rows += [[f"{base.title}, percent", f"{len(first)}", *(_mean_sd(100 * column) for column in columns)]]
-    for row, pieces in list(done.items())[1:]:
-        if seeds := sorted({*pieces} & {*first}):
-            own = {seed: _squares(piece, test) for seed, piece in pieces.items()}
-            ours, theirs = (np.array([squares[seed] for seed in seeds]).T for squares in (own, first))
-            pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
-            rows.append([plan.row(row).title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)])
+    shares = {
+        plan.row(row).title: {seed: _squares(piece, test) for seed, piece in pieces.items()}
+        for row, pieces in done.items()
+    }
     other = [
         float((right_items(piece, test) != right_items(plan.read(f"run-{row}-{seed}"), test)).mean())
         for row, pieces in done.items()
         for seed, piece in pieces.items()
         if plan.piece(f"run-{row}-{seed}").exists()
     ]
+    rows = _by_seed(_squares(plan.read("squares-start"), test), shares)
     table = numbers_table(["", "seeds", *_SQUARES], rows)
     return render("squares", base=base, test=test, table=table, changed=100 * fmean(other))
 
@@ -249,8 +238,18 @@ def _squares(piece: Mapping[str, Any], test: str) -> NDArray[np.float64]:
     return np.array([*measured["squares"].values(), measured["match_score"]])
 
 
-def _by_seed(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> dict[int, NDArray[np.float64]]:
-    return {run["seed"]: reason_shares(plan, run) for run in runs}
+def _by_seed(
+    start: NDArray[np.float64], shares: Mapping[str, Mapping[int, NDArray[np.float64]]]
+) -> Iterator[list[str]]:
+    """Yield title, seeds and percents of the start and the first row; then others' differences from it, by seed."""
+    (base, first), *others = shares.items()
+    yield ["start, percent", "", *(f"{100 * value:.1f}" for value in start)]
+    columns = np.array([*first.values()]).T
+    yield [f"{base}, percent", f"{len(first)}", *(_mean_sd(100 * column) for column in columns)]
+    for title, own in others:
+        if seeds := sorted({*own} & {*first}):
+            pairs = zip(*(np.array([of[seed] for seed in seeds]).T.tolist() for of in (own, first)), strict=True)
+            yield [title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)]
 
 
 def reason_shares(plan: Plan, piece: Mapping[str, Any]) -> NDArray[np.float64]:
