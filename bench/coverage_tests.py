@@ -1,7 +1,9 @@
 """Every printed p-value on simulated data: how often it is at most 5 % where nothing is to be found, and its power."""
 
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from coverage_intervals import Draws, Floats, cluster_sizes
@@ -69,50 +71,55 @@ def sign_flip_level(rng: Draws, datasets: int, *, clusters: int, sizes: str, val
     return {"alarms": alarms / datasets, "power": power / datasets, "exact_power": exact / datasets}
 
 
-def holm_level(rng: Draws, datasets: int, *, models: int, items: int, alike: float) -> dict[str, float]:
+def counted(part: int = 1) -> Callable[[Callable[..., bool]], Callable[..., dict[str, float]]]:
+    """Count the alarms of a trial that is drawn for every data set, or for one of so many."""
+
+    def decorate(trial: Callable[..., bool]) -> Callable[..., dict[str, float]]:
+        def level(rng: Draws, datasets: int, **setting: Any) -> dict[str, float]:
+            trials = datasets // part
+            return {"alarms": sum(bool(trial(rng, **setting)) for _ in range(trials)) / trials}
+
+        return level
+
+    return decorate
+
+
+@counted()
+def holm_level(rng: Draws, *, models: int, items: int, alike: float) -> bool:
     """Holm's family of all pairs of equally good models (`compare`, tiers and the board): any alarm is one."""
     pairs = np.array(list(combinations(range(models), 2)))
-    alarms = 0
-    for _ in range(datasets):
-        common = rng.random((items, 1)) < 0.6
-        right = np.where(rng.random((items, models)) < alike, common, rng.random((items, models)) < 0.6).astype(float)
-        both = right.T @ right
-        only = both.diagonal()[:, None] - both
-        alarms += bool((holm(mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])) <= ALPHA).any())
-    return {"alarms": alarms / datasets}
+    common = rng.random((items, 1)) < 0.6
+    right = np.where(rng.random((items, models)) < alike, common, rng.random((items, models)) < 0.6).astype(float)
+    both = right.T @ right
+    only = both.diagonal()[:, None] - both
+    return bool((holm(mcnemar_p(only[pairs[:, 0], pairs[:, 1]], only[pairs[:, 1], pairs[:, 0]])) <= ALPHA).any())
 
 
-def tier_level(rng: Draws, datasets: int, *, models: int, clusters: int) -> dict[str, float]:
+@counted()
+def tier_level(rng: Draws, *, models: int, clusters: int) -> bool:
     """Tiers of equally good models on clustered items: any second tier is an alarm."""
     codes = np.repeat(np.arange(clusters), 3)
-    alarms = 0
-    for _ in range(datasets):
-        shared = rng.random((clusters, models)) < 0.5
-        right = np.where(rng.random((len(codes), models)) < 0.6, shared[codes], rng.random((len(codes), models)) < 0.5)
-        table = {f"m{k}": column.astype(float) for k, column in enumerate(right.T)}
-        alarms += len(tiers(table, codes, seed=1)) > 1
-    return {"alarms": alarms / datasets}
+    shared = rng.random((clusters, models)) < 0.5
+    right = np.where(rng.random((len(codes), models)) < 0.6, shared[codes], rng.random((len(codes), models)) < 0.5)
+    return len(tiers({f"m{k}": column.astype(float) for k, column in enumerate(right.T)}, codes, seed=1)) > 1
 
 
-def gate_level(rng: Draws, datasets: int, *, headlines: int, items: int, clusters: bool) -> dict[str, float]:
+@counted()
+def gate_level(rng: Draws, *, headlines: int, items: int, clusters: bool) -> bool:
     """The gate: a model as good as its base stops at any headline that falls significantly."""
-    flips = enough_flips(headlines)
-    pair = np.array([[0, 1]])
-    alarms = 0
-    for _ in range(datasets):
-        tests, falls = [], []
-        for _headline in range(headlines):
-            if clusters:
-                sums, _ = _changes(rng, items, "1 to 8", "outcomes")
-                observed = np.abs(np.diff(sums.sum(axis=0)))
-                tests.append(float(sign_flip_p(sums, pair, observed, resamples=flips // 5, seed=2)[0]))
-                falls.append(sums[:, 0].sum() > sums[:, 1].sum())
-            else:
-                base, new = rng.random((2, items)) < 0.7
-                tests.append(float(mcnemar_p((base & ~new).sum(), (new & ~base).sum())))
-                falls.append((base & ~new).sum() > (new & ~base).sum())
-        alarms += bool(((holm(tests) <= ALPHA) & np.array(falls)).any())
-    return {"alarms": alarms / datasets}
+    flips, pair = enough_flips(headlines), np.array([[0, 1]])
+    tests, falls = [], []
+    for _ in range(headlines):
+        if clusters:
+            sums, _ = _changes(rng, items, "1 to 8", "outcomes")
+            observed = np.abs(np.diff(sums.sum(axis=0)))
+            tests.append(float(sign_flip_p(sums, pair, observed, resamples=flips // 5, seed=2)[0]))
+            falls.append(sums[:, 0].sum() > sums[:, 1].sum())
+        else:
+            base, new = rng.random((2, items)) < 0.7
+            tests.append(float(mcnemar_p((base & ~new).sum(), (new & ~base).sum())))
+            falls.append((base & ~new).sum() > (new & ~base).sum())
+    return bool(((holm(tests) <= ALPHA) & np.array(falls)).any())
 
 
 def margin_level(rng: Draws, datasets: int, *, items: int, margin: float) -> dict[str, float]:
@@ -141,42 +148,35 @@ def correlation_level(rng: Draws, datasets: int, *, points: int) -> dict[str, fl
     return {"alarms": float(np.mean(np.array(found) <= ALPHA))}
 
 
-def better_level(rng: Draws, datasets: int, *, items: int, looks: int) -> dict[str, float]:
+@counted(part=2)
+def better_level(rng: Draws, *, items: int, looks: int) -> bool:
     """Early stopping: a run that gets no better is thought to, at any of its looks."""
-    alarms = 0
-    for _ in range(datasets // 2):
-        first = (rng.random(items) < 0.5).astype(float)
-        found = False
-        for _look in range(looks):
-            now = np.where(rng.random(items) < 0.5, first, (rng.random(items) < 0.5).astype(float))
-            low = paired_difference(now, first, None, binary=True, level=1 - ALPHA / looks).low
-            found |= low is not None and low > 0
-        alarms += found
-    return {"alarms": alarms / (datasets // 2)}
+    first, found = (rng.random(items) < 0.5).astype(float), False
+    for _ in range(looks):
+        now = np.where(rng.random(items) < 0.5, first, (rng.random(items) < 0.5).astype(float))
+        low = paired_difference(now, first, None, binary=True, level=1 - ALPHA / looks).low
+        found |= low is not None and low > 0
+    return found
 
 
-def dimensions_level(rng: Draws, datasets: int, *, models: int, benchmarks: int) -> dict[str, float]:
+@counted()
+def dimensions_level(rng: Draws, *, models: int, benchmarks: int) -> bool:
     """Dimensions that benchmarks share: benchmarks that rank models independently share none."""
-    found = [agree(rng.random((models, benchmarks))).dimensions > 0 for _ in range(datasets)]
-    return {"alarms": float(np.mean(found))}
+    return agree(rng.random((models, benchmarks))).dimensions > 0
 
 
-def suspect_level(rng: Draws, datasets: int, *, systems: int, right: float) -> dict[str, float]:
+@counted()
+def suspect_level(rng: Draws, *, systems: int, right: float) -> bool:
     """Items that better systems get less often: an item that has nothing to do with the others."""
-    alarms = 0
-    for _ in range(datasets):
-        rest = rng.random((10, systems)) < 1 / (1 + np.exp(-rng.normal(size=systems)))
-        table = np.concatenate([rng.random((1, systems)) < right, rest]).astype(float)
-        alarms += item_statistics(table).p[0] <= ALPHA
-    return {"alarms": alarms / datasets}
+    rest = rng.random((10, systems)) < 1 / (1 + np.exp(-rng.normal(size=systems)))
+    table = np.concatenate([rng.random((1, systems)) < right, rest]).astype(float)
+    return bool(item_statistics(table).p[0] <= ALPHA)
 
 
-def detectable_level(rng: Draws, datasets: int, *, items: int, statistics: int) -> dict[str, float]:
+@counted(part=4)
+def detectable_level(rng: Draws, *, items: int, statistics: int) -> bool:
     """The audit's detectability: entries of items that come from one process are told apart."""
     names = tuple(map(str, range(statistics)))
     pairs = PairSet("s", tuple(Item(id=str(k), images=("0", "1"), texts=("x",)) for k in range(items)), Path())
-    alarms = 0
-    for _ in range(datasets // 4):
-        features = rng.normal(size=(items, 2, statistics))
-        alarms += detectable(Evidence("images", "file", features, names), pairs).verdict == "warn"
-    return {"alarms": alarms / (datasets // 4)}
+    features = rng.normal(size=(items, 2, statistics))
+    return detectable(Evidence("images", "file", features, names), pairs).verdict == "warn"

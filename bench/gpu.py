@@ -15,19 +15,17 @@ A flip is an item whose better text is another one than on the CPU in float32; r
 import argparse
 import json
 import os
-import platform
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import command_line, write_record
+from record import circumstances, write_record
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -46,6 +44,7 @@ from tellapart.models.store.batches import available_cores, prefetch
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch, runtime
 from tellapart.models.torch.dual_encoder import TorchDual
+from tellapart.records.machine import versions
 
 #: The type that speed is measured in.
 DTYPE = "bfloat16"
@@ -371,22 +370,8 @@ def measure(bench: Bench) -> dict[str, Any]:
     """Measure what the time allows; a part that fails or does not fit is named with the reason."""
     torch = import_torch()
     on_gpu = bench.device == "cuda"
-    record: dict[str, Any] = {
-        "command": command_line(),
-        "machine": {
-            "device": torch.cuda.get_device_name() if on_gpu else "cpu",
-            "gpus": torch.cuda.device_count(),
-            "cores": available_cores(),
-            "python": platform.python_version(),
-        },
-        "versions": {
-            found.name: found.version
-            for found in distributions()
-            if found.name in ("torch", "torchvision", "transformers", "open_clip_torch")
-        },
-        "parts": {},
-        "left_out": {},
-    }
+    record = circumstances(bench.device)
+    record |= {"gpus": torch.cuda.device_count(), "versions": versions(), "parts": {}, "left_out": {}}
     if on_gpu and torch.cuda.device_count() < 2:
         record["left_out"]["two ranks"] = "there is one GPU"
     for name, (needs, run) in plan(bench).items():
@@ -434,24 +419,13 @@ _WORDS = "a the two red blue small man woman dog cat child table street cup stan
 
 TINY_DUAL = "tiny"
 
-#: The sizes of Qwen2.5-VL's configurations; the 2 B one is Qwen2-VL's language model beside a tower of half the width.
-CHATS: dict[str, dict[str, dict[str, Any]]] = {
-    "writer-tiny": {
-        "text": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4},
-        "vision": {"hidden_size": 32, "intermediate_size": 64, "depth": 2, "num_heads": 4},
-    },
-    "writer-small": {
-        "text": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 12, "num_attention_heads": 14},
-        "vision": {"hidden_size": 320, "intermediate_size": 856, "depth": 4, "num_heads": 8},
-    },
-    "writer-2b": {
-        "text": {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12},
-        "vision": {"hidden_size": 640, "intermediate_size": 1712, "depth": 32, "num_heads": 8},
-    },
-    "writer-7b": {
-        "text": {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28},
-        "vision": {"hidden_size": 1280, "intermediate_size": 3420, "depth": 32, "num_heads": 16},
-    },
+#: Sizes of Qwen2.5-VL's configurations, of the language model and of the tower: width, of the layers between, depth,
+#: heads. The 2 B one is Qwen2-VL's language model beside a tower of half the width.
+CHATS = {
+    "writer-tiny": ((32, 64, 2, 4), (32, 64, 2, 4)),
+    "writer-small": ((896, 4864, 12, 14), (320, 856, 4, 8)),
+    "writer-2b": ((1536, 8960, 28, 12), (640, 1712, 32, 8)),
+    "writer-7b": ((3584, 18944, 28, 28), (1280, 3420, 32, 16)),
 }
 _MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"]
 _MARKS += ["<|image_pad|>", "<|video_pad|>"]
@@ -522,21 +496,23 @@ def make_itm(device: str, dtype: str, *, tiny: bool) -> tuple[FusionScorer, Any]
 def make_writer(name: str, device: str, dtype: str) -> tuple[CaptionLikelihood, Any, Any]:
     """Make a writer of Qwen2.5-VL's shape; return its likelihood reading, its module and its processor."""
     torch, transformers = import_torch(), import_transformers()
-    shape, tiny, words = CHATS[name], name == "writer-tiny", _tokenizer(transformers)
-    heads = shape["text"]["num_attention_heads"]
-    width = shape["text"]["hidden_size"] // heads
+    ((size, between, layers, heads), tower), tiny, words = CHATS[name], name == "writer-tiny", _tokenizer(transformers)
+    width = size // heads
     sections = [width // 8, width // 16 * 3, width // 2 - width // 8 - width // 16 * 3]
-    text = shape["text"] | {
-        "vocab_size": 400 if tiny else 152064,
+    text = {
+        "hidden_size": size,
+        "intermediate_size": between,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
         "num_key_value_heads": 2 if heads % 4 else 4,
+        "vocab_size": 400 if tiny else 152064,
         "max_position_embeddings": 4096,
         "rope_parameters": {"rope_type": "default", "mrope_section": sections, "rope_theta": 1e6},
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "pad_token_id": 0,
+        **{"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0},
     }
     patch = 4 if tiny else 14
-    vision = shape["vision"] | {"out_hidden_size": text["hidden_size"], "patch_size": patch, "spatial_merge_size": 2}
+    vision = dict(zip(("hidden_size", "intermediate_size", "depth", "num_heads"), tower, strict=True))
+    vision |= {"out_hidden_size": size, "patch_size": patch, "spatial_merge_size": 2}
     depth = vision["depth"]
     vision |= {"window_size": patch * 8, "fullatt_block_indexes": [k for k in range(depth) if k % 8 == 7] or [1]}
     marks = {"image_token_id": 5, "video_token_id": 6, "vision_start_token_id": 3, "vision_end_token_id": 4}

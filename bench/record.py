@@ -55,11 +55,13 @@ def command_line() -> str:
     return shlex.join(["python", f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]])
 
 
-def circumstances() -> dict[str, Any]:
+def circumstances(device: str = "cpu") -> dict[str, Any]:
     """Return this command, the day and the machine, as a record begins."""
     from tellapart.records.machine import this_machine
 
-    machine = this_machine("cpu").model_dump(exclude_none=True)
+    if device == "cuda":
+        import torch  # noqa: F401  (it names the GPU)
+    machine = this_machine(device).model_dump(exclude_none=True)
     return {"command": command_line(), "date": time.strftime("%Y-%m-%d"), "machine": machine}
 
 

@@ -12,21 +12,18 @@ of each number is recorded. The bound is the model alone (`drivers/forward_drive
 """
 
 import argparse
-import datetime
-import os
-import platform
 import statistics
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import rivals
-from record import RECORDS, command_line, write_record
+from record import RECORDS, circumstances, write_record
 from shapes import GROUPS, REAL_GROUPS, distinct, make_sets
 
 from tellapart.evaluation.run import compare_precisions
+from tellapart.records.machine import versions
 from tellapart.records.samples import read_samples
 
 REAL, SYNTHETIC = RECORDS / "speed.json", RECORDS / "speed_synthetic.json"
@@ -36,23 +33,16 @@ MODELS = ("ViT-B-32", "ViT-S-32")
 def main() -> None:
     """Measure, print and record."""
     options = _options()
-    record: dict[str, Any] = {
-        "command": command_line().replace(str(options.annotations), "DIR"),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": _machine(options.device),
-        "items": options.items,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("tellapart", "torch", "open_clip_torch", "numpy", "pillow")},
-        },
-        "left_out": {},
-        "runs": [],
-    }
+    record = circumstances(options.device)
+    record["command"] = record["command"].replace(str(options.annotations), "DIR")
+    record["machine"]["device"] = options.device
+    packages = ("tellapart", "torch", "open_clip_torch", "numpy", "pillow")
+    record |= {"items": options.items, "versions": versions(packages), "left_out": {}, "runs": []}
     tools = _usable(options.tools, record)
     label = f"{options.items}-real" if options.annotations else str(options.items)
     folder, work = rivals.cache() / f"sets-{label}", rivals.cache() / f"work-{label}"
     sets = make_sets(folder, options.items, annotations=options.annotations)
-    began = time.perf_counter()
+    began, cores = time.perf_counter(), record["machine"]["cores"]
     for architecture in options.models:
         model = rivals.make_model(architecture)
         for group, names in options.groups.items():
@@ -61,7 +51,7 @@ def main() -> None:
                 continue
             images, texts = distinct(sets, names)
             extra = {"images": images, "texts": texts}
-            job = rivals.Job(folder, names, model, work, _cores(), options.device, extra)
+            job = rivals.Job(folder, names, model, work, cores, options.device, extra)
             slots = sum(len(pair.images) for name in names for pair in sets[name])
             captions = sum(len(pair.texts) for name in names for pair in sets[name])
             counts = {"images": len(images), "texts": len(texts), "image_slots": slots, "text_slots": captions}
@@ -181,24 +171,6 @@ def _leave_out(tool: str, error: rivals.UnusableError, left_out: dict[str, str])
 
 def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _machine(device: str) -> dict[str, Any]:
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        name = lines[0].partition(":")[2].strip() if lines else name
-    machine: dict[str, Any] = {"processor": name, "cores": _cores(), "system": platform.system(), "device": device}
-    if device == "cuda":
-        import torch
-
-        machine["gpu"] = torch.cuda.get_device_name()
-    return machine
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 import io
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doors import Door, door_of, named
+from doors import Door, door_of
 from PIL import Image
 
 import tellapart as ta
@@ -28,9 +29,9 @@ _PICTURES: dict[str, dict[str, Any]] = {
 }
 
 
-def open_container_doors(folder: Path) -> dict[str, Door]:
-    """Write a valid file of each format below a folder, and return its door by a name."""
-    return {**_pictures(folder), **_archives(folder), **_arrays(folder)}
+def open_container_doors(folder: Path) -> Iterator[Door]:
+    """Write a valid file of each format below a folder, and yield its door."""
+    yield from (*_pictures(folder), *_archives(folder), *_arrays(folder))
 
 
 def encode_picture(suffix: str, *, side: int = 24, **options: Any) -> bytes:
@@ -66,24 +67,23 @@ def zip_folder(folder: Path, path: Path) -> Path:
     return path
 
 
-def _pictures(folder: Path) -> dict[str, Door]:
+def _pictures(folder: Path) -> Iterator[Door]:
     def read_picture(path: Path) -> Any:
         return decode(path.read_bytes(), str(path)).tolist()
 
     def read_frames(path: Path) -> Any:
         return sample_frames(path.read_bytes(), str(path), 3).tolist()
 
-    # Neither a JPEG nor a WebP has checksums: a changed byte makes other pixels.
-    doors = [
-        door_of(folder / name, read_picture, encode_picture(name.partition(".")[2], **options), whole=False)
-        for name, options in _PICTURES.items()
-    ]
+    for name, options in _PICTURES.items():
+        # Neither a JPEG nor a WebP has checksums: a changed byte makes other pixels.
+        content = encode_picture(name.partition(".")[2], **options)
+        yield door_of(folder / name, read_picture, content, whole=False)
     np.save(folder / "frame.npy", np.zeros((6, 5, 3), np.uint8))
-    clip = door_of(folder / "clip.mp4", read_frames, film(), whole=False, slow=True)
-    return named((*doors, door_of(folder / "frame.npy", read_picture), clip))
+    yield door_of(folder / "frame.npy", read_picture)
+    yield door_of(folder / "clip.mp4", read_frames, film(), whole=False, slow=True)
 
 
-def _archives(folder: Path) -> dict[str, Door]:
+def _archives(folder: Path) -> Iterator[Door]:
     run, images = folder / "packed-run.zip", folder / "images.zip"
     ta.evaluate("random", "demo", limit=4, out=folder / "packed", cache=False)
     zip_folder(folder / "packed", run)
@@ -96,10 +96,8 @@ def _archives(folder: Path) -> dict[str, Door]:
             opened = ta.open_run(home)
             return ta.read_result(home).model_dump(mode="json"), str(opened.items())
 
-    def read_images(path: Path) -> Any:
-        return [ZipImages(path)(name) for name in ("a.png", "b.png")]
-
-    return named((door_of(run, read_run, whole=False, slow=True), door_of(images, read_images, whole=False)))
+    yield door_of(run, read_run, whole=False, slow=True)
+    yield door_of(images, lambda path: [ZipImages(path)(name) for name in ("a.png", "b.png")], whole=False)
 
 
 def write_entries(path: Path) -> None:
@@ -122,7 +120,7 @@ def write_boxes(path: Path, *names: str) -> None:
             group["features"] = np.ones((2, 5), "f4")
 
 
-def _arrays(folder: Path) -> dict[str, Door]:
+def _arrays(folder: Path) -> Iterator[Door]:
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")
     table, boxes, entries = (folder / name for name in ("rows.parquet", "boxes.h5", "boxes.lmdb"))
     image = arrow.array([{"bytes": encode_picture("png", side=3 + k), "path": "a.png"} for k in range(3)])
@@ -138,10 +136,6 @@ def _arrays(folder: Path) -> dict[str, Door]:
         return [(region.id, region.features.tolist(), region.boxes.tolist()) for region in read_regions(path)]
 
     # Neither has checksums by default.
-    return named(
-        (
-            door_of(table, read_table, whole=False),
-            door_of(boxes, read_boxes, whole=False),
-            door_of(entries, read_boxes, whole=False, slow=True),
-        )
-    )
+    yield door_of(table, read_table, whole=False)
+    yield door_of(boxes, read_boxes, whole=False)
+    yield door_of(entries, read_boxes, whole=False, slow=True)

@@ -5,7 +5,7 @@ import hashlib
 import json
 import pickle
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ IDS = ("a", "b", "c")
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A file's format: its name, a valid file's bytes, its reader.
+    """A file's format: a valid file with its bytes, its reader, and a name.
 
     Of a `whole` file a part is never accepted as something else; a `slow` one is read a tenth as often. The reader sees
     the ways of `reshape.py` that it `knows`, but not below `free` keys. An error may name a row: it begins as one of
@@ -52,44 +52,39 @@ class Door:
     path: Path
     valid: bytes
     read: Callable[[], Any]
-    whole: bool
+    name: str
+    whole: bool = True
     slow: bool = False
     knows: frozenset[str] = frozenset()
     free: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
 
 
-def door_of(path: Path, read: Callable[[Path], Any], content: bytes | str | None = None, **about: Any) -> Door:
-    """Return the door of a file, which is written first if its content is given; it is `whole` if nothing is said."""
+def door_of(
+    path: Path, read: Callable[[Path], Any], content: bytes | str | None = None, name: str = "", **about: Any
+) -> Door:
+    """Return the door of a file, which is written first if its content is given; by default it has the file's name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if content is not None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return Door(path, path.read_bytes(), partial(read, path), **{"whole": True, **about})
+    return Door(path, path.read_bytes(), partial(read, path), name or path.name, **about)
 
 
-def named(doors: Iterable[Door]) -> dict[str, Door]:
-    """Return doors by the names of their files."""
-    return {door.path.name: door for door in doors}
-
-
-def open_doors(folder: Path) -> dict[str, Door]:
-    """Write a valid file of each format below a folder, and return its door by a name."""
+def open_doors(folder: Path) -> Iterator[Door]:
+    """Write a valid file of each format below a folder, and yield its door."""
     shutil.copytree(VALID, folder, dirs_exist_ok=True)
-    return {**_scores(folder), **_tables(folder), **_records(folder), **_models(folder)}
+    yield from (*_scores(folder), *_tables(folder), *_records(folder), *_models(folder))
 
 
-def _scores(folder: Path) -> dict[str, Door]:
+def _scores(folder: Path) -> Iterator[Door]:
     scores = Scores(IDS, np.arange(12).reshape(3, 2, 2) / 8, "similarity")
-    doors = []
+    read = partial(read_scores, ids=IDS, shape=(2, 2))
     for suffix in ("npz", "csv", "jsonl"):
-        path = folder / f"scores.{suffix}"
-        write_scores(scores, path)
-        read = partial(read_scores, ids=IDS, shape=(2, 2))
-        doors.append(door_of(path, lambda path, read=read: read(path).values.tolist(), knows=FIELDS | ROWS))
-    return named(doors)
+        write_scores(scores, folder / f"scores.{suffix}")
+        yield door_of(folder / f"scores.{suffix}", lambda path: read(path).values.tolist(), knows=FIELDS | ROWS)
 
 
-def _tables(folder: Path) -> dict[str, Door]:
+def _tables(folder: Path) -> Iterator[Door]:
     refs = [{"ann_id": k, "split": "val", "sentences": [{"sent_id": k, "sent": "left man"}]} for k in range(3)]
     phrases = partial(read_refcoco, folder / "refs.p", folder / "instances.json", "val")
     declared = folder / "declared"
@@ -97,29 +92,22 @@ def _tables(folder: Path) -> dict[str, Door]:
     def read_set(_path: Path) -> Any:
         return find_benchmark(str(declared / "set.toml")).records()
 
-    recipes = {
-        f"recipe of {path.name}": door_of(path, _open_recipe, whole=False, knows=FIELDS)
-        for path in sorted((folder / "recipes").iterdir())
-    }
-    return recipes | named(
-        (
-            door_of(folder / "rows.jsonl", lambda path: list(read_jsonl(path)), whole=False),
-            door_of(folder / "rows.json", read_list),
-            door_of(folder / "rows.csv", lambda path: list(read_csv(path)), whole=False),
-            door_of(folder / "imported.toml", read_imported, whole=False, knows=FIELDS, free=("scores",)),
-            door_of(declared / "set.toml", read_set, whole=False, knows=FIELDS - {"key beside"}),
-            door_of(declared / "asked.jsonl", read_set),
-            door_of(folder / "negclip.tsv", lambda path: list(table_rows(path, {})), whole=False),
-            door_of(folder / "captions.json", lambda path: list(json_rows(path))),
-            door_of(
-                folder / "packed.csv.gz",
-                lambda path: list(read_csv(path)),
-                gzip.compress(b"id,caption\na,a cat\n", mtime=0),
-            ),
-            door_of(folder / "refs.p", lambda _: phrases(), pickle.dumps(refs, protocol=2)),
-            door_of(folder / "instances.json", lambda _: phrases()),
-        )
-    )
+    def read_cells(path: Path) -> Any:
+        return list(read_csv(path))
+
+    for path in sorted((folder / "recipes").iterdir()):
+        yield door_of(path, _open_recipe, name=f"recipe of {path.name}", whole=False, knows=FIELDS)
+    yield door_of(folder / "rows.jsonl", lambda path: list(read_jsonl(path)), whole=False)
+    yield door_of(folder / "rows.json", read_list)
+    yield door_of(folder / "rows.csv", read_cells, whole=False)
+    yield door_of(folder / "imported.toml", read_imported, whole=False, knows=FIELDS, free=("scores",))
+    yield door_of(declared / "set.toml", read_set, whole=False, knows=FIELDS - {"key beside"})
+    yield door_of(declared / "asked.jsonl", read_set)
+    yield door_of(folder / "negclip.tsv", lambda path: list(table_rows(path, {})), whole=False)
+    yield door_of(folder / "captions.json", lambda path: list(json_rows(path)))
+    yield door_of(folder / "packed.csv.gz", read_cells, gzip.compress(b"id,caption\na,a cat\n", mtime=0))
+    yield door_of(folder / "refs.p", lambda _: phrases(), pickle.dumps(refs, protocol=2))
+    yield door_of(folder / "instances.json", lambda _: phrases())
 
 
 def _open_recipe(path: Path) -> Any:
@@ -130,20 +118,21 @@ def _open_recipe(path: Path) -> Any:
     return recipe.model_dump(exclude={"options"}), options, *(open_tables(kind, rows, where) for kind, rows in tables)
 
 
-def _records(folder: Path) -> dict[str, Door]:
+def _records(folder: Path) -> Iterator[Door]:
     run = folder / "run"
     model = ModelRecord(name="m", fingerprint="f", kind="similarity")
     write_result(run, Result(run=run_record(run, seed=0, command=""), model=model, benchmarks={}))
     record = json.dumps(json.loads((run / "results.json").read_text()))
     write_samples(run, "demo", [Sample(id=id_, cluster=id_, scores=((0.1, 0.2),), outcomes={"x": 1.0}) for id_ in IDS])
+    yield door_of(run / "results.json", lambda _: read_result(run), record)
+    yield door_of(folder / "foreign.json", read_foreign)
     # A sample's line alone does not say that it is the only one: the record's digest does.
-    samples = door_of(run / "samples" / "demo.jsonl", lambda _: read_samples(run, "demo"), whole=False)
-    result = door_of(run / "results.json", lambda _: read_result(run), record)
-    return named((result, door_of(folder / "foreign.json", read_foreign))) | {"samples.jsonl": samples}
+    samples = run / "samples" / "demo.jsonl"
+    yield door_of(samples, lambda _: read_samples(run, "demo"), name="samples.jsonl", whole=False)
 
 
-def _models(folder: Path) -> dict[str, Door]:
-    onnx, copy = folder / "onnx", folder / "config-door"
+def _models(folder: Path) -> Iterator[Door]:
+    onnx, copy, hub = folder / "onnx", folder / "config-door", folder / "hub" / "config.json"
     onnx.mkdir()
     tensor = require("onnx", extra="train").TensorProto(name="w", dims=[2, 3], data_type=1, raw_data=bytes(24))
     model = require("onnx", extra="train").ModelProto()
@@ -169,23 +158,13 @@ def _models(folder: Path) -> dict[str, Door]:
     def read_regions(path: Path) -> list[Any]:
         return [array.tolist() for array in RegionFile(path, 5).inputs(pixels).values()]
 
-    def shapes(path: Path) -> Any:
-        return read_tensors(path, shapes_only=True)
-
-    return named(
-        (
-            door_of(onnx / "image.onnx", read_graph),
-            door_of(folder / "weights.safetensors", read_tensors, save(weights)),
-            door_of(folder / "shapes.safetensors", shapes, save(weights)),
-            door_of(folder / "regions.npz", read_regions),
-            door_of(folder / "regions.safetensors", read_regions, save(flat)),
-        )
-    ) | {
-        "onnx config.json": door_of(copy / CONFIG, lambda _: read_folder(copy).config),
-        "transformers config.json": door_of(
-            folder / "hub" / "config.json", lambda path: read_config(str(path.parent)), whole=False
-        ),
-    }
+    yield door_of(onnx / "image.onnx", read_graph)
+    yield door_of(folder / "weights.safetensors", read_tensors, save(weights))
+    yield door_of(folder / "shapes.safetensors", partial(read_tensors, shapes_only=True), save(weights))
+    yield door_of(folder / "regions.npz", read_regions)
+    yield door_of(folder / "regions.safetensors", read_regions, save(flat))
+    yield door_of(copy / CONFIG, lambda _: read_folder(copy).config, name="onnx config.json")
+    yield door_of(hub, lambda path: read_config(str(path.parent)), name="transformers config.json", whole=False)
 
 
 def write_onnx_config(folder: Path) -> None:

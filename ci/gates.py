@@ -225,7 +225,7 @@ def main() -> int:
             given.out.write_text(json.dumps({**kept, "attacks": counts}, indent=1) + "\n")
         return 1 if lost else 0
     with tempfile.TemporaryDirectory() as scratch:
-        doors = {name: door for open_some in _DOORS for name, door in open_some(Path(scratch)).items()}
+        doors = {door.name: door for open_some in _DOORS for door in open_some(Path(scratch))}
         doors = {name: doors[name] for name in given.doors or doors}
         for door in doors.values():
             door.read()  # also imports what it needs, once for all forks

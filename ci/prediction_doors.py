@@ -1,5 +1,6 @@
 """Doors of predictions: the files of every task, as `tellapart score` reads them, and the numbers that they come to."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,82 +17,46 @@ from tellapart.tasks.registry import TASKS
 
 _IMAGES = ("a.png", "b.png", "c.png", "d.png")
 
+
+def _rows(count: int, make: Callable[[int], tuple[Any, ...]], **facts: Any) -> tuple[sets.Record, ...]:
+    """Return records of numbered images, texts and gold answers."""
+    return tuple(sets.Record(str(k), *make(k), facts=facts) for k in range(count))
+
+
+def _questions(name: str, answers: tuple[str, ...]) -> sets.QuestionSet:
+    return sets.QuestionSet(name, _rows(4, lambda k: ((_IMAGES[k],), (f"How many {k}?",), answers)))
+
+
+_PAIRS = [Item(id=str(k), images=_IMAGES[:2], texts=(f"a cup {k}", f"no cup {k}"), cluster=str(k)) for k in range(2)]
+_BOX = {"size": (99, 99), "candidates": ()}
+_HOUSES = ("the house on the right", "the house on the left")
+_MOMENTS = [
+    sets.make_moment(f"v_{k}", "v", 0.3 * (k + 1), ("a man", f"stands {k}", "sits"), "Change", 1.2) for k in (0, 1)
+]
+
 #: Task -> records of four, of which the predictions below get some right and some wrong.
 _RECORDS: dict[str, Any] = {
     "yes-no": sets.BinaryQuestionSet(
-        "pope",
-        tuple(
-            sets.Record(str(k), (image,), ("Is there a cat?",), gold)
-            for k, (image, gold) in enumerate(zip(_IMAGES, ("yes", "no", "yes", "no"), strict=True))
-        ),
+        "pope", _rows(4, lambda k: ((_IMAGES[k],), ("Is there a cat?",), ("yes", "no")[k % 2]))
     ),
-    "nlvr2": sets.StatementSet(
-        "nlvr2", tuple(sets.Record(str(k), ("a.png", "b.png"), (f"Both show a dog {k % 2}.",), k < 2) for k in range(4))
-    ),
-    "vqa": sets.QuestionSet(
-        "vqa", tuple(sets.Record(str(k), (_IMAGES[k],), (f"How many {k}?",), ("two",)) for k in range(4))
-    ),
-    "vqa2": sets.QuestionSet(
-        "vqa2",
-        tuple(sets.Record(str(k), (_IMAGES[k],), (f"How many {k}?",), ("two",) * 4 + ("3",) * 6) for k in range(4)),
-    ),
+    "nlvr2": sets.StatementSet("nlvr2", _rows(4, lambda k: (_IMAGES[:2], (f"Both show a dog {k % 2}.",), k < 2))),
+    "vqa": _questions("vqa", ("two",)),
+    "vqa2": _questions("vqa2", ("two",) * 4 + ("3",) * 6),
     "captions": sets.CaptionSet(
-        "captions",
-        tuple(
-            sets.Record(str(k), (_IMAGES[k],), (), (f"a {word} sits", "it"))
-            for k, word in enumerate(("cat", "dog", "cow", "owl"))
-        ),
+        "captions", _rows(4, lambda k: ((_IMAGES[k],), (), (f"a {('cat', 'dog', 'cow', 'owl')[k]} sits", "it")))
     ),
     "grounding": sets.BoxSet(
-        "refs",
-        tuple(
-            sets.Record(
-                str(k),
-                (_IMAGES[k],),
-                (f"man {k}",),
-                (10.0 * k, 5.0, 20.0, 20.0),
-                facts={"size": (99, 99), "candidates": ()},
-            )
-            for k in range(4)
-        ),
+        "refs", _rows(4, lambda k: ((_IMAGES[k],), (f"man {k}",), (10.0 * k, 5.0, 20.0, 20.0)), **_BOX)
     ),
     "classification": sets.ClassificationSet(
-        "pets",
-        tuple(sets.Record(str(k), (_IMAGES[k],), (), k % 3) for k in range(4)),
-        ("cat", "dog", "owl"),
-        ("a photo of a {}.",),
+        "pets", _rows(4, lambda k: ((_IMAGES[k],), (), k % 3)), ("cat", "dog", "owl"), ("a photo of a {}.",)
     ),
-    "choice": sets.ChoiceSet(
-        "cups", tuple(sets.Record(str(k), (_IMAGES[k],), (f"a red cup {k}", f"a blue cup {k}")) for k in range(2))
-    ),
-    "pairing": PairSet(
-        "cups",
-        tuple(
-            Item(id=str(k), images=_IMAGES[:2], texts=(f"a cup {k}", f"no cup {k}"), cluster=str(k)) for k in range(2)
-        ),
-        Path(),
-    ),
-    "ranking": sets.RankingSet(
-        "houses",
-        tuple(
-            sets.Record(str(k), _IMAGES[:3], ("the house on the right", "the house on the left"), (1, 2, 3))
-            for k in range(2)
-        ),
-    ),
-    "moments": sets.MomentSet(
-        "falls",
-        tuple(
-            sets.make_moment(f"v_{k}", "v", 0.3 * (k + 1), ("a man", f"stands {k}", "sits"), "Change", 1.2)
-            for k in range(2)
-        ),
-    ),
+    "choice": sets.ChoiceSet("cups", _rows(2, lambda k: ((_IMAGES[k],), (f"a red cup {k}", f"a blue cup {k}")))),
+    "pairing": PairSet("cups", tuple(_PAIRS), Path()),
+    "ranking": sets.RankingSet("houses", _rows(2, lambda _: (_IMAGES[:3], _HOUSES, (1, 2, 3)))),
+    "moments": sets.MomentSet("falls", tuple(_MOMENTS)),
     "labels": sets.LabelSet(
-        "plates",
-        tuple(
-            sets.Record(str(k), (), (f"plate {k}",), (k == 0, True, False), facts={"counted": (0, 1, 2)})
-            for k in range(2)
-        ),
-        _IMAGES[:3],
+        "plates", _rows(2, lambda k: ((), (f"plate {k}",), (k == 0, True, False)), counted=(0, 1, 2)), _IMAGES[:3]
     ),
     "retrieval": sets.RetrievalSet.of("gallery", _IMAGES[:3], [["a cat", "one cat"], ["a dog"], ["an owl"]]),
 }
@@ -129,17 +94,16 @@ _ARRAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def open_prediction_doors(folder: Path) -> dict[str, Door]:
-    """Return the doors of the files that `open_doors` has copied below a folder, by a name."""
-    home, doors = folder / "predicted", []
+def open_prediction_doors(folder: Path) -> Iterator[Door]:
+    """Yield the doors of the files that `open_doors` has copied below a folder."""
+    home = folder / "predicted"
     for name, task in _FILES.items():
         # A cell holds any text, and an empty one is an answer, too.
         knows = (FIELDS | ROWS) - ({"null", "type"} if name.endswith(".csv") else set())
-        doors.append(door_of(home / name, partial(read_outcomes, task), knows=knows))
+        yield door_of(home / name, partial(read_outcomes, task), name=f"predictions: {name}", knows=knows)
     for name, (task, arrays) in _ARRAYS.items():
         np.savez(home / name, **arrays)
-        doors.append(door_of(home / name, partial(read_outcomes, task), whole=False))
-    return {f"predictions: {door.path.name}": door for door in doors}
+        yield door_of(home / name, partial(read_outcomes, task), name=f"predictions: {name}", whole=False)
 
 
 def read_outcomes(task: str, path: Path) -> Any:
@@ -147,14 +111,12 @@ def read_outcomes(task: str, path: Path) -> Any:
     declared, records = TASKS[task], _RECORDS[task]
     with watch_field():
         predictions = declared.read(path, records)
-    return [
-        (
-            measured.noun,
-            [(unit.id, unit.output) for unit in measured.units],
-            [
-                (value.name, value.strict.tolist(), None if value.neutral is None else value.neutral.tolist())
-                for value in measured.values
-            ],
-        )
-        for measured in declared.measure(records, predictions)
-    ]
+    found = []
+    for measured in declared.measure(records, predictions):
+        values = [(one.name, *(_numbers(side) for side in (one.strict, one.neutral))) for one in measured.values]
+        found.append((measured.noun, [(unit.id, unit.output) for unit in measured.units], values))
+    return found
+
+
+def _numbers(values: Any) -> Any:
+    return None if values is None else values.tolist()

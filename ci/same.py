@@ -117,11 +117,8 @@ def run_journey(side: Side, lines: list[str], folder: Path, places: Mapping[str,
     for number, line in enumerate(lines):
         refused = line.startswith("!")
         command = _fill(line.removeprefix("!").strip(), places)
-        arguments = (
-            ["python", "-c", command.removeprefix("python:").strip()]
-            if line.startswith("python:")
-            else shlex.split(command)
-        )
+        is_python = line.startswith("python:")
+        arguments = ["python", "-c", command.removeprefix("python:").strip()] if is_python else shlex.split(command)
         program = side.programs / arguments[0]
         done = subprocess.run(
             [str(program) if program.exists() else arguments[0], *arguments[1:]],
@@ -167,11 +164,8 @@ def lines_of(path: Path, folder: Path, places: Mapping[str, str]) -> list[str]:
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            return [
-                f"{len(data)} bytes",
-                *(data[k : k + 32].hex() for k in range(0, min(len(data), 1 << 16), 32)),
-                str(hash(data)),
-            ]
+            rows = (data[k : k + 32].hex() for k in range(0, min(len(data), 1 << 16), 32))
+            return [f"{len(data)} bytes", *rows, str(hash(data))]
         lines = _page(text) if path.suffix == ".html" else text.splitlines()
     steady = [_steady(line, folder, places) for line in lines]
     return [line for line in steady if not line.startswith("[CLOCK]")]  # progress, whose lines come with the clock
@@ -270,15 +264,8 @@ def main() -> int:
     for name, parts in found.items():
         print(f"{name}: {len(journeys[name])} commands, {'the same' if not parts else f'{len(parts)} differences'}")
         sys.stdout.writelines(parts)
-    print(
-        json.dumps(
-            {
-                "base": options.base,
-                "commands": sum(len(journeys[name]) for name in found),
-                "differ": sum(map(len, found.values())),
-            }
-        )
-    )
+    commands, differ = sum(len(journeys[name]) for name in found), sum(map(len, found.values()))
+    print(json.dumps({"base": options.base, "commands": commands, "differ": differ}))
     return int(any(found.values()))
 
 

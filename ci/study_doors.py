@@ -3,11 +3,12 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from doors import Door, door_of, named
+from doors import Door, door_of
 from reshape import FIELDS, ROWS
 
 from tellapart.annotate import study as files
@@ -34,25 +35,20 @@ _SAID: dict[str, tuple[dict[str, Any], ...]] = {
 _CHOICES = ("i2t", "coco-cf", "match")
 
 
-def open_study_doors(folder: Path) -> dict[str, Door]:
-    """Write a valid file of each format below a folder that holds the pair set `few`, and return its door by a name."""
-    doors: dict[str, Door] = {}
+def open_study_doors(folder: Path) -> Iterator[Door]:
+    """Write a valid file of each format below a folder that holds the pair set `few`, and yield its door."""
     for survey in _SAID:
-        doors |= _open_survey(folder / "studies" / survey, survey, folder / "few")
-    of_groups = door_of(folder / "groups.json", lambda path: sorted(read_groups(path).items()), whole=False)
-    allowed = (
-        door_of(folder / f"allowed.{kind}", lambda path: sorted(files.read_allowed(path)), whole=False)
-        for kind in ("json", "txt")
-    )
-    return doors | named((of_groups, *allowed))
+        yield from _open_survey(folder / "studies" / survey, survey, folder / "few")
+    yield door_of(folder / "groups.json", lambda path: sorted(read_groups(path).items()), whole=False)
+    for kind in ("json", "txt"):
+        yield door_of(folder / f"allowed.{kind}", lambda path: sorted(files.read_allowed(path)), whole=False)
 
 
-def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
+def _open_survey(home: Path, name: str, few: Path) -> Iterator[Door]:
     survey, pairs = find_survey(name), read_pair_set(few)
     study = deal(survey, pairs, ("ann", "bob"))
     files.write_study(home, survey, study, pairs)
     said = _say(study, name)
-    export, plain = home / "export.json", home / "plain.json"
     sheet = home / "sheets" / "all.csv"
 
     def imported(path: Path) -> Any:
@@ -74,21 +70,21 @@ def _open_survey(home: Path, name: str, few: Path) -> dict[str, Door]:
     if not all(ask.required for ask in survey.asks):  # what was left empty is no answer
         knows -= {"null", "key dropped", "row dropped"}
     cells = knows - ({"type"} if any(ask.control == "text" for ask in survey.asks) else set())
-    door_of_answers = partial(door_of, knows=knows, rows=("ann-0", "bob-0"))
+    door_of_answers = partial(door_of, read=imported, knows=knows, rows=("ann-0", "bob-0"))
     filled = _fill_sheet(home, files.field_names(survey, study), said)
-    doors = {"sheet": door_of_answers(sheet, imported, filled, knows=cells, free=_SHOWN)}
+    yield door_of_answers(sheet, content=filled, name=f"{name} sheet", knows=cells, free=_SHOWN)
     if name in ("i2t", "box"):
-        doors["Label Studio"] = door_of_answers(export, imported, json.dumps(_export(study, said)))
+        exported = json.dumps(_export(study, said))
+        yield door_of_answers(home / "export.json", content=exported, name=f"{name} Label Studio")
     if name == "i2t":
         minimal = [{"study": study.token, "task": task, "annotation_id": 1, **values} for task, values in said.items()]
-        doors["Label Studio's minimal"] = door_of_answers(plain, imported, json.dumps(minimal))
+        yield door_of_answers(home / "plain.json", content=json.dumps(minimal), name="i2t Label Studio's minimal")
     sheet.write_text(filled, "utf-8", newline="")
     files.write_answers(home, files.decode_replies(survey, study, files.read_replies(sheet, survey, study)))
     judged = agreed if name in _CHOICES else recorded
-    free = ("tags", "earlier")
-    for what, file in (("answers", "answers.jsonl"), ("key", "study.json")):
-        doors[what] = door_of(home / file, judged, whole=False, knows=FIELDS | {"row repeated"}, free=free)
-    return {f"{name} {what}": door for what, door in doors.items()}
+    about = {"whole": False, "knows": FIELDS | {"row repeated"}, "free": ("tags", "earlier")}
+    yield door_of(home / "answers.jsonl", judged, name=f"{name} answers", **about)
+    yield door_of(home / "study.json", judged, name=f"{name} key", **about)
 
 
 #: Columns of a sheet that are there to be seen, and not read back.

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 from jinja2 import Template
+from speed_tables import fill_table
 
 from tellapart.cli.main import app
 
@@ -46,12 +47,14 @@ def list_commands() -> Iterator[tuple[str, str, Any]]:
 def split_help(command: Any) -> tuple[str, str]:
     """Return a command's example, without its backticks, and its text."""
     found = re.match(r"Example: `(.+?)`\s+(.*)", command.help or "", re.DOTALL)
-    return (found[1], found[2].strip()) if found else ("", (command.help or "").strip())
+    example, text = (found[1], found[2]) if found else ("", command.help or "")
+    paragraphs = text.strip().split("\n\n")
+    return example, "\n\n".join(each if "\n- " in each else " ".join(each.split()) for each in paragraphs)
 
 
 def first_line(command: Any) -> str:
     """Return the first paragraph of a command's text in one line."""
-    return " ".join(split_help(command)[1].partition("\n\n")[0].split())
+    return split_help(command)[1].partition("\n\n")[0]
 
 
 def group_by_panel() -> dict[str, list[tuple[str, Any]]]:
@@ -64,41 +67,13 @@ def group_by_panel() -> dict[str, list[tuple[str, Any]]]:
 
 def which_table() -> str:
     """Return a row for each command: the purpose, and the command."""
-    blocks = []
-    for panel, commands in group_by_panel().items():
-        rows = [
-            f"| [`{words}`](commands.md#{words.replace(' ', '-')}) | {first_line(command)} |"
-            for words, command in commands
-        ]
-        blocks.append("\n".join([f"### {panel}", "", "| command | to |", "|---|---|", *rows]))
-    return "\n\n".join(blocks) + "\n"
+    return fill_table("which_command", panels=group_by_panel(), first_line=first_line)
 
 
 def commands_reference() -> str:
     """Return a table of contents, the options of every command, and a section for each command."""
-    panels = group_by_panel()
-    contents = []
-    for panel, commands in panels.items():
-        links = ", ".join(f"[`{words}`](#{words.replace(' ', '-')})" for words, _ in commands)
-        contents.append(f"- **{panel}**: {links}")
-    shared = _parameters_table(typer.main.get_group(app))
-    sections = [_section(words, command) for commands in panels.values() for words, command in commands]
-    return "\n\n".join(["\n".join(contents), f"## Options of every command\n\n{shared}", *sections]) + "\n"
-
-
-def _section(words: str, command: Any) -> str:
-    example, text = split_help(command)
-    arguments = " ".join(
-        p.metavar or p.name.upper() if p.required else f"[{p.metavar or p.name.upper()}]"
-        for p in command.params
-        if p.param_type_name == "argument"
-    )
-    usage = f"tellapart {words} [OPTIONS] {arguments}".rstrip()
-    paragraphs = [" ".join(each.split()) if "\n- " not in each else each for each in text.split("\n\n")]
-    shown = [f"## {words}", *paragraphs, f"```console\n$ {usage}\n$ {example}    # for example\n```"]
-    if not example:
-        shown[-1] = f"```console\n$ {usage}\n```"
-    return "\n\n".join([*shown, _parameters_table(command)]).rstrip()
+    tools = {"split_help": split_help, "parameters": _parameters_table}
+    return fill_table("commands", panels=group_by_panel(), shared=typer.main.get_group(app), **tools)
 
 
 def _parameters_table(command: Any) -> str:

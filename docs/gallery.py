@@ -171,7 +171,8 @@ def main() -> None:
         if (top := Path(entry.output).parts[0]) != "runs":
             shutil.rmtree(folder / top, ignore_errors=True)
     run_commands(folder, entries)
-    make_pictures(folder, entries)
+    if entries:
+        make_pictures(folder, entries)
     PAGE.write_text(write_page(), encoding="utf-8")
 
 

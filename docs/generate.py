@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from speed_tables import RECORD_TABLES, record_table
+from speed_tables import RECORD_TABLES, fill_table, record_table
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -85,67 +85,30 @@ def output_of(command: str, folder: Path) -> list[str]:
     return [line for line in (done.stdout + done.stderr).rstrip().splitlines() if not PROGRESS.match(line)]
 
 
-def metrics_table() -> str:
-    """Every metric as the registry declares it."""
-    rows = ["| metric | meaning | items | scores | chance | source |", "|---|---|---|---|---|---|"]
-    for metric in METRICS.values():
-        kinds = "any" if len(metric.kinds) == 3 else ", ".join(sorted(metric.kinds))
-        chance = "1 / number of choices" if callable(metric.chance_level) else metric.chance_level
-        shown = "none" if chance is None else f"{chance:.4g}" if isinstance(chance, float) else chance
-        rows.append(
-            f"| `{metric.name}` | {metric.title} | {', '.join(metric.shapes)} | {kinds} | {shown} | {metric.source} |"
-        )
-    return "\n".join(rows) + "\n"
-
-
-def pair_benchmarks() -> list[Benchmark]:
-    """The catalogue's benchmarks of minimal pairs."""
-    return [one for one in map(find_benchmark, BENCHMARKS) if one.task == "pairs"]
-
-
 def headline_metric(one: Benchmark) -> Metric:
     """The last metric of a first look at a benchmark that compares scores, not sums of them."""
     names = one.official or headline({metric.name for metric in defined_for(one.shape, "similarity", one.true)})
     return [METRICS[name] for name in names if name in METRICS and not METRICS[name].additive][-1]
 
 
-def benchmarks_table() -> str:
-    """Every benchmark as it declares itself."""
-    rows = ["| benchmark | items | n | metric | resampled together | a tie, in its code |", "|---|---|--:|---|---|---|"]
-    rows += [
-        f"| `{one.name}` | {one.shape[0]}x{one.shape[1]} | {f'{one.items:,}' if one.items else ''} | "
-        f"`{headline_metric(one).name}` | "
-        f"{one.cluster} | {one.ties} |"
-        for one in pair_benchmarks()
-    ]
-    return "\n".join(rows) + "\n"
+@cache
+def benchmarks_of(*, pairs: bool) -> list[Benchmark]:
+    """The catalogue's benchmarks of minimal pairs, or those of other tasks."""
+    return [one for one in map(find_benchmark, BENCHMARKS) if (one.task == "pairs") is pairs]
 
 
-def baselines_table() -> str:
-    """What guessing and words alone get on every benchmark, and what one of its size can show."""
+def show_margins(items: int, chance: float) -> list[str]:
+    """Half of an interval in points, and what so many items tell from chance, and from another system."""
+    half = wilson(items // 2, items).high or 0.0
+    margins = [half - 0.5, detectable_above_chance(items, chance), detectable_difference(items, 0.2)]
+    return [f"{100 * margin:.1f}" for margin in margins if margin is not None]
+
+
+def pairs_table(name: str) -> str:
+    """Every benchmark of pairs: as it declares itself, or what guessing and words alone get on it."""
+    pairs = [(one, headline_metric(one)) for one in benchmarks_of(pairs=True)]
     found = json.loads(BASELINES.read_text(encoding="utf-8"))
-    heads = " | ".join(f"`{name}`" for name in found["models"])
-    rows = [
-        f"| benchmark | n | chance | {heads} | 95 % interval | above chance | difference |",
-        "|---|--:|--:|" + "--:|" * len(found["models"]) + "--:|--:|--:|",
-    ]
-    for one in pair_benchmarks():
-        metric, record = headline_metric(one), found["benchmarks"][one.name]
-        chance = metric.chance(one.shape, one.true)
-        assert chance is not None
-        if not one.items:  # nobody said how many there are
-            continue
-        half = wilson(one.items // 2, one.items).high
-        assert half is not None
-        margins = [half - 0.5, detectable_above_chance(one.items, chance), detectable_difference(one.items, 0.2)]
-        if reason := record.get("not_measured"):
-            shown = [reason, *[""] * (len(found["models"]) - 1)]
-        else:
-            shown = [share(record["models"][name][metric.name]) for name in found["models"]]
-        power = " | ".join(f"{100 * margin:.1f}" for margin in margins if margin is not None)
-        rows.append(f"| `{one.name}` | {one.items:,} | {100 * chance:.1f} | {' | '.join(shown)} | ±{power} |")
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return "\n".join(rows) + f"\n\nMeasured on {found['measured']} by `{found['command']}` ({versions}).\n"
+    return fill_table(name, pairs=pairs, found=found, margins=show_margins, share=share)
 
 
 def share(value: dict[str, float]) -> str:
@@ -161,58 +124,32 @@ def percent(value: float) -> str:
 def captions_table() -> str:
     """Where the captions of one image compete, by the benchmark's own parts; and which of two captions came first."""
     found = json.loads(BASELINES.read_text(encoding="utf-8"))
-    heads = " | ".join(f"`{name}`" for name in found["models"])
-    rows = [f"| benchmark | part | {heads} |", "|---|---|" + "--:|" * len(found["models"])]
+    rows = []
     for name, record in found["benchmarks"].items():
         models = [record["models"][model] for model in found["models"]] if "models" in record else []
         if models and record["shape"][0] == 1 and models[0]["by"]:
             tag, values = max(models[0]["by"].items(), key=lambda found: len(found[1]))
-            for value in values:
-                shown = " | ".join(share(model["by"][tag][value]) for model in models)
-                rows.append(f"| `{name}` | {value} | {shown} |")
+            rows += [[f"`{name}`", value, *(share(model["by"][tag][value]) for model in models)] for value in values]
         elif models and record["shape"][0] > 1:
-            first = [share(model[FIRST]) if FIRST in model else "" for model in models]
-            rows.append(f"| `{name}` | text 0 before text 1 | {' | '.join(first)} |")
-    return "\n".join(rows) + "\n"
-
-
-def task_benchmarks() -> list[Benchmark]:
-    """The catalogue's benchmarks of tasks."""
-    return [one for one in map(find_benchmark, BENCHMARKS) if one.task != "pairs"]
+            first = (share(model[FIRST]) if FIRST in model else "" for model in models)
+            rows.append([f"`{name}`", "text 0 before text 1", *first])
+    return fill_table("captions", models=found["models"], rows=rows)
 
 
 def tasks_table() -> str:
     """Every benchmark of a task: what a model must put out, and the first metrics."""
-    rows = [
-        "| benchmark | output | n | first metrics | resampled together | domain; its rival | file of predictions |",
-        "|---|---|--:|---|---|---|---|",
-    ]
-    for one in task_benchmarks():
-        task = TASKS[one.task]
-        names = one.official or headline({metric.name for metric in task.metrics})
-        first = ", ".join(f"`{name}`" for name in names)
-        domain = "; ".join(filter(None, (one.domain, f"`{one.rival}`" if one.rival else "")))
-        rows.append(
-            f"| `{one.name}` | {task.output} | {f'{one.items:,}' if one.items else ''} | {first} | {one.cluster} | {domain} | "
-            f"{', '.join(task.suffixes)} |"
-        )
-    return "\n".join(rows) + "\n"
+    tasks = [(one, TASKS[one.task]) for one in benchmarks_of(pairs=False)]
+    rows = [(one, task, one.official or headline({metric.name for metric in task.metrics})) for one, task in tasks]
+    return fill_table("tasks", benchmarks=rows)
 
 
 def task_metrics_table() -> str:
     """Every metric of a task as it is declared; those that differ in what stands behind `@` share a row."""
-    rows = ["| task | metric | meaning | chance | source |", "|---|---|---|---|---|"]
+    families: dict[tuple[str, str], list[Metric]] = {}
     for task in TASKS.values():
-        families: dict[str, list[Metric]] = {}
         for metric in task.metrics if task.name != "pairs" else ():  # those have a table of their own
-            families.setdefault("".join(metric.name.partition("@")[:2]), []).append(metric)
-        for family in families.values():
-            first, *others = family
-            name = f"`{first.name}`" + (f" to `@{others[-1].name.partition('@')[2]}`" if others else "")
-            level = first.chance_level
-            chance = f"{level((1, 3)):.4g} of 1 x 3" if callable(level) else "" if level is None else f"{level:.4g}"
-            rows.append(f"| {task.name} | {name} | {first.title} | {chance} | {first.source} |")
-    return "\n".join(rows) + "\n"
+            families.setdefault((task.name, "".join(metric.name.partition("@")[:2])), []).append(metric)
+    return fill_table("task_metrics", families=[(task, all_[0], all_[-1]) for (task, _), all_ in families.items()])
 
 
 def finding_text() -> str:
@@ -229,38 +166,9 @@ def elsewhere_names_table() -> str:
     words = tomllib.loads((ROOT / "src/tellapart/report/interchange/foreign.toml").read_text(encoding="utf-8"))
     clip = {ours: theirs for theirs, ours in words["clip"]["sets"].items()} | {"sugarcrepe": "sugar_crepe/PART"}
     mteb = {ours: theirs for theirs, (ours, _, _) in words["mteb"].items()}
-    rows = ["| here | CLIP_benchmark | mteb |", "|---|---|---|"]
-    for name in sorted({*clip, *mteb}):
-        theirs = (f"`{found[name]}`" if name in found else "" for found in (clip, mteb))
-        rows.append(f"| `{name}` | {' | '.join(theirs)} |")
-    return "\n".join(rows) + "\n"
-
-
-def names_table() -> str:
-    """How a model that is in no catalogue is named."""
-    rows = ["| `-m` | model |", "|---|---|"]
-    return "\n".join([*rows, *(f"| `{form}` | {meaning} |" for form, meaning in name_forms().items())]) + "\n"
-
-
-def families_table() -> str:
-    """Which readings each family of transformers has; the first is the default where the architecture names none."""
-    rows = ["| `model_type` in config.json | `--reading` |", "|---|---|"]
-    others = "chinese_clip, groupvit, tipsv2, vision-text-dual-encoder and whatever else encodes images and texts"
-    families = {
-        **FAMILIES,
-        others: DUAL,
-        "llava, qwen2_vl, qwen2_5_vl and whatever else writes text about an image": GENERATIVE,
-    }
-    for family, readings in families.items():
-        rows.append(f"| {family} | {', '.join(f'`{reading}`' for reading in readings)} |")
-    return "\n".join(rows) + "\n"
-
-
-def forms_table() -> str:
-    """The forms in which servers are asked for vectors and scores."""
-    rows = ["| `--reading` | request | source |", "|---|---|---|"]
-    rows += [f"| `{name}` | `{form.path}` | {form.source} |" for name, form in forms().items()]
-    return "\n".join(rows) + "\n"
+    return fill_table(
+        "elsewhere_names", names=[(name, clip.get(name), mteb.get(name)) for name in sorted({*clip, *mteb})]
+    )
 
 
 #: A table of the file -> the model that reads it.
@@ -287,28 +195,26 @@ def show_default(value: Any, required: bool) -> str:
 
 def board_keys_table() -> str:
     """Return a row for each key of a board file."""
-    rows = ["| table | key | default | meaning |", "|---|---|---|---|"]
-    for table, model in BOARD_TABLES.items():
-        texts = attribute_texts(model)
-        for name, field in model.model_fields.items():
-            if not field.exclude:
-                default = show_default(field.default, field.is_required())
-                rows.append(f"| `{table}` | `{name}` | {default} | {texts[name]} |")
-    return "\n".join(rows) + "\n"
+    rows = [
+        (table, name, show_default(field.default, field.is_required()), attribute_texts(model)[name])
+        for table, model in BOARD_TABLES.items()
+        for name, field in model.model_fields.items()
+        if not field.exclude
+    ]
+    return fill_table("board_keys", keys=rows)
 
 
 def losses_table() -> str:
     """Every loss as it is declared: its definition, the inputs that a step must give it, its options and its source."""
-    rows = ["| loss | definition | needs | options | source |", "|---|---|---|---|---|"]
+    rows = []
     for name in LOSSES:
         loss = find_loss(name)
         summary, _, rest = inspect.cleandoc(loss.function.__doc__ or "").partition("\n")
         source = " ".join(rest.partition("Source: ")[2].partition("\n\n")[0].split()).removesuffix(".")
         options = ", ".join(option(*one) for one in loss.options.model_json_schema().get("properties", {}).items())
         needs = dual_needs(loss) if isinstance(loss, DualLoss) else fusion_needs(loss)
-        what = summary.removeprefix("Return ").removesuffix(".")
-        rows.append(f"| `{name}` | {what} | {needs} | {options or 'none'} | {source or 'ours'} |")
-    return "\n".join(rows) + "\n"
+        rows.append((name, summary.removeprefix("Return ").removesuffix("."), needs, options, source))
+    return fill_table("losses", losses=rows)
 
 
 def option(name: str, schema: dict[str, Any]) -> str:
@@ -324,24 +230,14 @@ def option(name: str, schema: dict[str, Any]) -> str:
 
 def presets_table() -> str:
     """Every preset with its source, and in a second table each value that is not as released."""
-    rows = ["| preset | loss | pairs | rate | epochs | weight decay | source |", "|---|---|--:|--:|--:|--:|---|"]
-    ours: dict[tuple[str, str], list[str]] = {}
+    presets, ours = [], dict[tuple[str, str], list[str]]()
     for name, preset in list_presets().items():
-        values = TrainConfig(**merge_preset(preset.values, NEEDED | UNKNOWN.get(name, {})))
-        unknown = {key for table in UNKNOWN.get(name, {}).values() for key in table}
-        batch, optimiser = values.batch, values.optimiser
-        size = f"{batch.size:,}" if batch.accumulate == 1 else f"{batch.accumulate} x {batch.part}"
-        rate = f"{optimiser.learning_rate:g}".replace("e-0", "e-")
-        rows.append(
-            f"| `{name}` | {loss_cell(values)} | {'unknown' if 'size' in unknown else size} | {rate} | "
-            f"{'unknown' if 'epochs' in unknown else optimiser.epochs} | {optimiser.weight_decay:g} | {preset.source} |"
-        )
+        unknown = UNKNOWN.get(name, {})
+        values = TrainConfig(**merge_preset(preset.values, NEEDED | unknown))
+        presets.append((name, preset, values, {key for table in unknown.values() for key in table}))
         for entry in preset.ours.items():
-            ours.setdefault(entry, []).append(f"`{name}`")
-    rows += ["", "All values are as released but these, which are ours, because:", ""]
-    rows += ["| of | preset | ours, because |", "|---|---|---|"]
-    rows += [f"| {key} | {', '.join(presets)} | {reason} |" for (key, reason), presets in ours.items()]
-    return "\n".join(rows) + "\n"
+            ours.setdefault(entry, []).append(name)
+    return fill_table("presets", presets=presets, ours=ours, loss_cell=loss_cell)
 
 
 #: A configuration's part, and the parts that a paper leaves to it.
@@ -378,32 +274,31 @@ def fusion_needs(loss: Any) -> str:
     return crossed + (" and their counterparts" if loss.counterparts else "")
 
 
-def elsewhere(file: str, function: str) -> Callable[[], str]:
-    """A table that another file of this folder makes."""
-    return lambda: str(getattr(import_module(file), function)())
-
-
 def false_inputs_table() -> str:
     """What comes of forged, shortened and mislabelled files: each is made and tried."""
     sys.path.insert(0, str(ROOT / "ci"))
     return str(import_module("false_inputs").false_inputs_table())
 
 
-#: Tables of this file by the names of their functions, and those of others.
+#: The tables of the documents; some are made by other files of this folder.
 TABLES: dict[str, Callable[[], str]] = {
-    function.__name__.removesuffix("_table").replace("_", "-"): function
-    for function in (
-        *(false_inputs_table, metrics_table, losses_table, presets_table, benchmarks_table),
-        *(baselines_table, captions_table, tasks_table, task_metrics_table, elsewhere_names_table, families_table),
-        forms_table,
-        board_keys_table,
-    )
-} | {
     "finding": finding_text,
-    "model-names": names_table,
-    "systems": elsewhere("systems", "systems_table"),
-    "commands": elsewhere("command_pages", "commands_reference"),
-    "which-command": elsewhere("command_pages", "which_table"),
+    "false-inputs": false_inputs_table,
+    "metrics": lambda: fill_table("metrics", metrics=METRICS.values()),
+    **{name: partial(pairs_table, name) for name in ("benchmarks", "baselines")},
+    "captions": captions_table,
+    "tasks": tasks_table,
+    "task-metrics": task_metrics_table,
+    "elsewhere-names": elsewhere_names_table,
+    "model-names": lambda: fill_table("model_names", forms=name_forms()),
+    "families": lambda: fill_table("families", families=FAMILIES, dual=DUAL, generative=GENERATIVE),
+    "forms": lambda: fill_table("forms", forms=forms()),
+    "board-keys": board_keys_table,
+    "losses": losses_table,
+    "presets": presets_table,
+    "systems": lambda: str(import_module("systems").systems_table()),
+    "commands": lambda: str(import_module("command_pages").commands_reference()),
+    "which-command": lambda: str(import_module("command_pages").which_table()),
     **{name: partial(record_table, name) for name in RECORD_TABLES},
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from speed_tables import fill_table
 
 from tellapart.diagnosis.curve import Curve, Curves, measure_curves
 from tellapart.diagnosis.item_analysis import ItemOutcomes, read_outcomes
@@ -77,15 +78,10 @@ def write_need(row: Curve, curves: Curves) -> str:
 def write_table(curves: Curves) -> str:
     """Return the thresholds: a row an aspect, a column a model."""
     models = list(dict.fromkeys(row.model for row in curves.curves))
-    lines = [f"| aspect, unit | items | levels | {' | '.join(f'{model}: right, % | needs' for model in models)} |"]
-    lines.append(f"|---|--:|---|{'--:|---|' * len(models)}")
-    for subset in dict.fromkeys(row.subset for row in curves.curves):
-        rows = {row.model: row for row in curves.curves if row.subset == subset}
-        first = rows[models[0]]
-        cells = [f"{100 * rows[model].right:.0f} | {write_need(rows[model], curves)}" for model in models]
-        reach = f"{first.line[0][0]:.4g} to {first.line[-1][0]:.4g}" if first.line else "–"
-        lines.append(f"| {subset} | {first.n} | {reach} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    rows: dict[str | None, list[Curve]] = {}
+    for row in curves.curves:
+        rows.setdefault(row.subset, []).append(row)
+    return fill_table("levels", models=models, rows=rows, need=lambda row: write_need(row, curves))
 
 
 def write_page(page: str, curves: Curves) -> str:

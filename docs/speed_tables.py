@@ -45,14 +45,19 @@ RECORD_TABLES = {
 
 def record_table(name: str) -> str:
     """A table of what was last measured, if its record is kept."""
-    from examples.findings.frame import render_page
-
     record, bench = RECORD_TABLES[name]
     found = read_record(record)
     if found is None:
         return f"Not measured yet: no record of `bench/{bench}` is kept.\n"
     values = {"record": found, "names": NAMES, "picture": PICTURE.is_file()}
-    return render_page(HERE / "templates", name.replace("-", "_"), values).strip("\n") + "\n"
+    return fill_table(name.replace("-", "_"), **values)
+
+
+def fill_table(name: str, **values: Any) -> str:
+    """Fill the template of a table."""
+    from examples.findings.frame import render_page
+
+    return render_page(HERE / "templates", name, values).strip("\n") + "\n"
 
 
 def read_record(name: str) -> dict[str, Any] | None:

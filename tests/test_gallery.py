@@ -31,6 +31,14 @@ def test_the_page_is_what_its_script_writes_and_every_picture_is_there(gallery) 
     assert all((DOCS / path).read_bytes()[8:12] == b"WEBP" for path in shown)
 
 
+def test_without_a_run_the_page_is_written_and_no_browser_is_opened(gallery, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(gallery, "PAGE", tmp_path / "gallery.md")
+    monkeypatch.setattr(gallery, "open_browser", lambda: pytest.fail("a browser is opened"))
+    monkeypatch.setattr(sys, "argv", ["gallery.py"])
+    gallery.main()
+    assert (tmp_path / "gallery.md").read_text(encoding="utf-8") == gallery.write_page()
+
+
 def test_the_page_has_every_kind_of_plot_and_a_command_for_each_picture(gallery) -> None:
     commands = [command for entry in gallery.ENTRIES for command in entry.commands]
     assert {command.split()[2] for command in commands if command.startswith("tellapart plot ")} == set(KINDS)

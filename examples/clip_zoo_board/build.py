@@ -10,7 +10,7 @@ import csv
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,33 +33,7 @@ _TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("columns.toml").
 PARTS: dict[str, str] = _TABLE["parts"]
 
 
-def _columns() -> Iterator[Column]:
-    for name, benchmark, metric, n in _TABLE["whole"]["columns"]:
-        yield Column(name, benchmark, metric, n=n or None)
-    for benchmark, parts in _TABLE["quadruples"].items():
-        prefix = benchmark.replace("-", "_")
-        for part, (name, n) in parts.items():
-            for side in ("text", "image", "group"):
-                yield Column("::".join(filter(None, (prefix, name, side))), benchmark, f"{side}_score", part, n)
-    for benchmark, parts in _TABLE["choices"].items():
-        prefix = benchmark.replace("-", "_")
-        yield from (
-            Column(f"{prefix}::{part}", benchmark, "choice_score", part, n or None) for part, n in parts.items()
-        )
-    for name, benchmark, images, captions in (
-        ("coco_karpathy", "coco-retrieval", 5_000, 25_010),
-        ("flickr30k", "flickr30k-retrieval", 1_000, 5_000),
-    ):
-        for way, n in (("i2t", images), ("t2i", captions)):
-            yield from (Column(f"{name}::{way}/R@{k}", benchmark, f"{way}_recall@{k}", n=n) for k in (1, 5, 10))
-    yield from (
-        Column(f"elevator::{name}", f"elevater-{name}", "elevater_score") for name in _TABLE["elevater"]["names"]
-    )
-    yield Column("elevator::imagenet-1k", "imagenet", "top1_accuracy", n=50_000)
-
-
-COLUMNS = tuple(_columns())
-
+COLUMNS = tuple(Column(*names, n=number or None) for *names, number in _TABLE["columns"])
 
 SOURCE = "vl_compo (github.com/ytaek-oh/vl_compo, individual_results.csv at 43e2eae), read 2026-11-22"
 

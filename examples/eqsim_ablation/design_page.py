@@ -1,7 +1,7 @@
 """The page of the ablation's design: what could be seen before any run, the rows, and which pieces are complete."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -42,38 +42,25 @@ def _power(plan: Plan) -> str:
     """Write the effects that the design can see."""
     if not plan.piece("power").exists():
         return "## Power, before any result\n\nNot computed yet: `python -m examples.eqsim_ablation.power`."
-    found, unit = plan.read("power"), plan.read("units")
-    variance = found["variance"]
-    names = ("alone", "holm", "careful", "careful_holm")
-    lines = ["| seeds | items | one test | of all | one, thrice the variance | of all | false alarms | core | GPU |"]
-    lines.append("|" + "--:|" * 9)
-    for row in found["table"]:
-        cells = [f"{row['seeds']}", f"{row['items']:,}", *(f"{100 * row[name]:.1f}" for name in names)]
-        cells += [f"{100 * row['wrong']:.1f} %", f"{row['cpu_hours']:.0f} h", f"{row['gpu_hours']:.1f} h"]
-        lines.append(f"| {' | '.join(cells)} |")
-    constants = {"CAUTION": CAUTION, "GPU_STEP": GPU_STEP, "POWER": POWER, "GOAL": GOAL}
-    values = {"found": found, "unit": unit, "variance": variance, "table": "\n".join(lines)}
-    return results.render("power", **constants, **values, design=found["chosen"])
+    found, constants = plan.read("power"), {"CAUTION": CAUTION, "GPU_STEP": GPU_STEP, "POWER": POWER, "GOAL": GOAL}
+    variance, design = found["variance"], found["chosen"]
+    return results.render("power", found=found, unit=plan.read("units"), variance=variance, design=design, **constants)
 
 
 def _complete(plan: Plan, runs: results.Runs) -> str:
     """Write which pieces are complete and which are missing."""
-
-    def have(names: Sequence[str]) -> str:
-        return f"{sum(plan.piece(name).exists() for name in names)} of {len(names)}"
-
-    tuned = [f"tune-{row.name}-{number}" for row in plan.methods for number in range(len(row.choices))]
-    lines = ["| stage | done |", "|---|---|"]
-    lines += [f"| sets | {have([f'set-{name}' for name in plan.sets])} |", f"| start | {have(['start'])} |"]
-    lines[-1] += f"\n| start, measured | {have(['measured-start'])} |\n| tuning | {have(tuned)} |"
-    lines += [f"| runs | {sum(map(len, runs.values()))} of {len(plan.methods) * plan.seeds} |"]
     checks = [(row.name, check.seeds) for check in plan.checks for _, row in plan.checked_rows(check)]
-    lines += [f"| runs of checks | {have([f'run-{name}-{seed}' for name, seeds in checks for seed in range(seeds)])} |"]
-    text = "## Complete pieces\n\n" + "\n".join(lines)
+    pieces = {
+        "sets": [f"set-{name}" for name in plan.sets],
+        "start": ["start"],
+        "start, measured": ["measured-start"],
+        "tuning": [f"tune-{row.name}-{number}" for row in plan.methods for number in range(len(row.choices))],
+        "runs": [f"run-{row.name}-{seed}" for row in plan.methods for seed in range(plan.seeds)],
+        "runs of checks": [f"run-{name}-{seed}" for name, seeds in checks for seed in range(seeds)],
+    }
+    stages = {stage: [plan.piece(name).exists() for name in names] for stage, names in pieces.items()}
     missing = [method.title for method in plan.methods if not runs[method.name]]
-    if len(missing) == len(plan.methods):
-        return text + "\n\n**No row was run yet**: results will stand below this line, and there are none."
-    return text + (f"\n\nNot run yet: {'; '.join(missing)}." if missing else "")
+    return results.render("complete", plan=plan, stages=stages, missing=missing)
 
 
 def _machines(plan: Plan, runs: results.Runs) -> list[str]:
@@ -124,16 +111,11 @@ def _made_twice(plan: Plan) -> list[str]:
     both = [(read_object(path), plan.read(path.stem)) for path in there if plan.piece(path.stem).exists()]
     if not both:
         return []
-    changed = [
-        fmean(float((right_items(one, name) != right_items(other, name)).mean()) for name in plan.tests)
-        for one, other in both
-    ]
+    changed = fmean(
+        float((right_items(one, k) != right_items(other, k)).mean()) for one, other in both for k in plan.tests
+    )
     moved = [100 * (_share(plan, one) - _share(plan, other)) for one, other in both]
-    return [
-        f"{len(both)} of the runs were made on both, with the same seed: {100 * fmean(changed):.1f} % of a run's "
-        f"outcomes differ, and its group score is {fmean(map(abs, moved)):.1f} points from the other's "
-        f"({fmean(moved):+.1f} with the sign)."
-    ]
+    return [results.render("made_twice", changed=changed, moved=moved, distance=fmean(map(abs, moved)))]
 
 
 def _share(plan: Plan, run: Mapping[str, Any]) -> float:
@@ -148,14 +130,8 @@ def _again(plan: Plan) -> str:
     base = plan.methods[0]
     one, other = plan.read(f"run-{base.name}-0"), plan.read("again")
     changed = sum(int((right_items(one, name) != right_items(other, name)).sum()) for name in plan.tests)
-    before, after = (
-        join_words([f"{100 * run['sets'][name]['group_score']:.1f}" for name in plan.tests]) for run in (one, other)
-    )
-    return (
-        f" {base.title}'s first run, made on {one['machine']['processor']} and again on "
-        f"{other['machine']['processor']}, has group scores of {before}, and {after}: {changed} of "
-        f"{sum(map(plan.items, plan.tests)):,} outcomes differ."
-    )
+    items = sum(map(plan.items, plan.tests))
+    return " " + results.render("again", plan=plan, base=base, one=one, other=other, changed=changed, items=items)
 
 
 #: Rows of the runs from another start: name -> title.
@@ -188,9 +164,7 @@ def earlier_ablations(plan: Plan) -> str:
 def differences_there(plan: Plan) -> str:
     """Write how far the answer hangs on the start: the differences from another one that are not small."""
     runs, compared = _runs_there(plan)
-    far = [
-        f"{each.method.title} had {results.write_difference(each.overall)}" for each in compared if not each.is_small
-    ]
+    far = [f"{each.method.title} had {each.difference}" for each in compared if not each.is_small]
     if not far:
         return ""
     return results.render("there", runs=runs, plan=plan, far=join_words(far), base=compared[0].base)

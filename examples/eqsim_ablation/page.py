@@ -3,16 +3,7 @@
 from functools import partial
 
 from examples.eqsim_ablation import results
-from examples.eqsim_ablation.answer import (
-    advice,
-    answer,
-    checks_answer,
-    eqsim_answer,
-    largest_gains,
-    name_rates,
-    other_rates,
-    small_terms,
-)
+from examples.eqsim_ablation.answer import advice, answer, name_rates, other_rates
 from examples.eqsim_ablation.design_page import DESIGN, design_page, differences_there
 from examples.eqsim_ablation.plan import Plan
 from examples.findings.frame import FOLDER, write_pages_text
@@ -29,9 +20,7 @@ def page(plan: Plan) -> str:
     rates = other_rates(plan, runs)
     plan = name_rates(plan, rates)
     compared, checked = results.against_first(plan, runs), results.check_rows(plan, runs)
-    first = f"{eqsim_answer(plan, compared)}{largest_gains(compared, checked, rates)}"
-    blocks = [results.render("introduction"), f"**{_answer_title(plan, runs)}** {first}"]
-    blocks += [answer(plan, compared, rates), small_terms(plan, compared, runs) + checks_answer(checked)]
+    blocks = [results.render("introduction"), answer(plan, runs, compared, checked, rates)]
     if compared:
         alt = f"Differences from {plan.methods[0].title}, of the rows and of the checks' changes, with 95 % intervals"
         blocks.append(f"![{alt}]({PICTURE.name})")
@@ -62,9 +51,3 @@ def write_ablation(plan: Plan) -> None:
     if compared := results.against_first(plan, runs):
         gains = [each.gain for each in results.check_rows(plan, runs) if each.gain is not None]
         write_picture(PICTURE, partial(results.draw_differences, plan, [*compared, *gains]))
-
-
-def _answer_title(plan: Plan, runs: results.Runs) -> str:
-    """Return `Answer.`, or how far it is."""
-    done, of = sum(map(len, runs.values())), len(plan.methods) * plan.seeds
-    return "Answer." if done == of else f"Answer so far, of {done} of {of} runs."

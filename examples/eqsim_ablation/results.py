@@ -1,6 +1,6 @@
 """What the ablation found: each row's difference from the first, the answer, its picture, and the tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -62,12 +62,19 @@ class Compared:
         low, _, high = _interval(self.overall)
         return low > -SMALL and high < SMALL
 
-    def named(self) -> str:
-        """Return the title with the difference and its interval, in points."""
-        return f"{self.method.title} {write_difference(self.overall)}"
+    @property
+    def difference(self) -> str:
+        """The difference and its interval, in points."""
+        return write_difference(self.overall)
 
+    @property
+    def named(self) -> str:
+        """The title with the difference."""
+        return f"{self.method.title} {self.difference}"
+
+    @property
     def p_value(self) -> str:
-        """Return p for a table; bold below 0.05."""
+        """P for a table; bold below 0.05."""
         text = f"{self.p:.2g}" if self.p >= 1e-4 else "< 0.0001"
         return f"**{text}**" if self.p < 0.05 else text
 
@@ -160,17 +167,7 @@ def differences_table(plan: Plan, compared: Sequence[Compared]) -> str:
     base = plan.methods[0]
     if not compared:
         return f"## Differences from {base.title}\n\nNo row has {FEWEST} seeds yet."
-    rows = [
-        [*_summary_cells(each)[:1], *_summary_cells(each)[2:], *map(write_difference, each.sets.values())]
-        for each in compared
-    ]
-    table = numbers_table(["", "seeds", "all", "p", *plan.tests], rows)
-    return render("differences", base=base, compared=compared, table=table)
-
-
-def _summary_cells(each: Compared) -> list[str]:
-    """Return the cells of a comparison: both titles, seeds, the difference over all items, and p."""
-    return [each.method.title, each.base.title, f"{each.seeds}", write_difference(each.overall), each.p_value()]
+    return render("differences", base=base, compared=compared, tests=plan.tests, write=write_difference)
 
 
 def aspects_table(plan: Plan, runs: Runs, compared: Sequence[Compared], gains: Sequence[Compared]) -> str:
@@ -198,15 +195,9 @@ def reasons_table(plan: Plan, runs: Runs) -> str:
     base, shared = plan.methods[0], [row for row in plan.methods[1:] if len(runs[row.name]) >= FEWEST]
     if not shared or not runs[base.name]:
         return ""
-    start, first = reason_shares(plan, plan.read("measured-start")), _by_seed(plan, runs[base.name])
-    rows = [["start, percent", *(f"{100 * value:.1f}" for value in start)]]
-    rows += [[f"{base.title}, percent", *(_mean_sd(100 * column) for column in np.array([*first.values()]).T)]]
-    for row in shared:
-        ours = _by_seed(plan, runs[row.name])
-        seeds = sorted({*ours} & {*first})
-        pairs = zip(np.array([ours[s] for s in seeds]).T, np.array([first[s] for s in seeds]).T, strict=True)
-        rows.append([row.title, *(_seed_difference(one.tolist(), other.tolist()) for one, other in pairs)])
+    shares = {row.title: {run["seed"]: reason_shares(plan, run) for run in runs[row.name]} for row in (base, *shared)}
     names = ["right", "lost to the caption's prior", "lost to the picture's prior", "both priors, or no match"]
+    rows = [[title, *cells] for title, _, *cells in _by_seed(reason_shares(plan, plan.read("measured-start")), shares)]
     return render("reasons", base=base, table=numbers_table(["", *names], rows))
 
 
@@ -223,22 +214,17 @@ def squares_table(plan: Plan) -> str:
     }
     if not done[base.name] or not plan.piece("squares-start").exists():
         return ""
-    first = {seed: _squares(piece, test) for seed, piece in done[base.name].items()}
-    rows = [["start, percent", "", *(f"{100 * value:.1f}" for value in _squares(plan.read("squares-start"), test))]]
-    columns = np.array([*first.values()]).T
-    rows += [[f"{base.title}, percent", f"{len(first)}", *(_mean_sd(100 * column) for column in columns)]]
-    for row, pieces in list(done.items())[1:]:
-        if seeds := sorted({*pieces} & {*first}):
-            own = {seed: _squares(piece, test) for seed, piece in pieces.items()}
-            ours, theirs = (np.array([squares[seed] for seed in seeds]).T for squares in (own, first))
-            pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
-            rows.append([plan.row(row).title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)])
+    shares = {
+        plan.row(row).title: {seed: _squares(piece, test) for seed, piece in pieces.items()}
+        for row, pieces in done.items()
+    }
     other = [
         float((right_items(piece, test) != right_items(plan.read(f"run-{row}-{seed}"), test)).mean())
         for row, pieces in done.items()
         for seed, piece in pieces.items()
         if plan.piece(f"run-{row}-{seed}").exists()
     ]
+    rows = _by_seed(_squares(plan.read("squares-start"), test), shares)
     table = numbers_table(["", "seeds", *_SQUARES], rows)
     return render("squares", base=base, test=test, table=table, changed=100 * fmean(other))
 
@@ -252,8 +238,18 @@ def _squares(piece: Mapping[str, Any], test: str) -> NDArray[np.float64]:
     return np.array([*measured["squares"].values(), measured["match_score"]])
 
 
-def _by_seed(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> dict[int, NDArray[np.float64]]:
-    return {run["seed"]: reason_shares(plan, run) for run in runs}
+def _by_seed(
+    start: NDArray[np.float64], shares: Mapping[str, Mapping[int, NDArray[np.float64]]]
+) -> Iterator[list[str]]:
+    """Yield title, seeds and percents of the start and the first row; then others' differences from it, by seed."""
+    (base, first), *others = shares.items()
+    yield ["start, percent", "", *(f"{100 * value:.1f}" for value in start)]
+    columns = np.array([*first.values()]).T
+    yield [f"{base}, percent", f"{len(first)}", *(_mean_sd(100 * column) for column in columns)]
+    for title, own in others:
+        if seeds := sorted({*own} & {*first}):
+            pairs = zip(*(np.array([of[seed] for seed in seeds]).T.tolist() for of in (own, first)), strict=True)
+            yield [title, f"{len(seeds)}", *(_seed_difference(*pair) for pair in pairs)]
 
 
 def reason_shares(plan: Plan, piece: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -275,8 +271,7 @@ def contrasts_table(compared: Sequence[Compared], note: str = "") -> str:
     """Write the differences of pairs of rows; last a note."""
     if not compared:
         return ""
-    table = numbers_table(["", "against", "seeds", "all", "p"], map(_summary_cells, compared), words=2)
-    return render("contrasts", table=table, note=note)
+    return render("contrasts", compared=compared, note=note)
 
 
 def terms_table(plan: Plan, runs: Runs) -> str:
@@ -369,7 +364,7 @@ def checks_text(checked: Sequence[Checked]) -> str:
 def pairs_at_one_rate(plan: Plan, checked: Sequence[Checked], pairs: Sequence[tuple[Method, Method]]) -> str:
     """Write pairs of rows again, each where a check has run the first as the second is run."""
     again = [
-        f"{one.named()} against {one.base.title}, over {one.seeds} seeds, p {one.p_value()}"
+        f"{one.named} against {one.base.title}, over {one.seeds} seeds, p {one.p_value}"
         for each in checked
         for row, other in pairs
         if row.name in each.check.rows and other.name in each.check.beside
@@ -393,4 +388,4 @@ def _own(checked: Checked) -> str:
 
 
 def _write(each: Compared) -> str:
-    return f"{each.named()}, p {each.p_value()}"
+    return f"{each.named}, p {each.p_value}"

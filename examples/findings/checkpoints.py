@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from examples.clip_zoo_board.build import COLUMNS, build
-from examples.findings.frame import PHONE, SOURCES, Page, join_words, name_rows, percent
+from examples.findings.frame import PHONE, SOURCES, Page, join_words, name_rows
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
 from tellapart.metrics.registry import METRICS
@@ -43,7 +43,7 @@ class _Set:
     name: str
     items: int
     mean: float
-    chance: float
+    chance: float | None
     reliability: float
     coco: float
     interval: Interval
@@ -89,31 +89,10 @@ def checkpoints(data: Path) -> Page:
     gains = [after.held_out - before.held_out for before, after in itertools.pairwise(steps)]
     small = next(k for k in range(len(gains)) if max(gains[k:]) <= 2 * share)
     sugar, coco = next(one for one in sets if one.name == "sugarcrepe"), _correlation(zoo, *_RIVALS)
-    values: dict[str, Any] = {
-        "coco": coco,
-        "high": high,
-        "noise": noise,
-        "sets": sets,
-        "share": share,
-        "signal": signal,
-    }
-    values |= {"small": small, "steps": steps, "sugar": sugar, "zoo": zoo}
-    values |= {"high_names": join_words([f"`{one.name}`" for one in high]), "high_bound": _HIGH}
-    values |= {"alike_count": int((zoo.architectures == _ONE).sum()), "alike": _ONE}
-    kept = _kept_groups(zoo.trained_on)
-    values |= {"same_data": f"{len(kept)} checkpoints of {len(np.unique(kept))} names"}
-    values |= {"data_correlations": join_words([f"{one.data:.2f} for `{one.name}`" for one in (sugar, *fallen)])}
-    values |= {"sets_rows": [_row(one) for one in sets], "apart": _APART}
-    values |= {"noise_names": join_words([f"`{one.name}`" for one in noise]), "reliable": _RELIABLE}
-    values |= {
-        "steps_rows": [
-            [f"{k}", f"`{step.added}`", percent(step.inside, 0), percent(step.held_out, 0)]
-            for k, step in enumerate(steps, 1)
-        ]
-    }
-    values |= {"denominators": _denominators(data), "signal_names": join_words([f"`{one.name}`" for one in signal])}
-    values |= {"most_noise": max(one.reliability for one in noise), "coco_interval": _interval(sugar.interval)}
-    values |= {"data_interval": _interval(sugar.data_interval)}
+    values: dict[str, Any] = {"zoo": zoo, "sets": sets, "high": high, "signal": signal, "noise": noise}
+    values |= {"fallen": fallen, "sugar": sugar, "coco": coco, "steps": steps, "small": small, "share": share}
+    values |= {"denominators": _denominators(data), "same_data": _kept_groups(zoo.trained_on)}
+    values |= {"alike": _ONE, "high_bound": _HIGH, "apart": _APART, "reliable": _RELIABLE}
     return Page("checkpoints", partial(_draw_sets, sets), (RESULTS,), values, data)
 
 
@@ -171,13 +150,12 @@ def _describe_set(zoo: _Zoo, name: str) -> _Set:
     )
 
 
-def _chance(name: str, metric: str) -> float:
+def _chance(name: str, metric: str) -> float | None:
     """Return the score of guessing, as the catalogue has the set's shape; those that it lacks have pairs or ten."""
     if name not in BENCHMARKS:
         return 0.5 if name != "imagecode" else 0.1
     one = find_benchmark(name)
-    level = METRICS[metric.removeprefix("macro_")].chance(one.shape, one.true)
-    return np.nan if level is None else level
+    return METRICS[metric.removeprefix("macro_")].chance(one.shape, one.true)
 
 
 def _correlation(zoo: _Zoo, a: str, b: str) -> float:
@@ -266,23 +244,6 @@ def _denominators(data: Path) -> str:
     return f"""**Are the published percentages of our files?** The number of items is known for {len(counted)}
         columns. In {whole} of them every percentage is a whole number of our items. The others are {join_words(named)}:
         perhaps of another download, or rounded."""
-
-
-def _row(one: _Set) -> list[str]:
-    return [
-        f"`{one.name}`",
-        f"{one.items:,}" if one.items else "",
-        percent(one.mean),
-        "" if np.isnan(one.chance) else percent(one.chance),
-        "" if np.isnan(one.reliability) else f"{one.reliability:.2f}",
-        f"{one.coco:.2f} {_interval(one.interval)}",
-        *(f"{value:.2f}" for value in (one.imagenet, one.one, one.within)),
-        f"{one.data:.2f} {_interval(one.data_interval)}",
-    ]
-
-
-def _interval(interval: Interval) -> str:
-    return f"[{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def _draw_sets(sets: list[_Set]) -> Any:

@@ -96,27 +96,17 @@ def differing_words(data: Path) -> Page:
     pooled, more = (compare_groups(pairs[1], EDITS, strata=strata)[0] for strata in (False, True))
     people = sets["VALSE"]
     counting = measure_curves(people, GAP, chance=1 / 2)
-    levels = counting.curves[0].levels
     values: dict[str, Any] = {
-        "EDITS": EDITS,
         "FIRST": FIRST,
-        "clip": clip,
-        "closed": closed,
-        "counting": counting,
-        "curves": curves,
+        "EDITS": EDITS,
+        "groups": {name: words for name, (*_, words) in _GROUPS.items()},
     }
-    values |= {"described": described, "falls": falls, "gpt": gpt, "inside": inside, "more": more, "people": people}
-    values |= {"pooled": pooled, "tuned": tuned, "first_groups": _GROUPS[FIRST][2]}
-    values |= {"first_table": _shift_table(FIRST, pairs), "edits_groups": _GROUPS[EDITS][2]}
-    values |= {"edits_table": _shift_table(EDITS, pairs)}
+    values |= {"clip": clip, "tuned": tuned, "gpt": gpt, "more": more, "pooled": pooled, "falls": falls}
+    values |= {"curves": curves, "inside": inside, "closed": closed, "described": described}
+    values |= {f"{name}_table": _shift_table(over, pairs) for name, over in (("first", FIRST), ("edits", EDITS))}
     values |= {"thresholds_table": _make_wide_table("part, over", pairs[0].systems, _threshold_rows(fitted))}
-    values |= {
-        "levels_rows": [
-            [f"{one.value:.3g}", f"{one.n:,}", f"{percent(one.right)} {bounds(one.low, one.high)}"] for one in levels
-        ]
-    }
+    values |= {"people": people, "counting": counting, "resamples": _RESAMPLES}
     values |= {"people_first": compare_groups(people, FIRST)[0], "people_edits": compare_groups(people, EDITS)[0]}
-    values |= {"resamples": _RESAMPLES}
     return Page("differing-words", partial(_draw, fitted), (*BIVLC, ANSWERS, _VALSE), values, data)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from tellapart.stats.paired import write_p
+
 #: Inches: a picture of this width is not made smaller on a phone of 390 pixels, so that its names stay readable.
 PHONE = 3.7
 #: The folder of the pages.
@@ -70,9 +72,11 @@ def render_page(folder: Path, name: str, values: Mapping[str, Any]) -> str:
     """Fill the template of a name in a folder; each value that it asks for must be there."""
     loader = FileSystemLoader(folder)
     environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True)  # noqa: S701  (Markdown)
-    environment.globals |= {"len": len, "sum": sum, "min": min, "max": max, "int": int, "points": points}
-    environment.globals |= {"bounds": bounds, "join_words": join_words, "percent": percent}
+    environment.globals |= {"len": len, "sum": sum, "min": min, "max": max, "int": int, "two": "{:.2f}".format}
+    environment.globals |= {"percent": percent, "points": points}
+    environment.globals |= {"bounds": bounds, "ends": ends, "join_words": join_words, "write_p": write_p}
     environment.filters["table_rows"] = lambda rows: "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    environment.filters["names"] = name_all
     return environment.get_template(f"{name}.md.j2").render(values)
 
 
@@ -127,6 +131,16 @@ def bounds(low: float | None, high: float | None, write: Callable[[float], str] 
     assert low is not None
     assert high is not None
     return f"[{write(low)}, {write(high)}]"
+
+
+def ends(found: Any, write: Callable[[float], str] = percent) -> str:
+    """Return the ends of anything with `low` and `high`."""
+    return bounds(found.low, found.high, write)
+
+
+def name_all(names: Iterable[str]) -> str:
+    """Return names as code, joined as words."""
+    return join_words([f"`{name}`" for name in names])
 
 
 def join_words(words: Sequence[str]) -> str:

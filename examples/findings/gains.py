@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from examples.findings.counts import read_counts
-from examples.findings.frame import PHONE, SOURCES, Page, bounds, make_table, name_rows, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, make_table, name_rows, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.pareto import plain_logarithm
 from tellapart.report.plots.style import axes_of, look
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import Difference, paired_difference, paired_permutation, write_p
+from tellapart.stats.paired import Difference, paired_difference, paired_permutation
 from tellapart.stats.power import detectable_fall, smallest_seen
 
 PUBLISHED = Path(__file__).with_name("published_gains.toml")
@@ -33,6 +33,11 @@ class _Outcomes:
     title: str
     systems: dict[str, NDArray[np.float64]]
     clusters: NDArray[np.str_] | None
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return len(next(iter(self.systems.values())))
 
     def pairs(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """Return each two systems."""
@@ -82,25 +87,10 @@ def gains(data: Path) -> Page:
     low, middle, high = np.quantile(_smallest_of_pairs(winoground), (0.25, 0.5, 0.75))
     tested = _test_pairs(bivlc)
     sources = {gain.key: gain.source for gain in sorted(published, key=lambda gain: gain.key)}
-    values: dict[str, Any] = {
-        "apart": all(p <= 0.05 for _, _, _, p in tested),
-        "bivlc_items": len(next(iter(bivlc.systems.values()))),
-        "bivlc_rows": [
-            [
-                f"`{a}`",
-                f"`{b}`",
-                f"{points(found.value)} {bounds(found.low, found.high, points)}",
-                write_p(p, at_most=p <= 0.0006),
-            ]
-            for a, b, found, p in tested
-        ],
-        "measured_rows": [_measured_row(one) for one in measured],
-        "published_table": published_table(published),
-        "sources_text": "; ".join(f"{key}: {source}" for key, source in sources.items()),
-        "winoground_items": len(next(iter(winoground.systems.values()))),
-    }
-    values |= {"by": by, "high": high, "kind": kind, "low": low, "middle": middle}
-    values |= {"published": published, "ratios": ratios, "typical": typical}
+    values: dict[str, Any] = {"measured": list(map(_describe_pairs, measured)), "tested": tested, "by": by}
+    values |= {"published": published, "published_table": published_table(published), "sources": sources}
+    values |= {"winoground": winoground, "bivlc": bivlc, "low": low, "middle": middle, "high": high}
+    values |= {"ratios": ratios, "kind": kind, "typical": typical}
     return Page("gains", partial(_draw_gains, published), (SCORES, *BIVLC), values, data)
 
 
@@ -170,12 +160,10 @@ def _smallest_seen(items: int, disagreed: int) -> float | None:
     return smallest_seen(items, disagreed / items)
 
 
-def _measured_row(one: _Outcomes) -> list[str]:
-    smallest = _smallest_of_pairs(one)
+def _describe_pairs(one: _Outcomes) -> tuple[_Outcomes, float, NDArray[np.float64]]:
+    """Return a set, on how much two systems disagree, and quartiles of the smallest difference, of all pairs."""
     disagree = np.median([(a != b).mean() for a, b in one.pairs()])
-    low, middle, high = np.quantile(smallest, (0.25, 0.5, 0.75))
-    items = len(next(iter(one.systems.values())))
-    return [one.title, f"{items:,}", f"{len(one.systems)}", percent(disagree), percent(middle), bounds(low, high)]
+    return one, float(disagree), np.quantile(_smallest_of_pairs(one), (0.25, 0.5, 0.75))
 
 
 def _test_pairs(one: _Outcomes) -> list[tuple[str, str, Difference, float]]:
@@ -234,15 +222,8 @@ def _draw_gains(published: list[Gain]) -> Any:
     for number, verdict in enumerate(("above", "between", "below")):
         mine = [gain for gain in published if gain.verdict == verdict]
         style = look(number)
-        axes.scatter(
-            [100 * abs(gain.change) for gain in mine],
-            [titles.index(gain.title) for gain in mine],
-            color=style.colour,
-            marker=style.marker,
-            s=20,
-            label=verdict,
-            zorder=2,
-        )
+        sizes, rows = [100 * abs(gain.change) for gain in mine], [titles.index(gain.title) for gain in mine]
+        axes.scatter(sizes, rows, color=style.colour, marker=style.marker, s=20, label=verdict, zorder=2)
     axes.set_xscale("log")
     plain_logarithm(axes.xaxis)
     name_rows(figure, axes, titles, "points; grey: the smallest that is seen", 3)

@@ -13,14 +13,14 @@ from scipy.special import ndtri
 from scipy.stats import binom, rankdata
 
 import tellapart as ta
-from examples.findings.frame import PHONE, SOURCES, Page, bounds, join_words, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, bounds, join_words, percent
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.diagnosis.item_analysis import ItemAnalysis
 from tellapart.metrics.registry import METRICS
 from tellapart.report.plots.style import GREY, axes_of, look
 from tellapart.stats.intervals import Interval, interval_for, wilson
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import Difference, Tier, mcnemar, paired_difference, tiers, write_p
+from tellapart.stats.paired import Difference, Tier, mcnemar, paired_difference, tiers
 
 _TAGS = SOURCES["winoground-subsets"]
 _SIMULATED = Path(__file__).parents[2] / "bench" / "records" / "items.json"
@@ -76,35 +76,23 @@ def leaderboard(data: Path) -> Page:
     known = np.array([not nobody[k] and 1 - failed >= 0.1 for k, failed in enumerate(_failed(group))])
     heads = {name: _compare_heads(metrics[name]) for name in _METRICS}
     won = [found for found in heads["group_score"] if found[3] <= 0.05]
+    ahead = sum(found[2].value > 0 for found in heads["group_score"])
     first = group.tiers[0]
     lead = paired_difference(group.people, group.outcomes[best], None, binary=True)
     outcomes = {name: np.stack([METRICS[one].per_item(found) for one in _METRICS]) for name, found in scores.items()}
     twins = [(a, b) for a, b in itertools.combinations(outcomes, 2) if np.array_equal(outcomes[a], outcomes[b])]
-    values: dict[str, Any] = {
-        "HEADS": HEADS,
-        "above": above,
-        "best": best,
-        "corrected": corrected,
-        "first": first,
-        "group": group,
-    }
-    values |= {"items": items, "known": known, "lead": lead, "negative": negative, "nobody": nobody}
-    values |= {"people_on": people_on, "subsets": subsets, "tested": tested, "won": won}
-    values |= {"summary_rows": _summary_rows(metrics)}
-    values |= {"others": join_words([f"`{name}`" for name in first.names[1:]])}
-    values |= {"ahead": sum(found[2].value > 0 for found in heads["group_score"])}
-    values |= {"heads_rows": [_head_row(k, heads) for k in range(len(HEADS))], "suspects": _count_suspects(items)}
     # The simulation of item analysis with 15 families finds a label that is turned round so often.
     simulated = json.loads(_SIMULATED.read_text(encoding="utf-8"))["15 families of 1 to 6 systems"]
-    power = simulated["the best item with its label turned round is a suspect"]
-    values |= {"power_of_suspects": percent(power, 0)}
-    values |= {"failed_auc": _auc_text(_failed(group), subsets["harder"])}
-    values |= {"blunt_auc": _auc_text(_blunt(items), subsets["harder"])}
-    values |= {"discriminating": int(np.isfinite(_blunt(items)).sum())}
-    values |= {"known_auc": _auc_text(_blunt(items), subsets["harder"], known)}
+    blunt, harder = _blunt(items), subsets["harder"]
+    values: dict[str, Any] = {"group": group, "items": items, "best": best, "first": first, "lead": lead}
+    values |= {"above": above, "tested": tested, "corrected": corrected, "summary_rows": _summary_rows(metrics)}
+    values |= {"heads": [*zip(*heads.values(), strict=True)], "ahead": ahead, "won": won, "subsets": subsets}
+    values |= {"nobody": nobody, "people_on": people_on, "negative": negative, "known": known}
+    values |= {"power_of_suspects": simulated["the best item with its label turned round is a suspect"]}
+    values |= {"failed_auc": _auc_text(_failed(group), harder), "blunt_auc": _auc_text(blunt, harder)}
+    values |= {"known_auc": _auc_text(blunt, harder, known), "discriminating": int(np.isfinite(blunt).sum())}
     values |= {"tags_rows": [_tag_row(name, members, group, nobody) for name, members in subsets.items()]}
-    values |= {"needed": items.needed}
-    values |= {"twins": join_words([f"`{a}` and `{b}`" for a, b in twins])}
+    values |= {"suspects": _count_suspects(items), "twins": join_words([f"`{a}` and `{b}`" for a, b in twins])}
     return Page("leaderboard", partial(_draw_systems, group), (SCORES, _TAGS), values, data)
 
 
@@ -150,12 +138,6 @@ def _compare_heads(one: _Metric) -> list[tuple[str, str, Difference, float]]:
     adjusted = holm([mcnemar(a, b).p for a, b in pairs])
     differences = [paired_difference(a, b, None, binary=True) for a, b in pairs]
     return [(*names, difference, float(p)) for names, difference, p in zip(HEADS, differences, adjusted, strict=True)]
-
-
-def _head_row(k: int, heads: dict[str, list[tuple[str, str, Difference, float]]]) -> list[str]:
-    text, image, group = (heads[name][k] for name in _METRICS)
-    shown = f"{points(group[2].value)} {bounds(group[2].low, group[2].high, points)}"
-    return [f"`{text[0]}`", f"`{text[1]}`", points(text[2].value), points(image[2].value), shown, write_p(group[3])]
 
 
 def _count_suspects(items: ItemAnalysis) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, join_words, name_rows, percent, points
+from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, name_rows, percent, points
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import BENCHMARKS
@@ -19,7 +19,7 @@ from tellapart.metrics.ties import break_ties
 from tellapart.report.plots.style import axes_of, look
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.multiple import holm
-from tellapart.stats.paired import Difference, at_floor, paired_difference, paired_permutation, write_p
+from tellapart.stats.paired import Difference, at_floor, paired_difference, paired_permutation
 from tellapart.tasks.choice import read_both_orders, read_given_choices
 from tellapart.tasks.registry import headline, main_metric
 
@@ -61,18 +61,6 @@ def order_and_ties(data: Path) -> Page:
     apart = [part for part, p in zip(parts, adjusted, strict=True) if p <= 0.05]
     lowest = min(parts, key=lambda part: part.difference.value)
     assert lowest.name == "add_att"  # the answer names it
-    rows = [
-        [
-            part.name,
-            f"{part.items:,}",
-            percent(part.first),
-            percent(part.second),
-            f"{points(part.difference.value)} {_bounds(part.difference)}",
-            write_p(p, at_most=at_floor(part.p, 10_000)),
-            percent(part.both),
-        ]
-        for part, p in zip(parts, adjusted, strict=True)
-    ]
     systems = read_systems(data)
     moved = {(name, metric): _count_rules(systems[name], metric) for name in systems for metric in _METRICS}
     changed = {key: values for key, values in moved.items() if values[1] != values[0]}
@@ -82,42 +70,14 @@ def order_and_ties(data: Path) -> Page:
         for name, set_name, source, fields, tie in _LAYOUTS
     ]
     always, groups = _constant_by_rule()
-    values: dict[str, Any] = {
-        "always": always,
-        "apart": apart,
-        "changed": changed,
-        "everything": everything,
-        "lowest": lowest,
-    }
-    values |= {"most": most, "moved": moved, "parts": parts, "systems": systems}
-    values |= {"parts_apart": join_words([f"`{part.name}`" for part in apart])}
-    values |= {
-        "difference_bounds": _bounds(everything.difference),
-        "both_bounds": bounds(right_in_both.low, right_in_both.high),
-    }
-    values |= {"orders_rows": rows}
-    values |= {
-        "ties_rows": [
-            [f"`{name}`", metric, *(percent(value, 2) for value in changed[name, metric])] for name, metric in changed
-        ]
-    }
-    values |= {"pair_sets": sum(map(len, groups.values()))}
-    values |= {"always_right": join_words([f"`{name}`" for name in always])}
-    values |= {
-        "layouts_rows": [
-            [name, f"{year}", f"{items:,}", f"{first:,}", tie, *(percent(value) for value in constant)]
-            for name, year, tie, items, first, constant in layouts
-        ]
-    }
-    values |= {"lower_bounds": _bounds(everything.difference, -1), "lowest_bounds": _bounds(lowest.difference, -1)}
-    values |= {"most_of_systems": percent(max((v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE)))}
-    return Page(
-        "order-and-ties",
-        partial(_draw_orders, parts),
-        (ANSWERS, SCORES, *(source for _, _, source, _, _ in _LAYOUTS)),
-        values,
-        data,
-    )
+    orders = [(part, p, at_floor(part.p, 10_000)) for part, p in zip(parts, adjusted, strict=True)]
+    values: dict[str, Any] = {"orders": orders, "apart": [part.name for part in apart], "everything": everything}
+    values |= {"lowest": lowest, "right_in_both": right_in_both, "ends_of": _bounds}
+    values |= {"systems": systems, "moved": moved, "changed": changed, "most": most}
+    values |= {"most_of_systems": max(v[1] - v[0] for k, v in changed.items() if k[0] != PEOPLE)}
+    values |= {"layouts": layouts, "always": always, "pair_sets": sum(map(len, groups.values()))}
+    sources = (ANSWERS, SCORES, *(source for _, _, source, _, _ in _LAYOUTS))
+    return Page("order-and-ties", partial(_draw_orders, parts), sources, values, data)
 
 
 _METRICS = ("text_score", "image_score", "group_score")

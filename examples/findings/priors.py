@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from examples.findings.frame import PHONE, Page, bounds, make_table, percent
+from examples.findings.frame import PHONE, Page, percent
 from examples.findings.gains import BIVLC
 from examples.findings.winoground_files import PEOPLE, SCORES, read_systems
 from tellapart.diagnosis.item_analysis import name_family
 from tellapart.metrics.matching import Reason, contrasts, match_bounds, match_score, reasons, sums_of_squares
 from tellapart.metrics.pairs import group_score
 from tellapart.report.plots.style import GREY, look, new_figure
-from tellapart.stats.intervals import share_in_clusters, wilson
+from tellapart.stats.intervals import Interval, share_in_clusters, wilson
 
 #: BiVLC's CLIPs by file.
 BIVLC_FILES = ("ViT-B-32", "CLIP_COCO", "CLIP_TROHN-Text", "CLIP_TROHN-Img")
@@ -95,6 +95,16 @@ class Sides:
     clusters: Sequence[str]
 
     @property
+    def group(self) -> NDArray[np.bool_]:
+        """Items whose four comparisons are all right."""
+        return self.text & self.image
+
+    @property
+    def interval(self) -> Interval:
+        """The interval of the group score over captions."""
+        return share_in_clusters(self.group.astype(float), self.clusters)
+
+    @property
     def text(self) -> NDArray[np.bool_]:
         """Items whose images both prefer their captions."""
         return np.asarray(self.right[:, :2].all(axis=1))
@@ -103,6 +113,11 @@ class Sides:
     def image(self) -> NDArray[np.bool_]:
         """Items whose captions both prefer their images."""
         return np.asarray(self.right[:, 2:].all(axis=1))
+
+    @property
+    def lost(self) -> tuple[float, float]:
+        """The shares of items that are lost to the picture's prior alone, and to the caption's."""
+        return float((self.text & ~self.image).mean()), float((self.image & ~self.text).mean())
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -135,61 +150,20 @@ def priors(data: Path) -> Page:
     rho = spearmanr(found.group.mean(axis=1), found.match.mean(axis=1)).statistic
     sides = read_sides(data)
     first, last = sides[BIVLC_FILES[0]], sides[BIVLC_FILES[-1]]
-    rise = last.bounds - first.bounds
     heads = ["group", "match", *(reason.label for reason in Reason), *(f"squares: {part}" for part in _PARTS)]
-    values: dict[str, Any] = {
-        "BIVLC_FILES": BIVLC_FILES,
-        "above": above,
-        "below": below,
-        "ends": ends,
-        "middle": middle,
-        "rho": rho,
-    }
-    values |= {"rise": rise, "systems": systems}
-    values |= {
-        "medians_rows": [
-            [head, f"{percent(value)} {bounds(*own)}", percent(human)]
-            for head, value, own, human in zip(heads, middle, ends, of_people, strict=True)
-            if head != Reason.RIGHT.label  # the group score
-        ]
-    }
-    values |= {
-        "systems_table": make_table(
-            ["system", "group", "match", *(reason.label for reason in Reason if reason is not Reason.RIGHT), *_PARTS],
-            "l|r|r|r|r|r|r|r|r|r",
-            [_system_row(words, Systems.of({name: scores[name]})) for name, words in _SHOWN.items()],
-        )
-    }
-    values |= {"group_rise": percent(float((last.text & last.image).mean() - (first.text & first.image).mean()))}
-    values |= {"picture_fall": percent(float((first.text & ~first.image).mean() - (last.text & ~last.image).mean()))}
-    values |= {"bivlc_rows": [_bivlc_row(name, own) for name, own in sides.items()], "resamples": _RESAMPLES}
-    return Page(
-        "priors",
-        partial(_draw, {words: scores[name] for name, words in _SHOWN.items()}),
-        (SCORES, *BIVLC[:2]),
-        values,
-        data,
-    )
+    rows = zip(heads, middle, ends, of_people, strict=True)
+    medians = [row for row in rows if row[0] != Reason.RIGHT.label]  # those are the group score
+    shown = {words: Systems.of({name: scores[name]}).medians() for name, words in _SHOWN.items()}
+    values: dict[str, Any] = {"middle": middle, "spans": ends, "medians": medians, "shown": shown, "parts": _PARTS}
+    values |= {"systems": systems, "above": above, "below": below, "rho": rho, "resamples": _RESAMPLES}
+    values |= {"reasons": [each.label for each in Reason], "sides": sides, "first": first, "last": last}
+    values |= {"rise": last.bounds - first.bounds}
+    drawn = {words: scores[name] for name, words in _SHOWN.items()}
+    return Page("priors", partial(_draw, drawn), (SCORES, *BIVLC[:2]), values, data)
 
 
 def _count_above(outcomes: NDArray[np.float64], chance: float) -> int:
     return sum((wilson(int(row.sum()), len(row)).low or 0) > chance for row in outcomes)
-
-
-def _system_row(words: str, one: Systems) -> list[str]:
-    values = one.medians()
-    return [words, *(percent(value) for value in (*values[:2], *values[3:]))]
-
-
-def _bivlc_row(name: str, own: Sides) -> list[str]:
-    group = own.text & own.image
-    found = share_in_clusters(group.astype(float), own.clusters)
-    alone = (own.text & ~own.image, own.image & ~own.text)
-    return [
-        f"`{name}`",
-        f"{percent(float(group.mean()))} {bounds(found.low, found.high)}",
-        *(percent(value) for value in (*own.bounds, *(float(each.mean()) for each in alone))),
-    ]
 
 
 def _draw(shown: Mapping[str, NDArray[np.float64]]) -> Any:

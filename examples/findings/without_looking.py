@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from examples.clip_zoo_board.build import COLUMNS, names_of
 from examples.findings.checkpoints import read_results
-from examples.findings.frame import PHONE, SOURCES, Page, Source, bounds, join_words, make_table, name_rows, percent
+from examples.findings.frame import PHONE, SOURCES, Page, Source, join_words, make_table, name_rows
 from tellapart.auditing.captions import (
     bag_of_words,
     find_context,
@@ -52,7 +52,6 @@ _SOURCES = tuple(
         *("vlue", "vl_compo"),
     )
 )
-_HEADS = ("items", "words (95 %)", "and form", "language model", "CLIP ViT-B/32", "checkpoints below words")
 _CLIP, _NEGCLIP = ("ViT-B-32", "openai"), ("NegCLIP", "coco-ft")
 
 
@@ -82,38 +81,18 @@ def without_looking(data: Path) -> Page:
     parts = {name: _measure_words(name, pairs, zoo, baselines) for name, pairs in sets.items()}
     wholes = [found[0] for found in parts.values()]
     sugarcrepe = parts["sugarcrepe"][0]
-    assert sugarcrepe.below is not None
-    assert sugarcrepe.clip is not None
-    assert sugarcrepe.language is not None
     explained = _explain_gain(parts["sugarcrepe"][1:])
     squares = {name: find_benchmark(name, Locations(data / folder)).records() for name, folder in _SQUARES.items()}
     audited = sets | squares
     zooed = [one for found in parts.values() for one in found[1:] if one.below is not None]
     beaten = [one for one in zooed if one.clip is not None and (one.interval.low or 0) > one.clip]
-    values: dict[str, Any] = {
-        "beaten": beaten,
-        "explained": explained,
-        "sugarcrepe": sugarcrepe,
-        "wholes": wholes,
-        "zoo": zoo,
-    }
-    values |= {"zooed": zooed}
-    values |= {
-        "sets_table": make_table(
-            ["set", *_HEADS], "l|r|r|r|r|r|r", [_row(one, len(zoo), name=one.name) for one in wholes]
-        )
-    }
-    values |= {"beaten_parts": join_words([f"`{one.part}`" for one in beaten])}
-    values |= {
-        "parts_table": make_table(
-            ["part", *_HEADS],
-            "l|r|r|r|r|r|r",
-            [_row(one, len(zoo), name=f"{one.name}: {one.part}") for one in zooed if one in beaten or one.words > 0.6],
-        )
-    }
-    values |= {"audit_rows": [_audit_row(name, pairs) for name, pairs in audited.items()]}
+    told = [one for one in zooed if one in beaten or one.words > 0.6]
+    audits = [(name, len(pairs), caption_duplicates(pairs), bag_of_words(pairs), length_gaps(pairs)[0])
+              for name, pairs in audited.items()]  # fmt: skip
+    values: dict[str, Any] = {"wholes": wholes, "told": told, "zooed": zooed, "beaten": beaten, "zoo": zoo}
+    values |= {"sugarcrepe": sugarcrepe, "explained": explained, "least_form": min(one.form for one in wholes)}
+    values |= {"audits": audits, "signed": _signed, "language_model": _LANGUAGE_MODEL}
     values |= {"vqa_sentence": _vqa_sentence(data), "sides": "\n\n".join(describe_sides(data, audited))}
-    values |= {"least_form": percent(min(one.form for one in wholes)), "language_model": _LANGUAGE_MODEL}
     return Page("without-looking", partial(_draw_parts, [*wholes, *zooed]), (*_SOURCES, *SIDES_SOURCES), values, data)
 
 
@@ -149,18 +128,11 @@ def _read_vilma(data: Path) -> PairSet:
 
 
 def _make_pairs(name: str, rows: Any) -> PairSet:
-    items = tuple(
-        # A film that one of two fields names is not missing.
-        Item(
-            id=f"{k}",
-            images=(video.replace("None/", "").replace("/None", ""),),
-            texts=(true, false),
-            tags={"part": part},
-            cluster=video,
-        )
-        for k, (video, true, false, part) in enumerate(rows)
-    )
-    return PairSet(name, items, Path())
+    items = []
+    for k, (video, true, false, part) in enumerate(rows):
+        film = video.replace("None/", "").replace("/None", "")  # a film that one of two fields names is not missing
+        items.append(Item(id=f"{k}", images=(film,), texts=(true, false), tags={"part": part}, cluster=video))
+    return PairSet(name, tuple(items), Path())
 
 
 def _measure_words(name: str, pairs: PairSet, zoo: list[dict[str, str]], baselines: dict[str, Any]) -> list[_Part]:
@@ -247,26 +219,6 @@ def _explain_gain(parts: list[_Part]) -> float:
         total += one.items * gain
         inside += one.items * min(gain, max(one.words - one.clip, 0))
     return inside / total
-
-
-def _row(one: _Part, checkpoints: int, *, name: str) -> list[str]:
-    return [
-        name,
-        f"{one.items:,}",
-        f"{percent(one.words)} {bounds(one.interval.low, one.interval.high)}",
-        percent(one.form),
-        "" if one.language is None else percent(one.language),
-        "" if one.clip is None else percent(one.clip),
-        "" if one.below is None else f"{one.below} of {checkpoints}",
-    ]
-
-
-def _audit_row(name: str, pairs: PairSet) -> list[str]:
-    twice, shared = caption_duplicates(pairs)
-    words = length_gaps(pairs)[0]
-    shares = [f"{100 * finding.value:.2g}" for finding in (twice, shared, bag_of_words(pairs))]
-    interval = f"({words.reason})" if words.low is None else bounds(words.low, words.high, _signed)
-    return [name, f"{len(pairs):,}", *shares, f"{_signed(words.value)} {interval}"]
 
 
 def _signed(value: float) -> str:

@@ -273,7 +273,7 @@ def find_tracker(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a client be imported, or skip."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(TRACKERS)])
     if find_spec(name) is None:
-        pytest.skip(f"no {name} here: python ci/trackers.py scratch/trackers")
+        pytest.skip(f"no {name} here: python ci/parts.py trackers")
 
 
 @pytest.mark.parametrize("client", CLIENTS)

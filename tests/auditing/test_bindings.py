@@ -17,7 +17,7 @@ NLTK_DATA = Path(os.environ.get("TELLAPART_NLTK_DATA") or ROOT / "scratch" / "nl
 
 pytestmark = pytest.mark.skipif(
     not NLTK_DATA.is_dir(),
-    reason="needs NLTK's data: python ci/nltk_data.py scratch/nltk-data, or their folder in TELLAPART_NLTK_DATA",
+    reason="needs NLTK's data: python ci/parts.py nltk-data, or their folder in TELLAPART_NLTK_DATA",
 )
 
 

@@ -15,7 +15,6 @@ from tellapart.data.folder import read_pair_set
 av = pytest.importorskip("av", reason="needs the video extra: av")
 
 
-
 def film(path: Path, frames: NDArray[np.uint8]) -> None:
     """Write a film without loss."""
     _, height, width, _ = frames.shape

@@ -28,7 +28,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Any:
     import gates  # noqa: F401  # it sets a variable of the environment, for all tests of this file
     from doors import open_doors
 
-    return open_doors(tmp_path_factory.mktemp("doors"))
+    return {door.name: door for door in open_doors(tmp_path_factory.mktemp("doors"))}
 
 
 def test_every_door_reads_its_own_file(doors: Any) -> None:

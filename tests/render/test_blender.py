@@ -23,7 +23,7 @@ BLENDER_SETTINGS = Settings(size=48, samples=4, depth=3, seed=5)
 def python() -> str:
     found = os.environ.get(VARIABLE) or (str(MADE) if MADE.exists() else "")
     if not found:
-        pytest.skip(f"needs an interpreter that has bpy, in {VARIABLE}, or: python ci/blender.py scratch/blender")
+        pytest.skip(f"needs an interpreter that has bpy, in {VARIABLE}, or: python ci/parts.py blender")
     return found
 
 

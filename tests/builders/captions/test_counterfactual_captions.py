@@ -546,7 +546,7 @@ def test_the_record_of_agreement_adds_up() -> None:
 
 tagged = pytest.mark.skipif(
     not NLTK_DATA.is_dir(),
-    reason="needs NLTK's data: python ci/nltk_data.py scratch/nltk-data, or their folder in TELLAPART_NLTK_DATA",
+    reason="needs NLTK's data: python ci/parts.py nltk-data, or their folder in TELLAPART_NLTK_DATA",
 )
 
 
