@@ -61,18 +61,23 @@ def encode_states(
     samples: Sequence[Inputs],
     read: Callable[[dict[str, Any]], Iterable[Tensors]],
     sizes: tuple[int, int],
+    *,
+    cut: Sequence[bool] = (),
+    collate: Callable[[Sequence[Inputs], backend.Runtime], dict[str, Any]] = join_samples,
 ) -> list[TorchState]:
     """Run prepared samples, each a batch of one, through a model: one state each; samples of one shape meet.
 
-    `read` takes a batch to the tensors of each of its samples; `sizes` are those of a forward, as of `pass_size`.
+    `read` takes a batch to the tensors of each of its samples; `sizes` are those of a forward, as of `pass_size`; `cut`
+    texts lost their end.
     """
 
-    def compute(batch: Sequence[Inputs]) -> list[TorchState]:
+    def compute(batch: Sequence[Inputs]) -> list[Tensors]:
         with backend.forward(name, model):
             # A copy: a view would keep all of its batch in memory.
-            return [TorchState(tuple(part.clone() for part in parts)) for parts in read(join_samples(batch, place))]
+            return [tuple(part.clone() for part in parts) for parts in read(collate(batch, place))]
 
-    return backend.run_grouped(samples, batch_key, backend.pass_size(place.device, *sizes), compute)
+    rows = backend.run_grouped(samples, batch_key, backend.pass_size(place.device, *sizes), compute)
+    return [TorchState(*state) for state in zip(rows, cut or [False] * len(rows), strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,14 +210,11 @@ class TorchFusionEncoder:
     def _encode(
         self, half: Callable[[Inputs], Tensors], samples: Sequence[Inputs], truncated: Sequence[bool] = ()
     ) -> list[TorchState]:
-        def compute(batch: Sequence[Inputs]) -> list[Tensors]:
-            with backend.forward(self.name, self._halves.module):
-                tensors = half(stack_samples(batch, self._runtime))
-            # A copy: a view would keep all of its batch in memory.
-            return [tuple(tensor[row].clone() for tensor in tensors) for row in range(len(batch))]
+        def read(inputs: Inputs) -> Iterable[Tensors]:
+            return zip(*half(inputs), strict=True)
 
-        rows = backend.run_grouped(samples, batch_key, self.batch_size, compute)
-        return [TorchState(*state) for state in zip(rows, truncated or [False] * len(rows), strict=True)]
+        module, place = self._halves.module, self._runtime
+        return encode_states(self.name, module, place, samples, read, SIZES, cut=truncated, collate=stack_samples)
 
 
 def _as_tensors(prepared: Prepared) -> Inputs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
@@ -18,8 +19,7 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.state_towers import score_tokens
-from tellapart.models.fusion.torch_encoder import TorchState, encode_states
+from tellapart.models.fusion.state_towers import StateTowers, meet_tokens
 from tellapart.models.huggingface.files import (
     config_facts,
     find_file,
@@ -247,49 +247,33 @@ class CrossEncoderScorer:
         return np.array(run_grouped(samples, batch_key, self._size, compute), np.float32)
 
 
-class MultiVectors:
-    """A `MultiVectorEncoder`: texts are queries, images documents.
+def _make_late(library: Library, reading: str) -> FusionScorer:
+    """Make a scorer of a `MultiVectorEncoder`: texts are queries, images documents.
 
     The reading `retrieval` is the model's similarity, MaxSim or MeanMaxSim; `filip` is FILIP's (`late_interaction`).
     Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer` keeps them, encodes
     each image and each text once, and asks for the pairs' numbers.
     """
+    model, query, document = library.model, library.role("query"), library.role("document")
 
-    kind: ScoreKind = "similarity"
+    def encode(task: str, inputs: Features) -> Iterable[tuple[Any]]:
+        outputs = model(inputs, task=task)
+        masks = outputs["attention_mask"].bool()
+        return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
 
-    def __init__(self, library: Library, reading: str) -> None:
-        self.name, self.fingerprint = library.source, library.fingerprint(reading)
-        self.parameters = parameter_count(library.model)
-        self._rule = "filip" if reading == "filip" else library.model.similarity_fn_name
-        self._library = library
-
-    def prepare_image(self, pixels: Pixels) -> Features:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
-        return self._library.prepare_image(pixels, **self._library.role("document"))
-
-    def encode_images(self, images: Sequence[Pixels | Features]) -> list[TorchState]:
-        """Encode RGB images, raw or prepared: one state each, `(vectors, dimensions)`."""
-        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return self._encode(prepared, "document")
-
-    def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
-        """Encode texts: one state each, `(vectors, dimensions)`."""
-        samples, cut = self._library.prepare_texts(texts, **self._library.role("query"))
-        return [TorchState(row.tensors, lost) for row, lost in zip(self._encode(samples, "query"), cut, strict=True)]
-
-    def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
-        """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""
-        return score_tokens(images, texts, self._rule)
-
-    def _encode(self, samples: Sequence[Features], task: str) -> list[TorchState]:
-        model = self._library.model
-
-        def read(inputs: Features) -> Iterable[tuple[Any]]:
-            outputs = model(inputs, task=task)
-            masks = outputs["attention_mask"].bool()
-            return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
-
-        return encode_states(self.name, model, self._library.place, samples, read, _SIZES)
+    towers = StateTowers(
+        library.source,
+        model,
+        library.place,
+        library.fingerprint(reading),
+        prepare_image=lambda pixels: library.prepare_image(pixels, **document),
+        read=lambda texts: library.prepare_texts(texts, **query),
+        image=partial(encode, "document"),
+        text=partial(encode, "query"),
+        meet=partial(meet_tokens, rule="filip" if reading == "filip" else model.similarity_fn_name),
+        sizes=_SIZES,
+    )
+    return FusionScorer(towers)
 
 
 class _Kind(NamedTuple):
@@ -304,11 +288,7 @@ class _Kind(NamedTuple):
 _KINDS = {
     "SentenceTransformer": _Kind(("encode", "retrieval"), ("cosine", "dot"), _make_dual),
     "CrossEncoder": _Kind(("predict", "logit"), (), CrossEncoderScorer),
-    "MultiVectorEncoder": _Kind(
-        ("retrieval", "filip"),
-        ("maxsim", "meanmaxsim"),
-        lambda library, reading: FusionScorer(MultiVectors(library, reading)),
-    ),
+    "MultiVectorEncoder": _Kind(("retrieval", "filip"), ("maxsim", "meanmaxsim"), _make_late),
 }
 
 
