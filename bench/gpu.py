@@ -305,8 +305,8 @@ def measure_writer(bench: Bench, name: str) -> dict[str, Any]:
 
 def measure_onnx(bench: Bench) -> dict[str, Any]:
     """Measure the ONNX encoder that comes with tellapart, on this device against the CPU."""
-    from tellapart.models.bundled import DEMO_ENCODER_FOLDER
     from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, import_onnxruntime
+    from tellapart.models.reference import DEMO_ENCODER_FOLDER
 
     providers = import_onnxruntime().get_available_providers()
     few = bench.pairs(bench.count(256, 4))

@@ -23,7 +23,7 @@ from tellapart.errors import ModelError
 from tellapart.models.control_tokens import ControlTokens, refuse_known_marks
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import tokenizer_facts
-from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.huggingface.inputs import TokenReader
 from tellapart.models.openclip.tokens import Tokens, clip_tokens
 from tellapart.models.text.find import TextModel
 from tellapart.models.torch.backend import Runtime, import_torch

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tellapart.catalog import load, names
-from tellapart.models.fusion.prefix import FusionPrefix
+from tellapart.models.fusion.family import FusionPrefix
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.prefix import find_family

@@ -13,7 +13,7 @@ import tellapart_native.prefix
 from tellapart import catalog
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model, find_prefix, prefix_of_type
-from tellapart.models.fusion.prefix import FusionPrefix
+from tellapart.models.fusion.family import FusionPrefix
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.reference import Constant

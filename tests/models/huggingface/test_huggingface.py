@@ -27,7 +27,7 @@ from tiny_models import TEXTS, edit, loaded, pictures
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import FusionFamily
 from tellapart.models.huggingface.files import load_weights
-from tellapart.models.huggingface.images import check_images
+from tellapart.models.huggingface.inputs import check_images
 from tellapart.models.huggingface.load import FAMILIES, FUSION, GENERATIVE, import_target, load, readings_of
 from tellapart.models.huggingface.towers import TOWERS, context_length
 from tellapart.models.options import ModelOptions

@@ -15,11 +15,10 @@ import tellapart as ta
 from facts import check_facts, raises
 from tellapart.errors import ModelError, TellapartWarning, UnknownNameError
 from tellapart.evaluation.verified import read_result
-from tellapart.models.find import find_model
+from tellapart.models.find import find_model, source_key
 from tellapart.models.openclip.library import build_model
 from tellapart.models.openclip.weights import fitting_architectures
 from tellapart.models.options import ModelOptions
-from tellapart.models.scoring.deferred import source_key
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders.load_start import open_dual
 

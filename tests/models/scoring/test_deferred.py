@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-import tellapart.models.scoring.deferred
+import tellapart.models.find
 from facts import raises
 from tellapart.errors import ModelError
+from tellapart.models.find import Deferred, find_deferred, source_key
 from tellapart.models.options import ModelOptions
 from tellapart.models.reference import Constant, Oracle
-from tellapart.models.scoring.deferred import Deferred, find_deferred, source_key
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 
@@ -34,7 +34,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         said.append(name)
         return Constant()
 
-    monkeypatch.setattr(tellapart.models.scoring.deferred, "find_model", find)
+    monkeypatch.setattr(tellapart.models.find, "find_model", find)
     return said
 
 
@@ -63,10 +63,10 @@ def test_whatever_may_move_a_number_loads_the_model_again(
             case "new file":
                 (folder / "params.txt").write_text("quick")
             case "code":
-                content = tellapart.models.scoring.deferred._content_hash
-                monkeypatch.setattr(tellapart.models.scoring.deferred, "_content_hash", lambda p: content(p) + p.suffix)
+                content = tellapart.models.find._content_hash
+                monkeypatch.setattr(tellapart.models.find, "_content_hash", lambda p: content(p) + p.suffix)
             case "library":
-                monkeypatch.setattr(tellapart.models.scoring.deferred, "library_versions", lambda: ("torch 3.0",))
+                monkeypatch.setattr(tellapart.models.find, "library_versions", lambda: ("torch 3.0",))
             case other:
                 options[other] = {"device": "cuda", "dtype": "bfloat16", "reading": "itm"}[other]
         assert not isinstance(find_deferred(name, ModelOptions(**options), store), Deferred)
@@ -79,9 +79,9 @@ def test_code_in_any_sub_folder_is_part_of_the_key(
 ) -> None:
     code = tmp_path / "models"
     shutil.copytree(
-        tellapart.models.scoring.deferred._CODE, code, ignore=shutil.ignore_patterns("__pycache__", "*.onnx")
+        tellapart.models.find._CODE, code, ignore=shutil.ignore_patterns("__pycache__", "*.onnx")
     )
-    monkeypatch.setattr(tellapart.models.scoring.deferred, "_CODE", code)
+    monkeypatch.setattr(tellapart.models.find, "_CODE", code)
     keys = [source_key(f"local-dir:{folder}", ModelOptions())]
     for changed in sorted(code.glob("*/*.py")):
         changed.write_text(changed.read_text() + "# changed\n")
@@ -118,7 +118,7 @@ def test_a_model_whose_record_needs_more_of_it_is_loaded_each_time(
     model: Any = Oracle() if "answers" in why else Constant()  # an oracle reads the key: nothing of it is ever stored
     if "prompt" in why:
         model.prompt = "yes-1"
-    monkeypatch.setattr(tellapart.models.scoring.deferred, "find_model", lambda name, options: model)
+    monkeypatch.setattr(tellapart.models.find, "find_model", lambda name, options: model)
     with EmbeddingStore(None) as store:
         for _ in range(2):
             assert find_deferred(f"local-dir:{folder}", ModelOptions(), store) is model

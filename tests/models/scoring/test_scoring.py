@@ -17,8 +17,8 @@ from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError, StoreError
+from tellapart.models.find import Deferred
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
-from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import Scored, score
 from tellapart.models.store import embedding_store
 from tellapart.models.store.content_hash import image_hashes

@@ -23,10 +23,9 @@ from tiny_models import pictures, with_concept
 import tellapart
 from tellapart.errors import ModelError, TellapartWarning
 from tellapart.evaluation.check import check_model
-from tellapart.models.find import find_model
+from tellapart.models.find import find_model, source_key
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
-from tellapart.models.scoring.deferred import source_key
 from tellapart.models.scoring.score import score
 from tellapart.models.sentence_transformers.load import hold_library
 from tellapart.models.store.embedding_store import EmbeddingStore

@@ -8,14 +8,13 @@ from typing import Any, cast
 
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import FromTransformers, FusionFamily, Halves
+from tellapart.models.fusion.family import FromTransformers, FusionFamily, Halves, Preparation
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import READINGS, Preparation, TorchFusionEncoder
+from tellapart.models.fusion.torch_encoder import READINGS, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_processor, load_tokenizer, processor_facts, read_config
-from tellapart.models.huggingface.images import check_images, image_inputs
+from tellapart.models.huggingface.inputs import TokenReader, check_images, check_tokenizer, image_inputs
 from tellapart.models.huggingface.load import FUSION
-from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.network import Network, PreTrainedTokenizerBase, ProcessorMixin

@@ -16,7 +16,7 @@ from tellapart.data.images import decode, pixel_hash, resolve
 from tellapart.data.npz import open_arrays
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import DataError, MissingDependencyError, ModelError, first_sentence, quote, require
-from tellapart.models.huggingface.images import Prepared
+from tellapart.models.huggingface.inputs import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import bucket
 

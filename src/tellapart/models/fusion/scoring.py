@@ -15,7 +15,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.fusion.torch_encoder import TorchState
-from tellapart.models.huggingface.images import Prepared
+from tellapart.models.huggingface.inputs import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.store.content_hash import text_hash
 

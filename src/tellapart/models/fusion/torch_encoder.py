@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import Halves, Tensors
-from tellapart.models.huggingface.images import ImageInputs, Prepared
-from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.fusion.family import Halves, Preparation, Tensors
+from tellapart.models.huggingface.inputs import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch import backend
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, join_samples, stack_samples
 from tellapart.models.torch.network import Network, Tensor
 
-__all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
+__all__ = ["READINGS", "TorchFusionEncoder", "TorchState"]
 
 #: Readings of the matching head: the probability of a match; or its logit, which separates pairs of probability 1, too.
 READINGS = ("itm", "itm_logit")
@@ -78,23 +77,6 @@ def encode_states(
 
     rows = backend.run_grouped(samples, batch_key, backend.pass_size(place.device, *sizes), compute)
     return [TorchState(*state) for state in zip(rows, cut or [False] * len(rows), strict=True)]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Preparation:
-    """Preprocessing of a fusion encoder's images and texts.
-
-    Attributes:
-        images: takes RGB uint8 `(height, width, 3)` to the inputs of `Halves.images`.
-        texts: the tokenizer, cut to the context.
-        facts: all that the inputs depend on; the same wherever the files lie.
-        left_out: work that is done before an image comes here, in words; empty if none.
-    """
-
-    images: ImageInputs
-    texts: TokenReader
-    facts: str
-    left_out: str = ""
 
 
 class TorchFusionEncoder:

@@ -18,8 +18,7 @@ from tellapart.models.huggingface.files import (
     quiet,
     read_config,
 )
-from tellapart.models.huggingface.images import check_images, image_inputs
-from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.huggingface.inputs import TokenReader, check_images, image_inputs
 from tellapart.models.huggingface.towers import (
     LEGACY_END,
     TOWERS,

@@ -13,7 +13,7 @@ from typing import Any
 
 from tellapart.errors import ModelError
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.huggingface.tokens import check_tokenizer, text_config
+from tellapart.models.huggingface.inputs import check_tokenizer, text_config
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.network import (
     Network,
