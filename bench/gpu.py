@@ -31,8 +31,7 @@ from record import command_line, write_record
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.models.fusion.families import BLIP, Blip
-from tellapart.models.fusion.load import prepare_pixels
+from tellapart.models.fusion.families import BLIP, Blip, prepare_pixels
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.generative.chat import ChatModel

@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 
 from facts import raises
-
-pytest.importorskip("torch", reason="needs the models extra: torch")
-
 from tellapart.errors import DataError, ModelError
 from tellapart.models.compact.dual_encoder import (
     CONFIG,

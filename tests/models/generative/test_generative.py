@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, WRITERS, asked, both, direct, greedy, load, read_as
 
 from facts import raises
 from tellapart.data.item import Item
@@ -30,16 +31,7 @@ from tellapart.tasks.choice import CHOICE
 from tellapart.tasks.running import ask
 from tellapart.tasks.task import Session
 
-pytest.importorskip("torch", reason="generative models need the extra 'models'")
-pytest.importorskip("transformers", reason="generative models need the extra 'models'")
-
-from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, WRITERS, asked, both, direct, greedy, load, read_as
-
-torch = import_torch()
-
-transformers = import_transformers()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+torch, transformers = import_torch(), import_transformers()
 
 
 QUESTION = 'Does this figure show "{}"? Please answer yes or no.'

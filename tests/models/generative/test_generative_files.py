@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tiny_generative import LANGUAGE, LLAVA_CHAT, MARKS, SAVERS, VISION, read_as, save, save_llava, tokenizer
 
 from facts import raises
 from tellapart.errors import ModelError
@@ -17,15 +18,7 @@ from tellapart.models.huggingface.files import import_transformers, load_process
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 
-pytest.importorskip("torch", reason="generative models need the extra 'models'")
-pytest.importorskip("transformers", reason="generative models need the extra 'models'")
-
-from tiny_generative import LANGUAGE, LLAVA_CHAT, MARKS, SAVERS, VISION, read_as, save, save_llava, tokenizer
-
-torch = import_torch()
-transformers = import_transformers()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+torch, transformers = import_torch(), import_transformers()
 
 
 @pytest.mark.parametrize("reading", ["vqa", "yes_no", "likelihood", "mean_likelihood", "choice", None])

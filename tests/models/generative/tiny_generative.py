@@ -15,8 +15,7 @@ from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 
-torch = import_torch()
-transformers = import_transformers()
+torch, transformers = import_torch(), import_transformers()
 
 #: Float32 rounding of another order of summation, on log-probabilities of a few hundred nats at most.
 CLOSE = 2e-5

@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
-pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
-
 from tiny_models import FAMILIES, loaded
 
 from tellapart.models.torch.dual_encoder import TorchDual

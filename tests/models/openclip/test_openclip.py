@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_openclip import TEXTS, named, pictures
+from tiny_openclip import (
+    CLIP,
+    PREPROCESSING,
+    TEXT,
+    TEXTS,
+    VISION,
+    library_vectors,
+    named,
+    pictures,
+    saved_folder,
+    spoilt,
+)
 
 import tellapart as ta
 import tellapart.data.video
@@ -23,13 +34,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.dual_encoder import TorchDual
 
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-
-from tiny_openclip import CLIP, PREPROCESSING, TEXT, VISION, library_vectors, saved_folder, spoilt
-
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.few(2)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiny_openclip import CLIP, MEAN, PREPROCESSING, TEXT, library_vectors, pictures, saved_folder, spoilt, tagged
 
 import tellapart as ta
 from facts import check_facts, raises
@@ -22,13 +23,9 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders.load_start import open_dual
 
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-
-from tiny_openclip import CLIP, MEAN, PREPROCESSING, TEXT, library_vectors, pictures, saved_folder, spoilt, tagged
-
 torch = import_torch()
 
-pytestmark = pytest.mark.usefixtures("open_clip", "one_thread")
+pytestmark = pytest.mark.usefixtures("open_clip")
 
 
 @pytest.mark.slow

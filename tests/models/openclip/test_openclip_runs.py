@@ -23,12 +23,7 @@ from tellapart.models.torch.backend import fastest_dtype, import_torch
 from tellapart.records.samples import read_samples
 from tellapart.report.printing import print_comparison
 
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-
-
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_a_sample_is_scored_in_float32_too(checkpoints: Any, picture_set: Any, tmp_path: Path) -> None:

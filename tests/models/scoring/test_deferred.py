@@ -78,9 +78,7 @@ def test_code_in_any_sub_folder_is_part_of_the_key(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     code = tmp_path / "models"
-    shutil.copytree(
-        tellapart.models.find._CODE, code, ignore=shutil.ignore_patterns("__pycache__", "*.onnx")
-    )
+    shutil.copytree(tellapart.models.find._CODE, code, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
     monkeypatch.setattr(tellapart.models.find, "_CODE", code)
     keys = [source_key(f"local-dir:{folder}", ModelOptions())]
     for changed in sorted(code.glob("*/*.py")):

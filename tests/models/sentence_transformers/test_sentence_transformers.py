@@ -11,16 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from facts import check_facts, raises
-
-pytest.importorskip("torch", reason="models of sentence-transformers need the extra 'st'")
-
 import tiny_generative
 import tiny_models
 from tiny_models import pictures, with_concept
 
 import tellapart
+from facts import check_facts, raises
 from tellapart.errors import ModelError, TellapartWarning
 from tellapart.evaluation.check import check_model
 from tellapart.models.find import find_model, source_key
@@ -36,8 +32,6 @@ library = pytest.importorskip("sentence_transformers", reason="models of sentenc
 
 #: One of them is a file's name, which as a bare string the library would open as an image; one is too long for CLIP.
 TEXTS = ["a red cup left of a blue bowl", "cup.png", "two bowls", "a", "one blue bowl and a cat on the mat"]
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def save_dual(folder: Path, **settings: Any) -> Any:

@@ -10,14 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from facts import raises
-
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-pytest.importorskip("transformers", reason="transformers is not installed (the models extra)")
-
 from tiny_models import clip, pictures
 
+from facts import raises
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model, find_prefix
 from tellapart.models.huggingface.files import import_transformers, quiet
@@ -25,8 +20,6 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter, merge_adapter
 
 torch, nn = import_torch(), import_torch().nn
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 TEXTS = ["a red cup", "two dogs on a mat", ""]
 

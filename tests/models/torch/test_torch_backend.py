@@ -30,12 +30,7 @@ from tellapart.models.torch.backend import (
 )
 from tellapart.models.torch.checkpoint import read_state_dict
 
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-
-
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.slow
