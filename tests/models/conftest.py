@@ -1,7 +1,5 @@
 """Pair sets on disk, and small models that are honest."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A caption is text: its words become no ends, masks, pictures or turns, by the tokenizer of any family."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Names and options of models: each form reaches its family, a wrong one ends in one line, and the store remembers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

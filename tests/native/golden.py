@@ -1,7 +1,5 @@
 """The authors' tiny state dicts, inputs and outputs; which output a reading must equal; and the published layouts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Families beside the authors' code: tokens, pixels and vectors, and the layouts of published files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ scores without the mistake. UNITER, ViLBERT and VL-T5 read regions, and so inter
 region stands there.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Files of tiny size, drawn here: each family named, measured alone and in a batch, at another size, and refused."""
 
-from __future__ import annotations
-
 import ast
 import json
 import tomllib

@@ -3,8 +3,6 @@
 No output of the authors' code for these heads was there to compare with, but X-VLM's boxes of a pre-trained file.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A dual encoder and a reranker behind a server get the scores that they get in memory, whatever the server does."""
 
-from __future__ import annotations
-
 import base64
 import io
 import threading

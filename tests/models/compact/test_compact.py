@@ -1,7 +1,5 @@
 """Compact dual encoders: the same vectors in any batch, by ONNX Runtime as by torch, and errors that name the file."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Matching heads of the five fusion encoders, on tiny random checkpoints, against the library's own forward."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

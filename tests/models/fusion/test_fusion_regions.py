@@ -1,7 +1,5 @@
 """LXMERT and VisualBERT on tiny random checkpoints and region files, against the library's own forward."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of region features in their four public forms, written here as their authors' code writes them."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

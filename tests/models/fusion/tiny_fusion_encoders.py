@@ -1,7 +1,5 @@
 """Tiny fusion encoders of five families with matching heads, saved with their processors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

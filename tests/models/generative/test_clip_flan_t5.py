@@ -1,7 +1,5 @@
 """CLIP-FlanT5 in its authors' files: VQAScore's exact number, beside their code's and beside transformers' own T5."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Probabilities of answers and captions are the library's own, pair by pair, whatever is asked beside them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

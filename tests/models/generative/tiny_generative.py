@@ -1,7 +1,5 @@
 """Tiny chat models, captioners and answerers, saved as their authors save them, and the library's own numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

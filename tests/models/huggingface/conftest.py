@@ -1,7 +1,5 @@
 """Tiny dual encoders of transformers, saved and loaded once for each file of tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The family that reads a model of transformers, and the errors where its files are missing or do not fit."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Dual encoders of transformers: their numbers are the library's own in any batch, and no file is guessed."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -1,7 +1,5 @@
 """Of two doors to one tiny model, the planted difference is found at the step where it enters, and named."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence

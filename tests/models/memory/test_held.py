@@ -1,7 +1,5 @@
 """A model in memory: the bytes of the file's scores, left as it was, and known by its parameters."""
 
-from __future__ import annotations
-
 import random
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Dual encoders of open_clip: equal to open_clip's own forward, the same for any batch."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

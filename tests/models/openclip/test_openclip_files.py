@@ -1,7 +1,5 @@
 """Files of open_clip's models: one fingerprint wherever they lie, and what does not fit is refused."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """LoRA checkpoints of open_clip: the merged model scores as the one that adds the updates at each layer."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping

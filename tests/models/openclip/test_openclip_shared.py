@@ -1,7 +1,5 @@
 """Texts that share their beginnings get the vectors of texts encoded apart, bit for bit; other towers do not share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No score changes with the batch size, the order or the neighbours, nor with where an image was prepared."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path

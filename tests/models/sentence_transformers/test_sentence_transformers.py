@@ -1,7 +1,5 @@
 """Models of sentence-transformers: their numbers are the library's own in any batch, and nothing is made up."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Adapters of peft: merged as peft merges them, for transformers and open_clip; other methods are refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

@@ -1,7 +1,5 @@
 """The torch backend: devices, fixed batches, the guard before pickles, fingerprints."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
