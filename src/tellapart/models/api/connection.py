@@ -1,7 +1,7 @@
-"""A connection to a server that speaks OpenAI's API: who may be asked, with which key, and how often.
+"""A connection to a server that speaks OpenAI's API: who may be asked, with which key, how often, and in which form.
 
 The address comes from the command line or from a recipe, which a stranger may have written; the user's environment
-holds the key and names its server.
+holds the key and names its server. The forms of requests for vectors and scores are tables of `forms.toml`.
 """
 
 from __future__ import annotations
