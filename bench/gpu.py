@@ -29,8 +29,7 @@ from record import circumstances, write_record
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.models.fusion.families import BLIP, Blip
-from tellapart.models.fusion.load import prepare_pixels
+from tellapart.models.fusion.families import BLIP, Blip, prepare_pixels
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.generative.chat import ChatModel
@@ -304,8 +303,8 @@ def measure_writer(bench: Bench, name: str) -> dict[str, Any]:
 
 def measure_onnx(bench: Bench) -> dict[str, Any]:
     """Measure the ONNX encoder that comes with tellapart, on this device against the CPU."""
-    from tellapart.models.bundled import DEMO_ENCODER_FOLDER
     from tellapart.models.onnx.dual_encoder import OnnxDualEncoder, import_onnxruntime
+    from tellapart.models.reference import DEMO_ENCODER_FOLDER
 
     providers = import_onnxruntime().get_available_providers()
     few = bench.pairs(bench.count(256, 4))

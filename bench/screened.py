@@ -26,9 +26,9 @@ from typer import Option
 import tellapart as ta
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.models.bundled import DEMO_ENCODER_FOLDER
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
+from tellapart.models.reference import DEMO_ENCODER_FOLDER
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 

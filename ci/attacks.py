@@ -22,8 +22,7 @@ from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import read_json, read_jsonl
 from tellapart.data.strict_json import read_whole
 from tellapart.errors import TellapartError, require
-from tellapart.models.fusion.region_file import RegionFile
-from tellapart.models.fusion.region_import import read_regions
+from tellapart.models.fusion.region_file import RegionFile, read_regions
 from tellapart.models.memory.external import read_scores
 from tellapart.models.onnx.dual_encoder import FILES, read_folder
 from tellapart.records.imported import read_imported

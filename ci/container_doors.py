@@ -16,7 +16,7 @@ from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.images import decode
 from tellapart.data.video import sample_frames
 from tellapart.errors import require
-from tellapart.models.fusion.region_import import read_regions
+from tellapart.models.fusion.region_file import read_regions
 from tellapart.records.zipped import unpacked
 
 #: How Pillow saves each picture.

@@ -38,7 +38,7 @@ from tellapart.board.submissions.hidden import HiddenBenchmark, SubmissionSettin
 from tellapart.catalog import BENCHMARKS, LOSSES
 from tellapart.metrics.metric import Metric
 from tellapart.metrics.registry import METRICS, defined_for
-from tellapart.models.api.forms import forms
+from tellapart.models.api.connection import forms
 from tellapart.models.find import name_forms
 from tellapart.models.huggingface.load import DUAL, FAMILIES, GENERATIVE
 from tellapart.stats.intervals import wilson

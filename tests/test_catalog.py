@@ -100,7 +100,7 @@ def answer(site: Path, expression: str) -> str:
 def test_another_package_adds_a_model_and_cannot_replace_one(tmp_path: Path) -> None:
     installed(tmp_path, "other_models", "theirs = other_models:make\nconstant = other_models:make")
     assert answer(tmp_path, "load('model', 'theirs')(None)") == "made by other_models"
-    assert answer(tmp_path, "load('model', 'constant').__module__") == "tellapart.models.bundled"
+    assert answer(tmp_path, "load('model', 'constant').__module__") == "tellapart.models.reference"
     assert answer(tmp_path, "[*map(names('model').count, ['constant', 'theirs'])]") == "[1, 1]"
     assert "did you mean 'theirs'?" in answer(tmp_path, "load('model', 'theirz')")
 

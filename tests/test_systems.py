@@ -18,7 +18,7 @@ from tellapart.catalog import names
 from tellapart.cli.main import app
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import declared_prefix, find_prefix
-from tellapart.models.fusion.prefix import FusionPrefix
+from tellapart.models.fusion.family import FusionPrefix
 from tellapart.models.huggingface.load import readings_of
 from tellapart.models.openclip.source import resolve
 from tellapart.training.config import list_presets

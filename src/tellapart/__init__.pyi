@@ -67,7 +67,7 @@ from tellapart.metrics.pairs import image_score as image_score
 from tellapart.metrics.pairs import text_score as text_score
 from tellapart.metrics.registry import METRICS as METRICS
 from tellapart.models.find import find_model as find_model
-from tellapart.models.fusion.region_import import regions as regions
+from tellapart.models.fusion.region_file import regions as regions
 from tellapart.models.memory.external import read_scores as read_scores
 from tellapart.models.memory.held import model as model
 from tellapart.models.store.cache import cache_ls as cache_ls

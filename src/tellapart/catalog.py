@@ -160,12 +160,12 @@ REFERENCES = ("random", "constant", "blind", "bag-of-words", "oracle")
 
 MODELS: Mapping[str, str] = MappingProxyType(
     {
-        DEFAULT_MODEL: "tellapart.models.bundled:demo_encoder",
-        "random": "tellapart.models.bundled:random",
-        "constant": "tellapart.models.bundled:constant",
-        "blind": "tellapart.models.bundled:blind",
-        "bag-of-words": "tellapart.models.bundled:bag_of_words",
-        "oracle": "tellapart.models.bundled:oracle",
+        DEFAULT_MODEL: "tellapart.models.reference:demo_encoder",
+        "random": "tellapart.models.reference:random",
+        "constant": "tellapart.models.reference:constant",
+        "blind": "tellapart.models.reference:blind",
+        "bag-of-words": "tellapart.models.reference:bag_of_words",
+        "oracle": "tellapart.models.reference:oracle",
     }
 )
 

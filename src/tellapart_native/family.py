@@ -15,7 +15,7 @@ from torch import Tensor
 from tellapart.data.scores import join_names
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Contrast, Halves, Tensors
-from tellapart.models.huggingface.images import ImageInputs
+from tellapart.models.huggingface.inputs import ImageInputs
 from tellapart.models.torch.network import Network, describe_misfit
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import Halves
+from tellapart.models.fusion.family import Halves, Preparation
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import Preparation, TorchFusionEncoder
+from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
-from tellapart.models.huggingface.tokens import TokenReader, check_tokenizer, leave_out_end
+from tellapart.models.huggingface.inputs import TokenReader, check_tokenizer, leave_out_end
 from tellapart.models.torch.backend import Runtime, runtime
 from tellapart.models.torch.checkpoint import Checkpoint, read_checkpoint, split_part
 from tellapart.models.torch.dual_encoder import TorchDual

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.huggingface.images import ImageInputs
+from tellapart.models.huggingface.inputs import ImageInputs
 from tellapart.models.torch.network import Network
 from tellapart_native.family import Layout, NativeFamily, NativeHalves, Reading
 from tellapart_native.heads.answers import ClassifiesAnswers

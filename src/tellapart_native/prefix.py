@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from tellapart.catalog import import_target
 from tellapart.errors import import_torch
-from tellapart.models.fusion.prefix import FusionPrefix, TrainableParts
+from tellapart.models.fusion.family import FusionPrefix, TrainableParts
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
 from tellapart.models.torch.checkpoint import split_part

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tellapart.data.atomic import atomic_folder
 from tellapart.errors import ModelError, require
-from tellapart.models.fusion.prefix import TrainableParts
+from tellapart.models.fusion.family import TrainableParts
 from tellapart.models.huggingface.files import quiet
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import Runtime, parameter_count

@@ -10,7 +10,7 @@ from commands import COMMANDS
 from facts import check_facts
 from tellapart.models.options import MEANT_FOR
 
-#: Options that only some models take; tests/models/test_options.py goes through them by family.
+#: Options that only some models take; tests/models/test_find.py goes through them by family.
 OF_MODELS = {f"--{name.replace('_', '-')}" for name in MEANT_FOR} | {"--dtype-b", "--reading-b"}
 
 #: Options that act wherever they stand: outputs, what is measured, names. None of them can be without effect.

@@ -21,9 +21,9 @@ from tellapart.data.images import decode, pixel_hash
 from tellapart.errors import DataError, ModelError, RunError
 from tellapart.evaluation import timing
 from tellapart.evaluation.timing import BATCHES, time_model
-from tellapart.models.bundled import DEMO_ENCODER_FOLDER
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.onnx.file_format import weight_count
+from tellapart.models.reference import DEMO_ENCODER_FOLDER
 from tellapart.records.machine import resident_memory
 from tellapart.records.timing_record import PARTS, Duration, Timings, read_timings, write_timings
 from tellapart.report.printing import print_timings

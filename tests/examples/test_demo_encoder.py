@@ -13,9 +13,9 @@ from examples.demo_encoder.remake import HERE, remake, write_card
 from tellapart.api.evaluate import evaluate
 from tellapart.benchmarks.demo import DEMO_FOLDER
 from tellapart.builders.recipe_file import read_recipe_file
-from tellapart.models.bundled import DEMO_ENCODER_FOLDER
 from tellapart.models.compact.dual_encoder import read_compact_config, read_tokenizer
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
+from tellapart.models.reference import DEMO_ENCODER_FOLDER
 from tellapart.training.config import read_config
 
 SETS = sorted(HERE.glob("*_scenes.toml")) + sorted(HERE.glob("scenes_*.toml"))

@@ -1,10 +1,9 @@
 """Pair sets on disk, and small models that are honest."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,11 @@ from numpy.typing import NDArray
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.vectors import dot_products, normalise
+
+#: Tests of what the extra `models` installs: without it they are left out.
+TORCH = ["compact", "fusion", "generative", "huggingface", "openclip", "sentence_transformers", "torch"]
+TORCH += ["memory/test_held.py", "test_control_tokens.py"]
+collect_ignore = [] if find_spec("torch") and find_spec("transformers") else TORCH
 
 WORDS = ["red", "blue", "one", "two", "cup", "bowl", "left", "right"]
 
@@ -122,14 +126,3 @@ def new_model(request: pytest.FixtureRequest) -> Callable[[], Any]:
         request.getfixturevalue(request.param) if isinstance(request.param, str) else request.param
     )
     return make
-
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """Let torch compute in one thread: tiny models are no faster with more, and far slower on a busy machine."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

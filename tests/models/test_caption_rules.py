@@ -1,7 +1,5 @@
 """SigLIP reads one caption in one way, whichever library and tokenizer: as its authors, or as the library, if asked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

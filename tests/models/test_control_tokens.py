@@ -1,36 +1,27 @@
 """A caption is text: its words become no ends, masks, pictures or turns, by the tokenizer of any family."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-from facts import raises
-
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-pytest.importorskip("transformers", reason="transformers is not installed (the models extra)")
-
 import tiny_models as tiny
 from tiny_files import PICTURES, save_family
 from tiny_generative import IMAGES, QWEN_CHAT, QWEN_MARKS, SAVERS, read_as, save_blip_2_t5
 from tiny_generative import tokenizer as chat_tokenizer
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.control_tokens import ControlTokens, refuse_known_marks
 from tellapart.models.find import find_model
 from tellapart.models.huggingface.files import tokenizer_facts
-from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.huggingface.inputs import TokenReader
 from tellapart.models.openclip.tokens import Tokens, clip_tokens
 from tellapart.models.text.find import TextModel
 from tellapart.models.torch.backend import Runtime, import_torch
 
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 #: Tokenizers of the tiny models; whether control tokens can be read as text. Unigram's vocabulary lists them as words.
 TOKENIZERS: dict[str, tuple[Callable[[Path], Any], bool]] = {

@@ -1,22 +1,28 @@
-"""Every form of a model's name reaches its family, and a wrong one ends in one line."""
+"""Names and options of models: each form reaches its family, a wrong one ends in one line, and the store remembers."""
 
-from __future__ import annotations
-
+import json
+import shutil
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tellapart.models.find
 from facts import raises
+from tellapart import catalog
 from tellapart.catalog import PREFIXES, names
 from tellapart.catalog import load as load_from_catalog
 from tellapart.errors import MissingDependencyError, ModelError, UnknownNameError
+from tellapart.evaluation.run import Settings, run
+from tellapart.evaluation.verified import read_result
 from tellapart.models import find
-from tellapart.models.find import find_model, name_forms
-from tellapart.models.options import ModelOptions
-from tellapart.models.reference import Constant
+from tellapart.models.find import Deferred, declared_prefix, find_deferred, find_model, name_forms, source_key
+from tellapart.models.options import MEANT_FOR, ModelOptions
+from tellapart.models.prefix import ModelPrefix
+from tellapart.models.reference import Constant, Oracle
+from tellapart.models.store.embedding_store import EmbeddingStore
 
 
 @pytest.fixture
@@ -183,3 +189,225 @@ def test_what_a_package_installs_as_a_model_and_is_none_is_refused(monkeypatch: 
     monkeypatch.setattr(find, "load_from_catalog", lambda kind, name: lambda options: object())
     with raises(ModelError, "model", "'theirs'", "object"):
         find_model("theirs")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    weights = tmp_path / "weights"
+    (weights / "deep").mkdir(parents=True)
+    (weights / "open_clip_config.json").write_text("{}")
+    (weights / "deep" / "open_clip_model.safetensors").write_bytes(b"weights")
+    return weights
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stand in for the loading of a model that lies in files, and count it."""
+    said: list[str] = []
+
+    def find(name: str, options: ModelOptions) -> Any:
+        said.append(name)
+        return Constant()
+
+    monkeypatch.setattr(tellapart.models.find, "find_model", find)
+    return said
+
+
+def test_a_model_is_loaded_once_and_remembered_by_the_store(folder: Path, loads: list[str], tmp_path: Path) -> None:
+    name = f"local-dir:{folder}"
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        first = find_deferred(name, ModelOptions(), store)
+    with EmbeddingStore(tmp_path / "store.sqlite") as store:
+        again = find_deferred(name, ModelOptions(), store)
+    assert not isinstance(first, Deferred) and isinstance(again, Deferred) and loads == [name]
+    assert (again.name, again.fingerprint, again.kind) == (first.name, first.fingerprint, first.kind)
+    assert again.load() is again.load()
+    assert loads == [name, name]
+
+
+@pytest.mark.parametrize("change", ["content", "new file", "device", "dtype", "reading", "code", "library"])
+def test_whatever_may_move_a_number_loads_the_model_again(
+    folder: Path, loads: list[str], monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    name, options = f"local-dir:{folder}", {"dtype": "float32"}
+    with EmbeddingStore(None) as store:
+        find_deferred(name, ModelOptions(**options), store)
+        match change:
+            case "content":
+                (folder / "deep" / "open_clip_model.safetensors").write_bytes(b"WEIGHTS")
+            case "new file":
+                (folder / "params.txt").write_text("quick")
+            case "code":
+                content = tellapart.models.find._content_hash
+                monkeypatch.setattr(tellapart.models.find, "_content_hash", lambda p: content(p) + p.suffix)
+            case "library":
+                monkeypatch.setattr(tellapart.models.find, "library_versions", lambda: ("torch 3.0",))
+            case other:
+                options[other] = {"device": "cuda", "dtype": "bfloat16", "reading": "itm"}[other]
+        assert not isinstance(find_deferred(name, ModelOptions(**options), store), Deferred)
+    assert loads == [name, name]
+
+
+@pytest.mark.slow
+def test_code_in_any_sub_folder_is_part_of_the_key(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = tmp_path / "models"
+    shutil.copytree(tellapart.models.find._CODE, code, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
+    monkeypatch.setattr(tellapart.models.find, "_CODE", code)
+    keys = [source_key(f"local-dir:{folder}", ModelOptions())]
+    for changed in sorted(code.glob("*/*.py")):
+        changed.write_text(changed.read_text() + "# changed\n")
+        keys.append(source_key(f"local-dir:{folder}", ModelOptions()))
+    assert len(keys) > 20
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_checkpoints_key_covers_what_lies_beside_it_and_no_other_weights(folder: Path) -> None:
+    file = folder / "epoch_1.pt"
+    file.write_bytes(b"one")
+    name = f"open_clip:ViT-B-32@{file}"
+    before = source_key(name, ModelOptions())
+    (folder / "epoch_2.pt").write_bytes(b"two")
+    assert source_key(name, ModelOptions()) == before
+    (folder / "open_clip_config.json").write_text(json.dumps({"quick_gelu": True}))
+    assert source_key(name, ModelOptions()) != before
+
+
+def test_names_whose_files_do_not_all_lie_here_are_loaded_at_once(folder: Path, loads: list[str]) -> None:
+    names = ["oracle", "open_clip:ViT-B-32/openai", "openai/clip-vit-base-patch32", "hf-hub:org/repo", "onnx:here"]
+    names += [f"local-dir:{folder}/gone", f"open_clip:ViT-B-32@{folder}/gone.pt"]
+    with EmbeddingStore(None) as store:
+        for name in names * 2:
+            assert source_key(name, ModelOptions()) is None
+            assert not isinstance(find_deferred(name, ModelOptions(), store), Deferred)
+    assert loads == names * 2
+
+
+@pytest.mark.parametrize("why", ["it answers and gives no score", "its record names a prompt"])
+def test_a_model_whose_record_needs_more_of_it_is_loaded_each_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    model: Any = Oracle() if "answers" in why else Constant()  # an oracle reads the key: nothing of it is ever stored
+    if "prompt" in why:
+        model.prompt = "yes-1"
+    monkeypatch.setattr(tellapart.models.find, "find_model", lambda name, options: model)
+    with EmbeddingStore(None) as store:
+        for _ in range(2):
+            assert find_deferred(f"local-dir:{folder}", ModelOptions(), store) is model
+
+
+def test_a_deferred_model_counts_texts_that_it_cut_and_is_refused_if_its_files_changed() -> None:
+    model: Any = Constant()
+    model.truncated = 3
+    deferred = Deferred(model.name, model.fingerprint, model.kind, lambda: model)
+    assert deferred.truncated == 0
+    assert (deferred.load().name, deferred.truncated) == ("constant", 3)
+    with raises(ModelError, "model", "'constant'"):
+        Deferred("constant", "of yesterday", "probability", Constant).load()
+
+
+def test_a_damaged_memory_counts_as_none(folder: Path, loads: list[str]) -> None:
+    with EmbeddingStore(None) as store:
+        find_deferred(f"local-dir:{folder}", ModelOptions(), store)
+        store._connection.execute("UPDATE entry SET value = 'no json'")
+        kinds = [type(find_deferred(f"local-dir:{folder}", ModelOptions(), store)) for _ in range(2)]
+    assert kinds == [Constant, Deferred] and len(loads) == 2
+
+
+#: A value of each option that is not its default.
+GIVEN: dict[str, Any] = {
+    "device": "cuda", "dtype": "bfloat16", "reading": "itn", "regions": Path("none.npz"), "texts": "library",
+    "image_size": 384, "tokenizer": Path("none"), "calls": 9, "insecure": True, "instruction": "Find it.",
+}  # fmt: skip
+
+#: Options that act on every model, or that no caller gives.
+OF_ALL = {"seed", "answers", "auto"}
+
+
+def test_every_option_says_which_models_it_is_for() -> None:
+    names = {field.name for field in fields(ModelOptions)}
+    unknown = names - OF_ALL - set(MEANT_FOR)
+    assert not unknown, f"add {unknown} to MEANT_FOR of models/options.py and to takes= of the prefixes that read it"
+    assert set(MEANT_FOR) <= names
+    assert set(GIVEN) == set(MEANT_FOR), "give the new option a value in this test"
+
+
+def test_every_prefix_here_declares_what_it_takes_and_every_option_is_taken() -> None:
+    taken = {prefix: declaration.takes for prefix, declaration in _prefixes()}
+    assert None not in taken.values(), {prefix for prefix, takes in taken.items() if takes is None}
+    assert set().union(*taken.values()) == set(MEANT_FOR)
+
+
+@pytest.mark.parametrize("option", GIVEN)
+def test_an_option_that_a_prefix_does_not_take_is_refused_before_a_file_is_read(option: str) -> None:
+    for prefix, declaration in _prefixes():
+        if option not in (declaration.takes or ()):
+            with raises(ModelError, f"{prefix}gone", option, str(GIVEN[option]), "no effect", MEANT_FOR[option]):
+                find_model(f"{prefix}gone", ModelOptions(**{option: GIVEN[option]}))
+
+
+@pytest.mark.parametrize("option", GIVEN)
+@pytest.mark.parametrize("name", catalog.REFERENCES)
+def test_a_reference_model_alone_refuses_options(name: str, option: str) -> None:
+    with raises(ModelError, name, option, "no effect"):
+        find_model(name, ModelOptions(**{option: GIVEN[option]}))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "options", "facts"),
+    [
+        ("clip", {"regions": Path("none.npz")}, ("regions=none.npz", "LXMERT")),
+        ("clip", {"texts": "library"}, ("texts=library", "SigLIP")),
+        ("clip", {"texts": "cleaned"}, ("texts=cleaned", "authors")),
+        ("clip", {"image_size": 384}, ("image_size=384", "authors")),
+        ("clip", {"reading": "itn"}, ("'itn'", "itc")),
+        ("lxmert", {"reading": "itm", "texts": "library"}, ("texts=library", "SigLIP")),
+        ("", {"regions": Path("none.npz")}, ("regions=none.npz", "UNITER")),
+        ("", {"reading": "itn"}, ("'itn'", "itm")),
+    ],
+)
+def test_a_family_refuses_what_it_does_not_take_before_it_reads_weights(
+    tmp_path: Path, model_type: str, options: Any, facts: Any
+) -> None:
+    pytest.importorskip("transformers")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))  # nothing else is there
+    with raises(ModelError, *facts, tmp_path):
+        find_model(f"hf:{tmp_path}" if model_type else f"albef:{tmp_path}/gone.pth", ModelOptions(**options))
+
+
+def test_another_packages_loader_is_known_by_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(_name: str, options: ModelOptions) -> Constant:
+        assert options.reading in {None, "mine"}
+        return Constant()
+
+    monkeypatch.setitem(catalog._ADDED["prefix"], "mine:", ModelPrefix({"mine:FILE": "mine"}, load))
+    assert find_model("mine:a", ModelOptions(reading="mine")).name == "constant"
+    with raises(ModelError, "mine:a", "dtype=bfloat16", "no effect"):
+        find_model("mine:a", ModelOptions(reading="mine", dtype="bfloat16"))
+
+
+def test_reference_models_beside_a_measured_one_keep_their_records_free_of_its_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, picture_set: Any
+) -> None:
+    def lower(options: ModelOptions) -> Constant:
+        assert options.dtype == "bfloat16"
+        return Constant()
+
+    monkeypatch.setitem(catalog._ADDED["model"], "lower", lower)
+    settings = Settings(models=("lower", "blind"), names=("lower", "blind"), dtype="bfloat16",
+                        benchmarks=(picture_set(4),))  # fmt: skip
+    folders = run(settings, tmp_path / "run", store=EmbeddingStore(None))
+    assert [read_result(folder).model.dtype for folder in folders] == ["bfloat16", None]
+
+
+@pytest.mark.parametrize("option", sorted(set(GIVEN) - {"device"}))
+def test_a_model_in_memory_refuses_options_of_names(tmp_path: Path, picture_set: Any, option: str) -> None:
+    settings = Settings(models=(Constant(),), benchmarks=(picture_set(2),), **{option: GIVEN[option]})
+    with raises(ModelError, "constant", option, "no effect"):
+        run(settings, tmp_path / "run", store=EmbeddingStore(None))
+
+
+def _prefixes() -> list[tuple[str, ModelPrefix]]:
+    found = [(prefix, declared_prefix(f"{prefix}gone")) for prefix in catalog.names("prefix")]
+    return [(prefix, declaration) for prefix, declaration in found if declaration is not None]

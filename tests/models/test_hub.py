@@ -1,7 +1,5 @@
 """A hub that does not answer is asked once, and for seconds: the library's own way takes twelve tries and a minute."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

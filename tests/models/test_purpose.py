@@ -1,7 +1,5 @@
 """A model that only looks like a chat model is not measured as one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

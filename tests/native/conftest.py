@@ -1,3 +1,1 @@
 """The tests here share `golden.py`."""
-
-from __future__ import annotations

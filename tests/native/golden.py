@@ -1,7 +1,5 @@
 """The authors' tiny state dicts, inputs and outputs; which output a reading must equal; and the published layouts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 
 from tellapart.catalog import load, names
-from tellapart.models.fusion.prefix import FusionPrefix
+from tellapart.models.fusion.family import FusionPrefix
 from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout, NativeFamily, Reading
 from tellapart_native.prefix import find_family

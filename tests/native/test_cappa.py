@@ -1,7 +1,5 @@
 """Open CapPa by laws, shapes and formulas of its own: no output of the authors' code is at hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

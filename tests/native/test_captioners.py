@@ -3,8 +3,6 @@
 Formulas and modules were written by the same hand from the same facts.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

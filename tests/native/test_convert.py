@@ -1,7 +1,5 @@
 """A model in its authors' file becomes a folder without pickles, and stays the same model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -3,8 +3,6 @@
 The layouts are those that were published, and our own of tiny size, of which no depth is known; no numbers are read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,16 +1,38 @@
-"""Every family against its authors' code, on state dicts of tiny width: pixels, scores, positions at another size."""
+"""Every family against its authors' code, on state dicts of tiny width: pixels, scores, positions at another size.
 
-from __future__ import annotations
+One mistake at a time (the head, the order of layers, the interpolation, a special token) must move the scores away
+from the authors' by far more than the tolerance; of a family of which nothing of the authors' is there, away from its
+scores without the mistake. UNITER, ViLBERT and VL-T5 read regions, and so interpolate nothing; a wrong place of a
+region stands there.
+"""
 
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from golden import CASES, GOLDEN, check_pixels, distance, needs_golden, open_golden, score
+from golden import (
+    CASES,
+    FAMILIES,
+    GOLDEN,
+    Golden,
+    build,
+    check_pixels,
+    distance,
+    needs_golden,
+    open_golden,
+    score,
+    shift_one,
+)
+from tiny_captioners import OFA_SETTINGS, bart, ofa_state
+from tiny_files import cappa_shapes, draw
 
 from tellapart.models.torch.backend import import_torch
+from tellapart_native.family import NativeFamily
+from tellapart_native.layers.swin import SwinBlock
+from tellapart_native.vlt5 import Vlt5
 
 torch = import_torch()
 
@@ -101,3 +123,203 @@ def resize_like_timm(positions: Any, wanted: Any) -> Any:
             return resize_rel_pos_bias_table(positions, (window, window), wanted.shape)
     side = round((wanted.shape[-2] - 1) ** 0.5)
     return resample_abs_pos_embed(positions.reshape(1, *positions.shape[-2:]), [side, side]).reshape(wanted.shape)
+
+
+#: Makes a mistake in a module, its input or, for the length of a test, in the code.
+Mistake = Callable[[Any, Golden, pytest.MonkeyPatch], None]
+
+
+def swap(first: str, second: str) -> Mistake:
+    """Two layers, norms or heads in each other's place."""
+    return lambda module, golden, patch: shift_one(module, first, second)
+
+
+def roll(name: str) -> Mistake:
+    """Each row of a tensor in the next one's place: another class, another token."""
+
+    def change(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+        tensor = module.state_dict()[name]
+        tensor.copy_(tensor.roll(1, 0))
+
+    return change
+
+
+def replace(target: str, other: Any) -> Mistake:
+    """Other code."""
+    return lambda module, golden, patch: patch.setattr(target, other)
+
+
+def another_first_token(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    """A text that begins with a word."""
+    golden.input["input_ids"] = golden.input["input_ids"].clone()
+    golden.input["input_ids"][:, 0] = 7
+
+
+def places_transposed(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    """Boxes with y before x."""
+    golden.input["region_boxes"] = golden.input["region_boxes"][..., [1, 0, 3, 2]]
+
+
+def read_true_for_false(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    module.config.true, module.config.false = module.config.false, module.config.true
+
+
+def begin_the_answer_with_a_word(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    decode = Vlt5.decode
+    patch.setattr(Vlt5, "decode", lambda self, ids, *source: decode(self, ids + 7, *source))
+
+
+def dec_for_enc(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    """BLIP's two marks behind the words."""
+    words = module.text_encoder.embeddings.word_embeddings.weight
+    words[-2:] = words[-2:].flip(0)
+
+
+def shift_the_other_windows(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    for block in module.modules():
+        if isinstance(block, SwinBlock):
+            block.shifted = not block.shifted
+
+
+def close_a_gate(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    module.vit_model.layers[2].blocks[16].attn.alpha_i2t.zero_()
+
+
+def bicubic(grid: Any, size: Any, mode: str = "", align_corners: bool = False) -> Any:
+    """What timm does with positions."""
+    return torch.ops.aten._upsample_bicubic2d_aa(grid, list(size), False)
+
+
+def not_averaged(table: Any, size: int) -> Any:
+    """Linear interpolation of torch, where jax takes means."""
+    return torch.nn.functional.interpolate(table.T[None], size=size, mode="linear")[0].T
+
+
+_BERT, _ROBERTA, _MATCH = "text_encoder.encoder.layer", "text_transformer.encoder.layer", "itm_score.fc.weight"
+
+#: Golden file, and the mistakes; what a mistake is about stands first.
+MISTAKES: dict[str, dict[str, Mistake]] = {
+    "albef": {
+        "head": roll("itm_head.weight"),
+        "order: joint": swap(f"{_BERT}.2", f"{_BERT}.3"),
+        "order: attention": swap(f"{_BERT}.2.attention", f"{_BERT}.2.crossattention"),
+        "order: image": swap("visual_encoder.blocks.0", "visual_encoder.blocks.1"),
+        "token": another_first_token,
+    },
+    "blip": {
+        "head": roll("itm_head.weight"),
+        "order: joint": swap(f"{_BERT}.0", f"{_BERT}.1"),
+        "token": dec_for_enc,
+    },
+    "fiber": {
+        "head": roll(_MATCH),
+        "head: pooler": swap("cross_modal_text_pooler", "cross_modal_text_pooler_itc"),
+        "order: joint image": swap("vit_model.layers.2.blocks.14", "vit_model.layers.2.blocks.15"),
+        "order: text": swap(f"{_ROBERTA}.0", f"{_ROBERTA}.1"),
+        "token": another_first_token,
+        "windows": shift_the_other_windows,
+        "gate": close_a_gate,
+    },
+    "meter": {
+        "head": roll(_MATCH),
+        "order: joint text": swap("cross_modal_text_layers.0", "cross_modal_text_layers.1"),
+        "order: norms": swap("vit_model.visual.ln_pre", "vit_model.visual.ln_post"),
+        "token": another_first_token,
+        "token: types": roll("token_type_embeddings.weight"),
+    },
+    "meter_swin": {"order: image": swap("vit_model.layers.2.blocks.0", "vit_model.layers.2.blocks.1")},
+    "uniter": {
+        "head": roll("itm_output.weight"),
+        "order: joint": swap("uniter.encoder.layer.0", "uniter.encoder.layer.1"),
+        "place": places_transposed,
+        "token": another_first_token,
+    },
+    "vilbert": {
+        "head": roll("cls.bi_seq_relationship.weight"),
+        "order: joint": swap("bert.encoder.c_layer.0", "bert.encoder.c_layer.1"),
+        "place": places_transposed,
+        "token": another_first_token,
+    },
+    "vilbert_multitask": {"token: task": roll("bert.embeddings.task_embeddings.weight")},
+    "vilt": {
+        "head": roll(_MATCH),
+        "order": swap("transformer.blocks.0", "transformer.blocks.1"),
+        "interpolation": replace("torch.nn.functional.interpolate", bicubic),
+        "token": another_first_token,
+    },
+    "vlt5": {
+        "head": read_true_for_false,
+        "order: decoder": swap("decoder.block.0.layer.2", "decoder.block.1.layer.2"),
+        "place": places_transposed,
+        "token": begin_the_answer_with_a_word,
+    },
+    "xvlm_pretrain": {
+        "head": roll("itm_head.3.weight"),
+        "order: joint": swap(f"{_BERT}.2", f"{_BERT}.3"),
+        "order: image": swap("vision_encoder.layers.2.blocks.1", "vision_encoder.layers.2.blocks.2"),
+        "token": another_first_token,
+    },
+    "ofa": {
+        "head": roll("encoder.embed_tokens.weight"),
+        "order: decoder": swap("decoder.layers.0", "decoder.layers.1"),
+        "place": swap("encoder.token_rel_pos_table_list.0", "encoder.token_rel_pos_table_list.1"),
+        "token": another_first_token,
+    },
+    "cappa": {
+        "head": roll("text.logits.weight"),
+        "order: text": swap("text.blocks.0", "text.blocks.1"),
+        "interpolation": replace("tellapart_native.cappa.resize_linearly", not_averaged),
+        "token": another_first_token,
+    },
+}
+
+
+#: Families of which nothing of the authors' is there: their numbers are drawn here, with what no shape tells, and the
+#: tokenizer that knows the ends of a caption.
+DRAWN: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], Callable[[], Any] | None]] = {
+    "cappa": (lambda: draw(cappa_shapes()), {}, None),
+    "ofa": (ofa_state, OFA_SETTINGS, bart),
+}
+
+
+def draw_golden(name: str) -> tuple[Golden, NativeFamily, Any]:
+    """Return a family's module, and what it makes of pictures and captions drawn here."""
+    generator = torch.Generator().manual_seed(3)
+    pixels, ids = torch.randn((2, 3, 48, 48), generator=generator), torch.randint(8, 20, (2, 9), generator=generator)
+    held = {"pixel_values": pixels, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    make, settings, tokenizer = DRAWN[name]
+    golden = Golden(make(), held, {}, {}, {} if tokenizer is None else {"words": tokenizer()})
+    family, module = build(name, golden.state, settings)
+    golden.output["likelihood"] = score(family.readings["likelihood"], module, golden)
+    return golden, family, module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "mistake"),
+    [
+        pytest.param(name, mistake, id=f"{name}-{what}")
+        for name, held in MISTAKES.items()
+        for what, mistake in held.items()
+    ],
+)
+def test_a_mistake_moves_the_scores(name: str, mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+    golden, family, module = draw_golden(name) if name in DRAWN else open_golden(name)
+    scores = {"likelihood": "likelihood"} if name in DRAWN else CASES[name].scores
+    reading, output = next(iter(scores.items()))
+    mistake(module, golden, monkeypatch)
+    assert distance(score(family.readings[reading], module, golden), golden.output[output]) > 1e-3
+
+
+@pytest.mark.slow
+def test_every_family_has_a_mistake_of_each_kind() -> None:
+    kinds: dict[str, set[str]] = {}
+    for name, mistakes in MISTAKES.items():
+        family = name if name in DRAWN else CASES[name].family
+        kinds.setdefault(family, set()).update(what.partition(":")[0] for what in mistakes)
+    assert set(kinds) == set(FAMILIES)
+    for family, found in kinds.items():
+        assert found >= {"head", "order", "token"}, family
+    resized = {CASES[name].family for name, *_ in RESIZED} | {"xvlm"}
+    interpolated = {family for family, found in kinds.items() if found & {"interpolation", "place"}}
+    assert interpolated | resized == set(FAMILIES)

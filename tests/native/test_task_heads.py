@@ -3,8 +3,6 @@
 No output of the authors' code for these heads was there to compare with, but X-VLM's boxes of a pre-trained file.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -40,7 +38,7 @@ from tellapart.cli.main import app
 from tellapart.errors import ModelError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
-from tellapart.models.huggingface.tokens import leave_out_end
+from tellapart.models.huggingface.inputs import leave_out_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
 from tellapart.models.torch.backend import import_torch

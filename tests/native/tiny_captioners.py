@@ -1,7 +1,5 @@
 """State dicts and files of captioners: OFA's of any size, X-VLM's and FIBER's of tiny size; numbers are random."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """State dicts of tiny size under the authors' names, and tokenizers; numbers are random, layouts are as published."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """State dicts of task heads at tiny size, files of them, tiny data of VLUE's tasks, and BERT's layers in float64."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

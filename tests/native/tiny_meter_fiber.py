@@ -1,7 +1,5 @@
 """State dicts of tiny size under METER's and FIBER's names; numbers are random, layouts are as published."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tiny_files

@@ -1,7 +1,5 @@
 """State dicts of tiny size under the names of UNITER, ViLBERT and VL-T5, and files of them with regions beside."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -30,10 +30,9 @@ from tellapart.data.images import file_format
 from tellapart.data.pairset import PairSet, describe
 from tellapart.data.progress import Progress
 from tellapart.errors import DataError, ScoreError
-from tellapart.models.find import find_model
+from tellapart.models.find import Deferred, find_deferred, find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.scoring.score import Embeddings, embeddings
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore

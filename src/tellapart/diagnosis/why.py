@@ -47,9 +47,9 @@ from tellapart.metrics.matching import (
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.tabulate import tabulate
 from tellapart.metrics.yes_no import OPTIONS
+from tellapart.models.find import Deferred, find_deferred
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import KeyReader, MatrixScorer, Model
-from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Sample, Value

@@ -23,10 +23,9 @@ from tellapart.data.scores import join_names
 from tellapart.errors import TellapartError, plain
 from tellapart.evaluation.evaluate import Prepared, chosen, evaluate, plan
 from tellapart.evaluation.run import Settings, holds, look_up, place_runs, prepare_for, resolve, settle_dtype
-from tellapart.models.find import find_prefix
+from tellapart.models.find import Deferred, find_prefix
 from tellapart.models.memory.adapter import is_stored
 from tellapart.models.protocols import DualEncoder, Model
-from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.content_hash import text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore, decoded_as, filed_as
 from tellapart.records.machine import device_peak, resident_memory

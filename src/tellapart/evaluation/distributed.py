@@ -25,9 +25,9 @@ from tellapart.data.progress import Progress
 from tellapart.errors import RunError, TellapartError, first_line
 from tellapart.evaluation.evaluate import plan
 from tellapart.evaluation.run import Settings, prepare_for, resolve, run
+from tellapart.models.find import Deferred
 from tellapart.models.memory.adapter import is_stored
 from tellapart.models.options import AUTO
-from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.store.shard import Shard, list_shards, shard_folder
 from tellapart.models.torch.backend import import_torch

@@ -33,9 +33,9 @@ from tellapart.errors import DataError, MetricError, RunError, ScoreError, quote
 from tellapart.metrics.equivariance import histogram
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.tabulate import Tabulated, tabulate
+from tellapart.models.find import Deferred
 from tellapart.models.memory.adapter import is_stored
 from tellapart.models.protocols import Model, NoteTaker
-from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.result import BenchmarkResult, Curve, Metrics, Sample, Value

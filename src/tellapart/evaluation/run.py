@@ -42,12 +42,11 @@ from tellapart.evaluation.evaluate import (
     read_predictions,
 )
 from tellapart.evaluation.verified import read_result
-from tellapart.models.find import expect_taken, options_beside
+from tellapart.models.find import Deferred, expect_taken, find_deferred, options_beside
 from tellapart.models.memory.adapter import is_stored
 from tellapart.models.memory.held import HeldModel, as_model
 from tellapart.models.options import AUTO, ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.scoring.score import Scored
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import fastest_dtype

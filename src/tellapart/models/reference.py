@@ -1,11 +1,15 @@
-"""Five reference models whose results are known beforehand: a measurement is wrong if they get anything else."""
+"""Models that come with tellapart: a small trained one, and five whose results are known beforehand.
+
+A measurement is wrong if a reference model gets anything else.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +17,9 @@ from numpy.typing import NDArray
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.scores import ScoreKind
-from tellapart.models.protocols import Pixels
+from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import Model, Pixels
 
 
 class Random:
@@ -136,3 +142,24 @@ def _shared_part(one: Counter[str], other: Counter[str]) -> float:
     # Integers over integers: equal bags give exactly 1, and the order of the arguments cannot matter.
     union = (one | other).total()
     return (one & other).total() / union if union else 1.0
+
+
+DEMO_ENCODER_FOLDER = Path(__file__).parent / "demo_encoder"
+
+
+def demo_encoder(options: ModelOptions) -> OnnxDualEncoder:
+    """Load the small dual encoder that was trained on rendered scenes (see its `MODEL_CARD.md`)."""
+    return OnnxDualEncoder.load(DEMO_ENCODER_FOLDER, device=options.device)
+
+
+def random(options: ModelOptions) -> Random:
+    """Make the model that draws its scores."""
+    return Random(options.seed)
+
+
+def _without_options(kind: Callable[[], Model]) -> Callable[[ModelOptions], Model]:
+    return lambda _options: kind()
+
+
+constant, blind = _without_options(Constant), _without_options(Blind)
+bag_of_words, oracle = _without_options(BagOfWords), _without_options(Oracle)

@@ -24,8 +24,8 @@ from tellapart.metrics.metric import Metric, read_scores
 from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import tied_comparisons
+from tellapart.models.find import Deferred
 from tellapart.models.protocols import DualEncoder, MatrixScorer, Model
-from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import Scored, embeddings
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part

@@ -23,9 +23,8 @@ from tellapart.errors import DataError, ModelError, require
 from tellapart.models.compact.dual_encoder import PREFIX as COMPACT
 from tellapart.models.compact.dual_encoder import CompactParts, is_compact, read_compact_config, read_tokenizer
 from tellapart.models.find import declared_prefix, find_model
-from tellapart.models.fusion.family import Contrast, Halves, Tensors, pad_tokens
-from tellapart.models.fusion.load import find_family, prepare_pixels
-from tellapart.models.fusion.prefix import FusionPrefix, TrainableParts
+from tellapart.models.fusion.families import find_family, prepare_pixels
+from tellapart.models.fusion.family import Contrast, FusionPrefix, Halves, Tensors, TrainableParts, pad_tokens
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.huggingface.dual_encoder import SCALED

@@ -13,8 +13,7 @@ from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Task
-from tellapart.models.huggingface.images import Prepared
-from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.huggingface.inputs import Prepared, TokenReader
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import forward
 from tellapart_native.heads.decoding import Writer

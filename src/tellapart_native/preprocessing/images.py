@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tellapart.models.huggingface.images import ImageInputs, Prepared
+from tellapart.models.huggingface.inputs import ImageInputs, Prepared
 from tellapart.models.protocols import Pixels
 
 Colours = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation of red, green and blue

@@ -1,7 +1,5 @@
 """A real server: llama.cpp with a tiny model that sees, in a process of its own."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

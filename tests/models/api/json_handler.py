@@ -1,7 +1,5 @@
 """What real servers of these tests share: a JSON body is read, and JSON is answered, quietly."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from http.server import BaseHTTPRequestHandler

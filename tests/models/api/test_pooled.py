@@ -1,7 +1,5 @@
 """A dual encoder and a reranker behind a server get the scores that they get in memory, whatever the server does."""
 
-from __future__ import annotations
-
 import base64
 import io
 import threading
@@ -22,7 +20,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.diagnosis.parity import compare_doors
 from tellapart.errors import ModelError
 from tellapart.models.api import connection
-from tellapart.models.api.forms import forms
+from tellapart.models.api.connection import forms
 from tellapart.models.api.load import ServedEncoder
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions

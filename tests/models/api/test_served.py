@@ -1,7 +1,5 @@
 """A model on a server is scored by what the server says, asked for each answer once, whatever happens on the way."""
 
-from __future__ import annotations
-
 import base64
 import io
 import math

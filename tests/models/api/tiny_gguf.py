@@ -3,8 +3,6 @@
 Random weights; every word of an answer is one of the few tokens below, so `Yes` and `No` are single tokens.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Compact dual encoders: the same vectors in any batch, by ONNX Runtime as by torch, and errors that name the file."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -11,9 +9,6 @@ import numpy as np
 import pytest
 
 from facts import raises
-
-pytest.importorskip("torch", reason="needs the models extra: torch")
-
 from tellapart.errors import DataError, ModelError
 from tellapart.models.compact.dual_encoder import (
     CONFIG,

@@ -1,7 +1,5 @@
 """A tiny checkpoint of each family in turn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

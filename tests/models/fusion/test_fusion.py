@@ -1,7 +1,5 @@
 """Matching heads of the five fusion encoders, on tiny random checkpoints, against the library's own forward."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -9,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny_fusion_encoders as tiny
 from numpy.typing import NDArray
+from tiny_fusion_encoders import MAKERS, TEXTS, blip, pictures, save, scorer, vilt, vilt_config
 
 from facts import raises
 from tellapart.errors import ModelError
@@ -21,17 +21,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
 from tellapart.models.torch.backend import import_torch
 
-pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
-pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
-
-import tiny_fusion_encoders as tiny
-from tiny_fusion_encoders import MAKERS, TEXTS, blip, pictures, save, scorer, vilt, vilt_config
-
-torch = import_torch()
-
-transformers = import_transformers()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+torch, transformers = import_torch(), import_transformers()
 
 
 def library_logits(family: str, model: Any, processor: Any, image: NDArray[np.uint8], text: str) -> Any:

@@ -1,13 +1,12 @@
 """LXMERT and VisualBERT on tiny random checkpoints and region files, against the library's own forward."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tiny_fusion_encoders import save, scorer
 
 from facts import raises
 from tellapart.data.images import pixel_hash
@@ -17,13 +16,7 @@ from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.torch.backend import import_torch
 
-pytest.importorskip("torch", reason="fusion encoders need the extra 'models'")
-pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
-
-from tiny_fusion_encoders import save, scorer
-
-torch = import_torch()
-transformers = import_transformers()
+torch, transformers = import_torch(), import_transformers()
 
 DIMENSIONS = 6
 REGIONS = (4, 7, 1, 10)
@@ -77,9 +70,6 @@ def arrays(names: list[str] | None = None) -> dict[str, NDArray[np.float32]]:
     return {f"{name}/features": features for name, (features, _) in pairs} | {
         f"{name}/boxes": boxes for name, (_, boxes) in pairs
     }
-
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module", params=list(MAKERS))

@@ -1,7 +1,5 @@
 """The cache of unimodal halves, with an encoder that counts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

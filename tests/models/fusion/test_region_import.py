@@ -1,7 +1,5 @@
 """Files of region features in their four public forms, written here as their authors' code writes them."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io
@@ -19,8 +17,7 @@ from facts import raises
 from tellapart.cli.main import app
 from tellapart.data.images import decode
 from tellapart.errors import DataError
-from tellapart.models.fusion.region_file import RegionFile
-from tellapart.models.fusion.region_import import read_regions, regions
+from tellapart.models.fusion.region_file import RegionFile, read_regions, regions
 
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")

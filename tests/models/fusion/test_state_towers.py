@@ -1,7 +1,5 @@
 """Towers whose states meet in a score, tiny ones of six families, against the library's own numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny fusion encoders of five families with matching heads, saved with their processors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.models.fusion.load import load_itm
+from tellapart.models.fusion.families import load_itm
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.huggingface.files import import_transformers, quiet
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 
-torch = import_torch()
-transformers = import_transformers()
+torch, transformers = import_torch(), import_transformers()
 
 WORDS = [
     "a", "the", "red", "blue", "green", "small", "big", "cup", "bowl", "dog", "cat", "on", "under", "left", "right",

@@ -1,7 +1,5 @@
 """The tiny models of every family, saved when they are first asked for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

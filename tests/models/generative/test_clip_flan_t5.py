@@ -1,7 +1,5 @@
 """CLIP-FlanT5 in its authors' files: VQAScore's exact number, beside their code's and beside transformers' own T5."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -10,14 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-
-from facts import raises
-
-pytest.importorskip("torch", reason="generative models need the extra 'models'")
-pytest.importorskip("transformers", reason="generative models need the extra 'models'")
-
 from tiny_generative import CLOSE, IMAGES, PAIRS, both, load, read_as, t5_tokenizer
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.generative.encoder_decoder import FORMATS, EncoderDecoderModel
@@ -27,7 +20,7 @@ from tellapart.models.torch.backend import Runtime, import_torch
 
 torch, transformers = import_torch(), import_transformers()
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "data" / "native"
 

@@ -1,27 +1,50 @@
 """Probabilities of answers and captions are the library's own, pair by pair, whatever is asked beside them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from tiny_generative import (
+    CHATS,
+    CLOSE,
+    IMAGES,
+    LANGUAGE,
+    LLAVA_CHAT,
+    MARKS,
+    PAIRS,
+    SAVERS,
+    VISION,
+    WRITERS,
+    asked,
+    both,
+    direct,
+    greedy,
+    load,
+    read_as,
+    save,
+    save_llava,
+    tokenizer,
+)
 
 from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import ModelError
+from tellapart.models.find import find_model
 from tellapart.models.generative import chat as generative_chat
+from tellapart.models.generative.chat import ChatFormat
 from tellapart.models.generative.choice import Chooser, pad_to_square, side_by_side
 from tellapart.models.generative.prompts import EQBEN_CHOICE
 from tellapart.models.generative.reader import PromptedAnswer
 from tellapart.models.generative.readings import Answerer
-from tellapart.models.huggingface.files import import_transformers
+from tellapart.models.huggingface.files import import_transformers, load_processor
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -30,16 +53,7 @@ from tellapart.tasks.choice import CHOICE
 from tellapart.tasks.running import ask
 from tellapart.tasks.task import Session
 
-pytest.importorskip("torch", reason="generative models need the extra 'models'")
-pytest.importorskip("transformers", reason="generative models need the extra 'models'")
-
-from tiny_generative import CHATS, CLOSE, IMAGES, PAIRS, WRITERS, asked, both, direct, greedy, load, read_as
-
-torch = import_torch()
-
-transformers = import_transformers()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
+torch, transformers = import_torch(), import_transformers()
 
 
 QUESTION = 'Does this figure show "{}"? Please answer yes or no.'
@@ -410,3 +424,82 @@ def test_a_picture_that_the_processor_refuses_is_named_by_item_and_file(folders:
     with EmbeddingStore(None) as store, raises(ModelError, "record 2", "long.png", "aspect ratio"):
         session = Session(pictures=lambda name: (tmp_path / name).read_bytes(), store=store, batch_size=2)
         ask(read_as("vqa", folders["qwen2_vl"]), [("a.png",), ("long.png",)], ["what?", "what?"], session)
+
+
+torch, transformers = import_torch(), import_transformers()
+
+
+@pytest.mark.parametrize("reading", ["vqa", "yes_no", "likelihood", "mean_likelihood", "choice", None])
+def test_a_folder_is_found_by_its_name_and_read_as_asked(folders: Any, reading: str | None) -> None:
+    model = find_model(str(folders["qwen2_vl"]), ModelOptions(reading=reading))
+    direct = read_as(reading, folders["qwen2_vl"])
+    assert type(model) is type(direct) and model.fingerprint == direct.fingerprint
+    assert model.name == str(folders["qwen2_vl"])
+
+
+@pytest.mark.parametrize("family", list(SAVERS))
+def test_pictures_are_prepared_by_pillow(folders: Any, family: str) -> None:
+    processor = load_processor(str(folders[family]))
+    assert type(processor.image_processor).__name__.endswith("Pil")
+
+
+@pytest.mark.parametrize(("reading", "said"), [("vqa", ("answers", "questions")), ("choice", "follows")])
+def test_blips_captioner_is_not_asked_questions(folders: Any, reading: str, said: Any) -> None:
+    with raises(ModelError, "BlipForConditionalGeneration", said):
+        read_as(reading, folders["blip"])
+
+
+def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(folders: Any, tmp_path: Path) -> None:
+    save_llava(tmp_path / "bare", chat=None)
+    prompted = [read_as("vqa", folder) for folder in (folders["llava"], tmp_path / "bare")]
+    # The template writes one blank more, and what is read is another prompt.
+    assert {model._reader.format.render_prompt(1, "is it?") for model in prompted} == {
+        "USER: <image>\nis it? ASSISTANT:"
+    }
+    assert prompted[0].fingerprint != prompted[1].fingerprint
+
+
+def test_blip_2_is_prompted_as_its_paper_prompts_it() -> None:
+    config = SimpleNamespace(model_type="blip-2", get_text_config=SimpleNamespace)
+    processor = SimpleNamespace(tokenizer=None)
+    assert ChatFormat("m", processor, config).render_prompt(1, "is it?") == "Question: is it? Answer:"
+
+
+def test_another_family_without_a_template_is_an_error_that_says_what_to_add(folders: Any, tmp_path: Path) -> None:
+    shutil.copytree(folders["qwen2_vl"], tmp_path / "bare")
+    (tmp_path / "bare/chat_template.jinja").unlink()
+    with raises(ModelError, "format", "'qwen2_vl'", "chat_template"):
+        read_as("vqa", tmp_path / "bare")
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of PaliGemma's processor
+def test_a_family_that_looks_ahead_in_its_answer_is_refused(tmp_path: Path) -> None:
+    words = tokenizer(MARKS, "bos_token eos_token pad_token")
+    images = transformers.SiglipImageProcessor(size={"height": 16, "width": 16})
+    images.image_seq_length = 16
+    chat = "{% for c in messages[0]['content'] %}{{ '<image>' if c['type'] == 'image' else c['text'] }}{% endfor %}"
+    processor = transformers.PaliGemmaProcessor(images, words, chat_template=chat)
+    language = LANGUAGE | {"model_type": "gemma", "vocab_size": len(words), "num_key_value_heads": 1, "head_dim": 8}
+    config = transformers.PaliGemmaConfig(
+        vision_config=VISION | {"model_type": "siglip_vision_model", "projection_dim": 32},
+        text_config=language | {"max_position_embeddings": 256},
+        image_token_id=words.convert_tokens_to_ids("<image>"),
+        projection_dim=32,
+    )
+    save(tmp_path, transformers.PaliGemmaForConditionalGeneration(config), processor)
+    with raises(ModelError, "'paligemma'", "answer"):
+        read_as("likelihood", tmp_path)
+
+
+def test_the_fingerprint_follows_what_is_computed_and_not_where_it_lies(folders: Any, tmp_path: Path) -> None:
+    def of(folder: Path, reading: str = "vqa", **options: Any) -> str:
+        return str(read_as(reading, folder, **options).fingerprint)
+
+    shutil.copytree(folders["llava"], tmp_path / "copy")
+    shutil.copytree(folders["llava"], tmp_path / "chatty")
+    (tmp_path / "chatty/chat_template.jinja").write_text(LLAVA_CHAT.replace("'ASSISTANT:'", "'assistant:'"))
+    own = of(folders["llava"])
+    others = [of(folders["llava"], dtype="bfloat16"), of(tmp_path / "chatty"), of(folders["llava_next"])]
+    others += [of(folders["llava"], reading) for reading in ("yes_no", "likelihood", "mean_likelihood", "choice")]
+    assert own == of(tmp_path / "copy")
+    assert len({own, *others}) == len(others) + 1

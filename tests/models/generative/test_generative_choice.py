@@ -1,7 +1,5 @@
 """Which caption belongs to which image: prompts, the grammar of answers, and what the order alone gives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers drawn at a temperature: each by its seed, and what several draws share."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

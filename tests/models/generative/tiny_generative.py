@@ -1,7 +1,5 @@
 """Tiny chat models, captioners and answerers, saved as their authors save them, and the library's own numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,7 @@ from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import import_torch
 
-torch = import_torch()
-transformers = import_transformers()
+torch, transformers = import_torch(), import_transformers()
 
 #: Float32 rounding of another order of summation, on log-probabilities of a few hundred nats at most.
 CLOSE = 2e-5

@@ -1,16 +1,10 @@
 """Tiny dual encoders of transformers, saved and loaded once for each file of tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
-pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
-
 from tiny_models import FAMILIES, loaded
 
 from tellapart.models.torch.dual_encoder import TorchDual

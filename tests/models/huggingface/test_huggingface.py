@@ -1,7 +1,5 @@
 """The family that reads a model of transformers, and the errors where its files are missing or do not fit."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -15,29 +13,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from facts import raises
-
-pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
-pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
-
 import tiny_models
 from tiny_models import TEXTS, edit, loaded, pictures
 
+from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import FusionFamily
+from tellapart.models.huggingface.dual_encoder import TOWERS, context_length
 from tellapart.models.huggingface.files import load_weights
-from tellapart.models.huggingface.images import check_images
+from tellapart.models.huggingface.inputs import check_images
 from tellapart.models.huggingface.load import FAMILIES, FUSION, GENERATIVE, import_target, load, readings_of
-from tellapart.models.huggingface.towers import TOWERS, context_length
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch.backend import Runtime, import_torch
 
 SOURCE = Path(__file__).parents[3] / "src"
 
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def written(folder: Path, **config: Any) -> str:

@@ -1,7 +1,5 @@
 """Dual encoders of transformers: their numbers are the library's own in any batch, and no file is guessed."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json
@@ -11,16 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-
-from facts import check_facts, raises
-from tellapart.models.huggingface import dual_encoder
-from tellapart.models.options import ModelOptions
-
-pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
-pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
-
 import tiny_models
+from numpy.typing import NDArray
 from tiny_models import (
     FAMILIES,
     TEXTS,
@@ -39,18 +29,18 @@ from tiny_models import (
 )
 
 import tellapart as ta
+from facts import check_facts, raises
 from tellapart.errors import ModelError
 from tellapart.evaluation.verified import read_result
-from tellapart.models.huggingface.dual_encoder import make_dual
+from tellapart.models.huggingface import dual_encoder
+from tellapart.models.huggingface.dual_encoder import find_towers, make_dual
 from tellapart.models.huggingface.files import load_processor
-from tellapart.models.huggingface.towers import find_towers
+from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
 from tellapart.models.torch.backend import import_torch, runtime
 from tellapart.training.encoders import open_dual
 
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @functools.cache

@@ -1,7 +1,5 @@
 """Of two doors to one tiny model, the planted difference is found at the step where it enters, and named."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -10,17 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from facts import raises
-
-pytest.importorskip("torch", reason="transformers' models need the extra 'models'")
-pytest.importorskip("transformers", reason="transformers' models need the extra 'models'")
-
 import tiny_models
 from PIL import Image
 from tiny_models import edit
 
 import tellapart as ta
+from facts import raises
 from tellapart.api.checks import parity
 from tellapart.data.folder import read_pair_set
 from tellapart.diagnosis.parity import compare_doors
@@ -30,8 +23,6 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.dual_encoder import TorchDual
 
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 LONG = "a red bowl and a blue cup and a red cup and a"
 TEXTS = [("A Red cup", "A Blue cup"), ("red, blue", "blue, red"), (f"{LONG} blue bowl", f"{LONG} red bowl")]

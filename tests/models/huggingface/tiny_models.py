@@ -1,7 +1,5 @@
 """Tiny random dual encoders of transformers with real processors, saved to folders as their authors save them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A plain module with `encode_image` and `encode_text`, and functions that prepare its inputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

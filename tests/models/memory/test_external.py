@@ -1,7 +1,5 @@
 """Files of scores of five formats: what is written is read back, and whatever is wrong is refused with its place."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

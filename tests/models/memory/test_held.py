@@ -1,7 +1,5 @@
 """A model in memory: the bytes of the file's scores, left as it was, and known by its parameters."""
 
-from __future__ import annotations
-
 import random
 import time
 import warnings
@@ -11,17 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from facts import raises
-from tellapart.errors import ModelError, TellapartError, TellapartWarning
-
-pytest.importorskip("torch", reason="models in memory need torch, of the extra 'models'")
-
 import tiny_models
 from plain_towers import PREPARED, Towers, preprocess, tokenizer
 
 import tellapart as ta
+from facts import raises
 from tellapart.data.pairset import PairSet
+from tellapart.errors import ModelError, TellapartError, TellapartWarning
 from tellapart.models.find import find_model
 from tellapart.models.memory.held import HeldModel
 from tellapart.models.memory.identity import hash_tensors
@@ -32,8 +26,6 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def bytes_of(model: Any, pairs: PairSet) -> bytes:

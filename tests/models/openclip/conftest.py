@@ -1,7 +1,5 @@
 """open_clip with tiny architectures, and their checkpoints."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 It runs as a program, which imports torch once and forks: its threads must not be a test's.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

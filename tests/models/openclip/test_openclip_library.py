@@ -1,7 +1,5 @@
 """open_clip is imported without transformers, timm and torch's compiler, and has them when it calls them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

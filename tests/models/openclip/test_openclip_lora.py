@@ -1,7 +1,5 @@
 """LoRA checkpoints of open_clip: the merged model scores as the one that adds the updates at each layer."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -10,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiny_models import edit
+from tiny_openclip import TEXTS, pictures
 
 from facts import raises
 from tellapart.errors import ModelError
@@ -17,15 +17,8 @@ from tellapart.models.find import find_model
 from tellapart.models.openclip.weights import merge_updates
 from tellapart.models.torch.backend import import_torch
 
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-
-from tiny_models import edit
-from tiny_openclip import TEXTS, pictures
-
 torch = import_torch()
 linear = torch.nn.functional.linear
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 RANK, ALPHA = 4, 6
 CONFIG = {"r": RANK, "lora_alpha": ALPHA}

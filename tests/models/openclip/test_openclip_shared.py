@@ -1,7 +1,5 @@
 """Texts that share their beginnings get the vectors of texts encoded apart, bit for bit; other towers do not share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
+from tiny_openclip import TEXTS, named
 
 from tellapart.models.find import find_model
 from tellapart.models.openclip.dual_encoder import SharedTexts
@@ -23,13 +22,7 @@ from tellapart.models.torch.backend import exact_batches, fixed_batches, import_
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.models.torch.shared_beginnings import HIDDEN, pack_texts
 
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-
-from tiny_openclip import TEXTS, named
-
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 VALSE = Path(__file__).parents[4] / "shared" / "data" / "valse"
 START, END, SIZE = 49406, 49407, 16

@@ -1,7 +1,5 @@
 """Tiny architectures of open_clip, their weights as open_clip and its users save them, and open_clip's own numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

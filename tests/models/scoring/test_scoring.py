@@ -1,7 +1,5 @@
 """No score changes with the batch size, the order or the neighbours, nor with where an image was prepared."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +15,8 @@ from facts import raises
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.errors import DataError, ModelError, StoreError
+from tellapart.models.find import Deferred
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
-from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.score import Scored, score
 from tellapart.models.store import embedding_store
 from tellapart.models.store.content_hash import image_hashes

@@ -1,7 +1,5 @@
 """Videos in an image's place: frames evenly spread, averaged by models of images, asked together of a server."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models of sentence-transformers: their numbers are the library's own in any batch, and nothing is made up."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -11,22 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from facts import check_facts, raises
-
-pytest.importorskip("torch", reason="models of sentence-transformers need the extra 'st'")
-
 import tiny_generative
 import tiny_models
 from tiny_models import pictures, with_concept
 
 import tellapart
+from facts import check_facts, raises
 from tellapart.errors import ModelError, TellapartWarning
 from tellapart.evaluation.check import check_model
-from tellapart.models.find import find_model
+from tellapart.models.find import find_model, source_key
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
-from tellapart.models.scoring.deferred import source_key
 from tellapart.models.scoring.score import score
 from tellapart.models.sentence_transformers.load import hold_library
 from tellapart.models.store.embedding_store import EmbeddingStore
@@ -37,8 +30,6 @@ library = pytest.importorskip("sentence_transformers", reason="models of sentenc
 
 #: One of them is a file's name, which as a bare string the library would open as an image; one is too long for CLIP.
 TEXTS = ["a red cup left of a blue bowl", "cup.png", "two bowls", "a", "one blue bowl and a cat on the mat"]
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def save_dual(folder: Path, **settings: Any) -> Any:

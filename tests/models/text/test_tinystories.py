@@ -1,7 +1,5 @@
 """The small language model computes as Llama in transformers, and cuts pieces as sentencepiece does."""
 
-from __future__ import annotations
-
 import io
 import struct
 from collections.abc import Callable

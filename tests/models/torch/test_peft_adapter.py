@@ -1,7 +1,5 @@
 """Adapters of peft: merged as peft merges them, for transformers and open_clip; other methods are refused."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings
@@ -10,14 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from facts import raises
-
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-pytest.importorskip("transformers", reason="transformers is not installed (the models extra)")
-
 from tiny_models import clip, pictures
 
+from facts import raises
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model, find_prefix
 from tellapart.models.huggingface.files import import_transformers, quiet
@@ -25,8 +18,6 @@ from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter, merge_adapter
 
 torch, nn = import_torch(), import_torch().nn
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 TEXTS = ["a red cup", "two dogs on a mat", ""]
 

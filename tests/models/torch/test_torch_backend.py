@@ -1,7 +1,5 @@
 """The torch backend: devices, fixed batches, the guard before pickles, fingerprints."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -30,12 +28,7 @@ from tellapart.models.torch.backend import (
 )
 from tellapart.models.torch.checkpoint import read_state_dict
 
-pytest.importorskip("torch", reason="torch is not installed (the models extra)")
-
-
 torch = import_torch()
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.slow

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError, quote
-from tellapart.models.api.connection import Completion, Connection
-from tellapart.models.api.forms import Form, fill_template, forms, picture_url
+from tellapart.models.api.connection import Completion, Connection, Form, fill_template, forms, picture_url
 from tellapart.models.control_tokens import refuse_known_marks
 from tellapart.models.generative import prompts
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other

@@ -1,20 +1,24 @@
-"""Declarations of fusion encoder families: the two halves of a network, and how they are loaded."""
+"""Declarations of fusion encoders: families, prefixes, the two halves of a network, and how they are loaded."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tellapart.models.huggingface.files import config_facts, load_weights
-from tellapart.models.huggingface.tokens import text_config
+from tellapart.models.huggingface.inputs import ImageInputs, TokenReader, text_config
+from tellapart.models.prefix import ModelPrefix
 from tellapart.models.torch.backend import Runtime, import_torch
 from tellapart.models.torch.network import Network, Tensor
 
 __all__ = [
-    "Contrast", "FromTransformers", "FusionFamily", "Halves", "Loader", "Tensors", "pad_tokens",
+    "Contrast", "FromTransformers", "FusionFamily", "FusionPrefix", "Halves", "Loader", "Preparation", "Tensors",
+    "TrainableParts", "pad_tokens",
 ]  # fmt: skip
+
 
 Tensors = tuple["Tensor", ...]
 
@@ -118,3 +122,53 @@ def pad_tokens(tensor: Tensor, length: int) -> Tensor:
     extra = tensor.new_zeros((tensor.shape[0], length - tensor.shape[1], *tensor.shape[2:]))
     padded: Tensor = import_torch().cat([tensor, extra], dim=1)
     return padded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preparation:
+    """Preprocessing of a fusion encoder's images and texts.
+
+    Attributes:
+        images: takes RGB uint8 `(height, width, 3)` to the inputs of `Halves.images`.
+        texts: the tokenizer, cut to the context.
+        facts: all that the inputs depend on; the same wherever the files lie.
+        left_out: work that is done before an image comes here, in words; empty if none.
+    """
+
+    images: ImageInputs
+    texts: TokenReader
+    facts: str
+    left_out: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainableParts:
+    """The parts of a fusion encoder that is to be trained.
+
+    Attributes:
+        name: of its source.
+        save: writes the model to a new folder and returns the name that `tellapart run -m` takes.
+        others: the same model with other heads.
+        read: number that the halves' head gives: `itm` or `itm_logit`.
+    """
+
+    name: str
+    halves: Halves
+    preparation: Preparation
+    contrast: Contrast | None
+    save: Callable[[Path], str]
+    others: tuple[Halves, ...] = ()
+    read: str = "itm"
+
+
+@dataclass(frozen=True, slots=True)
+class FusionPrefix(ModelPrefix):
+    """A prefix of fusion encoders in files of their authors.
+
+    Attributes:
+        open_trainable: opens the model of a name for training: on a device, with a matching head for each of the
+            readings, for images of that side in pixels (None: the file's). It raises `ModelError` for a model that
+            cannot be trained. None if no model of the prefix can be.
+    """
+
+    open_trainable: Callable[[str, Runtime, Sequence[str], int | None], TrainableParts] | None = None

@@ -15,7 +15,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.fusion.torch_encoder import TorchState
-from tellapart.models.huggingface.images import Prepared
+from tellapart.models.huggingface.inputs import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.store.content_hash import text_hash
 
@@ -100,7 +100,7 @@ class FusionScorer:
             raise ModelError(f"cache_bytes must be at least 0; got {cache_bytes}")
         self.encoder = encoder
         self.name, self.fingerprint, self.kind = encoder.name, encoder.fingerprint, encoder.kind
-        self.images_encoded = self.texts_encoded = 0
+        self.prepare_image, self.images_encoded, self.texts_encoded = encoder.prepare_image, 0, 0
         self._cache = StateCache(cache_bytes)
         self._truncated: set[str] = set()
         for name in ("traits", "token_ids", "input_pixels", "takes_frames"):  # of encoders that have them
@@ -120,10 +120,6 @@ class FusionScorer:
     def take_notes(self) -> tuple[str, ...]:
         """Return what a user should know of the model, a sentence each."""
         return tuple(getattr(self.encoder, "notes", ()))
-
-    def prepare_image(self, pixels: Pixels) -> Prepared:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `score_pairs`."""
-        return self.encoder.prepare_image(pixels)
 
     def score_pairs(self, images: Sequence[Pixels | Prepared], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k`, uint8 `(height, width, 3)` or prepared, against text `k`: float32 `(n,)`."""

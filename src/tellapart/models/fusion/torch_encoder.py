@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.fusion.family import Halves, Tensors
-from tellapart.models.huggingface.images import ImageInputs, Prepared
-from tellapart.models.huggingface.tokens import TokenReader
+from tellapart.models.fusion.family import Halves, Preparation, Tensors
+from tellapart.models.huggingface.inputs import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch import backend
 from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, join_samples, stack_samples
 from tellapart.models.torch.network import Network, Tensor
 
-__all__ = ["READINGS", "Preparation", "TorchFusionEncoder", "TorchState"]
+__all__ = ["READINGS", "TorchFusionEncoder", "TorchState"]
 
 #: Readings of the matching head: the probability of a match; or its logit, which separates pairs of probability 1, too.
 READINGS = ("itm", "itm_logit")
@@ -61,35 +60,23 @@ def encode_states(
     samples: Sequence[Inputs],
     read: Callable[[dict[str, Any]], Iterable[Tensors]],
     sizes: tuple[int, int],
+    *,
+    cut: Sequence[bool] = (),
+    collate: Callable[[Sequence[Inputs], backend.Runtime], dict[str, Any]] = join_samples,
 ) -> list[TorchState]:
     """Run prepared samples, each a batch of one, through a model: one state each; samples of one shape meet.
 
-    `read` takes a batch to the tensors of each of its samples; `sizes` are those of a forward, as of `pass_size`.
+    `read` takes a batch to the tensors of each of its samples; `sizes` are those of a forward, as of `pass_size`; `cut`
+    texts lost their end.
     """
 
-    def compute(batch: Sequence[Inputs]) -> list[TorchState]:
+    def compute(batch: Sequence[Inputs]) -> list[Tensors]:
         with backend.forward(name, model):
             # A copy: a view would keep all of its batch in memory.
-            return [TorchState(tuple(part.clone() for part in parts)) for parts in read(join_samples(batch, place))]
+            return [tuple(part.clone() for part in parts) for parts in read(collate(batch, place))]
 
-    return backend.run_grouped(samples, batch_key, backend.pass_size(place.device, *sizes), compute)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Preparation:
-    """Preprocessing of a fusion encoder's images and texts.
-
-    Attributes:
-        images: takes RGB uint8 `(height, width, 3)` to the inputs of `Halves.images`.
-        texts: the tokenizer, cut to the context.
-        facts: all that the inputs depend on; the same wherever the files lie.
-        left_out: work that is done before an image comes here, in words; empty if none.
-    """
-
-    images: ImageInputs
-    texts: TokenReader
-    facts: str
-    left_out: str = ""
+    rows = backend.run_grouped(samples, batch_key, backend.pass_size(place.device, *sizes), compute)
+    return [TorchState(*state) for state in zip(rows, cut or [False] * len(rows), strict=True)]
 
 
 class TorchFusionEncoder:
@@ -205,14 +192,11 @@ class TorchFusionEncoder:
     def _encode(
         self, half: Callable[[Inputs], Tensors], samples: Sequence[Inputs], truncated: Sequence[bool] = ()
     ) -> list[TorchState]:
-        def compute(batch: Sequence[Inputs]) -> list[Tensors]:
-            with backend.forward(self.name, self._halves.module):
-                tensors = half(stack_samples(batch, self._runtime))
-            # A copy: a view would keep all of its batch in memory.
-            return [tuple(tensor[row].clone() for tensor in tensors) for row in range(len(batch))]
+        def read(inputs: Inputs) -> Iterable[Tensors]:
+            return zip(*half(inputs), strict=True)
 
-        rows = backend.run_grouped(samples, batch_key, self.batch_size, compute)
-        return [TorchState(*state) for state in zip(rows, truncated or [False] * len(rows), strict=True)]
+        module, place = self._halves.module, self._runtime
+        return encode_states(self.name, module, place, samples, read, SIZES, cut=truncated, collate=stack_samples)
 
 
 def _as_tensors(prepared: Prepared) -> Inputs:

@@ -15,7 +15,7 @@ from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task, new_tokens
 from tellapart.models.huggingface.files import import_transformers
-from tellapart.models.huggingface.images import image_inputs
+from tellapart.models.huggingface.inputs import image_inputs
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import Runtime, import_torch, positions_by_key
 from tellapart.models.torch.likelihood import LogProbability, log_probability_of, read_batches

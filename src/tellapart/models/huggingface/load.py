@@ -12,8 +12,8 @@ from typing import Any, cast
 from tellapart.catalog import import_target
 from tellapart.errors import ModelError, TellapartWarning
 from tellapart.models.find import prefix_of_type
+from tellapart.models.huggingface.dual_encoder import TOWERS, find_towers, is_siglip
 from tellapart.models.huggingface.files import base_of, import_transformers, is_clip_flan_t5, read_config
-from tellapart.models.huggingface.towers import TOWERS, find_towers, is_siglip
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model
@@ -27,7 +27,7 @@ FUSION: Mapping[str, str] = MappingProxyType(
 
 #: The reading of every model with features of images and of texts, and its loader.
 DUAL: Mapping[str, str] = {"itc": "tellapart.models.huggingface.dual_encoder:load_dual"}
-_ITM = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion.load:load_itm")
+_ITM = dict.fromkeys(("itm", "itm_logit"), "tellapart.models.fusion.families:load_itm")
 
 #: Readings of every model that writes text about an image (LLaVA, Qwen2-VL, ...), and their loader.
 GENERATIVE: Mapping[str, str] = MappingProxyType(

@@ -358,7 +358,7 @@ def _join_processor(parts: Parts) -> Parts:
 
 
 def _build_transformers(parts: Parts, place: Runtime, _again: bool) -> Any:
-    from tellapart.models.fusion.load import hold_itm
+    from tellapart.models.fusion.families import hold_itm
     from tellapart.models.huggingface.dual_encoder import hold_dual
     from tellapart.models.huggingface.load import default_reading, readings_of
 

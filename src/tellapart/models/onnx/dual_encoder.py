@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,10 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.store.batches import available_cores
-from tellapart.models.tokenizer_file import Channels, open_tokenizer
 from tellapart.models.vectors import dot_products, normalise
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
+    from tokenizers import Encoding, Tokenizer
 
 
 CONFIG = "config.json"
@@ -42,6 +41,25 @@ _MOST_BYTES = 1 << 31
 
 #: Names the way from pixels to the image tensor; part of a model's fingerprint, changed when that way changes.
 PREPROCESSING = "pil-bicubic-float32-1"
+
+#: A number for R, G and B.
+Channels = Annotated[tuple[float, float, float], Field(strict=False)]  # JSON has lists
+
+
+def open_tokenizer(path: Path, content: bytes, length: int, pad: str) -> Tokenizer:
+    """Open the content of a file of the tokenizers library, which cuts and pads every text to `length` tokens."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_str(content.decode())
+    except Exception as error:  # the library raises bare Exception
+        raise ModelError(f"{path} is not a file of the tokenizers library: {first_line(error)}") from error
+    number = tokenizer.token_to_id(pad)
+    if number is None:
+        raise ModelError(f"{path} has no token {pad!r} that pads short texts: the pad_token of an ONNX config.json")
+    tokenizer.enable_truncation(length)
+    tokenizer.enable_padding(length=length, pad_id=number, pad_token=pad)
+    return tokenizer
 
 
 class OnnxConfig(BaseModel):

@@ -21,6 +21,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.scores import Scores, join_names
 from tellapart.errors import ModelError, StoreError
+from tellapart.models.find import Deferred
 from tellapart.models.protocols import (
     DualEncoder,
     Generator,
@@ -34,7 +35,6 @@ from tellapart.models.protocols import (
     TextScorer,
     Vectors,
 )
-from tellapart.models.scoring.deferred import Deferred
 from tellapart.models.scoring.frames import encode_slots, prepare_slot, score_slots
 from tellapart.models.store.batches import Batches, compute_named
 from tellapart.models.store.content_hash import HashedImage, ImageReader, PixelFilter, text_hash

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
@@ -18,33 +19,14 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.state_towers import score_tokens
-from tellapart.models.fusion.torch_encoder import TorchState, encode_states
-from tellapart.models.huggingface.files import (
-    config_facts,
-    find_file,
-    import_transformers,
-    loading,
-    processor_facts,
-    quiet,
-    refuse_other_shards,
-    tokenizer_facts,
-)
-from tellapart.models.huggingface.towers import pool_at_end
+from tellapart.models.fusion.state_towers import StateTowers, meet_tokens
+from tellapart.models.huggingface import files
+from tellapart.models.huggingface.dual_encoder import pool_at_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.purpose import MODULES, find_library_file
-from tellapart.models.torch.backend import (
-    Runtime,
-    forward,
-    import_torch,
-    parameter_count,
-    pass_size,
-    run_grouped,
-    runtime,
-    weights_fingerprint,
-)
+from tellapart.models.torch import backend
 from tellapart.models.torch.dual_encoder import TorchDual, Towers, batch_key, join_samples
 from tellapart.models.torch.network import Network, PreTrainedTokenizerBase
 
@@ -77,7 +59,7 @@ class Library:
         self,
         source: str,
         model: SentenceTransformer | CrossEncoder,
-        place: Runtime,
+        place: backend.Runtime,
         identity: str | None = None,
         instruction: str | None = None,
     ) -> None:
@@ -117,7 +99,7 @@ class Library:
             sample = {"text": text} if pictures is None else ({"text": text}, _as_picture(pictures[position]))
             features, uncut = self.prepare(sample, **options), None
             if limit is not None and "input_ids" in features and features["input_ids"].shape[-1] >= limit:
-                with quiet():  # it warns of the length that is asked for
+                with files.quiet():  # it warns of the length that is asked for
                     uncut = self.prepare(sample, **options, processing_kwargs={"text": {"truncation": False}})
             samples.append(features)
             cut.append(uncut is not None and uncut["input_ids"].shape[-1] > features["input_ids"].shape[-1])
@@ -131,7 +113,7 @@ class Library:
             settings["activation"] = str(getattr(self.model, "activation_fn", None))
             settings["modules"] = [_module_facts(module) for module in self.model.modules()]
             facts = json.dumps(settings, sort_keys=True, default=str)
-            self._identity = weights_fingerprint(self.model, type(self.model).__name__, self.place.dtype, facts)
+            self._identity = backend.weights_fingerprint(self.model, type(self.model).__name__, self.place.dtype, facts)
         told = "" if self.instruction is None else f":{self.instruction}"
         return f"tellapart:sentence-transformers:{reading}:1:{self._identity}{told}"
 
@@ -168,12 +150,12 @@ def _module_facts(module: Network) -> object:
     if hasattr(module, "get_config_dict"):
         facts["settings"] = module.get_config_dict()
     if hasattr(config := getattr(module, "config", None), "to_dict"):
-        facts["config"] = config_facts(config)
+        facts["config"] = files.config_facts(config)
     processor = getattr(module, "processor", None)
     if hasattr(processor, "image_processor"):
-        facts["processor"] = processor_facts(processor)
+        facts["processor"] = files.processor_facts(processor)
     elif (tokenizer := _tokenizer_of(module)) is not None:
-        facts["processor"] = tokenizer_facts(tokenizer)
+        facts["processor"] = files.tokenizer_facts(tokenizer)
     facts["chat"] = str(getattr(processor, "chat_template", None))
     return facts
 
@@ -225,8 +207,8 @@ class CrossEncoderScorer:
                 "among them; a reranker puts out one"
             )
         self.name, self.fingerprint, self.truncated = library.source, library.fingerprint(reading), 0
-        self._size = pass_size(library.place.device, *_SIZES)
-        self.parameters, self.batch_size = parameter_count(model), 4 * self._size
+        self._size = backend.pass_size(library.place.device, *_SIZES)
+        self.parameters, self.batch_size = backend.parameter_count(model), 4 * self._size
         squashed = reading == "predict" and type(model.activation_fn).__name__ == "Sigmoid"
         self.kind: ScoreKind = "probability" if squashed else "logit"
         self._library, self._raw = library, reading == "logit"
@@ -238,58 +220,42 @@ class CrossEncoderScorer:
         library, model = self._library, self._library.model
 
         def compute(batch: Sequence[Features]) -> NDArray[np.float32]:
-            with forward(self.name, model):
+            with backend.forward(self.name, model):
                 scores = model(join_samples(batch, library.place))["scores"].float()
                 return (scores if self._raw else model.activation_fn(scores)).reshape(-1).cpu().numpy()
 
         samples, cut = library.prepare_texts(texts, images, prompt=library.role()["prompt"])
         self.truncated += sum(cut)
-        return np.array(run_grouped(samples, batch_key, self._size, compute), np.float32)
+        return np.array(backend.run_grouped(samples, batch_key, self._size, compute), np.float32)
 
 
-class MultiVectors:
-    """A `MultiVectorEncoder`: texts are queries, images documents.
+def _make_late(library: Library, reading: str) -> FusionScorer:
+    """Make a scorer of a `MultiVectorEncoder`: texts are queries, images documents.
 
     The reading `retrieval` is the model's similarity, MaxSim or MeanMaxSim; `filip` is FILIP's (`late_interaction`).
     Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer` keeps them, encodes
     each image and each text once, and asks for the pairs' numbers.
     """
+    model, query, document = library.model, library.role("query"), library.role("document")
 
-    kind: ScoreKind = "similarity"
+    def encode(task: str, inputs: Features) -> Iterable[tuple[Any]]:
+        outputs = model(inputs, task=task)
+        masks = outputs["attention_mask"].bool()
+        return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
 
-    def __init__(self, library: Library, reading: str) -> None:
-        self.name, self.fingerprint = library.source, library.fingerprint(reading)
-        self.parameters = parameter_count(library.model)
-        self._rule = "filip" if reading == "filip" else library.model.similarity_fn_name
-        self._library = library
-
-    def prepare_image(self, pixels: Pixels) -> Features:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
-        return self._library.prepare_image(pixels, **self._library.role("document"))
-
-    def encode_images(self, images: Sequence[Pixels | Features]) -> list[TorchState]:
-        """Encode RGB images, raw or prepared: one state each, `(vectors, dimensions)`."""
-        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return self._encode(prepared, "document")
-
-    def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
-        """Encode texts: one state each, `(vectors, dimensions)`."""
-        samples, cut = self._library.prepare_texts(texts, **self._library.role("query"))
-        return [TorchState(row.tensors, lost) for row, lost in zip(self._encode(samples, "query"), cut, strict=True)]
-
-    def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
-        """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""
-        return score_tokens(images, texts, self._rule)
-
-    def _encode(self, samples: Sequence[Features], task: str) -> list[TorchState]:
-        model = self._library.model
-
-        def read(inputs: Features) -> Iterable[tuple[Any]]:
-            outputs = model(inputs, task=task)
-            masks = outputs["attention_mask"].bool()
-            return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
-
-        return encode_states(self.name, model, self._library.place, samples, read, _SIZES)
+    towers = StateTowers(
+        library.source,
+        model,
+        library.place,
+        library.fingerprint(reading),
+        prepare_image=lambda pixels: library.prepare_image(pixels, **document),
+        read=lambda texts: library.prepare_texts(texts, **query),
+        image=partial(encode, "document"),
+        text=partial(encode, "query"),
+        meet=partial(meet_tokens, rule="filip" if reading == "filip" else model.similarity_fn_name),
+        sizes=_SIZES,
+    )
+    return FusionScorer(towers)
 
 
 class _Kind(NamedTuple):
@@ -304,25 +270,21 @@ class _Kind(NamedTuple):
 _KINDS = {
     "SentenceTransformer": _Kind(("encode", "retrieval"), ("cosine", "dot"), _make_dual),
     "CrossEncoder": _Kind(("predict", "logit"), (), CrossEncoderScorer),
-    "MultiVectorEncoder": _Kind(
-        ("retrieval", "filip"),
-        ("maxsim", "meanmaxsim"),
-        lambda library, reading: FusionScorer(MultiVectors(library, reading)),
-    ),
+    "MultiVectorEncoder": _Kind(("retrieval", "filip"), ("maxsim", "meanmaxsim"), _make_late),
 }
 
 
 def load(name: str, options: ModelOptions) -> Model:
     """Load a model of sentence-transformers."""
-    source, place = name.removeprefix("st:"), runtime(options)
-    import_torch()  # first: it makes the torchvision beside it importable
+    source, place = name.removeprefix("st:"), backend.runtime(options)
+    backend.import_torch()  # first: it makes the torchvision beside it importable
     module = require("sentence_transformers", extra="st")
     kind = _kind_of(source)
     if not hasattr(module, kind):
         raise ModelError(f"{source} is a {kind}, which sentence-transformers {module.__version__} does not know")
     folder = Path(source).expanduser()
     advice = "expected a model as sentence-transformers saves it"
-    with loading(source, f"cannot be loaded as {kind}", advice), _all_weights(source):
+    with files.loading(source, f"cannot be loaded as {kind}", advice), _all_weights(source):
         model = getattr(module, kind)(
             str(folder) if folder.is_dir() else source,
             device=place.device,
@@ -334,7 +296,12 @@ def load(name: str, options: ModelOptions) -> Model:
 
 
 def hold_library(
-    name: str, model: SentenceTransformer | CrossEncoder, place: Runtime, reading: str | None, *, tested: bool = False
+    name: str,
+    model: SentenceTransformer | CrossEncoder,
+    place: backend.Runtime,
+    reading: str | None,
+    *,
+    tested: bool = False,
 ) -> Model:
     """Return a caller's model, without moving it; its identity is the caller's affair."""
     kind = "SentenceTransformer"
@@ -372,13 +339,13 @@ def _kind_of(source: str) -> str:
     """Return the library's class for a model: a plain model of transformers has no heads that it would not make up."""
     config: Any = {}
     with suppress(ModelError):  # older models have none
-        config = load_json(find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
+        config = load_json(files.find_file(source, _CONFIG, library="sentence-transformers"), error=ModelError)
     model_type = (config.get("model_type") if isinstance(config, dict) else None) or next(iter(_KINDS))
     kind = str({"ColBERT": "MultiVectorEncoder"}.get(model_type, model_type))  # as PyLate named it
     if kind not in _KINDS:
         raise ModelError(f"{source} is a {kind} of sentence-transformers; {', '.join(_KINDS)} are read")
     try:
-        find_file(source, MODULES, library="sentence-transformers")
+        files.find_file(source, MODULES, library="sentence-transformers")
     except ModelError as error:
         advice = f"of a plain model of transformers the library would make up the missing parts: write hf:{source}"
         if other := find_library_file(source):
@@ -390,12 +357,12 @@ def _kind_of(source: str) -> str:
 @contextmanager
 def _all_weights(source: str) -> Iterator[None]:
     """Refuse weights that are missing or of another shape, which the library would draw at random."""
-    base = import_transformers().PreTrainedModel
+    base = files.import_transformers().PreTrainedModel
     original = base.__dict__["from_pretrained"]
 
     def load_checked(kind: type[Any], /, *arguments: object, **options: object) -> Any:
         asked = options.pop("output_loading_info", False)
-        refuse_other_shards(str(arguments[0]))
+        files.refuse_other_shards(str(arguments[0]))
         model, report = original.__func__(kind, *arguments, output_loading_info=True, **options)
         lost = sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])})
         if lost:
@@ -440,7 +407,7 @@ def _score_by_library(
     told = {} if library.instruction is None else {"prompt": library.instruction}
     if kind == "CrossEncoder":
         if reading == "logit":
-            options["activation_fn"] = import_torch().nn.Identity()
+            options["activation_fn"] = backend.import_torch().nn.Identity()
         scores = model.predict([(caption, image) for image in images for caption in captions], **options, **told)
         return np.asarray(scores, np.float32).reshape(len(images), len(texts))
     if reading == "encode":

@@ -14,18 +14,7 @@ from numpy.typing import NDArray
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.protocols import Pixels, Vectors
-from tellapart.models.torch.backend import (
-    Runtime,
-    exact_size,
-    forward,
-    import_torch,
-    move,
-    parameter_count,
-    pass_size,
-    positions_by_key,
-    run_grouped,
-    weights_fingerprint,
-)
+from tellapart.models.torch import backend
 from tellapart.models.torch.checkpoint import Checkpoint
 from tellapart.models.torch.network import Network, Tensor
 from tellapart.models.vectors import dot_products, normalise
@@ -53,7 +42,7 @@ class TextReader(ABC):
         """Return each text's inputs, and whether it lost its end."""
         lengths, cut = self.lengths(texts)
         rows: dict[int, Inputs] = {}
-        for length, positions in positions_by_key(lengths).items():
+        for length, positions in backend.positions_by_key(lengths).items():
             tokens = self.tokens([texts[position] for position in positions], length)
             rows |= {
                 position: {name: tensor[row] for name, tensor in tokens.items()}
@@ -86,10 +75,10 @@ class SharedTexts(Protocol):
         """Return features `(n, dimensions)` of texts of one padded length; None if it cannot read them."""
 
 
-def stack_samples(samples: Sequence[Inputs], place: Runtime) -> dict[str, Any]:
+def stack_samples(samples: Sequence[Inputs], place: backend.Runtime) -> dict[str, Any]:
     """Stack the inputs of samples of one shape, on the device."""
-    torch = import_torch()
-    return {name: move(torch.stack([sample[name] for sample in samples]), place) for name in samples[0]}
+    torch = backend.import_torch()
+    return {name: backend.move(torch.stack([sample[name] for sample in samples]), place) for name in samples[0]}
 
 
 class LocalFeatures:
@@ -114,7 +103,7 @@ class LocalFeatures:
         They are float32 `(n, patches, d)`, float32 `(m, length, d)` and bool `(m, length)`.
         """
         patches, words = (project(self._states.pop(side)).float() for side, project in enumerate(self._projections))
-        return patches[:, 1:], import_torch().nn.functional.normalize(words, dim=-1), self._words(ids)
+        return patches[:, 1:], backend.import_torch().nn.functional.normalize(words, dim=-1), self._words(ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +112,7 @@ class Towers:
 
     name: str  # in results
     module: Network  # with the weights
-    place: Runtime  # in which it computes
+    place: backend.Runtime  # in which it computes
     #: Inputs of images -> features `(n, dimensions)`, or `(n, queries, dimensions)`, of any length.
     image: Callable[[Inputs], Tensor]
     text: Callable[[Inputs], Tensor]  # inputs of texts -> features `(n, dimensions)`
@@ -139,7 +128,8 @@ class Towers:
     shown: Callable[[Inputs], Any] = lambda inputs: inputs["pixel_values"]  # what of them the image tower is given
     shared: SharedTexts | None = None  # computes beginnings that texts share once; None without such a tower
     unit: bool = True  # vectors are scaled to length one, so that a score is a cosine
-    collate: Callable[[Sequence[Inputs], Runtime], dict[str, Any]] = stack_samples  # samples of one shape -> a batch
+    #: Samples of one shape -> a batch.
+    collate: Callable[[Sequence[Inputs], backend.Runtime], dict[str, Any]] = stack_samples
     sizes: tuple[int, int] = (16, 64)  # samples in one pass, on a CPU and elsewhere: part of the model's identity
     #: Writes the model to a new folder, and returns the name for `tellapart run -m`; None if it cannot be trained.
     save: Callable[[Path], str] | None = None
@@ -157,6 +147,7 @@ class TorchDual:
     queries) the largest cosine counts.
 
     Attributes:
+        prepare_image: prepares an RGB image, uint8 `(height, width, 3)`, for `encode_images`; called from many threads.
         batch_size: samples that are best given at once: some forward passes, so that texts of one length meet.
         truncated: how many of the texts encoded so far were longer than the context and lost their end.
         ranks_by_cosine: scores rise with the cosine of the vectors, so that a gallery can be ranked by it.
@@ -166,18 +157,14 @@ class TorchDual:
 
     def __init__(self, towers: Towers, *, fingerprint: str = "") -> None:
         self.towers, self.name, self.device = towers, towers.name, towers.place.device
-        self.truncated, self.parameters, self.provenance = 0, parameter_count(towers.module), towers.provenance
-        self.ranks_by_cosine = towers.unit
-        self._size = pass_size(self.device, *towers.sizes)
+        self.truncated, self.parameters, self.provenance = 0, backend.parameter_count(towers.module), towers.provenance
+        self.prepare_image, self.ranks_by_cosine = towers.prepare, towers.unit
+        self._size = backend.pass_size(self.device, *towers.sizes)
         self.batch_size = 4 * self._size
-        self.fingerprint = fingerprint or towers.family + weights_fingerprint(towers.module, *towers.facts)
+        self.fingerprint = fingerprint or towers.family + backend.weights_fingerprint(towers.module, *towers.facts)
         # Set here, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
         reader = {name: getattr(towers.reader, name, None) for name in ("token_ids", "find_cut")}
         self.__dict__ |= {name: method for name, method in reader.items() if method} | dict(towers.offers)
-
-    def prepare_image(self, pixels: Pixels) -> Inputs:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; called from many threads."""
-        return self.towers.prepare(pixels)
 
     def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
         """Return one image as the tower is given it; of a model that takes patches, `(patches, values)`."""
@@ -198,7 +185,7 @@ class TorchDual:
     def shares_beginnings(self) -> bool:
         """Whether texts share the states of common beginnings: on a CPU, by a causal tower of known modules."""
         shared = self.towers.shared
-        return self.device == "cpu" and not exact_size() and shared is not None and shared.works
+        return self.device == "cpu" and not backend.exact_size() and shared is not None and shared.works
 
     def similarity(self, images: Vectors, texts: Vectors) -> NDArray[np.float32]:
         """Score vectors: float32 `(images, texts)`, cosines; of an image's several vectors the largest.
@@ -226,18 +213,18 @@ class TorchDual:
         towers = self.towers
 
         def compute(batch: Sequence[Inputs]) -> Any:
-            with forward(self.name, towers.module):
+            with backend.forward(self.name, towers.module):
                 return tower(towers.collate(batch, towers.place))
 
         def share(group: Sequence[Inputs]) -> Any:
-            with forward(self.name, towers.module):
+            with backend.forward(self.name, towers.module):
                 return shared and shared.encode(towers.collate(group, towers.place), self._size)
 
-        rows = run_grouped(samples, batch_key, self._size, compute, share)
+        rows = backend.run_grouped(samples, batch_key, self._size, compute, share)
         if not rows:
             return np.zeros((0, towers.dimensions), np.float32)
         # Only here, for a GPU computes one batch while the next is put together.
-        features: NDArray[np.float32] = import_torch().stack(rows).float().cpu().numpy()
+        features: NDArray[np.float32] = backend.import_torch().stack(rows).float().cpu().numpy()
         if not towers.unit:
             return features
         unit = normalise(features.reshape(-1, features.shape[-1]), self.name, towers.place.dtype)
@@ -249,7 +236,7 @@ def batch_key(sample: Inputs) -> Hashable:
 
     A library skips a mask that hides nothing in the batch: whether it does may not depend on the neighbours.
     """
-    torch = import_torch()
+    torch = backend.import_torch()
     return tuple(
         (name, tuple(value.shape), value.dtype, value.dtype == torch.bool and bool(value.all()))
         if torch.is_tensor(value)
@@ -258,9 +245,9 @@ def batch_key(sample: Inputs) -> Hashable:
     )
 
 
-def join_samples(batch: Sequence[Inputs], place: Runtime) -> dict[str, Any]:
+def join_samples(batch: Sequence[Inputs], place: backend.Runtime) -> dict[str, Any]:
     """Join samples, each a batch of one, on the device; constants are the same in all of them."""
-    torch = import_torch()
+    torch = backend.import_torch()
     inputs = dict(batch[0])
     for name, value in inputs.items():
         if torch.is_tensor(value):

@@ -22,9 +22,9 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.progress import Progress
 from tellapart.data.rows import make_item
 from tellapart.errors import DataError, quote
+from tellapart.models.find import Deferred, find_deferred
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Model
-from tellapart.models.scoring.deferred import Deferred, find_deferred
 from tellapart.models.scoring.score import embeddings, score
 from tellapart.models.store.cache import CacheGiven, use_store
 from tellapart.models.store.embedding_store import EmbeddingStore
