@@ -89,10 +89,8 @@ def _bleu_of(order: int, items: int) -> Reduce:
 
 def _note_captions(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str, ...]:
     same = len(predictions) - len(set(predictions))
-    return (
-        *count_empty(predictions, "captions"),
-        *((f"{same:,} of {len(predictions):,} captions repeat another image's word for word",) if same else ()),
-    )
+    note = f"{same:,} of {len(predictions):,} captions repeat another image's word for word"
+    return (*count_empty(predictions, "captions"), *((note,) if same else ()))
 
 
 CAPTIONS = Task(
@@ -107,9 +105,7 @@ CAPTIONS = Task(
 
 
 def _read_file(path: Path, records: QuestionSet) -> list[str]:
-    return read_answers(
-        path, records, "question", lambda row, answer: answer.strip() in {gold.strip() for gold in row.gold}
-    )
+    return read_answers(path, records, "question", lambda row, answer: answer.strip() in map(str.strip, row.gold))
 
 
 def _ask_questions(
@@ -150,10 +146,8 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     if not pairs:
         return (questions,)
     linked = linked_images([(rows[a].images[0], rows[b].images[0]) for a, b in pairs])
-    units = tuple(
-        replace(join_units(questions.units, pair), cluster=linked[rows[pair[0]].images[0]], texts=rows[pair[0]].texts)
-        for pair in pairs
-    )
+    joined = [(join_units(questions.units, pair), rows[pair[0]]) for pair in pairs]
+    units = tuple(replace(unit, cluster=linked[first.images[0]], texts=first.texts) for unit, first in joined)
     return questions, Units("pair of questions", units, (value_of("pair_accuracy", group_accuracy(right, pairs)),))
 
 
@@ -162,9 +156,8 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
     people = [row.gold for row in records.rows]
     units = units_of(records.rows, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
     soft = value_of("soft_accuracy", soft_accuracy(predictions, people))
-    return (
-        Units("question", units, (soft, value_of("soft_accuracy_xvlm", soft_accuracy(predictions, people, "xvlm")))),
-    )
+    xvlm = value_of("soft_accuracy_xvlm", soft_accuracy(predictions, people, "xvlm"))
+    return (Units("question", units, (soft, xvlm)),)
 
 
 def _clean_answer(answer: str) -> str:
@@ -176,12 +169,10 @@ def _linked_images(rows: Sequence[Record]) -> list[str]:
 
     If only pairs were kept together, the split would show which they are.
     """
-    by_question: dict[str, list[Record]] = defaultdict(list)
+    by_question: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        by_question[row.texts[0].lower().strip()].append(row)
-    linked = linked_images(
-        [(answers[0].images[0], answers[1].images[0]) for answers in by_question.values() if len(answers) == 2]
-    )
+        by_question[row.texts[0].lower().strip()].append(row.images[0])
+    linked = linked_images([(images[0], images[1]) for images in by_question.values() if len(images) == 2])
     return [linked.get(row.images[0], row.images[0]) for row in rows]
 
 
@@ -212,10 +203,6 @@ VQA = _declare_task("vqa", measure_one_answer, _linked_images)
 VQA2 = _declare_task("vqa2", measure_people, image_of)
 
 
-#: A question may ask for the thought before the answer.
-_LONGEST = 1024
-
-
 def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, ...]:
     """Measure answers in words: each, those with a known bias, and groups."""
     rows = records.rows
@@ -225,21 +212,15 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
     measured = [Units("question", units, (value_of("answer_match", right),))]
     if biased := [row for row, question in enumerate(rows) if question.facts.get("biased")]:
         fell = np.array([is_stated(answers[row], rows[row].facts["biased"]) for row in biased], np.float64)
-        measured.append(
-            Units("question with a bias", tuple(units[row] for row in biased), (value_of("bias_rate", fell),))
-        )
+        value = value_of("bias_rate", fell)
+        measured.append(Units("question with a bias", tuple(units[row] for row in biased), (value,)))
     if groups := records.groups():
-        values = (value_of("group_match", group_accuracy(right, groups)),)
-        measured.append(Units("group", tuple(join_units(units, group) for group in groups), values))
+        value = value_of("group_match", group_accuracy(right, groups))
+        measured.append(Units("group", tuple(join_units(units, group) for group in groups), (value,)))
     if turned := [group for group in groups if _is_turned(records, group)]:
         same = [float(bool(read[group[0]]) and len({read[row] for row in group}) == 1) for group in turned]
-        measured.append(
-            Units(
-                "turned question",
-                tuple(join_units(units, group) for group in turned),
-                (value_of("same_answer", np.array(same)),),
-            )
-        )
+        value = value_of("same_answer", np.array(same))
+        measured.append(Units("turned question", tuple(join_units(units, group) for group in turned), (value,)))
     return tuple(measured)
 
 
@@ -255,12 +236,10 @@ OPEN = Task(
     read=_read_file,
     measure=measure_open,
     notes=lambda _records, answers: count_empty(answers, "answers"),
-    runners=((Answerer, partial(_ask_questions, longest=_LONGEST)),),
+    # A question may ask for the thought before the answer.
+    runners=((Answerer, partial(_ask_questions, longest=1024)),),
     images=all_images,
 )
-
-
-_GROUPED = (("question of a group", "question", "q_acc"), ("image of a group", "images", "i_acc"))
 
 
 def _read_options(path: Path, records: BinaryQuestionSet) -> list[str]:
@@ -290,11 +269,13 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
     measured = [Units("answer", units, tuple(starmap(value_of, values)))]
     if _has_pope(records):
         measured.append(Units("answer", units, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
-    for noun, field, metric in _GROUPED:
+    for noun, field, of_group in (
+        ("question of a group", "question", [("q_acc", right)]),
+        ("image of a group", "images", [("i_acc", right)]),
+        ("group", "group", grouped),
+    ):
         if groups := records.groups_by(field):
-            measured.append(_make_groups(units, noun, groups, [(metric, right)]))
-    if groups := records.groups_by("group"):
-        measured.append(_make_groups(units, "group", groups, grouped))
+            measured.append(_make_groups(units, noun, groups, of_group))
     return tuple(measured)
 
 
@@ -381,22 +362,14 @@ def _read_labels(path: Path, records: StatementSet) -> list[bool]:
 
 def measure_statements(records: StatementSet, predictions: Sequence[bool | str | None]) -> tuple[Units, ...]:
     """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with."""
-    rows = records.rows
+    rows, judged = records.rows, list(zip(records.rows, predictions, strict=True))
     # An answer that is neither counts as the wrong label.
-    labels = [
-        predicted if isinstance(predicted, bool) else not row.gold
-        for row, predicted in zip(rows, predictions, strict=True)
-    ]
+    labels = [predicted if isinstance(predicted, bool) else not row.gold for row, predicted in judged]
     right = label_accuracy(labels, records.gold)
-    statements = Units(
-        "statement",
-        tuple(
-            unit_of(row, cluster=row.texts[0], output=predicted, gold=str(row.gold).lower())
-            for row, predicted in zip(rows, predictions, strict=True)
-        ),
-        (value_of("accuracy", right),),
+    statements = tuple(
+        unit_of(row, cluster=row.texts[0], output=predicted, gold=str(row.gold).lower()) for row, predicted in judged
     )
-    measured = [statements]
+    measured = [Units("statement", statements, (value_of("accuracy", right),))]
     for noun, metric, groups in (
         ("sentence", "consistency", records.sentence_groups()),
         ("sentence of both labels", "consistency_both_labels", records.sentence_groups(both_labels=True)),
