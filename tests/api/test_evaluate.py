@@ -260,7 +260,7 @@ def test_texts_of_strangers_are_escaped_in_what_a_notebook_shows():
     [
         (np.zeros((3, 2, 2)), ("(item, image, text)", "400", "(3, 2, 2)")),
         ([[["a"]]], ("array", "list")),
-        (7, "got ()"),
+        (7, ("(item, image, text)", "shape ()")),
         (None, ("None", "NoneType", "array")),
         ({"x": [[1, 2], [3, 4]]}, ("benchmark", "item")),
         ("gone.npz", "gone.npz"),

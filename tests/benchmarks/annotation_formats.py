@@ -1,7 +1,5 @@
 """A small file of each annotation format, made by hand in the form of the real one, and how its benchmark loads it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

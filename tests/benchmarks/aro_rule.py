@@ -3,8 +3,6 @@
 Source: Yuksekgonul et al. 2023, `dataset_zoo/aro_datasets.py`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

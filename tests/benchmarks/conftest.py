@@ -1,13 +1,12 @@
 """The real annotation files, where they lie beside the checkout, and small pictures."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark
@@ -51,8 +50,6 @@ def at() -> Callable[..., Benchmark]:
 
 def picture(seed: int, *, kind: str = "PNG", size: int = 4) -> bytes:
     """An image file of noise."""
-    from PIL import Image
-
     pixels = np.random.default_rng(seed).integers(0, 256, (size, size, 3)).astype(np.uint8)
     stream = io.BytesIO()
     if kind == "npy":

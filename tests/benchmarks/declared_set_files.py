@@ -1,7 +1,5 @@
 """A small file in the form of the real one, for each declared set whose annotations are not at hand."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

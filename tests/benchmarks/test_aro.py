@@ -1,7 +1,5 @@
 """ARO: its boxes, its permutations, and both of the rules that its own code has for ties."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from aro_rule import original_choice
+from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks import set_file
@@ -51,8 +50,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_model_sees_the_box_alone(
     at: At, tmp_path: Path, draw: Callable[..., bytes], name: str, file: str, tags: dict[str, str]
 ) -> None:
-    from PIL import Image
-
     (tmp_path / f"{file}.json").write_text(json.dumps([boxed(k) for k in range(3)]))
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "5.png").write_bytes(draw(0, size=8))

@@ -1,7 +1,5 @@
 """Benchmarks: what a declaration says, where files are looked for, and probes."""
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile

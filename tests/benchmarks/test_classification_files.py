@@ -3,8 +3,6 @@
 The bytes of CIFAR, folders of classes, lists of names and prompts, and what is wrong with them.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import re
@@ -16,7 +14,7 @@ from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks.benchmark import Benchmark
-from tellapart.benchmarks.classification import CifarFile, read_cifar
+from tellapart.benchmarks.classification import CifarFile
 from tellapart.benchmarks.demo import DEMO
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
@@ -104,10 +102,11 @@ def test_a_picture_that_is_not_in_the_file_is_named(reference: str, tmp_path: Pa
 
 def test_own_names_and_prompts_lie_beside_the_file(tmp_path: Path) -> None:
     cifar(tmp_path / "test_batch.bin", [[0], [1]])
-    (tmp_path / "classes.txt").write_text("b\ttwo words\na\tone\n")
+    published = bench("cifar10", tmp_path).records().classes
+    (tmp_path / "classes.txt").write_text("".join(f"{name}\ta photographed {name}\n" for name in published[::-1]))
     (tmp_path / "templates.txt").write_text("{}\n\nthe {}!\n")
-    records = read_cifar(tmp_path / "test_batch.bin", "mine", ("a", "b"), ("{}",))
-    assert records.classes == ("one", "two words")
+    records = bench("cifar10", tmp_path).records()
+    assert records.classes == tuple(f"a photographed {name}" for name in published)
     assert records.templates == ("{}", "the {}!")
 
 
@@ -123,11 +122,8 @@ def pets(tmp_path: Path) -> Path:
 def test_a_folder_a_class_is_a_benchmark_with_the_folders_names(pets: Path) -> None:
     records = bench(f"classes:{pets}").records()
     assert records.classes == ("big cat", "dog")
-    assert [(each.images[0], each.gold) for each in records.rows] == [
-        ("big_cat/0.png", 0),
-        ("big_cat/more/1.JPEG", 0),
-        ("dog/0.jpg", 1),
-    ]
+    expected = [("big_cat/0.png", 0), ("big_cat/more/1.JPEG", 0), ("dog/0.jpg", 1)]
+    assert [(each.images[0], each.gold) for each in records.rows] == expected
     assert decode(bench(f"classes:{pets}").read_image()("dog/0.jpg"), "dog/0.jpg").shape == (4, 4, 3)
 
 
@@ -174,11 +170,8 @@ def test_food_is_the_list_of_its_test_part(tmp_path: Path) -> None:
     picture(tmp_path / "images" / "waffles" / "7.jpg")
     records = bench("food101", tmp_path).records()
     assert records.classes == ("apple pie", "waffles")
-    assert [(each.images[0], each.gold) for each in records.rows] == [
-        ("images/waffles/7.jpg", 1),
-        ("images/apple_pie/12.jpg", 0),
-        ("images/waffles/9.jpg", 1),
-    ]
+    expected = [("images/waffles/7.jpg", 1), ("images/apple_pie/12.jpg", 0), ("images/waffles/9.jpg", 1)]
+    assert [(each.images[0], each.gold) for each in records.rows] == expected
     assert bench("food101", tmp_path).read_image()("images/waffles/7.jpg")
     (tmp_path / "meta" / "test.txt").write_text("waffles\n")
     with raises(DataError, "apple_pie/1011328", "'waffles'"):
@@ -221,13 +214,8 @@ def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet:
         picture(data / "val" / folder / "a.JPEG")
     records = bench("imagenet", data).records()
     assert len(records.classes) == len(set(records.classes)) == 1000  # two pairs of CLIP's names are told apart
-    assert [records.classes[place] for place in (0, 657, 744, 836, 837)] == [
-        "tench",
-        "missile",
-        "projectile",
-        "burning glass",
-        "sunglasses",
-    ]
+    expected = ["tench", "missile", "projectile", "burning glass", "sunglasses"]
+    assert [records.classes[place] for place in (0, 657, 744, 836, 837)] == expected
 
 
 def test_the_embedded_classes_are_what_the_captions_count() -> None:

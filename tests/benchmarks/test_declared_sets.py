@@ -1,13 +1,11 @@
 """Declared sets: published and made files, sets of long texts and open questions, and mistakes in their tables."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, pairwise, permutations, product
@@ -43,12 +41,18 @@ from tellapart.records.run_folder import write_result
 from tellapart.report.paper_tables.layouts import lay_out
 from tellapart.tasks.pairs import ORDERED_TEXTS
 from tellapart.tasks.ratings import measure_preferences
+from tellapart.tasks.task import Units
 from tellapart.tasks.words import OPEN, measure_open, measure_yes_no
 
 # Shipped sets that a TOML file declares, on their real annotations and on made files.
 
 Published = Callable[[str], Path]
 At = Callable[..., Benchmark]
+
+
+def by_name(measured: Iterable[Units]) -> dict[str, np.ndarray]:
+    """Return the values of each metric."""
+    return {value.name: value.strict for units in measured for value in units.values}
 
 
 def test_a_shipped_set_is_one_file_of_at_most_80_lines() -> None:
@@ -61,13 +65,8 @@ def test_a_shipped_set_is_one_file_of_at_most_80_lines() -> None:
 def test_sugarcrepe_pp_holds_two_true_captions_and_a_false_one(published: Published, at: At) -> None:
     pairs = at("sugarcrepe-pp", published("sugarcrepe_pp")).records()
     assert (len(pairs), pairs.shape, pairs.true) == (4757, (1, 3), 2)
-    assert Counter(item.tags["subset"] for item in pairs.items) == {
-        "replace_att": 788,
-        "replace_obj": 1652,
-        "replace_rel": 1406,
-        "swap_att": 666,
-        "swap_obj": 245,
-    }
+    parts = {"replace_att": 788, "replace_obj": 1652, "replace_rel": 1406, "swap_att": 666, "swap_obj": 245}
+    assert Counter(item.tags["subset"] for item in pairs.items) == parts
     assert len({item.cluster for item in pairs.items}) == 1542
     unsolvable = [item.id for item in pairs.items if item.texts[2] in item.texts[:2]]
     assert len(unsolvable) == 2 and all(id_.startswith("swap_obj/") for id_ in unsolvable)
@@ -206,9 +205,8 @@ def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_pat
     assert [question.id for question in questions.rows][:3] == ["VS/map/0/1/2", "VS/map/0/1/3", "VS/map/0/2/2"]
     # Of 1,427 questions 951 have a figure; of the last figure one question is there, and it counts.
     measured = {
-        value.name: (len(units.units), float(value.strict.mean()))
-        for units in measure_yes_no(questions, ["yes"] * 951)
-        for value in units.values
+        name: (len(values), float(values.mean()))
+        for name, values in by_name(measure_yes_no(questions, ["yes"] * 951)).items()
     }
     figures: dict[str, list[bool]] = {}
     for question in questions.rows:
@@ -222,11 +220,8 @@ def test_hallusionbenchs_accuracies_are_of_answers_figures_and_questions(tmp_pat
         *set_, _figure, id_ = question.id.split("/")
         asked.setdefault("/".join((*set_, id_)), []).append(question.gold == "yes")
     assert len({(question.group, question.texts[0]) for question in questions.rows}) == 951
-    assert measured["q_acc"] == (476, pytest.approx(sum(map(all, asked.values())) / 476)) and one.official == (
-        "a_acc",
-        "i_acc",
-        "q_acc",
-    )
+    assert measured["q_acc"] == (476, pytest.approx(sum(map(all, asked.values())) / 476))
+    assert one.official == ("a_acc", "i_acc", "q_acc")
 
 
 @pytest.mark.slow
@@ -267,18 +262,14 @@ def test_mvps_answer_is_a_place_and_its_pair_two_films(tmp_path: Path, at: At) -
     one = at("mvp-mini", tmp_path)
     records = one.records()
     assert [row.gold for row in records.rows[:4]] == ["a", "b", "b", "a"]
-    assert [(row.id, row.group) for row in records.rows[2:4]] == [
-        (f"{MVP[0]}/clip_1_0", f"{MVP[0]}/clip_1"),
-        (f"{MVP[0]}/clip_1_1", f"{MVP[0]}/clip_1"),
-    ]
+    pair = f"{MVP[0]}/clip_1"
+    assert [(row.id, row.group) for row in records.rows[2:4]] == [(f"{pair}_0", pair), (f"{pair}_1", pair)]
     assert "(A) right (B) left" in records.rows[2].texts[0]
     assert Counter(row.tags["subset"] for row in records.rows) == dict.fromkeys(MVP, 4)
     assert (len(records.groups_by("group")), one.official) == (8, ("g_acc", "a_acc"))
     # Right by our reader, which takes the first letter; its authors' takes the second that ends a word.
     answers = [f"{row.gold.upper()}: the film with the spa" for row in records.rows]
-    measured = {
-        value.name: float(value.strict.mean()) for part in measure_yes_no(records, answers) for value in part.values
-    }
+    measured = {name: values.mean() for name, values in by_name(measure_yes_no(records, answers)).items()}
     assert (measured["a_acc"], measured["g_acc"]) == (1, 1)
     assert (measured["a_acc_official"], measured["g_acc_official"]) == (0.5, 0)
 
@@ -310,10 +301,8 @@ def test_half_truths_third_caption_makes_an_order(tmp_path: Path, at: At) -> Non
 def test_tempcompass_films_are_one_cluster_with_their_other_orders(tmp_path: Path, at: At) -> None:
     made("tempcompass", tmp_path)
     asked = at("tempcompass", tmp_path).records().rows
-    assert [(one.id, one.gold, one.cluster) for one in asked[2:4]] == [
-        ("0/order/1", "yes", "0"),
-        ("0_reverse/action/0", "no", "0"),
-    ]
+    expected = [("0/order/1", "yes", "0"), ("0_reverse/action/0", "no", "0")]
+    assert [(one.id, one.gold, one.cluster) for one in asked[2:4]] == expected
     assert asked[0].texts[0] == "Does 0 fall?\nPlease answer yes or no:"
     (tmp_path / "questions" / "yes_no.json").unlink()
     (tmp_path / "questions").rmdir()
@@ -330,22 +319,17 @@ def test_tempcompass_films_are_one_cluster_with_their_other_orders(tmp_path: Pat
 def test_vinogrounds_scores_are_of_pairs_and_of_all_four_questions(tmp_path: Path, at: At) -> None:
     made("vinoground-group", tmp_path)
     records = at("vinoground-group", tmp_path).records()
-    assert [(row.id, row.group, row.gold) for row in records.rows[:3]] == [
-        ("textscore/0_pos", "0", "a"),
-        ("textscore/0_neg", "0", "b"),
-        ("textscore/1_pos", "1", "b"),
-    ]
+    expected = [("textscore/0_pos", "0", "a"), ("textscore/0_neg", "0", "b"), ("textscore/1_pos", "1", "b")]
+    assert [(row.id, row.group, row.gold) for row in records.rows[:3]] == expected
     assert Counter(row.tags["asked"] for row in records.rows) == {"textscore": 1000, "videoscore": 1000}
     wrong = [("a", "b")[row.gold == "a"] for row in records.rows]
     answers = [row.gold for row in records.rows]
     answers[0], answers[1000:] = wrong[0], [*answers[1000:1500], *wrong[1500:]]
-    whole = {value.name: value.strict for units in measure_yes_no(records, answers) for value in units.values}
+    whole = by_name(measure_yes_no(records, answers))
     assert (len(whole["g_acc"]), float(whole["g_acc"].sum())) == (500, 249)
     made("vinoground-text", tmp_path)
     text = at("vinoground-text", tmp_path)
-    both = {
-        value.name: value.strict for units in measure_yes_no(text.records(), answers[:1000]) for value in units.values
-    }
+    both = by_name(measure_yes_no(text.records(), answers[:1000]))
     assert (len(both["g_acc"]), float(both["g_acc"].sum())) == (500, 499)
     assert text.official == ("g_acc", "a_acc")
 
@@ -370,12 +354,8 @@ def test_an_answer_that_is_no_option_is_said(
 @pytest.mark.slow
 def test_vismins_four_questions_have_the_leaderboards_key(published: Published, tmp_path: Path, at: At) -> None:
     key = list(csv.DictReader(io.StringIO((published("vismin") / "vqa_solution.csv").read_text("utf-8"))))
-    assert Counter(row["category"] for row in key) == {
-        "object": 579,
-        "attribute": 294,
-        "counting": 589,
-        "relation": 622,
-    }
+    parts = {"object": 579, "attribute": 294, "counting": 589, "relation": 622}
+    assert Counter(row["category"] for row in key) == parts
     made("vismin-vqa", tmp_path)
     records = at("vismin-vqa", tmp_path).records()
     columns = ("Text_Q0", "Text_Q1", "Image_Q0", "Image_Q1")
@@ -416,10 +396,8 @@ def test_mmvp_vlm_has_the_official_words_before_each_statement(tmp_path: Path, a
     one = at("mmvp-vlm", tmp_path)
     pairs = one.records()
     assert (len(pairs), one.official) == (135, ("image_score",))
-    assert (pairs.items[0].images, pairs.items[0].texts) == (
-        ("Pattern 0/1.jpg", "Pattern 0/2.jpg"),
-        ("a photo of a cup 0", "a photo of a cup 1"),
-    )
+    assert pairs.items[0].images == ("Pattern 0/1.jpg", "Pattern 0/2.jpg")
+    assert pairs.items[0].texts == ("a photo of a cup 0", "a photo of a cup 1")
     assert set(Counter(item.tags["pattern"] for item in pairs.items).values()) == {15}
 
 

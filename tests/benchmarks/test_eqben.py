@@ -1,7 +1,5 @@
 """EqBen: three layouts of annotations give one benchmark, its images in every form, and its paper's table."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -108,11 +106,8 @@ def test_the_layouts_of_the_subsets_hold_the_same_pairs(at: At, write: Callable[
 def test_one_list_of_any_subsets_is_told_apart_by_its_paths(at: At, write: Callable[..., Path]) -> None:
     rows = [quadruple("eqbensd", 2), quadruple("eqbenkubric_cnt", 0), quadruple("eqbensd", 1)]
     pairs = at("eqben", write(all_select=rows)).records()
-    assert [(item.id, item.tags["subset"]) for item in pairs.items] == [
-        ("eqbensd/0", "sd"),
-        ("eqbenkubric_cnt/1", "kubric_counting"),
-        ("eqbensd/2", "sd"),
-    ]
+    expected = [("eqbensd/0", "sd"), ("eqbenkubric_cnt/1", "kubric_counting"), ("eqbensd/2", "sd")]
+    assert [(item.id, item.tags["subset"]) for item in pairs.items] == expected
 
 
 def test_frames_png_and_the_light_jpeg_are_read(at: At, write: Callable[..., Path], draw: Callable[..., bytes]) -> None:

@@ -4,8 +4,6 @@ Three kinds of damage: bytes (cut, overwritten), order (rows and keys shuffled a
 a file replaced by one of another type, or left out). Never another exception, never fewer items.
 """
 
-from __future__ import annotations
-
 import copy
 import csv
 import io

@@ -1,8 +1,7 @@
 """Benchmarks of the hub, read from a cache that is laid out as the hub's own, without a network."""
 
-from __future__ import annotations
-
 import importlib
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -195,8 +194,6 @@ def test_a_cell_without_an_image_is_named(tmp_path: Path, parquet: Write, draw: 
 def test_winoground_is_read_from_its_older_files(
     tmp_path: Path, at: Callable[..., Benchmark], draw: Callable[..., bytes]
 ) -> None:
-    import json
-
     rows = [row | {f"image_{s}": f"ex_{row['id']}_img_{s}" for s in (0, 1)} for row in winoground_rows(draw)]
     (tmp_path / "examples.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     (tmp_path / "images").mkdir()

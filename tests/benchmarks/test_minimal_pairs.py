@@ -1,7 +1,5 @@
 """Published sets of minimal pairs whose files follow rules of their own: from published and made files."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

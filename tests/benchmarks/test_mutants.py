@@ -1,7 +1,5 @@
 """RefCOCO's pickles, changed instruction by instruction: one line or plain data; no code, no hang, little memory."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import pickletools

@@ -1,7 +1,5 @@
 """Images of the user's own sets: below `--images`, in the set's folder, and elsewhere by a word of the user's alone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,10 +1,9 @@
 """Sets of the user: a TOML file of ten lines, and a table of pairs."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,8 +135,6 @@ def test_a_set_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_the_archive_of_a_set_holds_its_images(own: Path) -> None:
-    import zipfile
-
     with zipfile.ZipFile(own.with_name("all.zip"), "w") as archive:
         for file in (own.parent / "images").iterdir():
             archive.write(file, file.name)
@@ -182,10 +179,8 @@ def test_statements_about_two_images_are_declared(tmp_path: Path) -> None:
     )
     benchmark = find_benchmark(str(declared), Locations(tmp_path))
     assert benchmark.task == "nlvr2"
-    assert [(*one.images, one.gold) for one in benchmark.records().rows] == [
-        ("a.png", "b.png", True),
-        ("a.png", "b.png", False),
-    ]
+    expected = [("a.png", "b.png", True), ("a.png", "b.png", False)]
+    assert [(*one.images, one.gold) for one in benchmark.records().rows] == expected
     lines.write_text(json.dumps(rows[0] | {"label": "perhaps"}))
     with raises(DataError, "rows.jsonl:1", "label", "perhaps"):
         find_benchmark(str(declared), Locations(tmp_path)).records()

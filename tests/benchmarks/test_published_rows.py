@@ -1,7 +1,5 @@
 """Published numbers: rows of papers, of vl_compo and of real files."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """VLUE's, NLVR2's and GEB+'s files: from published and made files, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable
@@ -89,10 +87,8 @@ def test_a_statement_keeps_its_left_and_its_right_image_and_reads_its_label(tmp_
 
 def test_boxes_and_answers_of_people_are_read(tmp_path: Path) -> None:
     box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).rows[1]
-    assert (box.gold, box.facts) == (
-        (1.0, 2.5, 9.0, 8.0),
-        {"size": (640, 480), "candidates": ((0.0, 0.0, 5.0, 5.0),)},
-    )
+    expected = ((1.0, 2.5, 9.0, 8.0), {"size": (640, 480), "candidates": ((0.0, 0.0, 5.0, 5.0),)})
+    assert (box.gold, box.facts) == expected
     people = read_questions(write(tmp_path, [{**QUESTION, "answer": ["yes"] * 9 + ["no"], "dataset": "vqa"}]))
     assert people.rows[0].gold == ("yes",) * 9 + ("no",)
 
@@ -237,10 +233,8 @@ def test_the_authors_two_files_give_the_numbers_of_their_script(
     metrics = ran.json["runs"][0]["benchmarks"]["nlvr2"]["metrics"]
     right, consistent = official(rows, said)
     assert (metrics["accuracy"]["value"], metrics["accuracy"]["n"]) == (pytest.approx(right, abs=1e-12), ROWS)
-    assert (metrics["consistency"]["value"], metrics["consistency"]["n"]) == (
-        pytest.approx(consistent, abs=1e-12),
-        GROUPS,
-    )
+    expected = (pytest.approx(consistent, abs=1e-12), GROUPS)
+    assert (metrics["consistency"]["value"], metrics["consistency"]["n"]) == expected
 
 
 def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path: Path, rows: list[dict[str, Any]]) -> None:

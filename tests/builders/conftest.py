@@ -1,7 +1,5 @@
 """Builders, filters and selections that are installed as another package's."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builders that tests install as another package's: slow, failing, dying, and wrong; a filter and a selection."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

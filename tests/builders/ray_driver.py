@@ -1,7 +1,5 @@
 """Builds a recipe on a Ray cluster of two nodes on this machine, one of which dies in mid-run; run by a test."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

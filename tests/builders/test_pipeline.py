@@ -1,7 +1,5 @@
 """A build ends in the same bytes however often it was stopped, and for any number of workers."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -13,6 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -314,12 +313,8 @@ def test_the_command_prints_the_funnel_and_the_card(command, recipe: Callable[..
     assert ran.json["funnel"]["items"] == 10
     shown = command("build", recipe(), "--out", "set")
     rows = [line.rsplit(maxsplit=1) for line in shown.out.splitlines()[2:6]]
-    assert [[left.split("  ")[0], n] for left, n in rows] == [
-        ["candidates", "12"],
-        ["drawn again", "5"],
-        ["rejected by draw", "2"],
-        ["items", "10"],
-    ]
+    expected = [["candidates", "12"], ["drawn again", "5"], ["rejected by draw", "2"], ["items", "10"]]
+    assert [[left.split("  ")[0], n] for left, n in rows] == expected
     assert shown.out.endswith("measure with: tellapart run -b folder:set\ncard: set/card.json\n")
     theirs, ours = read_pair_set(tmp_path / "folder"), read_pair_set(tmp_path / "set")
     assert [(i.id, i.texts, i.cluster) for i in theirs.items] == [(i.id, i.texts, i.cluster) for i in ours.items]
@@ -481,22 +476,14 @@ def test_a_wrong_recipe_says_what_is_wrong(
 
 
 def test_the_fingerprint_is_of_all_that_decides_the_set_and_of_nothing_else() -> None:
-    recipe = RecipeFile(name="few", builder="negatives", seed=1)
-    same = recipe.fingerprint({"captions.csv": "a"}, {"m": "1"}, "1")
-    assert (
-        recipe.model_copy(update={"retries": 9, "max_failed": 9}).fingerprint({"captions.csv": "a"}, {"m": "1"}, "1")
-        == same
-    )
-    others = {
-        recipe.fingerprint({"captions.csv": "b"}, {"m": "1"}, "1"),
-        recipe.fingerprint({"captions.csv": "a"}, {"m": "2"}, "1"),
-        recipe.fingerprint({"captions.csv": "a"}, {"m": "1"}, "2"),
-        *(
-            recipe.model_copy(update=change).fingerprint({"captions.csv": "a"}, {"m": "1"}, "1")
-            for change in ({"seed": 2}, {"filters": [{"name": "words"}]}, {"selections": [{"name": "distinct"}]})
-        ),
-    }
-    assert len(others | {same}) == 7
+    def fingerprint(inputs: str = "a", model: str = "1", version: str = "1", **changes: Any) -> str:
+        recipe = RecipeFile(name="few", builder="negatives", **{"seed": 1} | changes)
+        return recipe.fingerprint({"captions.csv": inputs}, {"m": model}, version)
+
+    assert fingerprint(retries=9, max_failed=9) == fingerprint()
+    changes = ({"seed": 2}, {"filters": [{"name": "words"}]}, {"selections": [{"name": "distinct"}]})
+    others = {fingerprint("b"), fingerprint(model="2"), fingerprint(version="2")}
+    assert len(others | {fingerprint(**change) for change in changes} | {fingerprint()}) == 7
 
 
 def test_options_that_no_file_was_read_for_are_checked_too() -> None:

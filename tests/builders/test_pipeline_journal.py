@@ -1,7 +1,5 @@
 """The journal of a build, and the selections of its recipe."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -18,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from facts import check_facts, raises
 from tellapart import catalog
@@ -295,8 +294,6 @@ class Named(Selection):
 @pytest.fixture
 def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
     """Write a recipe of swapped captions of two pictures, whose selections may be `Named`, too."""
-    from PIL import Image
-
     more = {**catalog.SELECTIONS, "named": f"{__name__}:Named"}
     monkeypatch.setitem(catalog._BUILT_IN, "selection", more)
     catalog._shipped.cache_clear()
@@ -321,10 +318,8 @@ def test_selections_work_in_order_and_are_counted_by_name(recipe: Callable[..., 
     whole = read_pair_set(build(recipe(), tmp_path / "whole").folder)
     assert len(whole) == 4
     (tmp_path / "named.txt").write_text(whole.items[0].id)
-    named, cluster = (
-        '[[selections]]\nname = "named"\npath = "named.txt"\n',
-        '[[selections]]\nname = "per_cluster"\nmaximum = 1\n',
-    )
+    named = '[[selections]]\nname = "named"\npath = "named.txt"\n'
+    cluster = '[[selections]]\nname = "per_cluster"\nmaximum = 1\n'
     built = build(recipe(named + cluster), tmp_path / "one", workers=2)
     # The first item is gone before the first of its cluster is looked for.
     assert [item.id for item in read_pair_set(built.folder).items] == [whole.items[1].id, whole.items[2].id]

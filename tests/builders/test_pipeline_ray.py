@@ -1,7 +1,5 @@
 """A build on a Ray cluster loses a node and ends in the same bytes; what is wrong with a cluster is said at once."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Small genuine image files, rows, and folders made of them: functions that tests ask for by name."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The thought before an answer, and the marks around it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tellapart.data.answer_text import count_thoughts, plain_answer, read_label, strip_thought

@@ -1,8 +1,6 @@
 """Atomic writes: a file or folder is there complete or not at all, and an old one is never lost to half of a new
 one."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Columns of a table of pairs: names that are nearly read are refused, others are kept, a run names those it reads."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

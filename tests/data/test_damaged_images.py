@@ -1,7 +1,5 @@
 """Damaged and hostile image files: one clear error, or the picture itself; never a crash, a warning or a grey half."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import re
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from facts import raises
+from tellapart.benchmarks.parquet import image_columns
 from tellapart.data.images import MAX_PIXELS, decode
 from tellapart.data.npz import read_arrays
 from tellapart.data.video import sample_frames
@@ -82,7 +81,7 @@ def test_an_empty_file_is_refused() -> None:
         decode(b"", "images/a.png")
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(data=st.data(), kind=st.sampled_from(sorted(KINDS)))
 def test_bytes_changed_anywhere_never_raise_anything_else(
     encoded: Encode, noise: Noise, data: st.DataObject, kind: str
@@ -102,7 +101,6 @@ def test_bytes_changed_anywhere_never_raise_anything_else(
     assert 0 < pixels.shape[0] * pixels.shape[1] <= MAX_PIXELS
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"RIFF\xff\0\0\0WEBPVP8 ", b"\x93NUMPY\x01\0"]),
     st.binary(),
@@ -112,7 +110,6 @@ def test_junk_behind_the_mark_of_a_format_is_refused(mark: bytes, junk: bytes) -
         decode(mark + junk, "a")
 
 
-@settings(deadline=None)
 @given(st.text(max_size=100))
 def test_any_header_of_an_npy_file_is_read_or_refused(header: str) -> None:
     with raises(DataError, "a:"):
@@ -415,8 +412,6 @@ def write_tensors(path: Path) -> None:
 
 
 def read_table(path: Path) -> object:
-    from tellapart.benchmarks.parquet import image_columns
-
     return image_columns(path)
 
 

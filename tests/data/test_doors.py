@@ -1,7 +1,5 @@
 """Files from strangers: whatever is in them, reading ends soon, in content or in one line that names the file."""
 
-from __future__ import annotations
-
 import pickle
 import time
 from pathlib import Path
@@ -37,14 +35,14 @@ def test_every_door_reads_its_own_file(doors: Any) -> None:
         assert repr(door.read()) == repr(door.read())
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6))
 def test_a_damaged_file_is_one_line_or_read(doors: Any, seed: int) -> None:
     _try(doors, seed)
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=4_000, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4_000, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**9))
 def test_thousands_of_damaged_files_are_one_line_or_read(doors: Any, seed: int) -> None:
     _try(doors, seed)

@@ -1,11 +1,10 @@
 """A list of texts that was saved as one text is read as the list, or refused: it is never one caption."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks.locations import Locations
@@ -58,8 +57,6 @@ def test_a_list_written_as_text_fills_a_template_that_stands_for_several() -> No
 
 @pytest.mark.parametrize("text", [LISTED, WITHOUT_COMMAS])
 def test_a_list_written_as_text_is_no_caption_of_a_pair_a_source_or_a_training_row(text: str, tmp_path: Path) -> None:
-    from PIL import Image
-
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     row = {"image": "a.png", "caption": "a mug", "foil": text}
     (tmp_path / "metadata.jsonl").write_text(json.dumps(row))

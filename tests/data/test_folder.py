@@ -1,7 +1,5 @@
 """Folders of pair sets: tellapart's, which come back as they were written, and every way to write an imagefolder."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -60,7 +58,7 @@ LONG = Item(id="i" * 10_000, images=("images/0.png",), texts=("w " * 500_000, "\
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(items=items_of_one_shape, card=st.dictionaries(strings, json_values, max_size=3))
 @example(items=[LONG], card={})
 def test_what_is_written_is_read_back(encoded: Encode, noise: Noise, items: list[Item], card: dict[str, Any]) -> None:
@@ -178,15 +176,8 @@ def test_a_bad_field_is_named_by_file_line_and_field(folder: Folder, record: Rec
 
 def test_a_message_stays_short_whatever_stands_in_the_file(folder: Folder, record: Record) -> None:
     huge = "x" * 100_000
-    rows: list[dict[str, Any]] = [
-        {"id": huge},
-        {"texts": huge},
-        {huge: 1},
-        {"images": [huge, huge]},
-        {"tags": {huge: 1}},
-        {huge: 1, "id": 1},
-    ]
-    for changes in rows:
+    rows: list[dict[str, Any]] = [{"id": huge}, {"texts": huge}, {"images": [huge, huge]}, {"tags": {huge: 1}}]
+    for changes in [*rows, {huge: 1}, {huge: 1, "id": 1}]:
         with pytest.raises(DataError) as caught:
             read_pair_set(folder([record(**{"id": huge}), record(**changes)]))
         assert len(str(caught.value)) < 1000
@@ -215,7 +206,7 @@ def test_a_list_without_pairs_is_refused(folder: Folder, text: str) -> None:
         read_pair_set(folder(text))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     field=st.sampled_from(["id", "images", "texts", "tags", "cluster", "provenance", "txts"]),
     value=json_values | st.lists(strings, max_size=3) | st.floats(),
@@ -311,10 +302,6 @@ def test_the_folder_of_a_hidden_benchmarks_task_is_refused_with_the_name_that_it
         read_pair_set(tmp_path)
 
 
-Encode = Callable[..., bytes]
-Noise = Callable[..., NDArray[np.uint8]]
-Folder = Callable[..., Path]
-
 I0, I1 = "images/0.png", "images/1.png"
 
 
@@ -362,15 +349,8 @@ def test_a_csv_of_the_same_columns_gives_the_same_items(folder: Folder, kind: st
 
 
 def test_id_cluster_and_tags_are_taken_and_the_rest_is_provenance(folder: Folder) -> None:
-    row = {
-        "id": 7,
-        "cluster": "v1",
-        "tags": {"type": "add"},
-        "file_name": I0,
-        "caption": "x",
-        "score": 0.5,
-        "url": None,
-    }
+    row = {"id": 7, "cluster": "v1", "tags": {"type": "add"}, "file_name": I0, "caption": "x"}
+    row |= {"score": 0.5, "url": None}
     item = read_pair_set(folder([row, {**row, "id": "b"}], "metadata.jsonl")).items[0]
     assert (item.id, item.cluster, item.tags) == ("7", "v1", {"type": "add"})
     assert item.provenance == {"score": 0.5, "url": None}

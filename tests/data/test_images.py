@@ -3,8 +3,6 @@
 What is no plain picture is refused or treated as documented.
 """
 
-from __future__ import annotations
-
 import io
 import struct
 import warnings
@@ -16,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
@@ -36,7 +34,6 @@ def saved(image: Image.Image, form: str = "PNG", **options: Any) -> bytes:
     return stream.getvalue()
 
 
-@settings(deadline=None)
 @given(npst.arrays(np.uint8, st.tuples(st.integers(1, 8), st.integers(1, 8), st.just(3))))
 def test_the_same_pixels_come_out_of_every_lossless_format_with_one_hash(encoded: Encode, pixels: NDArray[Any]) -> None:
     hashes = set()
@@ -331,7 +328,6 @@ def test_an_orientation_that_does_not_exist_is_upright(value: int) -> None:
     assert orientation(block(value)) == 1
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_whatever_stop_the_reading(junk: bytes) -> None:
     for head in (b"", b"Exif\0\0II*\0", b"MM\0*\0\0\0\x08"):

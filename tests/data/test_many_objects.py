@@ -1,7 +1,5 @@
 """The collector is paused while many objects are made, and never left off."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

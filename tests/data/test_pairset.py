@@ -1,7 +1,5 @@
 """An item takes what the format says; a pair set holds one shape, names lines, and has a fingerprint of its content."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
+from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
 from tellapart.errors import DataError
@@ -66,7 +65,6 @@ def test_content_that_reads_alike_when_run_together_has_another_fingerprint(one:
     assert made(*one).fingerprint(hash_of) != made(*other).fingerprint(hash_of)
 
 
-@settings(deadline=None)
 @given(contents, st.randoms())
 def test_the_order_of_the_items_changes_no_fingerprint(content: list[Any], chance: Any) -> None:
     shuffled = chance.sample(content, len(content))
@@ -91,8 +89,6 @@ def test_a_fingerprint_is_of_pixels_not_of_files_names_tags_or_places(
 
 
 def test_a_fingerprint_with_known_hashes_equals_the_one_that_decodes(folder: Folder, record: Record) -> None:
-    from tellapart.data.images import pixel_hash
-
     pairs = read_pair_set(folder([record(), record(id="b", images=["images/1.png", "images/0.png"])]))
     known = {reference: pixel_hash(pairs.pixels(reference)) for reference in pairs.items[0].images}
     assert pairs.fingerprint(known.__getitem__) == pairs.fingerprint()

@@ -1,7 +1,5 @@
 """Files of rows are read alike, packed or not, and refused in one line; and no spreadsheet runs a cell."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,13 +1,11 @@
 """Scores are float32, finite, of one shape and named by distinct ids; every other array is refused."""
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
@@ -25,7 +23,6 @@ arrays = npst.arrays(
 )
 
 
-@settings(deadline=None)
 @given(arrays)
 def test_scores_are_a_read_only_float32_copy(values: NDArray[Any]) -> None:
     before = values.copy()
@@ -42,7 +39,6 @@ def test_scores_are_a_read_only_float32_copy(values: NDArray[Any]) -> None:
         scores.kind = "similarity"  # type: ignore[misc]
 
 
-@settings(deadline=None)
 @given(arrays, st.data())
 def test_selecting_follows_the_ids(values: NDArray[Any], data: st.DataObject) -> None:
     ids = [f"item {k}" for k in range(len(values))]

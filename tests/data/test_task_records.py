@@ -1,13 +1,11 @@
 """Records of tasks: what they refuse, and which rows they put together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
@@ -35,7 +33,6 @@ def moment(id_: str, time: float, before: str = "stands", after: str = "sits", v
     return make_moment(id_, video, time, ("a man", before, after), "Change of Action", time + 1)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=4), min_size=1, max_size=6))
 def test_a_gallery_knows_the_image_of_every_caption(captions: list[list[str]]) -> None:
     gallery = RetrievalSet.of("g", [f"{k}.png" for k in range(len(captions))], captions)
@@ -88,10 +85,8 @@ def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_
         moment("w_0A", 9.0, video="w"),
     )
     found = MomentSet("m", rows)
-    assert {video: [m.id for m in own] for video, own in found.videos.items()} == {
-        "v": ["v_0A", "v_0B", "v_1A", "v_2A"],
-        "w": ["w_0A"],
-    }
+    expected = {"v": ["v_0A", "v_0B", "v_1A", "v_2A"], "w": ["w_0A"]}
+    assert {video: [m.id for m in own] for video, own in found.videos.items()} == expected
     assert found.gold == ((5.0,), (2.0, 7.0), (2.0,), (2.0, 7.0), (9.0,))
     assert found.duration("v") == 8.0
     assert rows[0].texts[0] == "a man sits"

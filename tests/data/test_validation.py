@@ -1,8 +1,6 @@
 """What pydantic refused is told in one line: the field's place, what is wrong there, and what stands there."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -22,7 +20,7 @@ class Box(BaseModel):
     tags: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _in_order(self) -> Box:
+    def _in_order(self) -> Self:
         if self.corners[0] > self.corners[1]:
             raise ValueError("the left corner lies right of the right one")
         return self

@@ -1,7 +1,5 @@
 """Frames of films are taken by the clock: gaps and varying rates do not move them, and a constant rate counts them."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

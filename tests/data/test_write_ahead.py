@@ -1,7 +1,5 @@
 """Connections that switch one new database to its write-ahead log at once succeed; one that cannot raises."""
 
-from __future__ import annotations
-
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The numbers of benchmarks' authors: as their code counts, on scores with ties and on answers, and beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

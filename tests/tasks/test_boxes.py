@@ -1,7 +1,6 @@
 """Labels of statements and boxes of phrases: rules, files, and models that are asked."""
 
-from __future__ import annotations
-
+import io
 import json
 import pickle
 from collections.abc import Callable, Sequence
@@ -13,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
-from tellapart.benchmarks.published_tasks import read_refcoco
+from tellapart.benchmarks.published_tasks import read_refcoco, read_statements
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.task_records import BoxSet, Record, StatementSet
 from tellapart.errors import DataError
@@ -66,7 +66,6 @@ length = st.integers(2, 40)
 boxes = st.tuples(side, side, length, length).map(lambda box: tuple(map(float, box)))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(boxes, boxes), min_size=1, max_size=6))
 def test_gold_boxes_are_right_and_no_rule_cares_which_box_is_gold(pairs: list[tuple[Sides, Sides]]) -> None:
     gold, said = [one for one, _ in pairs], [other for _, other in pairs]
@@ -74,7 +73,6 @@ def test_gold_boxes_are_right_and_no_rule_cares_which_box_is_gold(pairs: list[tu
     assert by_metric(made(*gold), said) == by_metric(made(*said), gold)
 
 
-@settings(deadline=None)
 @given(boxes)
 def test_centres_and_shares_are_taken_to_the_same_boxes(box: Sides) -> None:
     x, y, width, height = box
@@ -154,18 +152,18 @@ class Pointer:
         return None if answer == "1" else (1.0, 2.0, float(width), float(height))
 
 
-def test_a_model_that_names_boxes_is_asked_and_an_answer_without_a_box_is_wrong() -> None:
-    import io
-
-    from PIL import Image
-
+def seen(batch_size: int) -> Session:
+    """Return a session that shows one picture of 30 by 20 pixels."""
     stream = io.BytesIO()
     Image.new("RGB", (30, 20)).save(stream, "PNG")
+    return Session(pictures=lambda _reference: stream.getvalue(), store=EmbeddingStore(None), batch_size=batch_size)
+
+
+def test_a_model_that_names_boxes_is_asked_and_an_answer_without_a_box_is_wrong() -> None:
     records = made((1, 2, 29, 18), (1, 2, 29, 18), (1, 2, 29, 18))
-    session = Session(pictures=lambda _reference: stream.getvalue(), store=EmbeddingStore(None), batch_size=2)
     run = GROUNDING.runner(Pointer())
     assert run is not None
-    found = run(Pointer(), records, session)
+    found = run(Pointer(), records, seen(2))
     assert found == [(1, 2, 29, 18), (0, 0, 0, 0), (1, 2, 29, 18)]
     assert by_metric(records, found)["box_accuracy"] == [1.0, 0.0, 1.0]
 
@@ -202,21 +200,10 @@ def refcoco(folder: Path, *, protocol: int = 2, **changes: Any) -> Path:
 def test_refcoco_is_read_as_its_authors_ship_it(tmp_path: Path, protocol: int) -> None:
     place = Locations(refcoco(tmp_path, protocol=protocol))
     found = {name: find_benchmark(f"refcoco+-{name}", place).records() for name in ("val", "testa", "testb", "test")}
-    assert found["val"].rows == (
-        Record(
-            "2",
-            ("COCO_train2014_1.jpg",),
-            ("blue man",),
-            (1.0, 1.5, 20.0, 30.0),
-            facts={"size": (101, 80), "candidates": ()},
-        ),
-        Record(
-            "3",
-            ("COCO_train2014_1.jpg",),
-            ("tall man",),
-            (1.0, 1.5, 20.0, 30.0),
-            facts={"size": (101, 80), "candidates": ()},
-        ),
+    box, facts = (1.0, 1.5, 20.0, 30.0), {"size": (101, 80), "candidates": ()}
+    phrases = {"2": "blue man", "3": "tall man"}
+    assert found["val"].rows == tuple(
+        Record(id_, ("COCO_train2014_1.jpg",), (phrase,), box, facts=facts) for id_, phrase in phrases.items()
     )
     assert found["test"].rows == found["testa"].rows + found["testb"].rows
     assert [box.id for box in found["testb"].rows] == ["6", "7"]
@@ -252,7 +239,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(PLAIN, st.integers(0, 5))
 def test_a_pickle_of_plain_data_is_read_as_pickle_reads_it(tmp_path_factory: Any, found: Any, protocol: int) -> None:
     path = tmp_path_factory.mktemp("p") / "a.p"
@@ -270,26 +257,14 @@ class Finder:
 
 
 def test_a_model_that_finds_boxes_gets_the_candidates_of_each_phrase() -> None:
-    import io
-
-    from PIL import Image
-
-    stream = io.BytesIO()
-    Image.new("RGB", (30, 20)).save(stream, "PNG")
-    rows = (
-        Record(
-            "0",
-            ("a.png",),
-            ("a cup",),
-            (1, 2, 9, 9),
-            facts={"size": (30, 20), "candidates": ((1, 2, 9, 8), (0, 0, 4, 4))},
-        ),
-        Record("1", ("a.png",), ("a dog",), (1, 2, 9, 9), facts={"size": (30, 20), "candidates": ()}),
+    candidates = {"a cup": ((1, 2, 9, 8), (0, 0, 4, 4)), "a dog": ()}
+    rows = tuple(
+        Record(str(k), ("a.png",), (phrase,), (1, 2, 9, 9), facts={"size": (30, 20), "candidates": boxes_})
+        for k, (phrase, boxes_) in enumerate(candidates.items())
     )
-    session = Session(pictures=lambda _reference: stream.getvalue(), store=EmbeddingStore(None), batch_size=1)
     run = GROUNDING.runner(Finder())  # type: ignore[arg-type]
     assert run is not None
-    assert run(Finder(), BoxSet("made", rows), session) == [(1, 2, 9, 8), (0.0, 0.0, 5.0, 5.0)]
+    assert run(Finder(), BoxSet("made", rows), seen(1)) == [(1, 2, 9, 8), (0.0, 0.0, 5.0, 5.0)]
 
 
 # NLVR2 as a task: labels from a file to accuracy and consistency, through the commands, and what is refused.
@@ -323,15 +298,10 @@ def test_an_answer_that_is_no_verdict_is_shown_with_what_was_expected() -> None:
 def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels() -> None:
     if not (FOLDER / "nlvr2_vlue_test.json").is_file():
         pytest.skip("VLUE's annotation files are not beside this checkout")
-    from tellapart.benchmarks.published_tasks import read_statements
-
     records = read_statements(FOLDER / "nlvr2_vlue_test.json")
     units = {units.noun: units for units in measure_statements(records, [True] * 5662)}
-    assert {noun: len(one.units) for noun, one in units.items()} == {
-        "statement": 5662,
-        "sentence": 3023,
-        "sentence of both labels": 1274,
-    }
+    expected = {"statement": 5662, "sentence": 3023, "sentence of both labels": 1274}
+    assert {noun: len(one.units) for noun, one in units.items()} == expected
     assert units["statement"].values[0].strict.sum() == 2817  # and 2,845 are false
     assert not units["sentence of both labels"].values[0].strict.any()
 
@@ -353,7 +323,6 @@ def test_a_hidden_statement_does_not_show_the_set_it_was_written_about() -> None
     assert hiding.bare(row) == Record("test1-0-1-0", ("a.png", "b.png"), ("Two dogs.",), False)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=12))
 def test_consistency_is_never_above_accuracy_of_equally_long_sentences_and_right_answers_win_all(
     rows: list[tuple[bool, bool, int]],
@@ -367,7 +336,6 @@ def test_consistency_is_never_above_accuracy_of_equally_long_sentences_and_right
     assert found["consistency"] <= np.mean(each) + 1e-12
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=12), st.randoms())
 def test_the_order_of_the_rows_changes_nothing(rows: list[tuple[bool, bool, int]], random: Any) -> None:
     mixed = random.sample(rows, len(rows))

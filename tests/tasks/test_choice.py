@@ -1,7 +1,5 @@
 """Forced choice of captions in words: in both orders, of one image and of two."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -80,35 +78,22 @@ def test_gpt4vs_free_answers_are_read_as_their_authors_read_them() -> None:
     assert found == {(2, 2): 7522, (1, 1): 7206, (0, 0): 277, (0, 1): 9, (0, 2): 8, (1, 0): 1, (2, 0): 1}
 
 
-@pytest.mark.parametrize(
-    ("said", "place"),
-    [
-        ("1", 1),
-        ("(2)", 2),
-        (" Option 1.", 1),
-        ("Answer: 2", 2),
-        ("A RED CUP.", 1),
-        ("a blue cup", 2),
-        ("A", 1),
-        ("**(b)**", 2),
-        ('{"answer": 2}', 2),
-        ("1. A red cup.", 1),
-        ("(2): a blue cup", 2),
-        ("(1) a blue cup", 0),
-        ("Caption 2 best describes the image.", 2),
-        ("The answer is (1), since the cup is red.", 1),
-        ("It is not (1).", 0),
-        ("(1) and (2)", 0),
-        ("A cup that is red", 0),
-        ("1.5", 0),
-        ("." * 100_000, 0),
-        ("both", 0),
-        ("12", 0),
-        ("1 or 2", 0),
-        ("", 0),
-    ],
-)
-def test_an_answer_names_a_place_or_a_caption_or_neither(said: str, place: int) -> None:
+#: The caption that answers name, 1 or 2; 0 if they name neither.
+SAID = {
+    1: ("1", " Option 1.", "A RED CUP.", "A", "1. A red cup.", "The answer is (1), since the cup is red."),
+    2: (
+        *("(2)", "Answer: 2", "a blue cup", "**(b)**", '{"answer": 2}', "(2): a blue cup"),
+        "Caption 2 best describes the image.",
+    ),
+    0: (
+        *("(1) a blue cup", "It is not (1).", "(1) and (2)", "A cup that is red", "1.5", "." * 100_000, "both", "12"),
+        *("1 or 2", ""),
+    ),
+}
+
+
+@pytest.mark.parametrize(("place", "said"), [(place, said) for place, answers in SAID.items() for said in answers])
+def test_an_answer_names_a_place_or_a_caption_or_neither(place: int, said: str) -> None:
     assert parse_choice(said, "a red cup", "a blue cup") == place
 
 
@@ -142,14 +127,8 @@ def test_a_model_that_always_takes_the_first_place_is_found_out(tmp_path: Path) 
     path = tmp_path / "first.jsonl"
     path.write_text(rows(["1"] * 8))
     found = {one.name: one.strict.mean() for one in measure_choices(CUPS, read_choices(path, CUPS))[0].values}
-    assert found == {
-        "both_orders": 0,
-        "mean_of_orders": 0.5,
-        "order_bias": 1,
-        "true_first": 1,
-        "true_second": 0,
-        "chose_first": 1,
-    }
+    expected = {"both_orders": 0, "mean_of_orders": 0.5, "order_bias": 1}
+    assert found == expected | {"true_first": 1, "true_second": 0, "chose_first": 1}
 
 
 def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Zero-shot classification through the command line: ensembles of prompts, ties, files, and models of every kind."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,13 +1,12 @@
 """COLA's single objects, from its file to the number of its authors: equal to scikit-learn's, label by label."""
 
-from __future__ import annotations
-
 import json
 from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks.published_tasks import read_image_labels
@@ -65,8 +64,6 @@ def test_the_official_number_is_scikit_learns_on_scores_with_ties(command, folde
 
 
 def test_a_model_scores_the_images_that_count(command, folder: Path) -> None:
-    from PIL import Image
-
     (folder / "images").mkdir()
     for k in range(40):
         Image.new("RGB", (4, 4), (k, 0, 0)).save(folder / "images" / f"{k}.jpg")

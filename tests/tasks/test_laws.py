@@ -1,7 +1,5 @@
 """A law for every task that is answered in files of rows: a template that is filled in is measured and compared."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Boundary grounding as a task: files of similarities, ties, chance, limits, and models over folders of frames."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
@@ -159,7 +158,7 @@ def test_results_are_broken_down_by_the_kind_of_change() -> None:
     assert values == {"Change of Action": 1.0, "Change of Color": 0.0}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 4, width=32), min_size=1, max_size=4), st.data())
 def test_accuracy_grows_with_the_tolerance_and_scaling_changes_nothing(times: list[float], data: st.DataObject) -> None:
     records = made(*times)
@@ -312,8 +311,6 @@ class Fused:
 @pytest.fixture
 def frames(data: Path) -> Path:
     """Videos that turn from red to blue: `v` at 1.2 s, `w` at 0.6 s; no two frames are equal."""
-    from PIL import Image
-
     for video, turn in (("v0123456789", 6), ("w0123456789", 3)):
         folder = data / "frames" / video
         folder.mkdir(parents=True)
@@ -351,8 +348,6 @@ def test_what_the_model_scores_is_what_a_file_of_the_same_numbers_gives(frames: 
     records = read_moments(frames / "val.json")
     ready = prepare(find_benchmark("gebc-val", Locations(frames)), store=EmbeddingStore(None))
     found = evaluate(Hue(), ready)
-    from PIL import Image
-
     rows = []
     for moment in records.rows:
         images = [np.asarray(Image.open(frames / "frames" / f"{moment.cluster}/{k}.jpg")) for k in range(20)]

@@ -1,7 +1,5 @@
 """Files of predictions: the field that they are read from, what is refused, and thoughts, which are not read."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -16,6 +14,7 @@ from facts import check_facts, raises
 from tellapart.api.analyses import items
 from tellapart.api.evaluate import score
 from tellapart.benchmarks.benchmark import Benchmark
+from tellapart.benchmarks.given import as_benchmark
 from tellapart.board.submissions.forms import read_sent
 from tellapart.data.answer_text import count_thoughts
 from tellapart.data.item import Item
@@ -256,8 +255,6 @@ def test_items_of_files_are_read_from_a_named_field_too(tmp_path: Path, capsys: 
         "many", tuple(Record(str(k), (f"{k}a.png", f"{k}b.png"), (f"Dog {k}.",), k % 2 == 0) for k in range(12))
     )
     made = benchmark("nlvr2", records)
-    from tellapart.benchmarks.given import as_benchmark
-
     as_benchmark(made)
     folder = tmp_path / "systems"
     folder.mkdir()

@@ -1,7 +1,5 @@
 """People's rankings and ratings: TIFA's and SeeTRUE's published numbers, and the user's files."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

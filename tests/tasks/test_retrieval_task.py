@@ -1,7 +1,5 @@
 """Galleries: ranks both ways, an entry a row and an entry a distinct caption, and files that do not fit."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from facts import raises
 from tellapart.benchmarks.find import find_benchmark
@@ -178,9 +177,6 @@ def test_what_no_model_can_win_is_said(command, tmp_path: Path) -> None:
 
 
 def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path: Path) -> None:
-    from tellapart.benchmarks.find import find_benchmark
-    from tellapart.benchmarks.locations import Locations
-
     (tmp_path / "test-coco-cfs.csv").write_text("image_path,caption\nelsewhere/1_0.jpg,a cat\n")
     with raises(DataError, "test-coco-cfs.csv:2", "'image_path'", "'elsewhere/1_0.jpg'"):
         find_benchmark("coco-counterfactuals-test", Locations(tmp_path)).records()
@@ -289,8 +285,6 @@ def test_a_constant_model_gets_nothing_and_chance_with_ties_broken_at_random() -
 @pytest.fixture
 def split(tmp_path: Path) -> Path:
     """The split of eight rows, with its pictures."""
-    from PIL import Image
-
     folder = tmp_path / "split"
     (folder / "images").mkdir(parents=True)
     with (folder / "test-coco-cfs.csv").open("w", newline="") as target:

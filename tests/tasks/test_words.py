@@ -1,7 +1,5 @@
 """Tasks that are answered in words: captions, questions with answers of people, and yes or no."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -17,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 from samples_again import remeasure
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 from facts import check_facts, raises
 from tellapart.benchmarks.find import find_benchmark
@@ -34,7 +34,7 @@ from tellapart.errors import DataError, MetricError, ScoreError
 from tellapart.evaluation.evaluate import evaluate, prepare, tabulate_units
 from tellapart.evaluation.verified import read_result
 from tellapart.metrics.answers import soft_accuracy
-from tellapart.metrics.captions import caption_scores
+from tellapart.metrics.captions import bleu, caption_scores
 from tellapart.metrics.tabulate import tabulate
 from tellapart.models.find import find_model
 from tellapart.models.generative.prompts import CAPTION, SHORT_ANSWER
@@ -78,7 +78,7 @@ def published(folder: str, file: str) -> Path:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(WORDS, st.lists(WORDS.filter(bool), min_size=1, max_size=3)), min_size=2, max_size=6))
 def test_the_task_gives_the_corpuss_numbers(rows: list[tuple[str, list[str]]]) -> None:
     said, references = [one for one, _ in rows], [given_ for _, given_ in rows]
@@ -104,11 +104,7 @@ def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew() -> None:
     assert found.high is not None
     assert found.low < found.value < found.high
     # The same by hand: BLEU of 2,000 draws of the images.
-    scores = caption_scores(
-        *(dict(zip(map(str, range(len(said))), texts, strict=True)) for texts in (said, references))
-    )
-    from tellapart.metrics.captions import bleu
-
+    scores = caption_scores(*(dict(enumerate(texts)) for texts in (said, references)))
     drawn = [bleu(scores.bleu_statistics[rng.integers(0, 60, 60)].sum(axis=0))[3] for _ in range(2000)]
     assert np.quantile(drawn, [0.025, 0.975]) == pytest.approx([found.low, found.high], abs=0.03)
 
@@ -228,8 +224,6 @@ class Painter:
 
 @pytest.mark.parametrize("batch_size", [1, 3, 32])
 def test_a_model_that_writes_is_asked_for_a_caption_of_every_image(batch_size: int) -> None:
-    from PIL import Image
-
     def picture(reference: str) -> bytes:
         stream = io.BytesIO()
         Image.new("RGB", (3, 2), (int(reference[0]), 7, 9)).save(stream, "PNG")
@@ -245,7 +239,6 @@ def test_a_model_that_writes_is_asked_for_a_caption_of_every_image(batch_size: i
 
 # Questions as tasks: one gold answer and pairs of questions, ten people's answers, and models that are asked.
 
-VLUE = Path(__file__).parents[2].parent / "shared" / "data" / "vlue" / "vqa_vlue_test.json"
 ROWS = [
     {"question_id": 5, "question": "One cup?", "image": "a.png", "answer": "yes"},
     {"question_id": 6, "question": "one cup? ", "image": "b.png", "answer": "no"},
@@ -263,34 +256,18 @@ def by_metric(found: Sequence[Units]) -> dict[str, list[float]]:
 
 
 def vlue_questions() -> QuestionSet:
-    if not VLUE.is_file():
-        pytest.skip("VLUE's annotation files are not beside this checkout")
-    return read_questions(VLUE)
+    return read_questions(published("vlue", "vqa_vlue_test.json"))
 
 
 @pytest.fixture
-def vqa_data(tmp_path: Path, draw: Callable[..., bytes]) -> Path:
+def vqa_data(tmp_path: Path) -> Path:
     folder = tmp_path / "vlue"
     (folder / "images").mkdir(parents=True)
     (folder / "vqa_vlue_test.json").write_text(json.dumps(ROWS))
     for seed, name in enumerate(("a.png", "b.png")):
-        (folder / "images" / name).write_bytes(draw(seed))
-    return folder
-
-
-@pytest.fixture
-def draw() -> Callable[[int], bytes]:
-    import io
-
-    from PIL import Image
-
-    def png(seed: int) -> bytes:
-        stream = io.BytesIO()
         pixels = np.random.default_rng(seed).integers(0, 256, (4, 4, 3)).astype(np.uint8)
-        Image.fromarray(pixels).save(stream, "PNG")
-        return stream.getvalue()
-
-    return png
+        Image.fromarray(pixels).save(folder / "images" / name)
+    return folder
 
 
 def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins() -> None:
@@ -304,11 +281,8 @@ def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins() -> N
     assert questions.values[0].strict.mean() > 0.49
     assert pairs.values[0].strict.sum() == pairs.values[0].chance == 0
     right = by_metric(measure_one_answer(records, records.gold))
-    assert {name: (len(column), min(column)) for name, column in right.items()} == {
-        "exact_match": (11_942, 1.0),
-        "exact_match_cleaned": (11_942, 1.0),
-        "pair_accuracy": (3_966, 1.0),
-    }
+    expected = {"exact_match": (11_942, 1.0), "exact_match_cleaned": (11_942, 1.0), "pair_accuracy": (3_966, 1.0)}
+    assert {name: (len(column), min(column)) for name, column in right.items()} == expected
 
 
 def test_the_published_pairs_are_resampled_with_the_pairs_that_share_their_images() -> None:
@@ -333,10 +307,8 @@ def test_a_pair_is_right_only_where_both_answers_are() -> None:
     records = asked([("One cup?", "a", "yes"), ("one cup?", "b", "no"), ("Two?", "c", "no"), ("Two?", "d", "yes")])
     pairs = measure_one_answer(records, ["yes", "no", "no", "no"])[1]
     assert pairs.values[0].strict.tolist() == [1.0, 0.0]
-    assert [(unit.id, unit.output, unit.gold) for unit in pairs.units] == [
-        ("0+1", ["yes", "no"], "yes, no"),
-        ("2+3", ["no", "no"], "no, yes"),
-    ]
+    expected = [("0+1", ["yes", "no"], "yes, no"), ("2+3", ["no", "no"], "no, yes")]
+    assert [(unit.id, unit.output, unit.gold) for unit in pairs.units] == expected
 
 
 def test_people_are_measured_as_the_official_script_and_as_xvlm_do() -> None:
@@ -349,7 +321,6 @@ def test_people_are_measured_as_the_official_script_and_as_xvlm_do() -> None:
     assert found["soft_accuracy_xvlm"][0] == 1.0
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from("abcde"), st.sampled_from(["yes", "no"])), min_size=1)
 )
@@ -360,12 +331,8 @@ def test_pairs_are_never_won_by_an_answer_that_looks_at_the_question_alone(rows:
         assert not any(found.get("pair_accuracy", []))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")), max_size=8))
 def test_linked_images_are_the_connected_ones(pairs: list[tuple[str, str]]) -> None:
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
     group = linked_images(pairs)
     place = {image: k for k, image in enumerate("abcdefgh")}
     ends = np.array([[place[a], place[b]] for a, b in pairs]).reshape(-1, 2).T
@@ -418,8 +385,6 @@ class Parrot:
 
 @pytest.mark.parametrize("batch_size", [1, 2, 32])
 def test_a_model_that_answers_is_asked_every_question_about_its_image(vqa_data: Path, batch_size: int) -> None:
-    from PIL import Image
-
     ready = prepare(find_benchmark("vlue-vqa", Locations(vqa_data)), store=EmbeddingStore(None))
     told: list[tuple[str, int, int]] = []
     found = evaluate(Parrot(), ready, batch_size=batch_size, progress=lambda *now: told.append(now))

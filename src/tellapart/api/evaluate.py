@@ -26,7 +26,7 @@ from tellapart.benchmarks.probes import with_probes
 from tellapart.data.arguments import LimitGiven, PathGiven, as_limit, as_names, as_path, as_tuple, expect_used
 from tellapart.data.atomic import atomic_file
 from tellapart.data.prediction_field import PREDICTION
-from tellapart.data.scores import ScoreKind, Scores
+from tellapart.data.scores import ScoreKind, Scores, as_numbers
 from tellapart.errors import RunError, ScoreError, TellapartError, quote
 from tellapart.evaluation.distributed import Rank, run_in_ranks
 from tellapart.evaluation.follow import Follower, follow_checkpoints, parse_seconds
@@ -408,7 +408,7 @@ def _file_of(scores: ScoresGiven, benchmark: str | Benchmark, place: Locations, 
         return path
     numbers = _to_array(scores)
     size = len((find_benchmark(benchmark, place) if isinstance(benchmark, str) else benchmark).outline().ids)
-    if numbers.ndim != 3 or len(numbers) != size:
+    if len(numbers) != size:
         raise ScoreError(
             f"score({name!r}, scores): give numbers (item, image, text) of its {size:,} items, in its order; "
             f"got {numbers.shape}"
@@ -423,13 +423,8 @@ def _to_array(values: object) -> NDArray[np.generic]:
     """Return numbers as an array: of a list, of numpy, or of a tensor."""
     if hasattr(values, "detach"):
         values = values.detach().to("cpu").double().numpy()
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError) as error:
-        raise ScoreError(f"scores={quote(values)}: give a file, or numbers (item, image, text): {error}") from error
-    if array.dtype.kind not in "fiu":
-        raise ScoreError(f"scores={quote(values)} ({type(values).__name__}) is neither a file nor an array of numbers")
-    return array
+    what = f"scores={quote(values)} ({type(values).__name__}), if they name no file,"
+    return as_numbers(values, what, "(item, image, text)", kinds="fiu")
 
 
 def score_vectors(

@@ -123,16 +123,16 @@ class CifarFile:
     """Pictures of one binary file, read as PNG files: `test_batch.bin#17` is the eighteenth."""
 
     def __init__(self, path: Path, label_bytes: int = 1) -> None:
-        self._path = path
+        self.path = path
         self._labels = label_bytes
 
     @cached_property
     def _record_bytes(self) -> NDArray[np.uint8]:
-        data = np.frombuffer(read_whole(self._path), np.uint8)
+        data = np.frombuffer(read_whole(self.path), np.uint8)
         size = self._labels + _PIXELS
         if not len(data) or len(data) % size:
             raise DataError(
-                f"{self._path}: {len(data):,} bytes are not complete records of {size:,}; it is cut off, or not "
+                f"{self.path}: {len(data):,} bytes are not complete records of {size:,}; it is cut off, or not "
                 "the binary version"
             )
         return data.reshape(-1, size)
@@ -147,51 +147,38 @@ class CifarFile:
         from PIL import Image
 
         file, _, number = reference.rpartition("#")
-        if file != self._path.name or not number.isdecimal() or int(number) >= len(self._record_bytes):
-            raise DataError(f"no image {reference!r} in {self._path}")
+        if file != self.path.name or not number.isdecimal() or int(number) >= len(self._record_bytes):
+            raise DataError(f"no image {reference!r} in {self.path}")
         planes = self._record_bytes[int(number), self._labels :].reshape(3, _SIDE, _SIDE)
         stream = io.BytesIO()
         Image.fromarray(np.ascontiguousarray(planes.transpose(1, 2, 0))).save(stream, "PNG", compress_level=1)
         return stream.getvalue()
 
 
-def read_cifar(
-    path: Path, name: str, classes: Sequence[str], templates: Sequence[str], label_bytes: int = 1
-) -> ClassificationSet:
-    """Read the labels of a binary file."""
-    file = CifarFile(path, label_bytes)
-    labels = file.labels
-    if labels.max() >= len(classes):
+def load_cifar(place: Locations, benchmark: Benchmark, *, classes: str, templates: list[str]) -> ClassificationSet:
+    """Load CIFAR from its binary file, or from folders of classes."""
+    file, names = open_cifar(place, benchmark, classes=classes), classes.split()
+    if not isinstance(file, CifarFile):
+        return load_tree(place, benchmark, templates=templates)
+    path, labels = file.path, file.labels
+    if labels.max() >= len(names):
         raise DataError(
-            f"{path}: record {int(labels.argmax())} is of class {labels.max()}; there are {len(classes)}, from 0"
+            f"{path}: record {int(labels.argmax())} is of class {labels.max()}; there are {len(names)}, from 0"
         )
-    names = [f"{path.name}#{number}" for number in range(len(labels))]
+    images = [f"{path.name}#{number}" for number in range(len(labels))]
     return ClassificationSet(
-        name,
-        tuple(Record(image, (image,), (), label) for image, label in zip(names, labels.tolist(), strict=True)),
-        _class_names(path.parent, classes),
+        benchmark.name,
+        tuple(Record(image, (image,), (), label) for image, label in zip(images, labels.tolist(), strict=True)),
+        _class_names(path.parent, names),
         own_templates(path.parent, templates),
     )
 
 
-def load_cifar(place: Locations, benchmark: Benchmark, *, classes: str, templates: list[str]) -> ClassificationSet:
-    """Load CIFAR from its binary file, or from folders of classes."""
-    path, names = first_file(place, benchmark.name, benchmark.files[0]), classes.split()
-    if path.suffix == ".bin":
-        return read_cifar(path, benchmark.name, names, templates, _label_bytes(classes))
-    return load_tree(place, benchmark, templates=templates)
-
-
-def open_cifar(place: Locations, benchmark: Benchmark, *, classes: str, templates: list[str]) -> Callable[[str], bytes]:
+def open_cifar(place: Locations, benchmark: Benchmark, *, classes: str, **_arguments: object) -> Callable[[str], bytes]:
     """Return the reader of CIFAR's pictures."""
     path = first_file(place, benchmark.name, benchmark.files[0])
-    if path.suffix == ".bin":
-        return CifarFile(path, _label_bytes(classes))
-    return open_tree(place, benchmark, templates=templates)
-
-
-def _label_bytes(classes: str) -> int:
-    return 1 if len(classes.split()) == 10 else 2
+    # A record of CIFAR-100 begins with the coarse class.
+    return CifarFile(path, 1 + (len(classes.split()) > 10)) if path.suffix == ".bin" else open_tree(place, benchmark)
 
 
 # Caltech-101, Food-101 and ImageNet
@@ -263,7 +250,8 @@ def _imagenet_names(tree: Path, folders: list[str], corrected: Mapping[str, str]
 def load_demo_objects(_place: Locations, benchmark: Benchmark, *, templates: list[str]) -> ClassificationSet:
     """Load the pictures of the demo's counting pairs, and the kind of thing in each."""
     items = [item for item in DEMO.records().items if item.tags["aspect"] == "counting"]
-    kinds = {item.id: str(_name_things(item.provenance["things"])) for item in items}
+    # All things of a counting pair are of one kind: that of the first thing in the first picture.
+    kinds = {item.id: str(item.provenance["things"][0][0][0]) for item in items}  # type: ignore[index]
     classes = sorted(set(kinds.values()))
     return ClassificationSet(
         benchmark.name,
@@ -275,14 +263,6 @@ def load_demo_objects(_place: Locations, benchmark: Benchmark, *, templates: lis
         tuple(classes),
         tuple(templates),
     )
-
-
-def _name_things(things: object) -> object:
-    """Return the kind of the first thing in the first picture; all of a counting pair's are of one kind."""
-    match things:
-        case [[[str() as kind, *_], *_], *_]:
-            return kind
-    raise DataError(f"demo: expected the things of each picture; got {quote(things)}")
 
 
 def open_demo_objects(_place: Locations, _benchmark: Benchmark, **_arguments: object) -> Callable[[str], bytes]:

@@ -77,9 +77,8 @@ def load_pairs(place: Locations, _benchmark: Benchmark) -> PairSet:
         files = find_files(folder, "*.json")
         if len(files) > 1:
             names = ", ".join(path.name for path in files[:5])
-            raise DataError(
-                f"{folder} holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one of them"
-            )
+            fault = f"holds {len(files)} JSON files, none named as EqBen's are ({names}); keep one of them"
+            raise DataError(f"{folder} {fault}")
         items = _read_subset(files[0])
     return PairSet("eqben", tuple(items), place.pictures("eqben", *_PICTURES), read=open_pictures(place), rows=rows)
 
@@ -123,9 +122,8 @@ def _unknown_corner(value: object, place: str) -> str:
     """Describe the problem of a row that names no corner of a quadruple."""
     info = row_of(value, place).get("private_info")
     if not isinstance(info, Mapping):
-        return (
-            f"{place}: no 'private_info', which tells the four rows of a quadruple; get the version of 2023-09 or later"
-        )
+        why = "which tells the four rows of a quadruple; get the version of 2023-09 or later"
+        return f"{place}: no 'private_info', {why}"
     return (
         f"{place}: field 'private_info': expected a dataset of {', '.join(SUBSETS)}, a name of {', '.join(_CORNERS)} "
         f"and a whole sample_cnt; got {quote(dict(info), 120)}"

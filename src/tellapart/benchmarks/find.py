@@ -182,17 +182,13 @@ def find_again(name: str, own: Path | None, place: Locations) -> Benchmark:
         return _ask_in_words(find_again(name.removeprefix(asked), own, place), asked)
     if name.startswith(TABLE):
         return open_pair_images(own, place)
+    typed = f"{_split_name(name)[0]}{own}"
     if CODE in name:
-        return _code_again(name, own, place)
-    return find_benchmark(f"{_split_name(name)[0]}{own}", place)
-
-
-def _code_again(name: str, own: Path, place: Locations) -> Benchmark:
-    typed = f"{own.resolve()}:{name.partition(CODE)[2].partition('#')[0]}"
-    if not has("benchmark", typed):
-        raise DataError(
-            f"{name} is code, in {own}, and runs only if you name it: add plugin={own} if you trust that file"
-        )
+        typed = f"{own.resolve()}:{name.partition(CODE)[2].partition('#')[0]}"
+        if not has("benchmark", typed):
+            raise DataError(
+                f"{name} is code, in {own}, and runs only if you name it: add plugin={own} if you trust that file"
+            )
     return find_benchmark(typed, place)
 
 

@@ -6,6 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
 
 from tellapart.benchmarks.locations import find_files
 from tellapart.errors import DataError, MissingDependencyError, first_line, require
@@ -23,8 +26,10 @@ class Hub:
         gated: its conditions must be accepted on its page, and a token be there.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     repo: str
-    revision: str
+    revision: Annotated[str, Field(min_length=7)]
     files: tuple[str, ...]
     gated: bool = False
 

@@ -51,14 +51,14 @@ class Locations:
 
     def folder(self, benchmark: str) -> Path | None:
         """Return the folder with a benchmark's annotations: `DATA/benchmark` if that is there, else `DATA`."""
-        return _folder_of(self.data, benchmark)
+        return self.data / benchmark if self.data and (self.data / benchmark).is_dir() else self.data
 
     def named_images(self, benchmark: str) -> Path | None:
         """Return the folder that `--images` names for a benchmark: `IMAGES/benchmark` if that is there, else `IMAGES`.
 
         None if the option was not given.
         """
-        return _folder_of(self.images, benchmark)
+        return self.images / benchmark if self.images and (self.images / benchmark).is_dir() else self.images
 
     def pictures(self, benchmark: str, *usual: str) -> Path:
         """Return the folder with a benchmark's images: that of `--images`, or a usual one next to the annotations."""
@@ -70,32 +70,21 @@ class Locations:
         return next((folder for folder in candidates if folder.is_dir()), base)
 
 
-def _folder_of(named: Path | None, benchmark: str) -> Path | None:
-    if named is None:
-        return None
-    named_folder = named / benchmark
-    return named_folder if named_folder.is_dir() else named
-
-
 def find_files(folder: Path, pattern: str) -> list[Path]:
     """Return the files of a pattern (`a.json`, `test-*.parquet`), in order of their names; `a|b` tries `a` first.
 
     They may lie in the folder itself, in its `data/` or in its `annotations/`.
     """
     for choice in re.split(r"\s*\|\s*", pattern):
-        if len(choice) > _LONGEST or choice.count("**") > 1:  # minutes of work before a file is looked for
-            why = f"longer than {_LONGEST:,} characters, or ** twice"
-            raise DataError(f"{folder}: {quote(choice)} is not a pattern of files below a folder ({why})")
-        for inner in _BELOW:
-            try:
-                files = sorted(path for path in (folder / inner).glob(choice) if path.is_file())
-            except (OSError, NotImplementedError, ValueError) as error:
-                why = f"{type(error).__name__}: {first_line(error)[:80]}"
-                raise DataError(
-                    f"{folder}: {quote(choice)} is not a pattern of files below a folder ({why})"
-                ) from error
-            if files:
-                return files
+        try:
+            if len(choice) > _LONGEST or choice.count("**") > 1:  # minutes of work before a file is looked for
+                raise ValueError(f"longer than {_LONGEST:,} characters, or ** twice")
+            for inner in _BELOW:
+                if files := sorted(path for path in (folder / inner).glob(choice) if path.is_file()):
+                    return files
+        except (OSError, NotImplementedError, ValueError) as error:
+            why = f"{type(error).__name__}: {first_line(error)[:80]}"
+            raise DataError(f"{folder}: {quote(choice)} is not a pattern of files below a folder ({why})") from error
     return []
 
 
@@ -137,10 +126,7 @@ class FolderImages:
         self._deeper = deeper
         self._outside = outside
         self._homes: dict[Path, Path] = {}
-
-    @property
-    def _names(self) -> str:
-        return " or ".join(map(str, self._roots))
+        self._names = " or ".join(map(str, self._roots))
 
     @cached_property
     def _all_folders(self) -> list[Path]:
@@ -191,12 +177,11 @@ class FolderImages:
         if self._outside or not Path(reference).is_absolute():
             return reference
         path = Path(os.path.normpath(reference))
-        for root in self._roots:
-            for home in (root.absolute(), self._resolve_home(root)):
-                if path.is_relative_to(home):
-                    inside = path.relative_to(home).as_posix()
-                    # A file of that name in a folder that comes before is another picture.
-                    return inside if self.find(inside) == (home / inside).resolve() else reference
+        for home in (home for root in self._roots for home in (root.absolute(), self._resolve_home(root))):
+            if path.is_relative_to(home):
+                inside = path.relative_to(home).as_posix()
+                # A file of that name in a folder that comes before is another picture.
+                return inside if self.find(inside) == (home / inside).resolve() else reference
         return reference
 
     def relate_images(self, items: Iterable[Item]) -> tuple[Item, ...]:
@@ -228,10 +213,9 @@ class FolderImages:
 
 def own_images(folder: Path, place: Locations) -> FolderImages:
     """Return the images of a user's set: below the folder that `--images` names, or else in the set's folder."""
-    images_folder = place.named_images(folder.resolve().name)
-    if images_folder is None:
+    if (named := place.named_images(folder.resolve().name)) is None:
         return FolderImages(folder, deeper=False, outside=place.outside)
-    return FolderImages(images_folder, also=folder, outside=place.outside)
+    return FolderImages(named, also=folder, outside=place.outside)
 
 
 class ZipImages:

@@ -69,20 +69,15 @@ def load_sugarcrepe(place: Locations, _benchmark: Benchmark) -> PairSet:
     items: list[Item] = []
     for subset, published in SUBSETS.items():
         path = find_files(folder, f"{subset}.json")[0]
-        read = [*_read_sugarcrepe(path)]
-        expect_count(path, len(read), *published)
-        items += read
+        content = read_mapping(path)
+        content.pop("accuracy", None)
+        expect_count(path, len(content), *published)
+        for key, row, where in _keyed_rows(path, content):
+            id_, image = f"{subset}/{key}", string(row, "filename", where)
+            captions = string(row, "caption", where), string(row, "negative_caption", where)
+            tags = {"subset": subset, "bag_of_words": "same" if same_words(*captions) else "differs"}
+            items.append(make_item(where, id=id_, images=(image,), texts=captions, tags=tags, cluster=image))
     return _in_folder("sugarcrepe", items, place, "val2017", "images")
-
-
-def _read_sugarcrepe(path: Path) -> Iterator[Item]:
-    content = read_mapping(path)
-    content.pop("accuracy", None)
-    for key, row, place in _keyed_rows(path, content):
-        image = string(row, "filename", place)
-        captions = string(row, "caption", place), string(row, "negative_caption", place)
-        tags = {"subset": path.stem, "bag_of_words": "same" if same_words(*captions) else "differs"}
-        yield make_item(place, id=f"{path.stem}/{key}", images=(image,), texts=captions, tags=tags, cluster=image)
 
 
 def sugarcrepe_table(by: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
@@ -99,7 +94,7 @@ def load_sugarcrepe_choice(place: Locations, benchmark: Benchmark) -> ChoiceSet:
 
 _PARQUET, _LINES = "test-*.parquet", "examples.jsonl"
 _ITEMS = 400
-_IDS = tuple(str(number) for number in range(_ITEMS))
+_IDS = tuple(map(str, range(_ITEMS)))
 _TAGS = ("collapsed_tag", "tag", "secondary_tag", "num_main_preds")
 _SIDES = ("image_0", "image_1")
 
@@ -163,10 +158,10 @@ def load_bivlc(place: Locations, _benchmark: Benchmark) -> PairSet:
     items = []
     for number, (where, row) in enumerate(rows):
         first, second = names.format(number, number).split()
-        shown = (
-            string(row, "caption", where) if first.endswith(".png") else hashlib.sha256(read(first)).hexdigest()[:16]
-        )
-        items.append(_make_bivlc_item(row, where, number, (first, second), shown))
+        texts = (string(row, "caption", where), string(row, "negative_caption", where))
+        cluster = texts[0] if first.endswith(".png") else hashlib.sha256(read(first)).hexdigest()[:16]
+        tags = _bivlc_tags(string(row, "type", where), string(row, "subtype", where))
+        items.append(make_item(where, id=str(number), images=(first, second), texts=texts, tags=tags, cluster=cluster))
     expect_count(files[0], len(items), sum(count for *_, count in BLOCKS))
     _expect_order(items, files[0])
     return PairSet("bivlc", tuple(items), folder, read=read)
@@ -174,12 +169,6 @@ def load_bivlc(place: Locations, _benchmark: Benchmark) -> PairSet:
 
 def _refuse_image(path: Path, reference: str) -> bytes:
     raise DataError(f"no image {reference!r}: {path} is a table of captions; the images are in {_PARQUET}")
-
-
-def _make_bivlc_item(row: Mapping[str, Any], place: str, number: int, images: tuple[str, str], cluster: str) -> Item:
-    texts = (string(row, "caption", place), string(row, "negative_caption", place))
-    tags = _bivlc_tags(string(row, "type", place), string(row, "subtype", place))
-    return make_item(place, id=str(number), images=images, texts=texts, tags=tags, cluster=cluster)
 
 
 def _bivlc_tags(kind: str, subtype: str) -> dict[str, str]:
@@ -197,8 +186,8 @@ def _expect_order(items: list[Item], place: Path) -> None:
 
 def outline_bivlc() -> Outline:
     """Return the outline of the items, as far as it is known without a file."""
-    ids = tuple(str(number) for number in range(sum(count for *_, count in BLOCKS)))
     tags = tuple(_bivlc_tags(kind, subtype) for kind, subtype, count in BLOCKS for _ in range(count))
+    ids = tuple(map(str, range(len(tags))))
     return Outline(ids, (2, 2), ids, tags)
 
 
@@ -276,9 +265,8 @@ def load_whatsup(place: Locations, benchmark: Benchmark, *, folder: str) -> Pair
         image, options = string(row, "image_path", where), row.get("caption_options")
         parts = image.rpartition("/")[2].rpartition(".")[0].split("_")
         side = next((k for k, names in enumerate(_PLACES) if len(parts) > 2 and parts[1] in names), None)
-        texts = (
-            [text for text in options if isinstance(text, str) and text.strip()] if isinstance(options, list) else []
-        )
+        listed = options if isinstance(options, list) else []
+        texts = [text for text in listed if isinstance(text, str) and text.strip()]
         if side is None or len(texts) != 4 or texts != options:
             raise DataError(f"{where}: expected an image THING_WHERE_THING and four captions, got {quote(row)}")
         if sets.setdefault((parts[0], parts[-1]), {}).setdefault(side, (number, image, texts))[0] != number:

@@ -56,8 +56,6 @@ def open_pair_images(path: Path, place: Locations) -> Benchmark:
         title=path.name,
         items=0,
         source=str(path),
-        licence="not stated",
-        citation="not stated",
         load=lambda at: read_pair_table(path, at),
         pictures=lambda at: _image_reader(path, at),
         place=place,
@@ -83,7 +81,8 @@ def read_pair_table(path: Path, place: Locations) -> PairSet:
                 message = f"field {pictures[0]!r} is a picture as base64, which is not read; {way}"
                 raise DataError(message, field=pictures[0])
             row = _rename_columns(row, place.columns)
-            item = _read_item(row, number, images, bool(encoded))
+            fields, sources = fields_of(_find_nothing if encoded else images.find, row)
+            item = make_item(Path if encoded else images.find, {"id": f"row-{number}", **fields}, sources)
         except DataError as error:
             raise DataError(f"{where}: {error}", path=where, field=error.field, got=error.got) from error
         if item.id in items:
@@ -166,9 +165,5 @@ def _rename_columns(row: Mapping[str, Any], columns: tuple[tuple[str, str], ...]
     return renamed | {field: row[column] for field, column in columns if field != PREDICTION}
 
 
-def _read_item(row: Mapping[str, Any], number: int, images: FolderImages, encoded: bool) -> Item:
-    def find_nothing(reference: str) -> Path:
-        raise DataError(reference)
-
-    fields, sources = fields_of(find_nothing if encoded else images.find, row)
-    return make_item(Path if encoded else images.find, {"id": f"row-{number}", **fields}, sources)
+def _find_nothing(reference: str) -> Path:
+    raise DataError(reference)

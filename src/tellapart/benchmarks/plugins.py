@@ -13,7 +13,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, ParamSpec, TypeVar
@@ -96,15 +96,9 @@ def open_model(name: str) -> str:
         return name
     thing, path = _object_in(match)
     full = f"{path}:{match['name']}"
-    made: list[Any] = []  # the model, once it was asked for
-
-    def make(_options: Any) -> Any:
-        if not made:
-            made.append(as_model(thing, name=f"{path.name}:{match['name']}", file=path))
-        return made[0]
-
+    make = cache(lambda: as_model(thing, name=f"{path.name}:{match['name']}", file=path))
     _LOADED.append(("open_model", full))
-    add("model", full, make)
+    add("model", full, lambda _options: make())
     return full
 
 
@@ -139,10 +133,9 @@ def exit_error(ended: SystemExit) -> ExitError:
     """Return the error of code that called `sys.exit`, with its line."""
     place = blame(ended)
     if place is None:
-        lines = [
-            f"{_short_path(frame.filename)}:{frame.lineno}: " for frame in traceback.extract_tb(ended.__traceback__)
-        ]
-        place = f"{''.join(lines[-1:])}SystemExit: {ended.code}"
+        last = traceback.extract_tb(ended.__traceback__)[-1:]
+        line = "".join(f"{_short_path(frame.filename)}:{frame.lineno}: " for frame in last)
+        place = f"{line}SystemExit: {ended.code}"
     return ExitError(f"{place} (the program would end without its results); raise an error there, or return")
 
 

@@ -17,6 +17,8 @@ from tellapart.data.fields import field_fault, one_text, split_list
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import (
     AnnotationRow,
+    Filled,
+    Seconds,
     check_row,
     expect_count,
     karpathy_images,
@@ -45,7 +47,6 @@ from tellapart.errors import DataError, quote
 # VLUE's out-of-domain sets use images of MaRVL; its in-domain ones are COCO, NLVR2, VQA 2.0 and RefCOCO+. One function
 # reads a file to the records of its task. Ids are strings; a row without an id is known by its number, from 0.
 
-Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Sides = Annotated[list[Number], Field(min_length=4, max_length=4)]
 R = TypeVar("R", bound=AnnotationRow)
@@ -170,9 +171,8 @@ def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> Que
     for row in question_rows:
         own, id_ = answers[row.question_id], row.question_id
         if own.image_id != row.image_id:
-            raise DataError(
-                f"{annotations}: question_id {id_}: field 'image_id': {own.image_id}, asked of {row.image_id}"
-            )
+            fault = f"field 'image_id': {own.image_id}, asked of {row.image_id}"
+            raise DataError(f"{annotations}: question_id {id_}: {fault}")
         image = f"{split}/COCO_{split}_{row.image_id:012d}.jpg"
         joined.append(Record(id_, (image,), (row.question,), tuple(answer.answer for answer in own.answers)))
     return QuestionSet(questions.stem, tuple(joined))
@@ -188,8 +188,8 @@ def read_boxes(path: Path) -> BoxSet:
         if min(row.bbox[2:]) <= 0:
             raise DataError(f"{path}: row {number}: field 'bbox': {row.bbox} has no area (x, y, width, height)")
         # One object is referred to by several phrases, so `ref_id` alone is not an id.
-        facts = {"size": (row.width, row.height), "candidates": tuple(map(_make_box, row.dets))}
-        boxes.append(Record(str(number), (row.image,), (row.text,), _make_box(row.bbox), facts=facts))
+        facts = {"size": (row.width, row.height), "candidates": tuple(tuple(map(float, box)) for box in row.dets)}
+        boxes.append(Record(str(number), (row.image,), (row.text,), tuple(map(float, row.bbox)), facts=facts))
     return BoxSet(path.stem, tuple(boxes))
 
 
@@ -218,11 +218,6 @@ def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: field {key!r}: expected a list of rows")
     return [check_row(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows)]
-
-
-def _make_box(sides: list[float]) -> tuple[float, float, float, float]:
-    x, y, width, height = map(float, sides)
-    return x, y, width, height
 
 
 def _check_distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...]:
@@ -316,7 +311,7 @@ class _Example(_Loose):
     """A line also holds images' addresses, the writer, the votes and the search's words."""
 
     identifier: Annotated[str, Field(pattern=r"^[^-/]+-\d+-\d+-\d+$")]
-    sentence: Annotated[str, Field(pattern=r"\S")]
+    sentence: Filled
     label: Literal["True", "False"]
 
 
@@ -326,7 +321,12 @@ def read_nlvr2(path: Path, items: int | None = None) -> StatementSet:
     The list has no identifiers: its statements are numbered, and the set is taken from the images' names. A file of
     lines that was cut between two of them shows in nothing but the number of its `items`.
     """
-    if not _is_lines(path):
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
+            is_list = not file.read(1 << 16).lstrip().startswith("{")
+    except OSError:  # the reader of lists reports why
+        is_list = True
+    if is_list:
         listed = read_statements(path)
         return replace(listed, rows=tuple(map(_in_its_set, listed.rows)))
     statements = []
@@ -340,15 +340,6 @@ def read_nlvr2(path: Path, items: int | None = None) -> StatementSet:
     if items is not None:
         expect_count(path, len(statements), items, what="statements")
     return StatementSet(path.stem, tuple(statements))
-
-
-def _is_lines(path: Path) -> bool:
-    """Return whether a file begins with an object, and so holds one a line; a list is the other form."""
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace") as file:
-            return file.read(1 << 16).lstrip().startswith("{")
-    except OSError:  # the reader of lists reports why
-        return False
 
 
 def _in_its_set(row: Record) -> Record:
@@ -399,9 +390,9 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
         image = None if box is None else images.get(box.image_id)
         if box is None or image is None:
             raise field_fault(place, "ann_id", f"{instances} has no box {ref.ann_id}, or not its image")
-        facts = {"size": (image.width, image.height), "candidates": ()}
+        facts, sides = {"size": (image.width, image.height), "candidates": ()}, tuple(map(float, box.bbox))
         boxes_of_phrases += [
-            Record(str(sentence.sent_id), (image.file_name,), (sentence.sent,), _make_box(box.bbox), facts=facts)
+            Record(str(sentence.sent_id), (image.file_name,), (sentence.sent,), sides, facts=facts)
             for sentence in ref.sentences
         ]
     try:
@@ -456,8 +447,6 @@ def _read_marks(row: Any, size: int, path: Path, number: int) -> tuple[str, tupl
 
 
 # GEB+'s annotation files: the moments of Kinetics videos at which something changes, captioned before and after.
-
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class _Boundary(AnnotationRow):

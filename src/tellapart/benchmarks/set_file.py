@@ -237,15 +237,6 @@ class GalleryTable(_Table):
     captions: Templates
 
 
-class HubTable(_Table):
-    """A dataset on the hub, at a revision."""
-
-    repo: str
-    revision: str = Field(min_length=7)
-    files: list[str]
-    gated: bool = False
-
-
 class SetFile(_Table):
     """A declared set; `item`, `question`, `open`, `statement`, `rating`, `preference` or `gallery` are for rows.
 
@@ -308,7 +299,7 @@ class SetFile(_Table):
     ties: str = "not stated"
     tie_rule: TieRule = "wrong"
     authors: str = ""
-    hub: HubTable | None = None
+    hub: Hub | None = None
     mined_by: tuple[str, ...] = ()
     corrected: dict[str, str] = Field(default_factory=dict)
     reader: Literal["", "mvp", "tempcompass"] = ""
@@ -451,48 +442,43 @@ def _read_file(path: Path, kind: str) -> Iterator[tuple[str, str, Any]]:
 IMAGE_COLUMN = "@"
 
 
-def images_of_set(name: str, place: Locations, folders: Sequence[str], archive: str | None) -> Callable[[str], bytes]:
-    """Return the reader of a set's images; one of `file#x,y,width,height` is that part of the file's image."""
-    folder = place.folder(name) or Path()
-    if archive and place.named_images(name) is None and (packed := find_files(folder, archive)):
-        return crop_images(ZipImages(packed[0]))
-    return crop_images(FolderImages(place.pictures(name, *folders), outside=place.outside))
-
-
 #: What a declaration and a benchmark call by one name.
 _FACTS = (
     *("name", "title", "shape", "true", "official", "task", "source", "licence", "citation", "media", "languages"),
-    *("images", "ties", "tie_rule", "authors", "mined_by"),
+    *("images", "ties", "tie_rule", "authors", "mined_by", "hub"),
 )
 
 
 def set_benchmark(declared: SetFile) -> Benchmark:
     """Return the benchmark of a declaration."""
-    hub = declared.hub
-    facts = {name: getattr(declared, name) for name in _FACTS}
     return Benchmark(
-        **facts,
+        **{name: getattr(declared, name) for name in _FACTS},
         items=declared.items or 0,
         rows=declared.digest,
         files=tuple(declared.files),
         cluster=declared.clusters,
         usual=tuple(declared.folders),
-        hub=None if hub is None else Hub(hub.repo, hub.revision, tuple(hub.files), hub.gated),
         load=partial(_load_records, declared),
         pictures=None if declared.item else partial(_make_reader, declared),
     )
 
 
 def _make_reader(declared: SetFile, place: Locations) -> Callable[[str], bytes]:
+    """Return the reader of a set's images; one of `file#x,y,width,height` is that part of the file's image."""
     tables = [*_list_tables(declared), *([declared.gallery] if declared.gallery else [])]
-    templates = [_as_list(table.images if hasattr(table, "images") else table.image) for table in tables]
-    columns = {
-        template.removeprefix(IMAGE_COLUMN) for template in chain(*templates) if template.startswith(IMAGE_COLUMN)
-    }
+    templates = chain(*(_as_list(table.images if hasattr(table, "images") else table.image) for table in tables))
+    columns = {template.removeprefix(IMAGE_COLUMN) for template in templates if template.startswith(IMAGE_COLUMN)}
     if columns:
         files = [path for path in files_of(declared.name, declared.files, place) if path.suffix == ".parquet"]
         return ParquetTable(files, images=sorted(columns))
-    return images_of_set(declared.name, place, declared.folders, declared.archive)
+    folder = place.folder(declared.name) or Path()
+    if (
+        declared.archive
+        and place.named_images(declared.name) is None
+        and (packed := find_files(folder, declared.archive))
+    ):
+        return crop_images(ZipImages(packed[0]))
+    return crop_images(FolderImages(place.pictures(declared.name, *declared.folders), outside=place.outside))
 
 
 def _list_tables(declared: SetFile) -> list[Any]:
@@ -557,10 +543,8 @@ def _group_rows(declared: SetFile, place: Locations) -> Iterator[tuple[str, Any]
     """Yield the values that fill templates: a row, or as many rows as belong together."""
     before = 0
     for path in files_of(declared.name, declared.files, place):
-        everything = [
-            _unpack_lists(row, declared.lists, declared.lines)
-            for row in read_rows(path, before, declared.format, declared.each, declared.beside)
-        ]
+        everything = list(read_rows(path, before, declared.format, declared.each, declared.beside))
+        everything = [_unpack_lists(row, declared.lists, declared.lines) for row in everything]
         if declared.by_id:
             everything = _replace_ids(everything, declared.by_id)
         if declared.joined is not None:
@@ -587,9 +571,8 @@ def _join_rows(rows: Sequence[Row], path: Path, folder: str, form: str | None) -
     others = list(read_rows(twin, form=form))
     if len(others) != len(rows):
         raise DataError(f"{twin}: {len(others):,} rows, and {path} has {len(rows):,}; each belongs to one of the other")
-    return [
-        replace(row, fields={**row.fields, "joined": other.fields}) for row, other in zip(rows, others, strict=True)
-    ]
+    together = zip(rows, others, strict=True)
+    return [replace(row, fields={**row.fields, "joined": other.fields}) for row, other in together]
 
 
 def _replace_ids(rows: Sequence[Row], by_id: Mapping[str, str]) -> list[Row]:
@@ -614,11 +597,11 @@ def _replace_ids(rows: Sequence[Row], by_id: Mapping[str, str]) -> list[Row]:
 
 def _unpack_lists(row: Row, lists: Sequence[str], lines: Sequence[str]) -> Row:
     """Return a row whose fields of these names are lists instead of a list's text, or of several lines."""
-    texts = {name: row.fields[name] for name in (*lists, *lines) if isinstance(row.fields.get(name), str)}
-    read = {
-        name: text.splitlines() if name in lines else read_list(text, name, row.where) for name, text in texts.items()
-    }
-    return replace(row, fields={**row.fields, **read}) if read else row
+    fields = dict(row.fields)
+    for name in (*lists, *lines):
+        if isinstance(text := fields.get(name), str):
+            fields[name] = text.splitlines() if name in lines else read_list(text, name, row.where)
+    return replace(row, fields=fields)
 
 
 def _is_chosen(wanted: Mapping[str, str | list[str]], row: object, place: str) -> bool:

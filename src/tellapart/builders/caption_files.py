@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from posixpath import normpath
@@ -14,7 +15,7 @@ from tellapart.data.columns import refuse_near
 from tellapart.data.fields import one_text
 from tellapart.data.images import check_reference, resolve
 from tellapart.data.item import Item
-from tellapart.data.rows import karpathy_images, read_csv, read_json, read_jsonl
+from tellapart.data.rows import karpathy_images, read_json, read_lines
 from tellapart.data.strict_json import decode_text, plain_suffix, read_whole
 from tellapart.errors import DataError, nearest, quote
 
@@ -173,8 +174,7 @@ def _read_rows(path: Path, columns: tuple[str, ...], expected: str) -> Iterator[
         yield from read_json_captions(path)
         return
     if plain_suffix(path) != ".txt":
-        for number, row in read_csv(path) if plain_suffix(path) in {".csv", ".tsv"} else read_jsonl(path):
-            yield f"{path}:{number}", row
+        yield from ((f"{path}:{number}", row) for number, row in read_lines(path))
         return
     lines = decode_text(read_whole(path), path).split("\n")
     single = "caption" in columns  # the last field, which may hold tabs
@@ -248,13 +248,15 @@ def _by_id(path: Path, entries: Iterable[tuple[str, Entry]], kind: str = "captio
 
 def _to_caption(row: Mapping[str, Any], number: int, place: str, required: tuple[str, ...]) -> SourceCaption:
     for column in required:
-        if not isinstance(row.get(column), str) or not row[column].strip():
-            near = next((name for name in row if name not in _CAPTION_COLUMNS and nearest(name, [column])), None)
-            raise DataError(f"{place}: column {column!r} is missing or empty{f'; is it {near!r}?' if near else ''}")
-    _expect_texts(row, ("caption",), place)
+        expect_text(row, column, place, _CAPTION_COLUMNS)
+    with _in_column("caption", place):
+        one_text(row["caption"])
     image = row.get("image")
     if image is not None:
-        _check_image(image, "image", place)
+        if not isinstance(image, str):
+            raise DataError(f"{place}: column 'image': expected a path, got {quote(image)}")
+        with _in_column("image", place):
+            check_reference(image)
         image = normpath(image)
     name, text = str(row.get("id", number)), row["caption"]
     return SourceCaption(name, " ".join(text.split()), image, str(row.get("cluster") or image or name), text)
@@ -269,12 +271,12 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
     for column in columns:
         if not isinstance(row.get(column), str) or not row[column].strip():
             raise DataError(f"{place}: column {column!r} is missing or empty; got {', '.join(row)}")
-    _expect_texts(row, columns, place)
+    for column in columns:
+        with _in_column(column, place):
+            one_text(row[column])
     name, first, second = (" ".join(row[column].split()) for column in columns)
-    try:
+    with _in_column(columns[0], place, " cannot name a file"):
         check_reference(f"{name}.png")
-    except DataError as error:
-        raise DataError(f"{place}: column {columns[0]!r} cannot name a file: {error}") from error
     tags = row.get("tags") or {column.removeprefix("tag:"): row[column] for column in row if column.startswith("tag:")}
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
         raise DataError(f"{place}: column 'tags': expected an object of strings, got {quote(tags)}")
@@ -287,28 +289,35 @@ def _to_pair(row: Mapping[str, Any], place: str) -> CaptionPair:
     if "." not in image:  # COCO-Counterfactuals names the picture it made, not one that was given
         image = ""
     if image:
-        _check_image(image, "image_0", place)
+        with _in_column("image_0", place):
+            check_reference(image)
     return CaptionPair(name, (first, second), cluster, tags, image)
 
 
-def _expect_texts(row: Mapping[str, Any], columns: Iterable[str], place: str) -> None:
-    for column in columns:
-        try:
-            one_text(row[column])
-        except ValueError as error:
-            raise DataError(f"{place}: column {column!r}: {error}") from error
+def expect_text(row: Mapping[str, Any], column: str, place: str, columns: Collection[str]) -> str:
+    """Return a row's text in a column; an error suggests a column that is none of a file's and has nearly that name."""
+    value = row.get(column)
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"{place}: column {column!r} is missing or empty{near_column(row, column, columns)}")
+    return value
+
+
+def near_column(row: Iterable[str], column: str, columns: Collection[str]) -> str:
+    """Return a question about a column that has nearly the name of a missing one; empty without one."""
+    near = next((name for name in row if name not in columns and nearest(name, [column])), None)
+    return f"; is it {near!r}?" if near else ""
+
+
+@contextmanager
+def _in_column(column: str, place: str, fault: str = "") -> Iterator[None]:
+    """Name the column and its row in an error of its value."""
+    try:
+        yield
+    except (DataError, ValueError) as error:
+        raise DataError(f"{place}: column {column!r}{fault}: {error}") from error
 
 
 def _coco_image(name: str) -> str:
     """Return the image of an id of the form IMAGE_NUMBER, else the id."""
     image, _, number = name.rpartition("_")
     return image if image.isdigit() and number.isdigit() else name
-
-
-def _check_image(reference: object, column: str, place: str) -> None:
-    if not isinstance(reference, str):
-        raise DataError(f"{place}: column {column!r}: expected a path, got {quote(reference)}")
-    try:
-        check_reference(reference)
-    except DataError as error:
-        raise DataError(f"{place}: column {column!r}: {error}") from error

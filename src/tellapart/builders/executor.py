@@ -195,19 +195,14 @@ class RayExecutor:
 
         near = require("ray.util.scheduling_strategies", extra="ray").NodeAffinitySchedulingStrategy
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        replies = [
-            ray.remote(installed_version)
-            .options(num_cpus=0, scheduling_strategy=near(node["NodeID"], soft=True))
-            .remote()
-            for node in nodes
-        ]
+        beside = [{"num_cpus": 0, "scheduling_strategy": near(node["NodeID"], soft=True)} for node in nodes]
+        replies = [ray.remote(installed_version).options(**options).remote() for options in beside]
         version = self.version or metadata.version("tellapart")
         try:
             versions = ray.get(replies, timeout=_NODE_TIMEOUT)
         except ray.exceptions.GetTimeoutError as late:
-            raise RunError(
-                f"the Ray cluster's nodes did not answer within {_NODE_TIMEOUT:g} s; look at `ray status`"
-            ) from late
+            fault = f"the Ray cluster's nodes did not answer within {_NODE_TIMEOUT:g} s; look at `ray status`"
+            raise RunError(fault) from late
         for node, node_versions in zip(nodes, versions, strict=True):
             if node_versions != version:
                 has = f"tellapart {node_versions}" if node_versions else "no tellapart"

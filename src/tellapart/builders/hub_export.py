@@ -20,24 +20,20 @@ def write_imagefolder(pairs: PairSet, folder: Path) -> None:
     with atomic_folder(folder) as draft:
         with (draft / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as lines:
             for item in pairs.items:
-                lines.write(json.dumps(_make_row(item), ensure_ascii=False) + "\n")
+                # One image is `file_name`, more are `image_0_file_name`, ...
+                one = len(item.images) == 1
+                row: dict[str, Any] = {"id": item.id}
+                row |= {"file_name" if one else f"image_{k}_file_name": name for k, name in enumerate(item.images)}
+                row |= {f"caption_{k}": text for k, text in enumerate(item.texts)}
+                row |= {"cluster": item.cluster, "tags": dict(item.tags)}
+                lines.write(json.dumps(row, ensure_ascii=False) + "\n")
         for reference in dict.fromkeys(image for item in pairs.items for image in item.images):
             (draft / reference).parent.mkdir(parents=True, exist_ok=True)
             (draft / reference).write_bytes(pairs.read_bytes(reference))
 
 
-def _make_row(item: Item) -> dict[str, Any]:
-    """Return a line of `metadata.jsonl`: one image is `file_name`, more are `image_0_file_name`, ..."""
-    names = ["file_name"] if len(item.images) == 1 else [f"image_{k}_file_name" for k in range(len(item.images))]
-    row: dict[str, Any] = {"id": item.id, **dict(zip(names, item.images, strict=True))}
-    row |= {f"caption_{k}": text for k, text in enumerate(item.texts)}
-    return row | {"cluster": item.cluster, "tags": dict(item.tags)}
-
-
 def write_parquet(pairs: PairSet, path: Path) -> None:
-    """Write one parquet file: `id`, `image_k` with its bytes, `caption_k`, `cluster`, and tags and provenance as
-    JSON.
-    """
+    """Write one parquet file: `id`, `image_k` with bytes, `caption_k`, `cluster`; `tags` and `provenance` as JSON."""
     if not path.parent.is_dir():
         raise DataError(f"{path} cannot be written: there is no folder {path.parent}")
     arrow, parquet = require("pyarrow", extra="hub"), require("pyarrow.parquet", extra="hub")

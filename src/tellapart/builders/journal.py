@@ -111,10 +111,8 @@ class Journal:
         if isinstance(outcome, Made):
             for reference, data in outcome.images.items():
                 self._record_image(name, reference, data)
-        kind, fields = (
-            type(outcome).__name__.lower(),
-            json.dumps(_to_fields(outcome), ensure_ascii=False, allow_nan=False),
-        )
+        kind = type(outcome).__name__.lower()
+        fields = json.dumps(_to_fields(outcome), ensure_ascii=False, allow_nan=False)
         digest = _digest_outcome(name, kind, fields)
         self._write_rows("INSERT OR REPLACE INTO outcome VALUES (?, ?, ?, ?)", name, kind, fields, digest)
         if time.monotonic() - self._committed >= _PERIOD:
@@ -168,9 +166,7 @@ class Journal:
         with _explain_errors(self.path):
             row = self._file.execute("SELECT kind, told, sha256 FROM outcome WHERE id = ?", (name,)).fetchone()
         if row is None or _digest_outcome(name, *row[:2]) != row[2]:
-            raise _damage_error(
-                self.path, f"no outcome of {name!r:.80}" if row is None else f"the outcome of {name!r:.80}"
-            )
+            raise _damage_error(self.path, f"{'no' if row is None else 'the'} outcome of {name!r:.80}")
         kind, fields = row[0], json.loads(row[1])
         if kind == "made":
             return Made(Item.model_validate(fields["item"]), {}, tuple(fields["redrawn"]))

@@ -27,6 +27,7 @@ from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.progress import Progress
 from tellapart.data.rows import read_object
+from tellapart.data.strict_json import first_repeated
 from tellapart.data.validation import describe_changes
 from tellapart.errors import DataError, MissingDependencyError, RunError, plain, quote
 
@@ -82,11 +83,8 @@ def _attempt_one(candidate: Candidate, plan: WorkerPlan) -> Outcome:
         return outcome
     if outcome.item.id != candidate.id:
         raise DataError(f"builder {recipe.builder!r} made item {outcome.item.id!r} of candidate {candidate.id!r}")
-    origin: dict[str, Any] = {
-        "builder": recipe.builder,
-        "recipe": plan.fingerprint,
-        "seed": [recipe.seed, candidate.id],
-    }
+    origin: dict[str, Any] = {"builder": recipe.builder, "recipe": plan.fingerprint}
+    origin["seed"] = [recipe.seed, candidate.id]
     origin |= {"inputs": dict(builder.inputs), "models": dict(builder.models)}
     return replace(outcome, item=outcome.item.model_copy(update={"provenance": origin | outcome.item.provenance}))
 
@@ -99,16 +97,10 @@ def _open_plan(plan: WorkerPlan) -> tuple[RecipeFile, Builder, list[tuple[str, I
     present, planned = dict(sources_of(builder)), dict(plan.sources)
     for name in sorted({*present, *planned}):
         if present.get(name) != planned.get(name):
-            raise RunError(
-                f"{name} is {_shorten_value(present.get(name))} here and {_shorten_value(planned.get(name))} at the "
-                "build's "
-                "start; it must be the same"
-            )
+            values = (sources.get(name) or "none" for sources in (present, planned))
+            here, start = (value if len(value) <= 16 else f"{value[:12]}..." for value in values)
+            raise RunError(f"{name} is {here} here and {start} at the build's start; it must be the same")
     return recipe, builder, open_tables("filter", recipe.filters, recipe.name)
-
-
-def _shorten_value(value: str | None) -> str:
-    return "none" if value is None else value if len(value) <= 16 else f"{value[:12]}..."
 
 
 @dataclass
@@ -192,7 +184,12 @@ def build(
 ) -> BuildResult:
     """Build the pair set of a recipe; outcomes that an earlier build of it journalled are reused."""
     opened, report = _open_recipe(recipe, paths or recipe.parent, insecure), progress or (lambda *_: None)
-    candidates = _list_candidates(opened.builder, opened.recipe.builder)[:limit]
+    candidates, name = list(opened.builder.candidates()), opened.recipe.builder
+    if (twice := first_repeated(candidate.id for candidate in candidates)) is not None:
+        raise DataError(f"builder {name!r} gives two candidates the id {twice!r}; ids must be distinct")
+    if not candidates:
+        raise DataError(f"builder {name!r} found no candidates in its inputs; look at the recipe's [options]")
+    candidates = candidates[:limit]
     if (out / "card.json").is_file():
         return _existing_set(out, opened, len(candidates))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -257,18 +254,6 @@ def _open_recipe(path: Path, home: Path, insecure: bool) -> _OpenedRecipe:
     sources = inputs, models, metadata.version("tellapart")
     fingerprint, facts = recipe.fingerprint(*sources), recipe.facts(*sources)
     return _OpenedRecipe(recipe, home, builder, selections, inputs, models, fingerprint, facts)
-
-
-def _list_candidates(builder: Builder, name: str) -> list[Candidate]:
-    candidates = list(builder.candidates())
-    ids: set[str] = set()
-    for candidate in candidates:
-        if candidate.id in ids:
-            raise DataError(f"builder {name!r} gives two candidates the id {candidate.id!r}; ids must be distinct")
-        ids.add(candidate.id)
-    if not candidates:
-        raise DataError(f"builder {name!r} found no candidates in its inputs; look at the recipe's [options]")
-    return candidates
 
 
 def decide(

@@ -188,6 +188,15 @@ def split_list(value: object) -> object:
     return _parse_list(value) if isinstance(value, str) and _WRITTEN.fullmatch(value) else value
 
 
+def whole_text(text: str) -> str:
+    """Return a text that holds no half of a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half a character ({text[error.start]!a}), which no UTF-8 file can hold") from error
+    return text
+
+
 def one_text(text: str) -> str:
     """Return a text that is not a list of texts, saved as one text."""
     if _WRITTEN.fullmatch(text):
@@ -217,12 +226,10 @@ def _text_value(field: re.Match[str], row: object, place: str, kinds: Kinds | No
     before = str if kinds is None else kinds.setdefault(path, type(value))
     if kinds is not None and before is not type(value):
         raise field_fault(place, path, f"rows before it hold {_NAMES[before]};", value)
-    text = str(value)
     try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = f"half a character ({text[error.start]!a}), which no UTF-8 file can hold"
-        raise field_fault(place, path, half) from error
+        text = whole_text(str(value))
+    except ValueError as error:
+        raise field_fault(place, path, str(error)) from error
     if field["width"]:
         if not text.isdigit():
             raise field_fault(place, path, "expected digits", value)

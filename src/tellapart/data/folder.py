@@ -15,7 +15,7 @@ from tellapart.data.columns import describe_columns, fields_of
 from tellapart.data.images import check_reference, find_inside
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
-from tellapart.data.rows import read_csv, read_jsonl, read_object
+from tellapart.data.rows import read_lines, read_object
 from tellapart.data.scores import join_names
 from tellapart.data.validation import make_model
 from tellapart.data.video import DEFAULT_FRAMES
@@ -66,7 +66,7 @@ def read_pair_set(folder: Path | str, name: str | None = None, find: Callable[[s
     lines: dict[str, str] = {}
     first: dict[str, Any] = {}
     faults: list[tuple[int, DataError]] = []
-    for line, row in read_csv(listing) if listing.suffix == ".csv" else read_jsonl(listing):
+    for line, row in read_lines(listing):
         place = f"{listing}:{line}"
         try:
             if is_native and (unknown := [key for key in row if key not in _FIELDS]):

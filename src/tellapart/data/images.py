@@ -271,22 +271,16 @@ def _rgb_pixels(picture: Image.Image, place: str) -> NDArray[np.uint8]:
         grey = np.array(picture).astype(np.uint16)
         if transparent is not None:
             grey[grey == transparent] = 0xFFFF
-        if 0xFF < (brightest := int(grey.max())) < 0x1000:
-            _warn_of_dark(place, brightest.bit_length())
+        folder, bits = posixpath.dirname(place), int(grey.max()).bit_length()
+        if 8 < bits < 13 and folder not in _DARK_FOLDERS:  # warned of once for each folder
+            _DARK_FOLDERS.add(folder)
+            facts = f"its numbers fill {bits} of 16 bits, and the upper 8 are read: it is nearly black"
+            warnings.warn(f"{place}: {facts}; multiply them by {1 << 16 - bits}", TellapartWarning, stacklevel=2)
         return np.repeat((grey >> 8).astype(np.uint8)[:, :, None], 3, axis=2)
     if picture.mode in {"RGBA", "LA", "PA"} or transparent is not None:
         ground = Image.new("RGBA", picture.size, "white")
         return np.array(Image.alpha_composite(ground, picture.convert("RGBA")).convert("RGB"))
     return np.array(picture.convert("RGB"))
-
-
-def _warn_of_dark(place: str, bits: int) -> None:
-    """Warn of a picture of fewer bits than it has room for, once for each folder."""
-    folder = posixpath.dirname(place)
-    if folder not in _DARK_FOLDERS:
-        _DARK_FOLDERS.add(folder)
-        facts = f"its numbers fill {bits} of 16 bits, and the upper 8 are read: it is nearly black"
-        warnings.warn(f"{place}: {facts}; multiply them by {1 << 16 - bits}", TellapartWarning, stacklevel=2)
 
 
 def _decode_npy(data: bytes, place: str) -> NDArray[np.uint8]:

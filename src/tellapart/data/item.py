@@ -6,21 +6,13 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
-from tellapart.data.fields import one_text
+from tellapart.data.fields import one_text, whole_text
 
 __all__ = ["Item"]
 
 
-def _is_encodable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"half a character ({text[error.start]!a}), which no UTF-8 file can hold") from error
-    return text
-
-
 _AS_TUPLE = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
-_Text = Annotated[str, AfterValidator(_is_encodable)]
+_Text = Annotated[str, AfterValidator(whole_text)]
 _Texts = Annotated[tuple[Annotated[_Text, Field(min_length=1)], ...], _AS_TUPLE, Field(min_length=1)]
 _Caption = Annotated[_Text, Field(min_length=1), AfterValidator(one_text)]
 _Captions = Annotated[tuple[_Caption, ...], _AS_TUPLE, Field(min_length=1)]

@@ -9,9 +9,9 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
@@ -163,6 +163,14 @@ def read_csv(
         ) from error
 
 
+def read_lines(path: Path, kind: str = "", **header: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a CSV or TSV file, by its suffix or this one, or of a JSONL file, each with its line's number.
+
+    `header` is `unnamed` and `names` of `read_csv`.
+    """
+    return read_csv(path, **header) if (kind or plain_suffix(path)) in (".csv", ".tsv") else read_jsonl(path)
+
+
 def read_rows(
     path: Path,
     suffixes: Sequence[str],
@@ -181,7 +189,7 @@ def read_rows(
     if (suffix := kind or plain_suffix(path)) not in suffixes:
         raise error(f"{path}: {noun} are read from {join_names(suffixes)} files; got {suffix!r}", path=path)
     if suffix in (".jsonl", ".csv", ".tsv"):
-        lines = read_jsonl(path) if suffix == ".jsonl" else read_csv(path, unnamed=unnamed, names=names)
+        lines = read_lines(path, suffix, unnamed=unnamed, names=names)
         yield from ((f"{path}:{line}", "", row) for line, row in lines)
         return
     content = read_json(path)
@@ -229,6 +237,11 @@ class AnnotationRow(BaseModel):
 
 
 R = TypeVar("R", bound=AnnotationRow)
+
+Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]
+"""A text that is not blank."""
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def read_list(path: Path) -> list[Any]:

@@ -35,14 +35,6 @@ def align(ids: Sequence[str], values: Mapping[str, T], noun: str = "predictions"
     return [values[id_] for id_ in ids]
 
 
-def check_ids(name: str, ids: Sequence[str]) -> None:
-    """Check that a set has rows, and that no id is repeated."""
-    if not ids:
-        raise DataError(f"{name} holds no rows")
-    if len(set(ids)) < len(ids):
-        raise DataError(f"{name}: id {first_repeated(ids)!r} is repeated")
-
-
 def linked_images(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return a name for the group of each image: images that a pair joins, also by way of others, are of one group.
 
@@ -124,7 +116,10 @@ class RecordSet:
     rows: tuple[Record, ...]
 
     def __post_init__(self) -> None:
-        check_ids(self.name, [row.id for row in self.rows])
+        if not self.rows:
+            raise DataError(f"{self.name} holds no rows")
+        if (twice := first_repeated(row.id for row in self.rows)) is not None:
+            raise DataError(f"{self.name}: id {twice!r} is repeated")
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -49,6 +49,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
     {
         "missing": "is missing",
         "extra_forbidden": "is unknown",
+        "unexpected_keyword_argument": "is unknown",
         "string_type": "expected a string",
         "list_type": "expected a list",
         "tuple_type": "expected a list",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from pathlib import PurePosixPath
-from types import ModuleType
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,16 +70,11 @@ def sample_frames(data: bytes, place: str, count: int) -> NDArray[np.uint8]:
     """
     if count < 1:
         raise DataError(f"{place}: a video is read as 1 frame or more; got {count}")
-    av = require("av", extra="video")
-    try:
-        times = [frame.time for frame in _decoded_frames(av, data, place)]
-        if not times:
-            raise DataError(f"{place}: holds no frame")
-        numbers = _spread_evenly(np.array(times, np.float64), count)
-        wanted = set(numbers)
-        pictures = {k: upright(frame) for k, frame in enumerate(_decoded_frames(av, data, place)) if k in wanted}
-    except av.FFmpegError as error:
-        raise DataError(f"{place}: cannot be decoded ({error.strerror}); is it a complete video?") from error
+    times = [frame.time for frame in _decoded_frames(data, place)]
+    if not times:
+        raise DataError(f"{place}: holds no frame")
+    numbers = _spread_evenly(np.array(times, np.float64), count)
+    pictures = {k: upright(frame) for k, frame in enumerate(_decoded_frames(data, place)) if k in numbers}
     if len({picture.shape for picture in pictures.values()}) > 1:
         raise DataError(f"{place}: its frames differ in size; convert it to one size")
     return np.stack([pictures[number] for number in numbers])
@@ -103,14 +98,29 @@ def as_picture(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.concatenate(list(pixels[frame_rows]), axis=1)
 
 
-def _decoded_frames(av: ModuleType, data: bytes, place: str) -> Any:
-    with av.open(io.BytesIO(data), metadata_errors="replace") as container:  # a title in an old encoding does no harm
-        stream = container.streams.best("video")
-        if stream is None or stream.codec_context is None:
-            raise DataError(f"{place}: holds no video that this FFmpeg decodes; convert it, for instance to H.264")
+@contextmanager
+def open_film(source: Path | bytes, place: str) -> Iterator[tuple[Any, Any]]:
+    """Open a film and its best stream of pictures; FFmpeg's errors become a `DataError`."""
+    av = require("av", extra="video")
+    film = io.BytesIO(source) if isinstance(source, bytes) else str(source)
+    try:
+        with av.open(film, metadata_errors="replace") as container:  # a title in an old encoding does no harm
+            stream = container.streams.best("video")
+            if stream is None:
+                raise DataError(f"{place}: holds no video; is it complete?")
+            if stream.codec_context is None:
+                fault = "is in a format that this FFmpeg does not decode; convert it, for instance to H.264"
+                raise DataError(f"{place}: {fault}")
+            stream.codec_context.thread_count = 1  # several files are read at once
+            yield container, stream
+    except av.FFmpegError as error:
+        raise DataError(f"{place}: cannot be decoded ({error.strerror}); is it a complete video?") from error
+
+
+def _decoded_frames(data: bytes, place: str) -> Iterator[Any]:
+    with open_film(data, place) as (container, stream):
         if stream.width * stream.height > MAX_PIXELS:
             raise DataError(f"{place}: refused, its frames have {stream.width} by {stream.height} pixels")
-        stream.codec_context.thread_count = 1  # several files are read at once
         empty = _count_empty(data, stream.index) if "avi" in container.format.name else 0
         yield from _whole_frames(container, stream, place, empty)
 

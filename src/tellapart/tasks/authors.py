@@ -7,10 +7,9 @@ names, and never in their place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -67,14 +66,13 @@ def _with_official(one: PerItem, broken: NDArray[np.float32]) -> PerItem:
     return replace(one, official=metric.per_item(broken))
 
 
-def _average_attributes(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Units, ...]:
-    """Average over the pairs of attributes that have 25 items or more."""
-    counted = Counter(unit.tags.get("attributes") for unit in units)
-    return _average_groups([unit for unit in units if counted[unit.tags.get("attributes")] >= _FEWEST], "attributes")
-
-
-def _average_groups(units: Sequence[Unit], tag: str) -> tuple[Units, ...]:
-    tagged = tuple(unit for unit in units if tag in unit.tags)
+def _average_groups(
+    units: Sequence[Unit], tag: str, fewest: int = 1, without: Set[str] = frozenset()
+) -> tuple[Units, ...]:
+    """Average over the values of a tag that have so many items, and are none of some."""
+    values = (unit.tags[tag] for unit in units if tag in unit.tags)
+    counted = Counter[str | None](value for value in values if value not in without)
+    tagged = tuple(unit for unit in units if counted[unit.tags.get(tag)] >= fewest)
     if not tagged:
         return ()
     scores = np.array([one.scores for one in tagged], dtype=np.float32)
@@ -85,12 +83,6 @@ def _average_groups(units: Sequence[Unit], tag: str) -> tuple[Units, ...]:
         groups=[one.tags[tag] for one in tagged],
     )
     return (Units(f"item with {tag} that are averaged", tagged, (value,)),)
-
-
-@cache
-def _symmetric_relations() -> frozenset[str]:
-    """Return the 157 relations that ARO's notebook leaves out: with their two things exchanged they may hold, too."""
-    return frozenset(files(__package__).joinpath("aro_symmetric.txt").read_text(encoding="utf-8").split("\n")[:-1])
 
 
 def rank_accuracy(scores: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -116,9 +108,8 @@ def _rank_captions(units: Sequence[Unit], _kind: ScoreKind | None) -> tuple[Unit
     pairs = {id_: members for id_, members in groups.items() if len(members) == 2}
     if not pairs:
         return ()
-    both = np.array(
-        [[one.scores[0] for one in pair] for pair in pairs.values()], dtype=np.float32
-    )  # (image, pair, caption)
+    # (image, pair, caption)
+    both = np.array([[one.scores[0] for one in pair] for pair in pairs.values()], dtype=np.float32)
     scores = np.swapaxes(both, 1, 2).reshape(len(pairs), 1, 4)
     neutral = tie_neutral_by_enumeration(rank_accuracy, scores)
     value = value_of("rank_acc", rank_accuracy(scores), neutral=neutral)
@@ -133,11 +124,10 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
     """Count each sentence with an image once, overall and in each part, as SVO-Probes' authors do."""
     if kind != "probability":
         return ()
+    names = ("subject", "verb", "object")
     decided: dict[tuple[bool, str, str], tuple[float, Unit]] = {}
     for one in units:
-        parts = {
-            name: one.tags[name] for name in ("subject", "verb", "object") if one.tags.get(name, "").lower() == "true"
-        }
+        parts = {name: one.tags[name] for name in names if one.tags.get(name, "").lower() == "true"}
         if len(parts) != 1:  # its authors leave out rows in which several parts differ, or none
             continue
         sentence = (one.texts or (one.cluster,))[0]
@@ -155,14 +145,12 @@ def _decide_images(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units
     right = np.where(shows, scores > 0.5, scores < 0.5).astype(np.float64)
     neutral = np.where(scores == 0.5, 0.5, right)
     sides = ["accepted" if flag else "rejected" for flag in shows.tolist()]
-    measured = [
-        Units("sentence with an image", first_units, (value_of("decision_acc", right, neutral=neutral, groups=sides),))
-    ]
+    decision = value_of("decision_acc", right, neutral=neutral, groups=sides)
+    measured = [Units("sentence with an image", first_units, (decision,))]
     for metric, mask in (("accepted_images", shows), ("rejected_images", np.logical_not(shows))):
         subset = tuple(first_units[row] for row in np.flatnonzero(mask))
-        measured.append(
-            Units(metric.replace("_", " "), subset, (value_of(metric, right[mask], neutral=neutral[mask]),))
-        )
+        value = value_of(metric, right[mask], neutral=neutral[mask])
+        measured.append(Units(metric.replace("_", " "), subset, (value,)))
     return tuple(measured)
 
 
@@ -179,11 +167,11 @@ def _judge_texts(units: Sequence[Unit], kind: ScoreKind | None) -> tuple[Units, 
 
 AUTHORS: Mapping[str, Callable[[Sequence[Unit], ScoreKind | None], tuple[Units, ...]]] = MappingProxyType(
     {
-        # Not the relations that its authors call symmetric.
+        # Without the 157 relations that ARO's notebook leaves out: with their things exchanged they may hold, too.
         "aro-relation": lambda units, _kind: _average_groups(
-            [unit for unit in units if unit.tags.get("relation") not in _symmetric_relations()], "relation"
+            units, "relation", without={*Path(__file__).with_name("aro_symmetric.txt").read_text("utf-8").splitlines()}
         ),
-        "aro-attribution": _average_attributes,
+        "aro-attribution": lambda units, _kind: _average_groups(units, "attributes", _FEWEST),
         "bla": _rank_captions,
         "svo-probes": _decide_images,
         "velociti": _judge_texts,

@@ -31,10 +31,8 @@ def _find_by_head(model: BoxFinder, records: BoxSet, session: Session) -> list[S
     rows = records.rows
 
     def find(part: slice, pictures: list[list[Pixels]]) -> list[Sides]:
-        phrases, candidates = (
-            [row.texts[0] for row in rows[part]],
-            [row.facts.get("candidates", ()) for row in rows[part]],
-        )
+        phrases = [row.texts[0] for row in rows[part]]
+        candidates = [row.facts.get("candidates", ()) for row in rows[part]]
         return model.find_boxes([picture for (picture,) in pictures], phrases, candidates)
 
     return compute_batches([row.images for row in rows], session, find, "boxes")
@@ -120,22 +118,22 @@ def _write_notes(records: BoxSet, predictions: Sequence[Sides]) -> tuple[str, ..
         if min(box_[2:]) > 0
     )
     small = not form and 0 < max((abs(side) for box_ in predictions for side in box_), default=0.0) <= 1
-    return (
-        *((f"{flat:,} of {len(predictions):,} boxes have no area, and are wrong",) if flat else ()),
-        *((f"{outside:,} of {len(predictions):,} boxes lie outside their image",) if outside else ()),
-        *((form,) if form else ()),
-        *(("no number of any box is above 1: are they shares of the image? Pixels are expected",) if small else ()),
-    )
+    notes = {
+        f"{flat:,} of {len(predictions):,} boxes have no area, and are wrong": flat,
+        f"{outside:,} of {len(predictions):,} boxes lie outside their image": outside,
+        form: form,
+        "no number of any box is above 1: are they shares of the image? Pixels are expected": small,
+    }
+    return tuple(note for note, holds in notes.items() if holds)
 
 
 GROUNDING = Task(
     **facts_of("grounding"),
     template=to_fill(
-        lambda row: {
-            "phrase": row.texts[0],
-            "image": row.images[0],
-            **dict(zip(("width", "height"), row.facts["size"], strict=True)),
-        }
+        lambda row: (
+            {"phrase": row.texts[0], "image": row.images[0]}
+            | dict(zip(("width", "height"), row.facts["size"], strict=True))
+        )
     ),
     read=lambda path, records: read_for(path, records.rows, box, "phrase", lambda row, sides: sides == row.gold),
     measure=measure_boxes,

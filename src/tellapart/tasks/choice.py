@@ -8,16 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from tellapart.data.answer_text import plain_answer
 from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import AnnotationRow, check_row, read_mapping
+from tellapart.data.rows import AnnotationRow, Filled, check_row, read_mapping
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.errors import DataError, quote
@@ -29,8 +28,6 @@ from tellapart.tasks.declared import facts_of, hiding_of
 from tellapart.tasks.predictions import align_file, number_names, read_predictions, text
 from tellapart.tasks.running import ask, describe_unread, expect_filled
 from tellapart.tasks.task import Hiding, Session, Task, Units, all_images, unit_of, value_of
-
-_LEANS = ("the order of the list", "the other order than the list's")
 
 
 def _pairing_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
@@ -67,7 +64,7 @@ def _pairing_notes(records: PairSet, answers: BothOrders) -> tuple[str, ...]:
     words = [*answers.in_order, *answers.swapped]
     unread = [answer for answer in words if parse_pairing(answer) is None]
     notes = describe_unread(unread, 2 * len(records), "cannot be read, and count as wrong", "1;2 or 2;1")
-    return notes + answers.bias.notes("pairing_bias", *_LEANS)
+    return notes + answers.bias.notes("pairing_bias", "the order of the list", "the other order than the list's")
 
 
 PAIRING = Task(
@@ -82,7 +79,6 @@ PAIRING = Task(
 )
 
 
-Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]  # a blank is not a text
 _STATED = "accuracy"  # one of the fourteen files holds its result among the items
 
 
@@ -121,7 +117,15 @@ def read_given_choices(path: Path) -> dict[str, CaptionChoice]:
     stated = content.pop(_STATED, None)
     if not content:
         raise DataError(f"{path}: holds no items")
-    answers = {key: _make_answer(value, f"{path}: item {key!r}") for key, value in content.items()}
+    answers = {}
+    for key, value in content.items():
+        place = f"{path}: item {key!r}"
+        item = check_row(_Item, value, place)
+        choice = item.answer.multiple_choice_answer
+        if item.correct != (choice == item.caption):
+            raise field_fault(place, "correct", f"{item.correct} contradicts the answer {quote(choice)}")
+        number = 1 if item.correct else -1 if choice == item.negative_caption else 0
+        answers[key] = CaptionChoice(item.filename, (item.caption, item.negative_caption), number)
     share = sum(answer.choice == 1 for answer in answers.values()) / len(answers)
     if stated is not None and not (isinstance(stated, float | int) and abs(stated - share) <= 0.5e-4):
         raise DataError(f"{path}: field {_STATED!r}: {quote(stated)}, but the items give {share:.4f}")
@@ -137,16 +141,6 @@ def read_both_orders(true_first: Path, true_second: Path) -> dict[str, tuple[int
         if answer[:2] != second[key][:2]:
             raise DataError(f"{true_second}: item {key!r}: its image or captions are not those of {true_first}")
     return {key: (answer.choice, second[key].choice) for key, answer in first.items()}
-
-
-def _make_answer(value: object, place: str) -> CaptionChoice:
-    """Check an item of a file, and return its answer; `place` begins the messages of errors."""
-    item = check_row(_Item, value, place)
-    chosen = item.answer.multiple_choice_answer
-    if item.correct != (chosen == item.caption):
-        raise field_fault(place, "correct", f"{item.correct} contradicts the answer {quote(chosen)}")
-    choice = 1 if item.correct else -1 if chosen == item.negative_caption else 0
-    return CaptionChoice(item.filename, (item.caption, item.negative_caption), choice)
 
 
 _ORDERS = ("positive-first", "negative-first")

@@ -23,7 +23,7 @@ from tellapart.stats.combined import MeanOfGroups
 from tellapart.tasks.declared import facts_of
 from tellapart.tasks.predictions import number_names, read_predictions, read_table, text
 from tellapart.tasks.running import describe_unread, encode, score_items, similarity_table
-from tellapart.tasks.task import Session, Task, Unit, Units, scored_by, unit_of, value_of
+from tellapart.tasks.task import Session, Task, Units, scored_by, unit_of, value_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +116,9 @@ def measure_classes(records: ClassificationSet, classified: Classified) -> tuple
         )
         for metric, k in depths
     )
-    tagged = tuple(_make_units(records, classified))
+    names = [records.classes[k] if k >= 0 else "(none alone)" for k in classified.placed.first.tolist()]
+    judged = ((row, records.classes[row.gold], name) for row, name in zip(records.rows, names, strict=True))
+    tagged = tuple(unit_of(row, tags={"class": label}, output=name, gold=label) for row, label, name in judged)
     measured = [Units("image", tagged, per_picture)]
     labels = np.array(records.gold)
     if len(set(np.bincount(labels)[np.unique(labels)].tolist())) > 1:
@@ -133,14 +135,6 @@ def _mean_recall(labels: NDArray[np.int64], classified: Classified, classes: Seq
     return value_of(
         "mean_class_recall", recalls, neutral=neutral, chance=1 / size, reduce=MeanOfGroups(len(names), None, names)
     )
-
-
-def _make_units(records: ClassificationSet, classified: Classified) -> Iterator[Unit]:
-    for row, first in zip(records.rows, classified.placed.first.tolist(), strict=True):
-        label = records.classes[row.gold]
-        yield unit_of(
-            row, tags={"class": label}, output=records.classes[first] if first >= 0 else "(none alone)", gold=label
-        )
 
 
 def _fill_template(records: ClassificationSet) -> Iterator[Mapping[str, Any]]:

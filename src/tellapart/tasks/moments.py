@@ -131,16 +131,9 @@ def _name_frames(records: MomentSet, video: str, session: Session) -> list[str]:
 def _fill_template(records: MomentSet) -> Iterator[Mapping[str, Any]]:
     for moment in records.rows:
         duration = records.duration(moment.cluster)
-        yield {
-            "id": moment.id,
-            "before": None,
-            "after": None,
-            "video": moment.cluster,
-            "before_caption": moment.texts[0],
-            "after_caption": moment.texts[1],
-            "duration": duration,
-            "frames": len(frame_times(duration)),
-        }
+        row = {"id": moment.id, "before": None, "after": None, "video": moment.cluster}
+        row |= dict(zip(("before_caption", "after_caption"), moment.texts, strict=True))
+        yield row | {"duration": duration, "frames": len(frame_times(duration))}
 
 
 def measure_moments(records: MomentSet, predictions: Sequence[FrameScores]) -> tuple[Units, ...]:
@@ -189,14 +182,13 @@ def _measure_against(
 
 def _write_notes(records: MomentSet, _predictions: Sequence[FrameScores]) -> tuple[str, ...]:
     several = sum(len(gold) > 1 for gold in records.gold)
-    if not several:
-        return ()
-    return (
+    note = (
         f"{several:,} of {len(records.rows):,} queries have several true moments: the same change, in the same "
         "words, at several times of a video. Any of them counts here. GEB+'s own gold file is not published, and "
         "nothing that is shows that it merges them: boundary_accuracy_unmerged and boundary_f1_unmerged count a "
-        "query's own moment alone",
+        "query's own moment alone"
     )
+    return (note,) if several else ()
 
 
 MOMENTS = Task(

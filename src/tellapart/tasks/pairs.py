@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -189,14 +190,10 @@ def _per_item(metric: Metric, values: NDArray[np.float32], outline: Outline) -> 
 def _make_units(outline: Outline, items: Sequence[Item] | None, values: NDArray[np.float32]) -> Iterator[Unit]:
     scores = values.tolist()  # float32 to the nearest double: reading it back gives the same float32
     for row, name in enumerate(outline.ids):
+        true = outline.truths[row] if outline.truths else ()
+        entries: dict[str, Any] = {"images": items[row].images, "texts": items[row].texts} if items else {}
         yield Unit(
-            id=name,
-            cluster=outline.clusters[row],
-            tags=outline.tags[row],
-            images=items[row].images if items else (),
-            texts=items[row].texts if items else (),
-            scores=scores[row],
-            true=outline.truths[row] if outline.truths else (),
+            id=name, cluster=outline.clusters[row], tags=outline.tags[row], scores=scores[row], true=true, **entries
         )
 
 
@@ -207,22 +204,16 @@ def _list_facts(records: PairSet | ListedPairs, predictions: Scored, session: Se
         "shape": outline.shape,
         "tied_items": int((tied > 0).sum()),
         "tied_comparisons": int(tied.sum()),
-        "rounded_ties": predictions.rounded_ties,
         "read_as": records.read_as,
-        "images_encoded": predictions.images_encoded,
-        "texts_encoded": predictions.texts_encoded,
-        "texts_shared": predictions.texts_shared,
-        "pairs_scored": predictions.pairs_scored,
     }
+    counts = ("rounded_ties", "images_encoded", "texts_encoded", "texts_shared", "pairs_scored")
+    facts |= {name: getattr(predictions, name) for name in counts}
     if outline.true > 1:
         facts["true"] = outline.true
     if isinstance(records, PairSet):
         hashes = image_hashes(records, store=session.store, hashes=session.hashes)
-        facts |= {
-            "images": len(set(hashes.values())),
-            "texts": len({text for item in records.items for text in item.texts}),
-            "origin": str(records.root),
-        }
+        texts = {text for item in records.items for text in item.texts}
+        facts |= {"images": len(set(hashes.values())), "texts": len(texts), "origin": str(records.root)}
     return facts
 
 
@@ -236,8 +227,7 @@ def _compute_fingerprint(records: PairSet | ListedPairs, session: Session) -> st
 
 
 def _list_known(benchmark: Benchmark) -> ListedPairs:
-    pairs = benchmark.records_here()
-    if pairs is None:
+    if (pairs := benchmark.records_here()) is None:
         return ListedPairs(benchmark.outline())
     return ListedPairs(pairs.outline, pairs.items, pairs.rows, pairs.read_as)
 
@@ -251,28 +241,15 @@ def _check_model(model: Model, benchmark: Benchmark) -> None:
         )
 
 
-def _yield_entries(pairs: PairSet) -> Iterator[tuple[Item, int, int]]:
+def _yield_rows(pairs: PairSet, *, labelled: bool = False) -> Iterator[Mapping[str, Any]]:
+    """Yield a row for every image with every text; with labels, as Winoground's tools write them."""
     for item in pairs.items:
-        yield from ((item, image, text) for image in range(len(item.images)) for text in range(len(item.texts)))
-
-
-def _yield_rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
-    for item, image, text in _yield_entries(pairs):
-        yield {
-            "id": item.id,
-            "image": image,
-            "text": text,
-            "score": None,
-            "image_file": item.images[image],
-            "caption": item.texts[text],
-        }
-
-
-def _labelled_rows(pairs: PairSet) -> Iterator[Mapping[str, Any]]:
-    """Yield rows as Winoground's tools write them."""
-    for item, image, text in _yield_entries(pairs):
-        label = f"{item.id}_c{text}_i{image}"
-        yield {"label": label, "score": None, "image": item.images[image], "caption": item.texts[text]}
+        for (image, file), (text, caption) in product(enumerate(item.images), enumerate(item.texts)):
+            if labelled:
+                yield {"label": f"{item.id}_c{text}_i{image}", "score": None, "image": file, "caption": caption}
+            else:
+                place = {"id": item.id, "image": image, "text": text}
+                yield place | {"score": None, "image_file": file, "caption": caption}
 
 
 def _note_repeats(pairs: PairSet | ListedPairs, _scored: Scored) -> tuple[str, ...]:
@@ -292,7 +269,7 @@ PAIRS = Task(
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items or ()),
     fingerprint=_compute_fingerprint,
     template=_yield_rows,
-    templates={".jsonl": _labelled_rows},
+    templates={".jsonl": partial(_yield_rows, labelled=True)},
     listed=_list_known,
     read=lambda path, records, kind=None: read_scored(
         path, records.outline.ids, records.outline.shape, kind, records.rows

@@ -90,10 +90,8 @@ def finite_numbers(value: object, *, most: float = _MOST) -> list[float] | None:
     """Return a list of finite numbers, none larger than `most`; None if the value is anything else."""
     if not isinstance(value, list):
         return None
-    numbers = all(
-        isinstance(element, int | float) and not isinstance(element, bool) and abs(element) <= most for element in value
-    )
-    return list(map(float, value)) if numbers else None
+    valid = all(type(element) in (int, float) and abs(element) <= most for element in value)
+    return list(map(float, value)) if valid else None
 
 
 def read_predictions(
@@ -235,13 +233,9 @@ def _find_field(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], named
 
 def _read_prediction(row: Mapping[str, Any], key: str, read: Callable[[Any], T], place: str) -> T:
     if row.get(key) is None:
-        null = (
-            f"field {key!r} is null" if key in row else f"it is expected under {' or '.join(map(repr, _PREDICTIONS))}"
-        )
-        raise ScoreError(
-            f"{place}: no prediction; {null}"
-            + ("" if named_field() is None else f"; another field is named by {_NAMED}")
-        )
+        expected = f"it is expected under {' or '.join(map(repr, _PREDICTIONS))}"
+        named = "" if named_field() is None else f"; another field is named by {_NAMED}"
+        raise ScoreError(f"{place}: no prediction; {f'field {key!r} is null' if key in row else expected}{named}")
     value = strip_thought(row[key]) if isinstance(row[key], str) else row[key]
     try:
         return read(value)

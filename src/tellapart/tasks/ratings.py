@@ -83,44 +83,26 @@ def _score_candidates(model: Model, records: RankingSet, session: Session) -> li
             continue
         columns = iter(score_items(model, records.name, items, session)[:, 0])
         columns_of |= {ranking.id: np.stack([next(columns) for _ in ranking.images]) for ranking in rankings}
-    return [
-        CandidateScores(
-            tuple(map(float, columns_of[ranking.id][:, 0])),
-            tuple(map(float, columns_of[ranking.id][:, 1])) if ranking.texts[1] else (),
-        )
-        for ranking in records.rows
-    ]
+    both = (tuple(map(tuple, columns_of[ranking.id].T.tolist())) for ranking in records.rows)
+    return [CandidateScores(scores[0], scores[1] if len(scores) > 1 else ()) for scores in both]
 
 
 def measure_rankings(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[Units, ...]:
     """Measure rankings: agreement with people for every query, movement for those with an edit."""
-    agreed = [
-        agreement_with_people(scored.scores, ranking.gold) for ranking, scored in zip(records.rows, scores, strict=True)
-    ]
-    queries = Units(
-        "query",
-        tuple(_make_unit(row, list(scored.scores)) for row, scored in zip(records.rows, scores, strict=True)),
-        (
-            value_of("kendall", np.array([agreement.kendall or 0.0 for agreement in agreed])),
-            value_of("spearman", np.array([agreement.spearman or 0.0 for agreement in agreed])),
-        ),
-    )
-    edits = [(ranking, scored) for ranking, scored in zip(records.rows, scores, strict=True) if ranking.texts[1]]
+    scored = list(zip(records.rows, scores, strict=True))
+    agreed = [agreement_with_people(of_query.scores, ranking.gold) for ranking, of_query in scored]
+    kendall = value_of("kendall", np.array([agreement.kendall or 0.0 for agreement in agreed]))
+    spearman = value_of("spearman", np.array([agreement.spearman or 0.0 for agreement in agreed]))
+    units = tuple(_make_unit(ranking, list(of_query.scores)) for ranking, of_query in scored)
+    queries = Units("query", units, (kendall, spearman))
+    edits = [(ranking, of_query) for ranking, of_query in scored if ranking.texts[1]]
     if not edits:
         return (queries,)
-    moved = [movement(one.scores, one.edited) for _, one in edits]
-    agreements = np.array([one.agreement.kendall if one.agreement.kendall is not None else 1.0 for one in moved])
-    return (
-        queries,
-        Units(
-            "edited query",
-            tuple(_make_unit(ranking, list(one.edited)) for ranking, one in edits),
-            (
-                value_of("moved_by_edit", np.array([one.share_of_largest for one in moved])),
-                value_of("kendall_with_edit", agreements),
-            ),
-        ),
-    )
+    moves = [movement(of_query.scores, of_query.edited) for _, of_query in edits]
+    agreements = np.array([1.0 if move.agreement.kendall is None else move.agreement.kendall for move in moves])
+    moved = value_of("moved_by_edit", np.array([move.share_of_largest for move in moves]))
+    edited = tuple(_make_unit(ranking, list(of_query.edited)) for ranking, of_query in edits)
+    return queries, Units("edited query", edited, (moved, value_of("kendall_with_edit", agreements)))
 
 
 def _make_unit(ranking: Record, scores: list[float]) -> Unit:
@@ -130,9 +112,8 @@ def _make_unit(ranking: Record, scores: list[float]) -> Unit:
 
 def _ranking_notes(records: RankingSet, scores: Sequence[CandidateScores]) -> tuple[str, ...]:
     flat = sum(len(np.unique(np.array(score.scores, np.float32))) == 1 for score in scores)
-    return (
-        (f"{flat:,} of {len(records.rows):,} queries: all candidates tie, which agrees with no order",) if flat else ()
-    )
+    note = f"{flat:,} of {len(records.rows):,} queries: all candidates tie, which agrees with no order"
+    return (note,) if flat else ()
 
 
 RANKING = Task(
@@ -237,15 +218,12 @@ def measure_preferences(records: PreferenceSet, predictions: Scored) -> tuple[Un
     measured = [Units("pair of images", units, (_measure_pairs(above, people),))]
     chosen = np.flatnonzero(people)
     ordered = above[chosen] * people[chosen]
-    untied = value_of(
-        "preference_accuracy_untied", (ordered > 0).astype(np.float64), neutral=(np.sign(ordered) + 1) / 2
-    )
+    right, neutral = (ordered > 0).astype(np.float64), (np.sign(ordered) + 1) / 2
+    untied = value_of("preference_accuracy_untied", right, neutral=neutral)
     measured.append(Units("pair with a choice", tuple(units[row] for row in chosen), (untied,)))
     if groups := records.groups():
-        right = group_accuracy(preference_accuracy(above, people).values, groups)
-        measured.append(
-            Units("text", tuple(join_units(units, group) for group in groups), (value_of("preference_group", right),))
-        )
+        grouped = value_of("preference_group", group_accuracy(preference_accuracy(above, people).values, groups))
+        measured.append(Units("text", tuple(join_units(units, group) for group in groups), (grouped,)))
     return tuple(measured)
 
 

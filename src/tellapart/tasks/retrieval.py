@@ -118,18 +118,16 @@ def measure_retrieval(records: RetrievalSet, ranked: Retrieval) -> tuple[Units, 
         Unit(id=str(row), cluster=reference, images=(reference,), output=output, gold="; ".join(of_image[row]))
         for row, (reference, output) in enumerate(zip(records.images, from_images, strict=True))
     )
+    of_caption = zip(records.captions, records.caption_clusters, from_captions, strict=True)
     caption_units = tuple(
         Unit(id=str(row), cluster=cluster, texts=(caption,), output=output, gold=cluster)
-        for row, (caption, cluster, output) in enumerate(
-            zip(records.captions, records.caption_clusters, from_captions, strict=True)
-        )
+        for row, (caption, cluster, output) in enumerate(of_caption)
     )
     from_i2t = _list_recalls("i2t", ranked.image_to_text, true_of_image, captions)
+    from_t2i = _list_recalls("t2i", ranked.text_to_image, true_of_caption, images)
     return (
         Units("image query", image_units, (*from_i2t, _mean_recall(records, ranked))),
-        Units(
-            "caption query", caption_units, tuple(_list_recalls("t2i", ranked.text_to_image, true_of_caption, images))
-        ),
+        Units("caption query", caption_units, tuple(from_t2i)),
     )
 
 
@@ -165,13 +163,9 @@ def _mean_recall(records: RetrievalSet, ranked: Retrieval) -> PerItem:
         return np.stack([*i2t, *per_image, np.bincount(owner, minlength=images).astype(np.float64)], axis=1)
 
     both = (ranked.image_to_text, ranked.text_to_image)
+    strict = table(*([ranks.recall(k) for k in DEPTHS] for ranks in both))
     neutral = table(*([ranks.tie_neutral_recall(k) for k in DEPTHS] for ranks in both))
-    return value_of(
-        "mean_recall",
-        table(*([ranks.recall(k) for k in DEPTHS] for ranks in both)),
-        neutral=neutral,
-        reduce=mean_of_six,
-    )
+    return value_of("mean_recall", strict, neutral=neutral, reduce=mean_of_six)
 
 
 def mean_of_six(means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -183,13 +177,10 @@ def mean_of_six(means: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _write_notes(records: RetrievalSet, _ranked: Retrieval) -> tuple[str, ...]:
     misses = unavoidable_misses(records.images, records.captions, records.pairs)
-    sizes = ("image queries", len(records.images)), ("caption queries", len(records.captions))
-    return tuple(
-        f"at least {missed:,} of {size:,} {noun} cannot be won at 1 by any model: the gallery holds the same content "
-        "twice"
-        for missed, (noun, size) in zip(misses, sizes, strict=True)
-        if missed
-    )
+    sizes = {"image queries": len(records.images), "caption queries": len(records.captions)}
+    why = "cannot be won at 1 by any model: the gallery holds the same content twice"
+    together = zip(misses, sizes.items(), strict=True)
+    return tuple(f"at least {missed:,} of {size:,} {noun} {why}" for missed, (noun, size) in together if missed)
 
 
 RETRIEVAL = Task(
@@ -263,10 +254,6 @@ DISTINCT_RETRIEVAL: Task[RetrievalSet, RankedTwice] = replace(
 )
 
 
-LabelScores = Sequence[NDArray[np.float32]]
-"""Scores of the images that count, one array a label."""
-
-
 def _list_labels(records: LabelSet) -> Iterator[Mapping[str, Any]]:
     for label in records.rows:
         yield {"unit": "label", "id": label.id, "text": label.texts[0], "counted": [*map(str, label.facts["counted"])]}
@@ -300,14 +287,13 @@ def _score_labels(model: Model, records: LabelSet, session: Session) -> list[NDA
     return list(np.split(flat, stops[:-1]))
 
 
-def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
-    """Measure average precision: strict, tie-neutral, and as COLA's authors count ties.
+def measure_labels(records: LabelSet, scores: Sequence[NDArray[np.float32]]) -> tuple[Units, ...]:
+    """Measure average precision of the images that count: strict, tie-neutral, and as COLA's authors count ties.
 
     Chance is the mean over labels of the value expected of an order at random.
     """
-    precisions = [
-        average_precision(label_scores, label.gold) for label, label_scores in zip(records.rows, scores, strict=True)
-    ]
+    scored = list(zip(records.rows, scores, strict=True))
+    precisions = [average_precision(label_scores, label.gold) for label, label_scores in scored]
     strict, neutral, official = (np.array(column, dtype=np.float64) for column in zip(*precisions, strict=True))
     at_random = [average_precision(np.zeros(len(label.gold)), label.gold).neutral for label in records.rows]
     value = value_of("label_ap", strict, neutral=neutral, official=official, chance=float(np.mean(at_random)))
@@ -320,7 +306,7 @@ def measure_labels(records: LabelSet, scores: LabelScores) -> tuple[Units, ...]:
             output=[float(score) for score in label_scores],
             gold="true of " + ", ".join(str(k) for k, true in enumerate(label.gold) if true),
         )
-        for label, label_scores in zip(records.rows, scores, strict=True)
+        for label, label_scores in scored
     )
     return (Units("label", tuple(units), (value,)),)
 

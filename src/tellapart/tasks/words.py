@@ -90,10 +90,8 @@ def _bleu_of(order: int, items: int) -> Reduce:
 
 def _note_captions(_records: CaptionSet, predictions: Sequence[str]) -> tuple[str, ...]:
     same = len(predictions) - len(set(predictions))
-    return (
-        *count_empty(predictions, "captions"),
-        *((f"{same:,} of {len(predictions):,} captions repeat another image's word for word",) if same else ()),
-    )
+    note = f"{same:,} of {len(predictions):,} captions repeat another image's word for word"
+    return (*count_empty(predictions, "captions"), *((note,) if same else ()))
 
 
 CAPTIONS = Task(
@@ -108,9 +106,7 @@ CAPTIONS = Task(
 
 
 def _read_file(path: Path, records: QuestionSet) -> list[str]:
-    return read_answers(
-        path, records, "question", lambda row, answer: answer.strip() in {gold.strip() for gold in row.gold}
-    )
+    return read_answers(path, records, "question", lambda row, answer: answer.strip() in map(str.strip, row.gold))
 
 
 def _ask_questions(
@@ -151,10 +147,8 @@ def measure_one_answer(records: QuestionSet, predictions: Sequence[str]) -> tupl
     if not pairs:
         return (questions,)
     linked = linked_images([(rows[a].images[0], rows[b].images[0]) for a, b in pairs])
-    units = tuple(
-        replace(join_units(questions.units, pair), cluster=linked[rows[pair[0]].images[0]], texts=rows[pair[0]].texts)
-        for pair in pairs
-    )
+    joined = [(join_units(questions.units, pair), rows[pair[0]]) for pair in pairs]
+    units = tuple(replace(unit, cluster=linked[first.images[0]], texts=first.texts) for unit, first in joined)
     return questions, Units("pair of questions", units, (value_of("pair_accuracy", group_accuracy(right, pairs)),))
 
 
@@ -163,9 +157,8 @@ def measure_people(records: QuestionSet, predictions: Sequence[str]) -> tuple[Un
     people = [row.gold for row in records.rows]
     units = units_of(records.rows, predictions, [", ".join(dict.fromkeys(answers)) for answers in people])
     soft = value_of("soft_accuracy", soft_accuracy(predictions, people))
-    return (
-        Units("question", units, (soft, value_of("soft_accuracy_xvlm", soft_accuracy(predictions, people, "xvlm")))),
-    )
+    xvlm = value_of("soft_accuracy_xvlm", soft_accuracy(predictions, people, "xvlm"))
+    return (Units("question", units, (soft, xvlm)),)
 
 
 def _clean_answer(answer: str) -> str:
@@ -177,12 +170,10 @@ def _linked_images(rows: Sequence[Record]) -> list[str]:
 
     If only pairs were kept together, the split would show which they are.
     """
-    by_question: dict[str, list[Record]] = defaultdict(list)
+    by_question: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        by_question[row.texts[0].lower().strip()].append(row)
-    linked = linked_images(
-        [(answers[0].images[0], answers[1].images[0]) for answers in by_question.values() if len(answers) == 2]
-    )
+        by_question[row.texts[0].lower().strip()].append(row.images[0])
+    linked = linked_images([(images[0], images[1]) for images in by_question.values() if len(images) == 2])
     return [linked.get(row.images[0], row.images[0]) for row in rows]
 
 
@@ -213,8 +204,6 @@ VQA = _declare_task("vqa", measure_one_answer, _linked_images)
 VQA2 = _declare_task("vqa2", measure_people, image_of)
 
 
-#: A question may ask for the thought before the answer.
-_LONGEST = 1024
 #: What an answer that leaves a question is worth, where a right answer is worth its confidence (VB's alpha).
 _ABSTAIN_CREDIT = 0.25
 
@@ -228,40 +217,32 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
     measured = [Units("question", units, (value_of("answer_match", right),))]
     if biased := [row for row, question in enumerate(rows) if question.facts.get("biased")]:
         fell = np.array([is_stated(answers[row], rows[row].facts["biased"]) for row in biased], np.float64)
-        measured.append(
-            Units("question with a bias", tuple(units[row] for row in biased), (value_of("bias_rate", fell),))
-        )
+        value = value_of("bias_rate", fell)
+        measured.append(Units("question with a bias", tuple(units[row] for row in biased), (value,)))
     if groups := records.groups():
-        values = (value_of("group_match", group_accuracy(right, groups)),)
-        measured.append(Units("group", tuple(join_units(units, group) for group in groups), values))
-    asked_again = [group for group in groups if _asks_again(records, group)]
-    turned = [group for group in asked_again if len({read_stated(rows[row].gold[0]) for row in group}) == len(group)]
-
-    def count(noun: str, counted: Sequence[Sequence[int]], name: str, fits: Callable[[Sequence[int]], bool]) -> Units:
-        values = value_of(name, np.array([fits(group) for group in counted], np.float64))
-        return Units(noun, tuple(join_units(units, group) for group in counted), (values,))
-
-    def is_same(group: Sequence[int]) -> bool:
-        return bool(read[group[0]]) and len({read[row] for row in group}) == 1
-
-    if turned:
-        measured.append(count("turned question", turned, "same_answer", is_same))
-    if stays := set(asked_again) - set(turned):
-        measured.append(
-            count(
-                "question asked again",
-                asked_again,
-                "turned_match",
-                lambda group: is_same(group) if group in stays else bool(right[group[-1]]) and not is_same(group),
-            )
-        )
+        measured.append(_count_groups(units, "group", groups, "group_match", group_accuracy(right, groups)))
+    again = [group for group in groups if _asks_again(rows, group)]
+    same = {group: bool(read[group[0]]) and len({read[row] for row in group}) == 1 for group in again}
+    if turned := [group for group in again if len({read_stated(rows[row].gold[0]) for row in group}) == len(group)]:
+        values = [same[group] for group in turned]
+        measured.append(_count_groups(units, "turned question", turned, "same_answer", values))
+    if len(turned) < len(again):
+        values = [bool(right[group[-1]]) and not same[group] if group in turned else same[group] for group in again]
+        measured.append(_count_groups(units, "question asked again", again, "turned_match", values))
     return (*measured, *_measure_abstention(rows, answers, right, units))
 
 
-def _asks_again(records: QuestionSet, group: Sequence[int]) -> bool:
+def _count_groups(
+    units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], name: str, values: Sequence[float]
+) -> Units:
+    value = value_of(name, np.asarray(values, np.float64))
+    return Units(noun, tuple(join_units(units, group) for group in groups), (value,))
+
+
+def _asks_again(rows: Sequence[Record], group: Sequence[int]) -> bool:
     """Return whether a group asks one question of different images."""
-    rows = [records.rows[row] for row in group]
-    return len({row.texts for row in rows}) == 1 and len({row.images for row in rows}) == len(rows) > 1
+    asked = [rows[row] for row in group]
+    return len({row.texts for row in asked}) == 1 and len({row.images for row in asked}) == len(asked) > 1
 
 
 def _measure_abstention(
@@ -292,12 +273,10 @@ OPEN = Task(
     read=_read_file,
     measure=measure_open,
     notes=lambda _records, answers: count_empty(answers, "answers"),
-    runners=((Answerer, partial(_ask_questions, longest=_LONGEST)),),
+    # A question may ask for the thought before the answer.
+    runners=((Answerer, partial(_ask_questions, longest=1024)),),
     images=all_images,
 )
-
-
-_GROUPED = (("question of a group", "question", "q_acc"), ("image of a group", "images", "i_acc"))
 
 
 def _read_options(path: Path, records: BinaryQuestionSet) -> list[str]:
@@ -327,11 +306,13 @@ def measure_yes_no(records: BinaryQuestionSet, answers: Sequence[str]) -> tuple[
     measured = [Units("answer", units, tuple(starmap(value_of, values)))]
     if _has_pope(records):
         measured.append(Units("answer", units, (*_as_pope(answers, gold), *_as_pope(answers, gold, "_official"))))
-    for noun, field, metric in _GROUPED:
+    for noun, field, of_group in (
+        ("question of a group", "question", [("q_acc", right)]),
+        ("image of a group", "images", [("i_acc", right)]),
+        ("group", "group", grouped),
+    ):
         if groups := records.groups_by(field):
-            measured.append(_make_groups(units, noun, groups, [(metric, right)]))
-    if groups := records.groups_by("group"):
-        measured.append(_make_groups(units, "group", groups, grouped))
+            measured.append(_make_groups(units, noun, groups, of_group))
     return tuple(measured)
 
 
@@ -418,22 +399,14 @@ def _read_labels(path: Path, records: StatementSet) -> list[bool]:
 
 def measure_statements(records: StatementSet, predictions: Sequence[bool | str | None]) -> tuple[Units, ...]:
     """Measure labels: accuracy of statements; consistency of sentences, and of those that both labels occur with."""
-    rows = records.rows
+    rows, judged = records.rows, list(zip(records.rows, predictions, strict=True))
     # An answer that is neither counts as the wrong label.
-    labels = [
-        predicted if isinstance(predicted, bool) else not row.gold
-        for row, predicted in zip(rows, predictions, strict=True)
-    ]
+    labels = [predicted if isinstance(predicted, bool) else not row.gold for row, predicted in judged]
     right = label_accuracy(labels, records.gold)
-    statements = Units(
-        "statement",
-        tuple(
-            unit_of(row, cluster=row.texts[0], output=predicted, gold=str(row.gold).lower())
-            for row, predicted in zip(rows, predictions, strict=True)
-        ),
-        (value_of("accuracy", right),),
+    statements = tuple(
+        unit_of(row, cluster=row.texts[0], output=predicted, gold=str(row.gold).lower()) for row, predicted in judged
     )
-    measured = [statements]
+    measured = [Units("statement", statements, (value_of("accuracy", right),))]
     for noun, metric, groups in (
         ("sentence", "consistency", records.sentence_groups()),
         ("sentence of both labels", "consistency_both_labels", records.sentence_groups(both_labels=True)),

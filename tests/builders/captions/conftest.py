@@ -1,13 +1,12 @@
 """Small real files for every stage: a tagger and a splitter of NLTK's, models of transformers, nouns of WordNet's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tellapart.models.torch.backend import import_torch
 
@@ -169,7 +168,6 @@ CAPTIONS = [
 @pytest.fixture
 def recipe(parts: Path, tmp_path: Path) -> Callable[..., Path]:
     """Write captions, images and a recipe for them, the stages all on and the range of similarity wide."""
-    from PIL import Image
 
     def write(name: str = "recipe", times: int = 1, **changed: str | float) -> Path:
         home = tmp_path / name

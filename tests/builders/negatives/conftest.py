@@ -1,7 +1,5 @@
 """Captions with their pictures, and a server that speaks OpenAI's chat completions on this machine."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tellapart.builders.negatives.language_negatives import NONE, TASKS, write_answer
 from tellapart.builders.negatives.negatives import Rewrite, rewrites
@@ -94,8 +93,6 @@ def captions(tmp_path: Path) -> Callable[[list[tuple[str, str]]], Path]:
     """Write captions and a picture for each image; return the folder."""
 
     def write(rows: list[tuple[str, str]]) -> Path:
-        from PIL import Image
-
         (tmp_path / "photos").mkdir(exist_ok=True)
         for k, image in enumerate(dict.fromkeys(image for image, _ in rows)):
             Image.new("RGB", (4, 4), (k, 0, 0)).save(tmp_path / "photos" / image)

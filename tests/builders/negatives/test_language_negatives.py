@@ -1,9 +1,8 @@
 """A language model's false captions become a pair set: the same however often the build was killed, and audited."""
 
-from __future__ import annotations
-
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -254,11 +253,8 @@ def test_a_refused_reply_is_kept_and_one_of_each_reason_is_shown() -> None:
         "empty": 1,
     }
     # The card of a set holds numbers alone.
-    assert funnel.to_record()["rejected"] == {
-        "parse: empty": 1,
-        "parse: not of the form": 2,
-        "parse: the change is not noted in its form": 1,
-    }
+    expected = {"parse: empty": 1, "parse: not of the form": 2, "parse: the change is not noted in its form": 1}
+    assert funnel.to_record()["rejected"] == expected
 
 
 def test_blanks_around_lines_and_blank_lines_do_not_count() -> None:
@@ -452,20 +448,15 @@ def test_a_greedy_answer_needs_no_seed_and_a_drawn_one_has_its_own(chat_model: P
     assert torch.equal(torch.random.get_rng_state(), state)  # nobody else's draws are touched
 
 
-def test_a_reply_is_cut_off_at_the_limit_and_says_so(chat_model: Path) -> None:
+def test_a_reply_is_cut_off_at_the_limit_and_says_so_and_beyond_the_context_none_is_made(chat_model: Path) -> None:
     messages = conversation("replace_obj", CAPTION)
     assert open_chat(options(chat_model, max_tokens=3))(messages, 0).cut
     assert not open_chat(options(chat_model))(messages, 0).cut
-
-
-def test_a_conversation_beyond_the_context_is_refused(chat_model: Path) -> None:
     with raises(ModelError, "1000", "1024", "tokens"):
-        open_chat(options(chat_model, max_tokens=1000))(conversation("replace_obj", CAPTION), 0)
+        open_chat(options(chat_model, max_tokens=1000))(messages, 0)
 
 
 def test_a_model_without_a_chat_template_reads_plain_turns(chat_model: Path, tmp_path: Path) -> None:
-    import shutil
-
     folder = shutil.copytree(chat_model, tmp_path / "base")
     (folder / "chat_template.jinja").unlink()
     plain, templated = (open_chat(options(place, max_tokens=8)) for place in (folder, chat_model))
@@ -480,8 +471,6 @@ def test_a_folder_that_holds_no_causal_model_is_named(tmp_path: Path) -> None:
 
 
 HELLO = [Message("system", "Be short."), Message("user", "a dog — é")]
-
-
 ELSEWHERE = "http://models.example/v1"
 
 
@@ -566,10 +555,17 @@ def test_a_refusal_is_told_and_one_that_all_would_get_is_asked_for_once(server: 
 
 
 @pytest.mark.parametrize(
-    "address", ["http://me:secret@127.0.0.1/v1", "http://127.0.0.1/v1?key=secret", "https://models.example/v1#secret"]
+    ("address", "form"),
+    [
+        ("http://me:secret@127.0.0.1/v1", "http(s)://HOST"),
+        ("http://127.0.0.1/v1?key=secret", "http(s)://HOST"),
+        ("https://models.example/v1#secret", "http(s)://HOST"),
+        *((f"http:{rest}", "https://HOST") for rest in ("///v1", "//[::1/v1", "//127.0.0.1:a/v1", "//local\thost/v1")),
+        ("http://a\\@127.0.0.1/v1", "https://HOST"),
+    ],
 )
-def test_an_address_that_would_be_recorded_with_a_secret_is_refused(address: str) -> None:
-    with raises(ModelError, "http(s)://HOST", "server") as refused:
+def test_what_is_no_address_or_would_be_recorded_with_a_secret_is_refused(address: str, form: str) -> None:
+    with raises(ModelError, form, "server") as refused:
         open_chat(ChatOptions(source=address, name="small"))
     assert "secret" not in str(refused.value)
 
@@ -612,15 +608,6 @@ def test_what_a_recipe_lacks_is_said_before_anything_is_asked(server: Any) -> No
     with raises(ModelError, "models/chat", "model", "'name'"):
         open_chat(ChatOptions(source="models/chat", name="small"))
     assert server.asked == []
-
-
-@pytest.mark.parametrize(
-    "address",
-    ["http:///v1", "http://[::1/v1", "http://127.0.0.1:a/v1", "http://local\thost/v1", "http://a\\@127.0.0.1/v1"],
-)
-def test_what_is_no_address_is_refused_in_one_line(address: str) -> None:
-    with raises(ModelError, "https://HOST", "server"):
-        open_chat(ChatOptions(source=address, name="small"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Scorers of texts by name: each computes what it says, for one text as for many, and selects by it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -234,10 +232,8 @@ def item(name: str, true: str, false: str, subset: str = "") -> Item:
 
 def test_a_quantile_is_of_each_subset_and_of_every_scorer() -> None:
     items = [item(f"a{n}", "x", "y " * n, "add") for n in (1, 2, 3, 4)] + [item("s", "x", "y", "swap")]
-    assert Quantile(scorers=["words"], q=0.5).left_out(items, seed=0, home=Path()) == {
-        "a1": "words below the 0.5 quantile",
-        "a2": "words below the 0.5 quantile",
-    }
+    expected = {"a1": "words below the 0.5 quantile", "a2": "words below the 0.5 quantile"}
+    assert Quantile(scorers=["words"], q=0.5).left_out(items, seed=0, home=Path()) == expected
     whole = Quantile(scorers=["words", "characters"], q=0.5, by="").left_out(items, seed=0, home=Path())
     assert set(whole) == {"a1", "s"}
     assert Quantile(scorers=["words"], q=0.0, minimum=3).left_out(items, seed=0, home=Path()) == dict.fromkeys(

@@ -1,7 +1,5 @@
 """Small real videos whose every frame says its own number, as grey blocks that survive any codec."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """OpenCV finds frames with a face, or what its model takes for one, at any size; wrong models are named."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

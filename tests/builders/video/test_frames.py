@@ -1,7 +1,5 @@
 """Frames of videos: by time and number, and of real footage."""
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

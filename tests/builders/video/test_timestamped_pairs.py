@@ -1,7 +1,5 @@
 """Any captions with times become pairs of moments, under the rules that the options state."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -72,11 +70,8 @@ def test_groups_keep_moments_apart(builder) -> None:
 
 
 def test_gaps_and_words_reject_pairs_before_a_frame_is_read(builder) -> None:
-    assert [pair.fault for pair in builder(ROWS, min_gap=1.0).pairs.values()] == [
-        ("moments", "less than 1.0 s apart"),
-        None,
-        None,
-    ]
+    expected = [("moments", "less than 1.0 s apart"), None, None]
+    assert [pair.fault for pair in builder(ROWS, min_gap=1.0).pairs.values()] == expected
     faults = [pair.fault for pair in builder(ROWS, min_words=3).pairs.values()]
     assert faults == [("captions", "differ by fewer than 3 words"), None, None]
     twins = [ROWS[0], ROWS[0] | {"start": 5.0, "end": 6.0}]
@@ -97,11 +92,8 @@ def test_pairs_of_a_video_are_drawn_by_the_seed_among_those_that_will_do(builder
     def drawn(seed: int, rows: list[dict]) -> set[str]:
         pairs = builder(rows, seed, max_pairs=3, min_gap=2.0).pairs
         counts = Counter(pair.fault for name, pair in pairs.items() if pair.video == "v")
-        assert counts == {
-            None: 3,
-            ("moments", "less than 2.0 s apart"): 7,
-            ("draw", "more than 3 pairs of its video"): 18,
-        }
+        expected = {None: 3, ("moments", "less than 2.0 s apart"): 7, ("draw", "more than 3 pairs of its video"): 18}
+        assert counts == expected
         return {name for name, pair in pairs.items() if pair.fault is None and pair.video == "v"}
 
     assert drawn(1, many) == drawn(1, many[:8])  # another video has no say
@@ -117,11 +109,8 @@ def test_frames_that_look_alike_or_are_the_same_are_rejected(film, builder, tmp_
     made = builder(rows, min_difference=0.2)
     outcomes = {candidate.id: made.make(candidate) for candidate in made.candidates()}
     alike = Rejected("frames", "differ by less than 0.2")
-    assert {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Rejected)} == {
-        "1-2": alike,
-        "1-3": alike,
-        "2-3": Rejected("frames", "both moments are the same frame"),
-    }
+    expected = {"1-2": alike, "1-3": alike, "2-3": Rejected("frames", "both moments are the same frame")}
+    assert {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Rejected)} == expected
     good = outcomes["1-4"]
     assert isinstance(good, Made)
     assert good.item.provenance["difference"] == pytest.approx(120 / 255, abs=0.01)
@@ -356,11 +345,8 @@ def test_all_annotators_of_a_boundary_have_their_pairs(tmp_path: Path) -> None:
 
 def test_edges_lie_beside_the_boundary_and_never_beyond_the_middle(tmp_path: Path) -> None:
     near = pairs_of(tmp_path, THREE, frame="edge", margin=0.25, reading="adjacent")
-    assert [[still.seconds for still in pair.stills] for pair in near.values()] == [
-        [1.75, 2.25],
-        [3.75, 4.25],
-        [7.75, 8.25],
-    ]
+    expected = [[1.75, 2.25], [3.75, 4.25], [7.75, 8.25]]
+    assert [[still.seconds for still in pair.stills] for pair in near.values()] == expected
     far = pairs_of(tmp_path, THREE, frame="edge", margin=30.0)
     assert moments_of(far) == moments_of(pairs_of(tmp_path, THREE))
 

@@ -1,7 +1,5 @@
 """Builds from videos: all builders, and Action Genome's pairs."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -18,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from facts import raises
 from tellapart.auditing.audit import audit
@@ -254,10 +253,8 @@ def test_a_caption_that_holds_for_both_frames_is_no_false_one(genome: Callable[.
         "A.mp4/000001.png": [thing("bed", ["looking_at"], ["behind"], ["holding"])],
         "A.mp4/000002.png": [thing("bed", ["not_looking_at"], ["above", "behind"], ["touching", "holding"])],
     }
-    assert genome(graphs, verb="contacting").pairs["A.mp4-bed-1-2"].fault == (
-        "captions",
-        "one is annotated of both frames",
-    )
+    expected = ("captions", "one is annotated of both frames")
+    assert genome(graphs, verb="contacting").pairs["A.mp4-bed-1-2"].fault == expected
     assert genome(graphs, verb="both").pairs["A.mp4-bed-1-2"].fault is None
 
 
@@ -354,8 +351,6 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(
 
 
 def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, numbered, genome, tmp_path: Path) -> None:
-    from PIL import Image
-
     film(tmp_path / "videos" / "A1.mp4", [40 * n for n in range(50)], bf="2")
     builder = genome(skip=0)
     from_video = [builder.make(candidate) for candidate in builder.candidates()]

@@ -18,7 +18,6 @@ from tellapart.builders.captions.stages import (
     SentenceGap,
     Stages,
     Word,
-    cosines,
     open_stages,
 )
 from tellapart.data.item import Item
@@ -150,7 +149,7 @@ def _compare_drafts(cases: Sequence[_Case], stages: Stages, options: CaptionOpti
     for case in cases:
         draft_vectors = vectors[start : start + 1 + len(case.drafts)]
         start += len(draft_vectors)
-        values = cosines(draft_vectors[0], draft_vectors[1:]).tolist()
+        values = (draft_vectors[1:] * draft_vectors[0]).sum(axis=1, dtype=np.float32).tolist()  # cosines
         compared = [replace(draft, similarity=value) for draft, value in zip(case.drafts, values, strict=True)]
         drafts = [draft for draft in compared if options.minimum < (draft.similarity or 0.0) <= options.maximum]
         case.keep(drafts, "similarity", f"none lies in ({options.minimum:g}, {options.maximum:g}]")

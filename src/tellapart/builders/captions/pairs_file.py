@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,16 @@ from typing import Any
 from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import SourceCaption, file_digest, read_captions
 from tellapart.builders.captions.counterfactuals import counterfactuals
-from tellapart.builders.captions.stages import CaptionOptions, Stages, open_stages
+from tellapart.builders.captions.stages import CaptionOptions, open_stages
 from tellapart.builders.executor import ProcessExecutor
 from tellapart.builders.journal import Journal, journal_of
 from tellapart.builders.pipeline import decide
 from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.atomic import atomic_file
 from tellapart.data.progress import Progress
-from tellapart.data.validation import validate_table
 from tellapart.errors import DataError
 
 _BUILDER = "counterfactual-captions"
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +50,12 @@ def write_caption_pairs(
     block: int = 16,
     progress: Progress | None = None,
 ) -> PairsWritten:
-    """Write the counterfactual captions of a recipe as JSONL; filters and selections are left to the images'
-    builder.
-    """
-    options, path = _read_options(recipe)
+    """Write a recipe's counterfactual captions as JSONL; filters and selections are left to the builder of images."""
+    content = read_recipe_file(recipe)
+    if content.builder != _BUILDER:
+        raise DataError(f"{recipe}: caption pairs are made by the builder {_BUILDER!r}, not {content.builder!r}")
+    options = CaptionOptions.model_validate(content.options)  # which are checked already
+    path = recipe.parent / options.captions
     if out.exists():
         raise DataError(f"{out} is there already; name another file, or delete it")
     captions = read_captions(path)[:limit]
@@ -65,7 +63,7 @@ def write_caption_pairs(
     facts = {"options": options.model_dump(mode="json"), **file_digest(path), "models": models}
     facts["version"] = metadata.version("tellapart")
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    task = partial(_decide_captions, options=options, home=recipe.parent, key=key)
+    task = partial(_decide_captions, options=options, home=recipe.parent)
     with Journal(journal_of(out), key, facts) as journal:
         executor, report = ProcessExecutor(workers), progress or (lambda *_: None)
         outcomes, resumed = decide(journal, captions, executor, task, report, noun="captions", block=block)
@@ -74,26 +72,12 @@ def write_caption_pairs(
     return written
 
 
-def _read_options(recipe: Path) -> tuple[CaptionOptions, Path]:
-    content = read_recipe_file(recipe)
-    if content.builder != _BUILDER:
-        raise DataError(f"{recipe}: caption pairs are made by the builder {_BUILDER!r}, not {content.builder!r}")
-    options = validate_table(CaptionOptions, content.options, f"{recipe}: [options]")
-    return options, recipe.parent / options.captions
-
-
-@lru_cache(maxsize=1)
-def _open_stages(options: CaptionOptions, home: Path, key: str) -> Stages:  # noqa: ARG001
-    """Open the stages once a process; another key means other files."""
-    return open_stages(options, home)
-
-
 def _decide_captions(
-    captions: Sequence[SourceCaption], options: CaptionOptions, home: Path, key: str
+    captions: Sequence[SourceCaption], options: CaptionOptions, home: Path
 ) -> list[Rejected | dict[str, Any]]:
     """Return the pair of each caption as a row, or its rejection."""
     decisions: list[Rejected | dict[str, Any]] = []
-    rewritings = counterfactuals([caption.text for caption in captions], _open_stages(options, home, key), options)
+    rewritings = counterfactuals([caption.text for caption in captions], open_stages(options, home), options)
     for caption, rewriting in zip(captions, rewritings, strict=True):
         if isinstance(rewriting, Rejected):
             decisions.append(rewriting)

@@ -215,12 +215,6 @@ class MaskedLanguageModel:
 # Source: Reimers and Gurevych, Sentence-BERT, EMNLP 2019 (mean pooling), as all-MiniLM-L6-v2 is used.
 
 
-def cosines(one: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the cosine of a vector of length one with each of others, float32 `(other,)`."""
-    products: NDArray[np.float32] = (others * one).sum(axis=1, dtype=np.float32)
-    return products
-
-
 class MeanPooledEncoder:
     """An encoder of transformers whose token vectors are averaged, padding left out, and scaled to length one."""
 
@@ -234,18 +228,15 @@ class MeanPooledEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a vector of length one for each text: float32 `(text, dimension)`."""
-        rows = self._text_model.ids(texts)
-        vectors = np.zeros((len(rows), int(self._text_model.model.config.hidden_size)), np.float32)
+        rows, model = self._text_model.ids(texts), self._text_model.model
+        vectors = np.zeros((len(rows), int(model.config.hidden_size)), np.float32)
         for positions, inputs in self._text_model.batches(rows):
-            vectors[positions] = self._pool_tokens(inputs)[: len(positions)]
+            mask = inputs["attention_mask"]
+            with forward(self._text_model.source, model):
+                states = model(**inputs).last_hidden_state.float()  # (row, token, dimension)
+                means = ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()
+            vectors[positions] = means[: len(positions)]
         return normalise(vectors)
-
-    def _pool_tokens(self, inputs: dict[str, Any]) -> NDArray[np.float32]:
-        mask, model = inputs["attention_mask"], self._text_model.model
-        with forward(self._text_model.source, model):
-            states = model(**inputs).last_hidden_state.float()  # (row, token, dimension)
-            means: NDArray[np.float32] = ((states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).cpu().numpy()
-        return means
 
 
 # Relations of nouns in WordNet, read from its files: the same thing, a kind of the other, or neither.
@@ -349,7 +340,7 @@ Stage = TypeVar("Stage")
 OFF = "off"  # the name of a stage that is left out
 
 _TINY = "tinystories:"
-_LOAD_TINY = partial(TinyStories.load, per_token=True)
+_LOAD_TINY = partial(TinyStories.load, per_token=True)  # one object, by which an opened stage is found again
 
 
 class CaptionOptions(BaseModel):
@@ -429,26 +420,25 @@ def open_stages(options: CaptionOptions, home: Path) -> Stages:
         raise ModelError(f"no tagger {options.tagger!r}; name nltk:FOLDER of NLTK's data")
     place = runtime(ModelOptions(device=options.device, dtype=options.dtype))
 
-    def model(load: Callable[..., Stage], name: str, *more: int) -> Stage:
+    def open_at(load: Callable[..., Stage], name: str, *model: object) -> Stage:
         path = home / Path(name).expanduser()
-        opened: Stage = _open_once(load, str(path) if path.is_dir() else name, place, *more, stamp=_last_change(path))
-        return opened
-
-    def file(load: Callable[[Path], Stage], name: str) -> Stage:
-        path = home / Path(name).expanduser()
-        opened: Stage = _open_once(load, path, stamp=_last_change(path))
+        # A model that is no folder is a name on the hub.
+        source = path if not model else str(path) if path.is_dir() else name
+        opened: Stage = _open_once(load, source, *model, stamp=_last_change(path))
         return opened
 
     # The small ones first: a missing file is reported before a large model is read.
-    tagger = file(NltkTagger.load, folder)
-    wordnet = None if options.wordnet == OFF else file(WordNet, options.wordnet)
-    encoder = None if options.similarity == OFF else model(MeanPooledEncoder.load, options.similarity, options.rows)
+    tagger = open_at(NltkTagger.load, folder)
+    wordnet = None if options.wordnet == OFF else open_at(WordNet, options.wordnet)
+    encoder = None
+    if options.similarity != OFF:
+        encoder = open_at(MeanPooledEncoder.load, options.similarity, place, options.rows)
     judge: TextScorer | None = None
     if options.language_model.startswith(_TINY):
-        judge = file(_LOAD_TINY, options.language_model.removeprefix(_TINY))
+        judge = open_at(_LOAD_TINY, options.language_model.removeprefix(_TINY))
     elif options.language_model != OFF:
-        judge = model(CausalLikelihood.from_second_token, options.language_model)
-    replacer = model(MaskedLanguageModel.load, options.masked_lm, options.rows)
+        judge = open_at(CausalLikelihood.from_second_token, options.language_model, place)
+    replacer = open_at(MaskedLanguageModel.load, options.masked_lm, place, options.rows)
     return Stages(tagger, replacer, encoder, judge, wordnet)
 
 

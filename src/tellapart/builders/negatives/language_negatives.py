@@ -277,19 +277,15 @@ def check(kind: str, true: str, reply: RewriteReply) -> Rejected | None:
         return Rejected("check", "denies")
     if way == "swap":
         rewritten = _list_swaps(before, *phrases)
-    else:
-        rewritten = _list_replacements(before, *(phrases if way == "replace" else ([], phrases[0])))
+    else:  # an empty phrase, in whose place another is added, is everywhere
+        old, new = phrases if way == "replace" else ([], phrases[0])
+        rewritten = (before[:k] + new + before[k + len(old) :] for k in _find_places(before, old))
     fits = any(_texts_agree(after, text) for text in rewritten)
     return None if fits else Rejected("check", "another change than the one noted")
 
 
 def _find_places(text: Sequence[str], phrase: Sequence[str]) -> Iterator[int]:
     return (k for k in range(len(text) - len(phrase) + 1) if list(text[k : k + len(phrase)]) == list(phrase))
-
-
-def _list_replacements(text: list[str], old: list[str], new: list[str]) -> Iterator[list[str]]:
-    """Yield the text with each one of a phrase's places given to another; an empty phrase is everywhere."""
-    return (text[:k] + new + text[k + len(old) :] for k in _find_places(text, old))
 
 
 def _list_swaps(text: list[str], one: list[str], other: list[str]) -> Iterator[list[str]]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -316,35 +315,33 @@ def _add_att(caption: _Caption) -> Iterator[_Step]:
                 yield Rewrite(caption.edit(edits), f"+ {colour} {word}")
 
 
-_RULES: Mapping[str, Callable[[_Caption], Iterator[_Step]]] = MappingProxyType(
-    dict(zip(KINDS, (_replace_obj, _replace_att, _replace_rel, _swap_obj, _swap_att, _add_obj, _add_att), strict=True))
-)
-
-#: The need of each rule, with an example; known are the words of the lexicon.
-_NEEDS: Mapping[str, str] = MappingProxyType(
-    {
-        "replace_obj": "a known object after an article, number or attribute (a dog)",
-        "replace_att": "a known attribute before a known object (a red cup)",
-        "replace_rel": "a relation with an opposite (in front of the house) or a posture (sitting on)",
-        "swap_obj": "two known objects, related one way (a dog on a bed)",
-        "swap_att": "two known objects with attributes that exclude each other (a red cup and a blue bowl)",
-        "add_obj": "a known object after 'a' or 'an' at the end (... on a bed)",
-        "add_att": "a known object of any colour, with none yet (a car, a cup, a hat)",
-    }
-)
+#: Kind -> its rule, and what that needs, with an example; known are the words of the lexicon.
+_RULES: Mapping[str, tuple[Callable[[_Caption], Iterator[_Step]], str]] = {
+    "replace_obj": (_replace_obj, "a known object after an article, number or attribute (a dog)"),
+    "replace_att": (_replace_att, "a known attribute before a known object (a red cup)"),
+    "replace_rel": (_replace_rel, "a relation with an opposite (in front of the house) or a posture (sitting on)"),
+    "swap_obj": (_swap_obj, "two known objects, related one way (a dog on a bed)"),
+    "swap_att": (
+        _swap_att,
+        "two known objects with attributes that exclude each other (a red cup and a blue bowl)",
+    ),
+    "add_obj": (_add_obj, "a known object after 'a' or 'an' at the end (... on a bed)"),
+    "add_att": (_add_att, "a known object of any colour, with none yet (a car, a cup, a hat)"),
+}
 
 
 def rewrites(text: str, kind: str, *, british: bool = False) -> list[Rewrite]:
     """Return every false caption that the rules of one kind make of a true one, in a fixed order, none twice."""
-    steps = _RULES[kind](_read_caption(text, british=british))
+    rule, _ = _RULES[kind]
+    steps = rule(_read_caption(text, british=british))
     by_text = {step.text: step for step in steps if isinstance(step, Rewrite) and step.text != text}
     return list(by_text.values())
 
 
 def explain_none(text: str, kind: str) -> str:
     """Return why `rewrites` is empty for a caption: the nearest case, and the need of the kind's rule."""
-    unmet = [step for step in _RULES[kind](_read_caption(text)) if isinstance(step, _Unmet)]
-    return f"{max(unmet).what}; needs {_NEEDS[kind]}"
+    rule, need = _RULES[kind]
+    return f"{max(step for step in rule(_read_caption(text)) if isinstance(step, _Unmet)).what}; needs {need}"
 
 
 #: Kinds that bring in a thing or a property, which another caption may name.
@@ -430,20 +427,16 @@ def contradiction(kind: str, true: str, false: str, others: Sequence[str]) -> st
     neither, so only an equal caption rules them out. The test is of words, in British or American spelling: a property
     that another caption gives to another thing counts, too, and a synonym does not.
     """
-    ours, theirs = _words_to_compare(false), [_words_to_compare(other) for other in others]
+    ours, before, *theirs = ([to_lexical(word) for word in words(text)] for text in (false, true, *others))
     if ours in theirs:
         return "is another caption"
     if kind not in _BRINGS_IN:
         return None
-    brought = Counter(ours) - Counter(_words_to_compare(true))
+    brought = Counter(ours) - Counter(before)
     nouns = {singular(word) for other in theirs for word in other}
     if any(singular(word) in nouns for word in brought if word not in function_words()):
         return "names what another caption names"
     return None
-
-
-def _words_to_compare(text: str) -> list[str]:
-    return [to_lexical(word) for word in words(text)]
 
 
 class Negatives(FalseCaptionBuilder[FalseCaptionOptions]):

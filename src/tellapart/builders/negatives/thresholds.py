@@ -106,8 +106,7 @@ class Quantile(ScorerSelection):
     """Keep the false captions that every scorer puts at or above its quantile: the plausible and the well-formed ones.
 
     Source: TROHN-Text keeps captions that reach the 0.645 quantile of Vera and of a CoLA classifier, in each subtype
-        (BiVLC's
-    code, Miranda et al., 2024). All quantiles are of all items that came in.
+    (BiVLC's code, Miranda et al., 2024). All quantiles are of all items that came in.
 
     Attributes:
         scorers: names of `tellapart.models.text.find.SCORERS`.
@@ -143,7 +142,7 @@ class Similarity(Selection):
     """Keep the items whose two captions lie within bounds of cosine for a text encoder.
 
     Source: TROHN-Text drops pairs that reach 0.999 for CLIP ViT-B/32 (BiVLC's code): a paraphrase is not a false
-        caption.
+    caption.
 
     Attributes:
         model: a dual encoder as `tellapart run -m` names it.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, JsonValue
 
@@ -22,6 +22,8 @@ from tellapart.errors import DataError, quote
 RELATIONS = ("attention", "spatial", "contacting")
 
 _FRAME = re.compile(r"(?P<video>[^/\\]+)/(?P<number>[0-9]{1,9})\.[A-Za-z]+")
+
+_PICKLES = (".pkl", ".pickle", ".p")
 
 Relations = Mapping[str, tuple[str, ...]]
 Box = tuple[float, float, float, float]
@@ -46,7 +48,10 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectIn
     Objects with `visible: False`, whose relations are null, and objects that lack a relation are passed over.
     """
     graphs: dict[str, dict[str, dict[int, ObjectInFrame]]] = defaultdict(lambda: defaultdict(dict))
-    for name, objects in _read_frames(path).items():
+    content = read_plain_pickle(path) if path.suffix in _PICKLES else read_mapping(path)
+    if not isinstance(content, dict) or not content:
+        raise DataError(f"{path}: expected a dictionary of frames")
+    for name, objects in content.items():
         place = f"{path}: frame {name!r}"
         parts = _FRAME.fullmatch(str(name))
         if parts is None:
@@ -65,7 +70,7 @@ def read_scene_graphs(path: Path) -> Mapping[str, Mapping[str, Sequence[ObjectIn
 
 def person_boxes(path: Path) -> Mapping[str, list[Box]]:
     """Return frame -> the boxes of its persons, left, top, right, bottom: as released, unlike those of the objects."""
-    if path.suffix in {".pkl", ".pickle", ".p"}:
+    if path.suffix in _PICKLES:
         raise DataError(
             f"{path}: holds numpy arrays, which take code to read; "
             'write it as JSON once: {frame: {"bbox": bbox.tolist()}}'
@@ -80,15 +85,6 @@ def person_boxes(path: Path) -> Mapping[str, list[Box]]:
             raise DataError(f"{place}: field 'bbox_mode': expected 'xyxy', got {quote(entry['bbox_mode'], 40)}")
         persons[name] = [_read_box(box, place) for box in boxes]
     return persons
-
-
-def _read_frames(path: Path) -> Mapping[str, Any]:
-    if path.suffix not in {".pkl", ".pickle", ".p"}:
-        return read_mapping(path)
-    frames = read_plain_pickle(path)
-    if not isinstance(frames, dict) or not frames:
-        raise DataError(f"{path}: expected a dictionary of frames")
-    return frames
 
 
 def _read_object(number: int, row: object, place: str) -> ObjectInFrame | None:
@@ -227,16 +223,11 @@ class ActionGenome(VideoPairs):
         return pairs
 
     def _make_pair(
-        self,
-        video: str,
-        thing: str,
-        two: tuple[ObjectInFrame, ObjectInFrame],
-        persons: Mapping[str, Sequence[tuple[float, ...]]],
+        self, video: str, thing: str, two: tuple[ObjectInFrame, ObjectInFrame], persons: Mapping[str, Sequence[Box]]
     ) -> FramePair:
         sentences = [sentence(thing, frame.relations, self._options.verb) for frame in two]
-        stills = [
-            Still(one.text if one else "", number=frame.number) for one, frame in zip(sentences, two, strict=True)
-        ]
+        texts = (caption.text if caption else "" for caption in sentences)
+        stills = [Still(text, number=frame.number) for text, frame in zip(texts, two, strict=True)]
         changed = [kind for kind in RELATIONS if set(two[0].relations[kind]) != set(two[1].relations[kind])]
         provenance: dict[str, JsonValue] = {
             "frames": [frame.number for frame in two],

@@ -8,8 +8,8 @@ import logging
 import math
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -25,7 +25,7 @@ from tellapart.builders.builder import Candidate, Made, Rejected, Start
 from tellapart.data.images import IMAGE_SUFFIXES, decode
 from tellapart.data.item import Item
 from tellapart.data.strict_json import read_whole
-from tellapart.data.video import upright
+from tellapart.data.video import open_film, upright
 from tellapart.errors import DataError, first_line, nearest, plain, require
 
 #: Annotated times are rounded: half a millisecond keeps 0.0333 on the frame of 1/30 s, and is far less than a frame.
@@ -62,7 +62,7 @@ def frame_at(path: Path, seconds: float) -> Frame:
     """
     if not (math.isfinite(seconds) and seconds >= 0):
         raise DataError(f"{path}: there is no frame at {seconds} s; a time is a number of seconds from 0")
-    with _open_video(path) as (container, stream):
+    with open_film(path, str(path)) as (container, stream):
         first = next(_decode_frames(container, stream, path), None)
         if first is None:
             raise EndOfVideoError(f"{path}: holds no frame")
@@ -78,13 +78,11 @@ def frame_at(path: Path, seconds: float) -> Frame:
 
 
 def frame_number(path: Path, number: int) -> Frame:
-    """Return the frame of a number, counting decoded frames from 1 as `ffmpeg -i VIDEO %06d.png` does at a steady
-    rate.
-    """
+    """Return the frame of a number, from 1, as `ffmpeg -i VIDEO %06d.png` counts decoded frames at a steady rate."""
     if number < 1:
         raise DataError(f"{path}: there is no frame number {number}; frames are counted from 1")
     start, count = 0, 0
-    with _open_video(path) as (container, stream):
+    with open_film(path, str(path)) as (container, stream):
         for count, frame in enumerate(_decode_frames(container, stream, path), start=1):
             start = frame.pts if count == 1 else start
             if count == number:
@@ -92,25 +90,6 @@ def frame_number(path: Path, number: int) -> Frame:
                     raise DataError(f"{path}: its frame number {number} is damaged; get the video again")
                 return Frame(upright(frame), float((frame.pts - start) * Fraction(stream.time_base)))
     raise EndOfVideoError(f"{path}: has {count} frames; there is no frame number {number}")
-
-
-@contextmanager
-def _open_video(path: Path) -> Iterator[tuple[Any, Any]]:
-    """Open a video file and its best video stream; FFmpeg's errors become DataErrors."""
-    av = require("av", extra="video")
-    try:
-        with av.open(str(path), metadata_errors="replace") as container:  # a title in an old encoding does no harm
-            stream = container.streams.best("video")
-            if stream is None:
-                raise DataError(f"{path}: holds no video; is it complete?")
-            if stream.codec_context is None:
-                raise DataError(
-                    f"{path}: is in a format that this FFmpeg does not decode; convert it, for instance to H.264"
-                )
-            stream.codec_context.thread_count = 1  # a build's workers run at once
-            yield container, stream
-    except av.FFmpegError as error:
-        raise DataError(f"{path}: cannot be decoded ({error.strerror}); is it a complete video?") from error
 
 
 def _decode_frames(container: Any, stream: Any, path: Path) -> Iterator[Any]:
@@ -132,7 +111,7 @@ def _on_screen(container: Any, stream: Any, target: int, path: Path) -> tuple[An
         current, followed = _last_until(_decode_frames(container, stream, path), target)
         if current is not None and not current.is_corrupt:
             return current, followed
-    with _open_video(path) as (anew, film):
+    with open_film(path, str(path)) as (anew, film):
         current, followed = _last_until(_decode_frames(anew, film, path), target)
     if current is None or current.is_corrupt:
         raise DataError(f"{path}: its frame at timestamp {target} is damaged; get the video again")
@@ -247,9 +226,7 @@ def clip_files(folder: Path) -> Mapping[str, Path]:
 
 
 class Footage:
-    """The videos of a folder; `models` has the versions of decoder and encoder: others may round a pixel
-    differently.
-    """
+    """The videos of a folder; `models` has the versions of decoder and encoder: others may round pixels otherwise."""
 
     def __init__(
         self, options: FootageOptions, home: Path, find_fault: Callable[[NDArray[np.uint8]], str | None] | None = None
@@ -260,6 +237,7 @@ class Footage:
         self.models: Mapping[str, str] = {name: metadata.version(name) for name in ("av", "pillow")}
         self._find_fault = find_fault
         self._still = lru_cache(maxsize=_CACHED_STILLS)(self._make_still)
+        self._sha256 = lru_cache(maxsize=256)(lambda path, _changed: file_sha256(path))
         if not self.folder.is_dir():
             raise DataError(f"{self.folder} is not a folder; name the folder of the videos in [options] videos")
 
@@ -285,13 +263,15 @@ class Footage:
     def sha256(self, video: str) -> str | None:
         """Return the SHA-256 of a video's file, or None if it is a folder of frames."""
         path = self.files[video]
-        return _video_sha256(path, path.stat().st_mtime_ns) if path.is_file() else None
+        return self._sha256(path, path.stat().st_mtime_ns) if path.is_file() else None
 
     def still(self, video: str, still: Still) -> StillFile | Rejected:
         """Return a still of a video, or the reason why there is none; its caption does not matter."""
         return self._still(video, still.seconds, still.number)
 
     def _make_still(self, video: str, seconds: float | None, number: int | None) -> StillFile | Rejected:
+        from PIL import Image
+
         path = self.files.get(video)
         if path is None:
             return Rejected("video", "not in the folder of videos")
@@ -309,17 +289,15 @@ class Footage:
             return Rejected("video", str(error).replace(f"{path}: ", f"{path.name} "))
         time = frame.time if path.is_file() else None
         fault = self._find_fault(frame.pixels) if self._find_fault else None
-        pixels = _shrink_picture(frame.pixels, self.options.max_side)
-        reference = f"images/{video}/{name}{_SUFFIX[self.options.image_format]}"
-        return StillFile(reference, self._encode_picture(pixels), time, _make_thumbnail(pixels), fault)
-
-    def _encode_picture(self, pixels: NDArray[np.uint8]) -> bytes:
-        from PIL import Image
-
+        picture, side = Image.fromarray(frame.pixels), self.options.max_side
+        if side and max(picture.size) > side:
+            picture = picture.resize(scaled_size(frame.pixels, side), Image.Resampling.LANCZOS)
         stream = io.BytesIO()
         quality = {} if self.options.image_format == "png" else {"quality": self.options.quality}
-        Image.fromarray(pixels).save(stream, self.options.image_format, **quality)
-        return stream.getvalue()
+        picture.save(stream, self.options.image_format, **quality)
+        thumbnail = np.asarray(picture.convert("L").resize((32, 32), Image.Resampling.BOX), np.float64) / 255
+        reference = f"images/{video}/{name}{_SUFFIX[self.options.image_format]}"
+        return StillFile(reference, stream.getvalue(), time, thumbnail, fault)
 
 
 def _read_dumped(folder: Path, number: int) -> Frame:
@@ -329,26 +307,6 @@ def _read_dumped(folder: Path, number: int) -> Frame:
         if path.is_file():
             return Frame(decode(read_whole(path), str(path)), 0.0)
     raise EndOfVideoError(f"{folder}: has no frame {number:06d}")
-
-
-def _shrink_picture(pixels: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    if not max_side or max(pixels.shape[:2]) <= max_side:
-        return pixels
-    return np.asarray(Image.fromarray(pixels).resize(scaled_size(pixels, max_side), Image.Resampling.LANCZOS))
-
-
-def _make_thumbnail(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    from PIL import Image
-
-    small = Image.fromarray(pixels).convert("L").resize((32, 32), Image.Resampling.BOX)
-    return np.asarray(small, np.float64) / 255
-
-
-@lru_cache(maxsize=256)
-def _video_sha256(path: Path, _changed: int) -> str:
-    return file_sha256(path)
 
 
 def file_sha256(path: Path) -> str:
@@ -400,10 +358,8 @@ class FaceDetector(ABC):
         """Return "shows a face" if RGB pixels `(height, width, 3)` do, or None."""
 
     def _model_error(self, error: Exception) -> DataError:
-        name = self.options.faces
-        return DataError(
-            f"[options] face_model: {self.path} is no model of the detector {name!r} ({first_line(error)})"
-        )
+        fault = f"is no model of the detector {self.options.faces!r} ({first_line(error)})"
+        return DataError(f"[options] face_model: {self.path} {fault}")
 
     def _resize_frame(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return BGR pixels whose longer side is `face_side`."""
@@ -491,12 +447,10 @@ class FramePair:
 
 def differing_words(first: str, second: str) -> int:
     """Return how many words, case and punctuation aside, only one of two captions has; repetitions count."""
-    counts: dict[str, int] = {}
-    for text, sign in ((first, 1), (second, -1)):
-        for word in text.lower().split():
-            bare = word.strip(".,;:!?\"'()")
-            counts[bare] = counts.get(bare, 0) + sign
-    return sum(abs(count) for word, count in counts.items() if word)
+    words, others = (
+        Counter(filter(None, (word.strip(".,;:!?\"'()") for word in text.lower().split()))) for text in (first, second)
+    )
+    return (words - others).total() + (others - words).total()
 
 
 class VideoPairs(ABC):
@@ -545,8 +499,13 @@ class VideoPairs(ABC):
         if isinstance(second, Rejected):
             return second
         difference = float(np.abs(first.thumbnail - second.thumbnail).mean())
-        if (reason := self._find_reason(first, second, difference)) is not None:
-            return Rejected("frames", reason)
+        fault = first.fault or second.fault
+        if first.reference == second.reference:
+            fault = "both moments are the same frame"
+        elif fault is None and difference < self._least:
+            fault = f"differ by less than {self._least}"
+        if fault is not None:
+            return Rejected("frames", fault)
         measured: dict[str, JsonValue] = {
             "video_sha256": self.footage.sha256(pair.video),
             "frame_times": [first.time, second.time],
@@ -561,11 +520,3 @@ class VideoPairs(ABC):
             provenance={"video": pair.video, **pair.provenance, **measured},
         )
         return Made(item, {still.reference: still.data for still in (first, second)})
-
-    def _find_reason(self, first: StillFile, second: StillFile, difference: float) -> str | None:
-        """Return the reason why two stills make no pair, or None."""
-        if first.reference == second.reference:
-            return "both moments are the same frame"
-        if first.fault or second.fault:
-            return first.fault or second.fault
-        return f"differ by less than {self._least}" if difference < self._least else None

@@ -65,20 +65,15 @@ class GebPlus(VideoPairs):
         """The pairs by id: the id of a boundary, or the two ids, of one video after the other."""
         pairs: dict[str, FramePair] = {}
         for video, moments in read_moments(self.annotations).videos.items():
-            times = [
-                0.0,
-                *sorted({moment.gold for moment in moments}),
-                max(moment.facts["next_time"] for moment in moments),
-            ]
-            at = [self._list_annotations(moments, time) for time in times[1:-1]]
+            ends = max(moment.facts["next_time"] for moment in moments)
+            times = [0.0, *sorted({moment.gold for moment in moments}), ends]
+            # By annotator: an id ends in the annotator's letter.
+            ordered = sorted(moments, key=lambda moment: (moment.id[-1], moment.id))
+            several = None if self._options.annotators == "all" else 1
+            at = [[moment for moment in ordered if moment.gold == time][:several] for time in times[1:-1]]
             for boundary in range(len(at) - (self._options.reading == "skip")):
                 pairs.update(self._pairs_at(video, at, times, boundary))
         return pairs
-
-    def _list_annotations(self, moments: Sequence[Record], time: float) -> list[Record]:
-        """Return a boundary's annotations, by annotator; an id ends in the annotator's letter."""
-        same = sorted((moment for moment in moments if moment.gold == time), key=lambda m: (m.id[-1], m.id))
-        return same if self._options.annotators == "all" else same[:1]
 
     def _pairs_at(
         self, video: str, at: Sequence[Sequence[Record]], times: Sequence[float], boundary: int

@@ -15,11 +15,11 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import about_set
+from tellapart.builders.caption_files import expect_text, near_column
 from tellapart.builders.video.footage import FootageOptions, FramePair, Still, VideoPairs, differing_words
 from tellapart.data.images import check_reference
-from tellapart.data.rows import read_csv, read_jsonl
-from tellapart.data.strict_json import plain_suffix
-from tellapart.errors import DataError, nearest, quote
+from tellapart.data.rows import read_lines
+from tellapart.errors import DataError, quote
 
 _COLUMNS = ("video", "caption", "time", "start", "end", "id", "group")
 
@@ -76,9 +76,8 @@ class TimestampedCaptions(VideoPairs):
             for two in combinations(sorted(captions, key=lambda c: (self._frame_time(c), c.id)), 2):
                 name = f"{two[0].id}-{two[1].id}"
                 if name in pairs:
-                    raise DataError(
-                        f"{self.annotations}: two pairs would have the id {name!r}; give the captions other ids"
-                    )
+                    fault = f"two pairs would have the id {name!r}; give the captions other ids"
+                    raise DataError(f"{self.annotations}: {fault}")
                 pairs[name] = self._make_pair(*two)
         return self._draw_pairs(pairs)
 
@@ -92,11 +91,8 @@ class TimestampedCaptions(VideoPairs):
         elif self._frame_time(second) - self._frame_time(first) < self._options.min_gap:
             fault = "moments", f"less than {self._options.min_gap} s apart"
         tags = {"group": first.group} if first.group else {}
-        provenance: dict[str, JsonValue] = {
-            "captions": [first.id, second.id],
-            "asked_times": [still.seconds for still in stills],
-        }
-        return FramePair(first.video, stills, fault, tags, provenance)
+        asked: list[JsonValue] = [still.seconds for still in stills]
+        return FramePair(first.video, stills, fault, tags, {"captions": [first.id, second.id], "asked_times": asked})
 
     def _frame_time(self, caption: _Caption) -> float:
         if self._options.frame == "start":
@@ -125,9 +121,9 @@ class TimestampedCaptions(VideoPairs):
 def _read_captions(path: Path) -> Iterable[_Caption]:
     """Read the captions."""
     ids: set[str] = set()
-    for number, (line, row) in enumerate(read_csv(path) if plain_suffix(path) == ".csv" else read_jsonl(path), start=1):
+    for number, (line, row) in enumerate(read_lines(path), start=1):
         place = f"{path}:{line}"
-        video, text = (_read_text(row, column, place) for column in ("video", "caption"))
+        video, text = (expect_text(row, column, place, _COLUMNS) for column in ("video", "caption"))
         try:
             check_reference(f"{video}.png")
         except DataError as error:
@@ -145,18 +141,10 @@ def _read_captions(path: Path) -> Iterable[_Caption]:
         raise DataError(f"{path} lists no captions")
 
 
-def _read_text(row: Mapping[str, Any], column: str, place: str) -> str:
-    value = row.get(column)
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{place}: column {column!r} is missing or empty{_hint_column(row, column)}")
-    return value
-
-
 def _read_seconds(row: Mapping[str, Any], column: str, place: str) -> float:
     if column not in row:
-        raise DataError(
-            f"{place}: column {column!r} is missing; give 'time', or 'start' and 'end'{_hint_column(row, column)}"
-        )
+        near = near_column(row, column, _COLUMNS)
+        raise DataError(f"{place}: column {column!r} is missing; give 'time', or 'start' and 'end'{near}")
     value = row[column]
     try:
         seconds = float("nan") if isinstance(value, bool) else float(value)
@@ -165,8 +153,3 @@ def _read_seconds(row: Mapping[str, Any], column: str, place: str) -> float:
     if not (math.isfinite(seconds) and seconds >= 0):
         raise DataError(f"{place}: column {column!r}: expected seconds from 0, got {quote(value)}")
     return seconds
-
-
-def _hint_column(row: Mapping[str, Any], column: str) -> str:
-    near = next((name for name in row if nearest(name, [column])), None)
-    return f"; is it {near!r}?" if near and near not in _COLUMNS else ""

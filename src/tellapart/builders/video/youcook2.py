@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import combinations
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
 from tellapart.builders.builder import Start, about_set
 from tellapart.builders.video.footage import FaceOptions, FootageOptions, FramePair, Still, VideoPairs, face_detector
-from tellapart.data.rows import AnnotationRow, check_row, read_mapping
+from tellapart.data.rows import AnnotationRow, Filled, Seconds, check_row, read_mapping
 from tellapart.errors import DataError
 
 Subset = Literal["training", "validation", "testing"]
 _LABELLED: tuple[Subset, ...] = ("training", "validation")
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
 class _Step(AnnotationRow):
@@ -66,29 +64,22 @@ class YouCook2(VideoPairs):
                 raise DataError(f"{place}: expected an object with 'subset' and a list 'annotations'")
             if entry.get("subset") not in self._options.subsets:
                 continue
-            steps = _read_steps(entry["annotations"], place)
-            for first, second in combinations(sorted(steps, key=lambda step: (step.segment[0], step.id)), 2):
-                recipe = str(entry.get("recipe_type", ""))
-                pairs[f"{video}-{first.id}-{second.id}"] = _make_pair(
-                    video, (first, second), str(entry["subset"]), recipe
+            steps = [check_row(_Step, row, f"{place}: row {k}") for k, row in enumerate(entry["annotations"])]
+            for number, (start, end) in enumerate(step.segment for step in steps):
+                if end < start:
+                    fault = f"row {number}: field 'segment': ends at {end}, before it begins at {start}"
+                    raise DataError(f"{place}: {fault}")
+            if len({step.id for step in steps}) < len(steps):
+                raise DataError(f"{place}: two of its segments have the same id")
+            recipe = str(entry.get("recipe_type", ""))
+            for two in combinations(sorted(steps, key=lambda step: (step.segment[0], step.id)), 2):
+                first, second = (Still(step.sentence, sum(step.segment) / 2) for step in two)
+                same = first.caption.strip().lower() == second.caption.strip().lower()
+                pairs[f"{video}-{two[0].id}-{two[1].id}"] = FramePair(
+                    video,
+                    (first, second),
+                    ("captions", "both are the same") if same else None,
+                    {"subset": str(entry["subset"])},
+                    {"segments": [list(step.segment) for step in two], "recipe_type": recipe},
                 )
         return pairs
-
-
-def _read_steps(rows: Sequence[Any], place: str) -> list[_Step]:
-    steps = [check_row(_Step, row, f"{place}: row {number}") for number, row in enumerate(rows)]
-    for number, step in enumerate(steps):
-        start, end = step.segment
-        if end < start:
-            raise DataError(f"{place}: row {number}: field 'segment': ends at {end}, before it begins at {start}")
-    if len({step.id for step in steps}) < len(steps):
-        raise DataError(f"{place}: two of its segments have the same id")
-    return steps
-
-
-def _make_pair(video: str, steps: tuple[_Step, _Step], subset: str, recipe: str) -> FramePair:
-    first, second = (Still(step.sentence, sum(step.segment) / 2) for step in steps)
-    same = first.caption.strip().lower() == second.caption.strip().lower()
-    fault = ("captions", "both are the same") if same else None
-    provenance: dict[str, JsonValue] = {"segments": [list(step.segment) for step in steps], "recipe_type": recipe}
-    return FramePair(video, (first, second), fault, {"subset": subset}, provenance)
