@@ -50,7 +50,7 @@ class RiskRow(BaseModel, frozen=True):
 
     Attributes:
         risk: the share of errors if every item is answered.
-        area: the mean risk over all coverages, 0 is best. A margin that says nothing has `risk`, of a group score less:
+        area: the mean risk over all coverages, 0 is best. A margin without information has `risk`, of a group score less:
             a large margin of four scores is right more often than a small one, even if the scores are random.
         low, high: its 95% interval over clusters: of Student's t on the logarithm, by the spread of bootstrap draws;
             with errors in fewer than 10 clusters, that of a weighted count of errors. None below 20 clusters.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tellapart.data.answer_text import read_confidence
 from tellapart.data.task_records import BinaryQuestionSet, CaptionSet, QuestionSet, Record, StatementSet, linked_images
@@ -233,7 +233,7 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
 
 
 def _count_groups(
-    units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], name: str, values: Sequence[float]
+    units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], name: str, values: ArrayLike
 ) -> Units:
     value = value_of(name, np.asarray(values, np.float64))
     return Units(noun, tuple(join_units(units, group) for group in groups), (value,))
