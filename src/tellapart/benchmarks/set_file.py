@@ -155,7 +155,7 @@ class QuestionTable(_RowTable):
 class OpenTable(_RowTable):
     """One question of a row that is answered in words: templates of its fields.
 
-    `biased` is a wrong answer to count, `abstain` the answer of a model that cannot tell.
+    `biased` is a wrong answer to count, `abstain` the answer of a model that abstains.
     """
 
     image: Template

@@ -254,7 +254,7 @@ class StatementSet(RecordSet):
 class QuestionSet(RecordSet):
     """Questions to answer in words: gold is a tuple of one answer, or of several people's.
 
-    The fact `biased` is a wrong answer of a model that does not look, `abstain` the answer of one that cannot tell.
+    The fact `biased` is a wrong answer of a model that does not look, `abstain` that of one that abstains.
     """
 
     KEY = "questions"

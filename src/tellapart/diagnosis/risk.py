@@ -50,8 +50,8 @@ class RiskRow(BaseModel, frozen=True):
 
     Attributes:
         risk: the share of errors if every item is answered.
-        area: the mean risk over all coverages, 0 is best. A margin without information has `risk`, of a group score less:
-            a large margin of four scores is right more often than a small one, even if the scores are random.
+        area: the mean risk over all coverages, 0 is best. A margin without information has `risk`; of a group score
+            less, since a large margin of four scores is right more often, even if the scores are random.
         low, high: its 95% interval over clusters: of Student's t on the logarithm, by the spread of bootstrap draws;
             with errors in fewer than 10 clusters, that of a weighted count of errors. None below 20 clusters.
         least: the area of a margin that is larger on every right item than on any wrong one.

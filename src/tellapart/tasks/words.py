@@ -248,7 +248,7 @@ def _asks_again(rows: Sequence[Record], group: Sequence[int]) -> bool:
 def _measure_abstention(
     rows: Sequence[Record], answers: Sequence[str], right: NDArray[np.float64], units: Sequence[Unit]
 ) -> list[Units]:
-    """Measure the questions to which a model may answer that it cannot tell."""
+    """Measure the questions to which a model may abstain."""
     asked = [row for row, question in enumerate(rows) if question.facts.get("abstain")]
     left = {row for row in asked if is_stated(answers[row], rows[row].facts["abstain"])}
     confidence = {row: read_confidence(answers[row]) for row in asked if row not in left}

@@ -193,8 +193,8 @@ class _Pooled:
                 f"leave it out, or take a reading that has: {able}"
             )
         self._instruction = self._form.instruction if instruction is None else instruction
-        told = [] if self._instruction is None else [self._instruction]
-        self.fingerprint = hash_facts(server.facts, reading, *told)
+        asked = [] if self._instruction is None else [self._instruction]
+        self.fingerprint = hash_facts(server.facts, reading, *asked)
 
     def take_notes(self) -> tuple[str, ...]:
         """Return the instruction, if the form has one."""
@@ -203,8 +203,8 @@ class _Pooled:
 
     def _ask(self, counts: Sequence[int], values: Sequence[Mapping[str, Any]]) -> list[list[NDArray[np.float64]]]:
         """Return the numbers of a request for each mapping of values, as many as its count."""
-        told = {} if self._instruction is None else {"instruction": self._instruction}
-        requests = [self._form.request(self.name, **told, **part) for part in values]
+        asked = {} if self._instruction is None else {"instruction": self._instruction}
+        requests = [self._form.request(self.name, **asked, **part) for part in values]
         rows = []
         for count, answer in zip(counts, self._server.post(requests), strict=True):
             if (numbers := self._form.read(answer, count)) is None:

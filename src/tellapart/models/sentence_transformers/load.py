@@ -114,8 +114,8 @@ class Library:
             settings["modules"] = [_module_facts(module) for module in self.model.modules()]
             facts = json.dumps(settings, sort_keys=True, default=str)
             self._identity = backend.weights_fingerprint(self.model, type(self.model).__name__, self.place.dtype, facts)
-        told = "" if self.instruction is None else f":{self.instruction}"
-        return f"tellapart:sentence-transformers:{reading}:1:{self._identity}{told}"
+        asked = "" if self.instruction is None else f":{self.instruction}"
+        return f"tellapart:sentence-transformers:{reading}:1:{self._identity}{asked}"
 
     def role(self, name: str = "") -> dict[str, Any]:
         """Return the prompt of what `encode` takes; or prompt and task of a `query` or a `document`, as in the library.
@@ -404,16 +404,16 @@ def _score_by_library(
     model = library.model
     images, captions = [_as_picture(picture) for picture in pictures], [{"text": text} for text in texts]
     options: dict[str, Any] = {"show_progress_bar": False}
-    told = {} if library.instruction is None else {"prompt": library.instruction}
+    asked = {} if library.instruction is None else {"prompt": library.instruction}
     if kind == "CrossEncoder":
         if reading == "logit":
             options["activation_fn"] = backend.import_torch().nn.Identity()
-        scores = model.predict([(caption, image) for image in images for caption in captions], **options, **told)
+        scores = model.predict([(caption, image) for image in images for caption in captions], **options, **asked)
         return np.asarray(scores, np.float32).reshape(len(images), len(texts))
     if reading == "encode":
-        vectors = (model.encode(side, **options, **told) for side in (images, captions))
+        vectors = (model.encode(side, **options, **asked) for side in (images, captions))
         return model.similarity(*vectors).cpu().numpy()
-    documents, queries = model.encode_document(images, **options), model.encode_query(captions, **options, **told)
+    documents, queries = model.encode_document(images, **options), model.encode_query(captions, **options, **asked)
     return model.similarity(queries, documents).T.float().cpu().numpy()
 
 
