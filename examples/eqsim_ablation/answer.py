@@ -98,7 +98,7 @@ def _smallest_weights(plan: Plan, forms: Sequence[Compared], runs: Runs) -> list
 def _describe_check(gain: Compared, others: Sequence[Compared]) -> str:
     found = join_words([other.named for other in others if other.sign > 0]) or f"no row of {len(others)}"
     widest = max(100 * float(other.overall.half()) for other in others)
-    return f"{found} over {gain.method.title}, intervals up to ±{widest:.1f} points"
+    return f"{found} gains over {gain.method.title} (half-widths of intervals up to {widest:.1f} points)"
 
 
 def advice(plan: Plan, compared: Sequence[Compared], checked: Sequence[Checked], rates: Mapping[str, float]) -> str:

@@ -357,7 +357,7 @@ def checks_text(checked: Sequence[Checked]) -> str:
             texts.append(
                 f"**{each.check.question}** {each.check.about}{_own(each)} Against {each.rows[0].title}: {parts}."
             )
-    reading = "The p of a check's gain is as it is; its other comparisons have Holm's correction within the check."
+    reading = "The p-value of a check's gain is not corrected; its other comparisons have Holm's correction."
     return "\n\n".join(["## Checks", *texts, reading]) if texts else ""
 
 

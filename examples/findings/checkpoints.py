@@ -241,7 +241,7 @@ def _denominators(data: Path) -> str:
             broken.setdefault(column.benchmark, []).append(wrong)
     named = [f"{len(found)} of `{name}` (up to {max(found)} of the checkpoints)" for name, found in broken.items()]
     whole = len(counted) - sum(map(len, broken.values()))
-    return f"""**Are the published percentages of our files?** The number of items is known for {len(counted)}
+    return f"""**Do the published percentages match our files?** The number of items is known for {len(counted)}
         columns. In {whole} of them every percentage is a whole number of our items. The others are {join_words(named)}:
         perhaps of another download, or rounded."""
 

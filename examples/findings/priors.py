@@ -154,7 +154,8 @@ def priors(data: Path) -> Page:
     rows = zip(heads, middle, ends, of_people, strict=True)
     medians = [row for row in rows if row[0] != Reason.RIGHT.label]  # those are the group score
     shown = {words: Systems.of({name: scores[name]}).medians() for name, words in _SHOWN.items()}
-    values: dict[str, Any] = {"middle": middle, "spans": ends, "medians": medians, "shown": shown, "parts": _PARTS}
+    values: dict[str, Any] = {"middle": middle, "spans": ends, "medians": medians, "shown": shown}
+    values["parts"] = [f"squares: {part}" for part in _PARTS]
     values |= {"systems": systems, "above": above, "below": below, "rho": rho, "resamples": _RESAMPLES}
     values |= {"reasons": [each.label for each in Reason], "sides": sides, "first": first, "last": last}
     values |= {"rise": last.bounds - first.bounds}

@@ -74,6 +74,11 @@ def test_a_table_of_many_columns_has_numbers_alone_and_says_once_where_they_are_
         assert page.count("imported</span>") == 1  # in the key
 
 
+def test_numbers_of_an_unknown_number_of_items_name_none(client: TestClient) -> None:
+    page = client.get("/benchmarks/set00").text
+    assert "<b>set00</b>. Numbers are percent" in page and "0 items" not in page
+
+
 def test_a_drawing_of_ranks_has_the_best_models_by_their_places_among_themselves(client: TestClient) -> None:
     page = client.get("/ranks?format=json").json()
     drawn = {line["title"]: line["ends"][-1][1] for line in page["lines"] if line["segments"]}
