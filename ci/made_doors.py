@@ -120,7 +120,8 @@ def _board(folder: Path) -> Iterator[Door]:
 
     def undo(path: Path) -> Any:
         hidden: Any = read_truth(path)
-        return hidden.bare(), hidden.restore(np.zeros((len(hidden.items), *hidden.shape))).tolist(), hidden.public
+        ids, values = tuple(item.id for item in hidden.items), np.zeros((len(hidden.items), *hidden.shape))
+        return hidden.bare(), hidden.restore(Scores(ids, values, "similarity")).values.tolist(), hidden.public
 
     def read_board(path: Path) -> Any:
         return read_settings(path), read_hidden(path)
@@ -152,6 +153,6 @@ def _submissions(state: Path, pairs: HiddenPairs) -> Iterator[Door]:
         path, knows = state / f"sent.{suffix}", FIELDS | ROWS if suffix != "npz" else frozenset()
         write_scores(scores, path)
         yield door_of(path, measure_pairs, name=f"sent scores.{suffix}", knows=knows)
-    rows = [{"id": row.id, "prediction": k % 3 == 0} for k, row in enumerate(labels.rows)]
+    rows = [{"id": row.id, "prediction": k % 3 == 0} for k, row in enumerate(labels.records.rows)]
     content = "".join(json.dumps(row) + "\n" for row in rows)
     yield door_of(state / "labels.jsonl", measure_labels, content, name="sent labels.jsonl", knows=FIELDS | ROWS)

@@ -327,8 +327,8 @@ def load(kind: str, name: str) -> Any:
     points = installed_points(kind).get(name, [])
     if not points:
         listing = "models" if kind == "prefix" else plural_of(kind)
-        hint = nearest(name, names(kind)) or ";"
-        hint += " weights of the hub are hf:OWNER/NAME or open_clip:NAME/TAG;" if kind == "model" else ""
+        other = "; weights of the hub are hf:OWNER/NAME or open_clip:NAME/TAG;" if kind == "model" else ";"
+        hint = nearest(name, names(kind)) or other
         raise UnknownNameError(f"no {kind} {name!r}{hint} `tellapart ls {listing}` lists them all")
     if len(points) > 1:
         packages = " and ".join(sorted(package_of(point) for point in points))
