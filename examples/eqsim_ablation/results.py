@@ -380,7 +380,7 @@ def _own(checked: Checked) -> str:
     plain, changed = checked.gain.base, checked.gain.method
     bests = {row.name: {run["seed"]: run["best"] for run in checked.runs[row.name]} for row in (plain, changed)}
     shared = sorted({*bests[plain.name]} & {*bests[changed.name]})
-    before, after = (f"{fmean(bests[row.name][seed] for seed in shared):.3f}" for row in (plain, changed))
+    before, after = (f"{100 * fmean(bests[row.name][seed] for seed in shared):.1f} %" for row in (plain, changed))
     return (
         f" Against {plain.title}: {_write(checked.gain)}; on the tuning set, over these {len(shared)} seeds, {after} "
         f"against {before}."
