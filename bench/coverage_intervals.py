@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata, spearmanr
 
-from tellapart.diagnosis.risk import MANY_ERRORS, area_bounds, draw_areas, risk_curve
+from tellapart.diagnosis.risk import area_bounds, draw_many, risk_curve
 from tellapart.evaluation.gap import difference_bounds
 from tellapart.metrics.captions import bleu
 from tellapart.metrics.per_item import PerItem
@@ -587,7 +587,6 @@ def risk_area(rng: Draws, datasets: int, *, clusters: int, size: int, rate: floa
     rows = []
     for _ in range(datasets):
         margins, wrong = _draw_decisions(rng, clusters, size, rate)
-        many = len(np.unique(codes[wrong > 0])) >= MANY_ERRORS
-        drawn = draw_areas(margins, wrong, codes, seed=0) if many else None
+        drawn = draw_many(margins, wrong, codes, seed=0)
         rows.append((risk_curve(margins, wrong).mean(), *area_bounds(margins, wrong, codes, drawn)))
     return Found(*np.array(rows, np.float64).T, _true_area(clusters, size, rate))

@@ -1,10 +1,17 @@
 """Published files, which lie beside the checkout or are not there."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+NLTK_DATA = Path(os.environ.get("TELLAPART_NLTK_DATA") or Path(__file__).parents[1] / "scratch" / "nltk-data")
+NEEDS_NLTK_DATA = pytest.mark.skipif(
+    not NLTK_DATA.is_dir(),
+    reason="needs NLTK's data: python ci/parts.py nltk-data, or their folder in TELLAPART_NLTK_DATA",
+)
 
 
 def published(*parts: str) -> Path:

@@ -292,7 +292,7 @@ class NativeHalves(Halves):
 
     def pool_states(self, images: Tensors, texts: Tensors) -> Tensor:
         """Run the layers that join the halves: a state for each pair, `(batch, width)`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no layers that join the halves of a pair")
 
     def match_head(self, pooled: Tensor) -> Tensor:
         """Take the output of `pool_states` to the head's numbers, `(batch, classes)`."""

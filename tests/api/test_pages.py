@@ -1,7 +1,6 @@
 """The pages on Python and on plugins say what is so: their examples run, their files are those of the examples."""
 
 import doctest
-import os
 import re
 import runpy
 import shutil
@@ -11,14 +10,10 @@ import pytest
 from PIL import Image
 
 import tellapart as ta
+from published import NEEDS_NLTK_DATA, NLTK_DATA
 from tellapart.data.folder import read_pair_set
 
 ROOT = Path(__file__).parents[2]
-NLTK_DATA = Path(os.environ.get("TELLAPART_NLTK_DATA") or ROOT / "scratch" / "nltk-data")
-NEEDS_NLTK = pytest.mark.skipif(
-    not NLTK_DATA.is_dir(),
-    reason="needs NLTK's data: python ci/nltk_data.py scratch/nltk-data, or their folder in TELLAPART_NLTK_DATA",
-)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +25,7 @@ NEEDS_NLTK = pytest.mark.skipif(
         ("curve.md", 2),
         ("risk.md", 9),
         pytest.param("study.md", 12, marks=pytest.mark.slow),
-        pytest.param("audit.md", 10, marks=[pytest.mark.slow, NEEDS_NLTK]),
+        pytest.param("audit.md", 10, marks=[pytest.mark.slow, NEEDS_NLTK_DATA]),
     ],
 )
 def test_the_examples_of_a_page_run(name, least, tmp_path, monkeypatch):

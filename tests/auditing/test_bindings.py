@@ -1,24 +1,17 @@
 """Bindings of captions, and which of them a corpus holds."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 import tellapart as ta
 from facts import raises
+from published import NEEDS_NLTK_DATA, NLTK_DATA
 from tellapart.auditing.bindings import find_in_corpus, list_bindings, open_tagger, seen_bindings
 from tellapart.builders.captions.stages import NltkTagger
 from tellapart.errors import ModelError, RunError
 
-ROOT = Path(__file__).parents[2]
-NLTK_DATA = Path(os.environ.get("TELLAPART_NLTK_DATA") or ROOT / "scratch" / "nltk-data")
-
-pytestmark = pytest.mark.skipif(
-    not NLTK_DATA.is_dir(),
-    reason="needs NLTK's data: python ci/parts.py nltk-data, or their folder in TELLAPART_NLTK_DATA",
-)
+pytestmark = NEEDS_NLTK_DATA
 
 
 @pytest.fixture(scope="module")

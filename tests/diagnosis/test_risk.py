@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 import tellapart as ta
 from facts import raises
-from tellapart.diagnosis.risk import MANY_ERRORS, MARGINS, area_bounds, draw_areas, margin_of, risk_curve
+from tellapart.diagnosis.risk import MARGINS, area_bounds, draw_areas, draw_many, margin_of, risk_curve
 from tellapart.errors import RunError
 from tellapart.metrics.registry import METRICS
 from tellapart.stats import bootstrap
@@ -157,8 +157,7 @@ def test_the_interval_holds_its_level(n: int, size: int, rate: float) -> None:
     held = []
     for seed in range(300):
         margins, wrong, codes = draw()
-        many = len(np.unique(codes[wrong > 0])) >= MANY_ERRORS
-        low, high = area_bounds(margins, wrong, codes, draw_areas(margins, wrong, codes, seed) if many else None)
+        low, high = area_bounds(margins, wrong, codes, draw_many(margins, wrong, codes, seed))
         assert low is not None
         assert high is not None
         held.append(low <= truth <= high)

@@ -71,20 +71,27 @@ def near_duplicates(ours: ImageHashes, theirs: ImageHashes) -> Iterator[tuple[ND
     Exact: every pair of hashes that differ in at most 4 bits agrees in one of five parts of them, so only those that
     share a part are compared. Memory is bounded.
     """
-    for first_bit, width in _CUTS:
+    for start, width in _CUTS:
         mask = np.uint64((1 << width) - 1)
-        parts = ((hashes >> np.uint64(first_bit)) & mask for hashes in (ours.hashes, theirs.hashes))
+        parts = ((hashes >> np.uint64(start)) & mask for hashes in (ours.hashes, theirs.hashes))
         for position, other in _shared_positions(*parts):
             rows = max(1, _BLOCK // len(other))
             for at in range(0, len(position), rows):
                 block = position[at : at + rows]
                 differ = _count_bits(ours.hashes[block, None] ^ theirs.hashes[None, other])
                 i, j = np.nonzero(differ <= BITS)
-                for start in range(0, len(i), _BLOCK // 192):  # some thousands of thumbnails at a time
-                    some = slice(start, start + _BLOCK // 192)
-                    a, b = block[i[some]], other[j[some]]
-                    apart = np.abs(ours.thumbnails[a].astype(np.int16) - theirs.thumbnails[b]).mean(axis=1)
-                    yield a[apart <= LEVELS], b[apart <= LEVELS]
+                yield from _compare_thumbnails(ours, theirs, block[i], other[j])
+
+
+def _compare_thumbnails(
+    ours: ImageHashes, theirs: ImageHashes, i: NDArray[np.int64], j: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Keep pairs whose thumbnails agree, some thousands at a time."""
+    step = _BLOCK // 192
+    for at in range(0, len(i), step):
+        a, b = i[at : at + step], j[at : at + step]
+        apart = np.abs(ours.thumbnails[a].astype(np.int16) - theirs.thumbnails[b]).mean(axis=1)
+        yield a[apart <= LEVELS], b[apart <= LEVELS]
 
 
 def _shared_positions(

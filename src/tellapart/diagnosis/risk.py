@@ -146,11 +146,9 @@ def measure_risks(
     margins = np.array([_find_margins(system, outcomes) for system in systems]).T
     wrong = 1 - outcomes.values
     codes = np.unique([item.cluster for item in outcomes.items], return_inverse=True)[1]
-    clusters = int(codes.max()) + 1
     rows, draws = [], []
     for model, margin, error in zip(outcomes.systems, margins.T, wrong.T, strict=True):
-        many = clusters >= FEW_CLUSTERS and len(np.unique(codes[error > 0])) >= MANY_ERRORS
-        draws.append(draw_areas(margin, error, codes, seed) if many else None)
+        draws.append(draw_many(margin, error, codes, seed))
         rows.append(_describe(model, margin, error, codes, draws[-1]))
     differences = [
         _difference(a, b, first, second) for (a, first), (b, second) in combinations(zip(rows, draws, strict=True), 2)
@@ -238,6 +236,14 @@ def _weights(margins: NDArray[np.float64]) -> NDArray[np.float64]:
     in_order = np.empty(len(margins))
     in_order[np.argsort(group, kind="stable")] = weights
     return np.asarray((np.bincount(group, in_order) / np.bincount(group))[group])
+
+
+def draw_many(
+    margins: NDArray[np.float64], wrong: NDArray[np.float64], codes: NDArray[np.intp], seed: int
+) -> NDArray[np.float64] | None:
+    """Return the draws of an area; None of few clusters, or few of them with an error."""
+    many = int(codes.max()) + 1 >= FEW_CLUSTERS and len(np.unique(codes[wrong > 0])) >= MANY_ERRORS
+    return draw_areas(margins, wrong, codes, seed) if many else None
 
 
 def draw_areas(

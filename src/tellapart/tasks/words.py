@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tellapart.data.answer_text import read_confidence
 from tellapart.data.task_records import BinaryQuestionSet, CaptionSet, QuestionSet, Record, StatementSet, linked_images
@@ -220,23 +220,23 @@ def measure_open(records: QuestionSet, answers: Sequence[str]) -> tuple[Units, .
         value = value_of("bias_rate", fell)
         measured.append(Units("question with a bias", tuple(units[row] for row in biased), (value,)))
     if groups := records.groups():
-        measured.append(_count_groups(units, "group", groups, "group_match", group_accuracy(right, groups)))
+        measured.append(
+            _units_of_groups(units, "group", groups, value_of("group_match", group_accuracy(right, groups)))
+        )
     again = [group for group in groups if _asks_again(rows, group)]
     same = {group: bool(read[group[0]]) and len({read[row] for row in group}) == 1 for group in again}
     if turned := [group for group in again if len({read_stated(rows[row].gold[0]) for row in group}) == len(group)]:
-        values = [same[group] for group in turned]
-        measured.append(_count_groups(units, "turned question", turned, "same_answer", values))
+        value = value_of("same_answer", np.array([same[group] for group in turned], np.float64))
+        measured.append(_units_of_groups(units, "turned question", turned, value))
     if len(turned) < len(again):
-        values = [bool(right[group[-1]]) and not same[group] if group in turned else same[group] for group in again]
-        measured.append(_count_groups(units, "question asked again", again, "turned_match", values))
+        turns = [bool(right[group[-1]]) and not same[group] if group in turned else same[group] for group in again]
+        value = value_of("turned_match", np.array(turns, np.float64))
+        measured.append(_units_of_groups(units, "question asked again", again, value))
     return (*measured, *_measure_abstention(rows, answers, right, units))
 
 
-def _count_groups(
-    units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], name: str, values: ArrayLike
-) -> Units:
-    value = value_of(name, np.asarray(values, np.float64))
-    return Units(noun, tuple(join_units(units, group) for group in groups), (value,))
+def _units_of_groups(units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], *values: PerItem) -> Units:
+    return Units(noun, tuple(join_units(units, group) for group in groups), values)
 
 
 def _asks_again(rows: Sequence[Record], group: Sequence[int]) -> bool:
@@ -333,8 +333,8 @@ def _make_groups(
     units: Sequence[Unit], noun: str, groups: Sequence[Sequence[int]], right: Sequence[tuple[str, NDArray[np.float64]]]
 ) -> Units:
     chance = float(np.mean([0.5 ** len(group) for group in groups]))
-    values = tuple(value_of(metric, group_accuracy(flags, groups), chance=chance) for metric, flags in right)
-    return Units(noun, tuple(join_units(units, group) for group in groups), values)
+    values = (value_of(metric, group_accuracy(flags, groups), chance=chance) for metric, flags in right)
+    return _units_of_groups(units, noun, groups, *values)
 
 
 def _is_equal(read: Sequence[str | None], gold: Sequence[str]) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from facts import check_facts, raises
+from published import NEEDS_NLTK_DATA, NLTK_DATA
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Rejected
 from tellapart.builders.caption_files import read_captions
@@ -499,7 +500,6 @@ def test_the_example_recipe_is_one(tmp_path: Path) -> None:
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT.parent / "shared/data/coco_counterfactuals"
-NLTK_DATA = Path(os.environ.get("TELLAPART_NLTK_DATA") or ROOT / "scratch" / "nltk-data")
 released = pytest.mark.skipif(
     not (DATA / "generated_sim_0.8_0.91.txt").is_file(), reason="needs ../shared/data/coco_counterfactuals"
 )
@@ -529,19 +529,13 @@ def test_the_record_of_agreement_adds_up() -> None:
     assert record["choice"]["same_choice"] > record["choice"]["same_choice_expected_by_chance"]
 
 
-tagged = pytest.mark.skipif(
-    not NLTK_DATA.is_dir(),
-    reason="needs NLTK's data: python ci/parts.py nltk-data, or their folder in TELLAPART_NLTK_DATA",
-)
-
-
 @pytest.fixture(scope="module")
 def tagger() -> NltkTagger:
     pytest.importorskip("nltk", reason="needs the extra 'captions': nltk")
     return NltkTagger.load(NLTK_DATA)
 
 
-@tagged
+@NEEDS_NLTK_DATA
 @pytest.mark.slow
 def test_the_published_tagger_knows_nouns(tagger: NltkTagger) -> None:
     words = tagger.read("Two dogs sit on Mr. Smith's red sofa. They are asleep.")
@@ -552,7 +546,7 @@ def test_the_published_tagger_knows_nouns(tagger: NltkTagger) -> None:
 
 
 @released
-@tagged
+@NEEDS_NLTK_DATA
 @pytest.mark.slow
 def test_the_record_is_what_the_tagger_says_of_the_first_pairs(tagger: NltkTagger) -> None:
     program = runpy.run_path(str(ROOT / "docs/counterfactual_agreement.py"))
