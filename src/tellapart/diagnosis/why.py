@@ -245,8 +245,9 @@ def _say_shape(record: BenchmarkResult, samples: Sequence[Sample]) -> str:
 
 
 def measure_reasons(
-    model: str, benchmark: str, record: BenchmarkResult, squares: Sequence[Sample], left_out: int = 0, *, seed: int = 0
-) -> tuple[Reasons, list[Reason]]:
+    model: str, benchmark: str, record: BenchmarkResult, squares: Sequence[Sample], left_out: int = 0, *,
+    seed: int = 0, by_tag: bool = True,
+) -> tuple[Reasons, list[Reason]]:  # fmt: skip
     """Measure the reasons of square items with scores, of one shape; return each item's, too: none of answers alone."""
     raw = np.array([sample.scores for sample in squares], np.float32)
     identity: dict[str, Any] = {"model": model, "benchmark": benchmark, "left_out": left_out, "scale": "answers"}
@@ -254,7 +255,7 @@ def measure_reasons(
         true = raw[:, [0, 1], [0, 1]]
         sides = np.hstack([true - raw[:, [0, 1], [1, 0]], true - raw[:, [1, 0], [0, 1]]])
         same = PerItem(name="same_answer", strict=(raw[:, 0] == raw[:, 1]).mean(axis=1, dtype=np.float64))
-        return _measure_bounds(identity, squares, np.where(sides == 0, np.nan, sides > 0), seed, same), []
+        return _measure_bounds(identity, squares, np.where(sides == 0, np.nan, sides > 0), seed, by_tag, same), []
     scores = _MATCH.scaled(raw, record.kind)
     outcome, squared = reasons(scores), sums_of_squares(scores)
     match = _MATCH.measure(scores)
@@ -276,7 +277,7 @@ def measure_reasons(
         PerItem(name="same_caption", strict=same_choice(scores).astype(float), binary=True),
         PerItem(name="same_picture", strict=same_choice(scores.swapaxes(1, 2)).astype(float), binary=True),
     ]
-    return _tabulate(identity, squares, in_reason, [*shares, match, *collapse], seed), outcome
+    return _tabulate(identity, squares, in_reason, [*shares, match, *collapse], seed, by_tag), outcome
 
 
 def same_choice(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
@@ -290,21 +291,26 @@ def same_choice(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
     return np.asarray((best.sum(axis=2) == 1).all(axis=1) & (chosen == chosen[:, :1]).all(axis=1))
 
 
-def bound_outcomes(model: str, benchmark: str, samples: Sequence[Sample], seed: int = 0) -> list[Reasons]:
+def bound_outcomes(
+    model: str, benchmark: str, samples: Sequence[Sample], seed: int = 0, *, by_tag: bool = True
+) -> list[Reasons]:
     """Bound the reasons by outcomes of the four comparisons of 2x2 items; nothing if no item has them."""
     pairs = [(sample, right) for sample in samples if (right := read_comparisons(sample)) is not None]
     named = {"model": model, "benchmark": benchmark, "left_out": len(samples) - len(pairs), "scale": "outcomes"}
     items, outcomes = [sample for sample, _ in pairs], np.array([right for _, right in pairs])
-    return [_measure_bounds(named, items, outcomes, seed)] if pairs else []
+    return [_measure_bounds(named, items, outcomes, seed, by_tag)] if pairs else []
 
 
 def _measure_bounds(
-    identity: Mapping[str, Any], samples: Sequence[Sample], right: NDArray[np.float64], seed: int, *others: PerItem
-) -> Reasons:
+    identity: Mapping[str, Any], samples: Sequence[Sample], right: NDArray[np.float64], seed: int, by_tag: bool,
+    *others: PerItem,
+) -> Reasons:  # fmt: skip
     """Measure the least and the most that outcomes allow, float64 (item, 4), as of `match_bounds`."""
     in_reason, match, chance = reason_bounds(right), match_bounds(right).astype(float), _MATCH.chance((2, 2))
     columns = [PerItem(name=_MATCH.name, strict=row, chance=chance, binary=True) for row in match.T]
-    least, most = (_tabulate(identity, samples, in_reason[..., end], [columns[end], *others], seed) for end in (0, 1))
+    least, most = (
+        _tabulate(identity, samples, in_reason[..., end], [columns[end], *others], seed, by_tag) for end in (0, 1)
+    )
     return least.model_copy(update={"at_most": most})
 
 
@@ -314,13 +320,14 @@ def _tabulate(
     in_reason: NDArray[np.bool_],
     others: Sequence[PerItem],
     seed: int,
+    by_tag: bool,
 ) -> Reasons:
     """Average the reasons, bool (reason, item), and other columns."""
     columns = [
         PerItem(name=name, strict=row.astype(float), binary=True) for name, row in zip(Reason, in_reason, strict=True)
     ]
     clusters = [sample.cluster for sample in samples]
-    table = tabulate([*columns, *others], clusters, [sample.tags for sample in samples], seed=seed)
+    table = tabulate([*columns, *others], clusters, [sample.tags for sample in samples] if by_tag else [], seed=seed)
     numbers = _read_numbers(table.metrics)
     return Reasons(
         n=len(samples),

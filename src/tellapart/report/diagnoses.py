@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -207,12 +206,12 @@ def explain_section(section: Section) -> list[Reasons]:
     rows = []
     models = [entry for entry in section.entries if entry.run.result.model.name not in REFERENCES]
     for entry in models or section.entries:
-        samples = [replace(sample, tags={}) for sample in entry.samples]
-        squares, left_out = read_squares(samples)
+        squares, left_out = read_squares(entry.samples)
         if squares:
-            rows.append(measure_reasons(entry.label, section.name, entry.record, squares, left_out)[0])
+            named = entry.label, section.name, entry.record
+            rows.append(measure_reasons(*named, squares, left_out, by_tag=False)[0])
         else:
-            rows += bound_outcomes(entry.label, section.name, samples)
+            rows += bound_outcomes(entry.label, section.name, entry.samples, by_tag=False)
     return rows
 
 

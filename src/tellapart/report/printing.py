@@ -275,7 +275,7 @@ _STOPS = {
     "regression": "regression",
     "missing": "missing result",
     "not comparable": "incomparable benchmark",
-    "too few items": "blind headline",
+    "too few items": "underpowered headline",
     "not within the margin": "out-of-margin headline",
 }
 
