@@ -1,7 +1,7 @@
 """What a command goes through: modules of the package that are imported, files and functions of it that are entered.
 
-`python bench/trace.py` traces `run`, `compare` and `show` on the bundled set, each in a fresh interpreter. What an
-import executes is not counted. Another checkout's figures: its interpreter with this file.
+`python bench/trace.py` traces `run`, `compare` and `show` on the bundled set, and a step of a training, each in a fresh
+interpreter. What an import executes is not counted. Another checkout's figures: its interpreter with this file.
 """
 
 from __future__ import annotations
@@ -23,8 +23,30 @@ COMMANDS = {
     "run --limit 20": "run -m random -m constant -b demo --limit 20 --out runs/both",
     "compare": "compare runs/both runs/oracle",
     "show": "show runs/both",
+    "a training step": "train train.toml --out runs/trained",
 }
 PREPARED = ("run -m oracle -b demo --limit 20 --out runs/oracle",)
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+#: Of its steps the one that enters the fewest functions is traced: others also write the page, or a checkpoint.
+TRAINING = f"""
+name = "traced"
+model = "new:{EXAMPLES / "demo_encoder" / "architecture"}"
+data.train = ["folder:my_pairs"]
+loss.name = "negclip"
+optimiser = {{ learning_rate = 1e-3, steps = 8, warm_up = 1 }}
+batch.size = 16
+report.benchmarks = []
+"""
+DRAW_PAIRS = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(EXAMPLES.parent)!r})
+from examples.tutorial.draw_pairs import draw_pairs
+draw_pairs(Path("my_pairs"))
+"""
+#: The function with which a step of a training ends.
+STEP_END = "_finish_step"
 
 #: Functions whose calls are counted one by one.
 WATCHED = ("read_result", "read_samples", "parse_json", "_finite_number")
@@ -36,13 +58,16 @@ def trace(arguments: list[str]) -> dict[str, Any]:
     from tellapart.cli.main import main
 
     package, entered = f"{Path(tellapart.__file__).parent}{os.sep}", Counter[tuple[str, str]]()
-    watched, imports = Counter[str](), 0
+    watched, steps, imports = Counter[str](), list[Counter[tuple[str, str]]](), 0
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal imports
+        nonlocal imports, entered
         code = frame.f_code
         if code.co_name == "<module>":
             imports += {"call": 1, "return": -1}.get(event, 0)
+        elif event == "return" and code.co_name == STEP_END:
+            steps.append(entered)
+            entered = Counter()
         elif event == "call" and not imports:
             watched[code.co_name] += code.co_name in WATCHED
             if code.co_filename.startswith(package):
@@ -53,6 +78,7 @@ def trace(arguments: list[str]) -> dict[str, Any]:
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
         main()
     sys.setprofile(None)
+    entered = min(steps, key=len, default=entered)
     return {
         "imported": sum(name.split(".")[0] == "tellapart" for name in sys.modules),
         "files": len({file for file, _ in entered}),
@@ -71,6 +97,8 @@ if __name__ == "__main__":
         print(json.dumps(trace(sys.argv[1:])))
     else:
         os.chdir(tempfile.mkdtemp())
+        subprocess.run([sys.executable, "-c", DRAW_PAIRS], check=True)
+        Path("train.toml").write_text(TRAINING, encoding="utf-8")
         for arguments in PREPARED:
             _run_apart(arguments)
         rows = {name: _run_apart(arguments) for name, arguments in COMMANDS.items()}
