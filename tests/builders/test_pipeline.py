@@ -17,6 +17,7 @@ import pytest
 import typer
 
 from facts import check_facts, raises
+from sets import contents
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.builders.builder import Made
 from tellapart.builders.journal import journal_of
@@ -61,10 +62,6 @@ def started(site: Path) -> Start:
         )
 
     return start
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def no_trace(out: Path) -> None:

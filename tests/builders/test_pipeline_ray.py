@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from facts import raises
+from sets import contents
 from tellapart.builders.builder import Candidate
 from tellapart.builders.executor import RayExecutor
 from tellapart.builders.pipeline import WorkerPlan, attempt, build, sources_of
@@ -20,10 +21,6 @@ from tellapart.builders.recipe_file import open_builder, read_recipe_file
 from tellapart.errors import MissingDependencyError, RunError
 
 RECIPE = 'name = "few"\nbuilder = "squares"\nseed = 3\n[options]\ncount = 12\n'
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 @pytest.fixture

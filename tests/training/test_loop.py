@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from training_sets import architecture, check_resumed, config, far, logged, squares, table, toml, weights
+from training_sets import architecture, check_resumed, config, far, logged, squares, weights
 
 from facts import raises
 from tellapart.data.folder import read_pair_set
@@ -27,7 +22,6 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training import encoders
-from tellapart.training.config import read_config
 from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.encoders import Encoded, draw_start, open_dual, write_new_model
 from tellapart.training.loop import rate
@@ -225,27 +219,6 @@ def test_a_resumed_run_refuses_best_weights_and_checkpoints_that_are_not_its_own
     shutil.copytree(tmp_path / "seed-1" / "checkpoints", tmp_path / "seed-0" / "checkpoints", dirs_exist_ok=True)
     with raises(RunError, "seed-0/checkpoints/step-00000002", "run", "delete"):
         run_training(settings, tmp_path, tmp_path / "seed-0", resume=True)
-
-
-@pytest.mark.slow
-def test_a_command_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    values = table(tmp_path, optimiser={"steps": 60}, data={"keep_images": True}, validation={"every": 10})
-    (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
-    command = [sys.executable, "-m", "tellapart", "train", str(tmp_path / "run.toml"), "--out"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run_training(read_config(tmp_path / "run.toml"), tmp_path, tmp_path / "whole")
-    killed = subprocess.Popen(
-        [*command, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
-    )
-    while not list((tmp_path / "killed" / "checkpoints").glob("step-*")):
-        assert killed.poll() is None
-        time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    assert not (tmp_path / "killed" / "model").exists()
-    subprocess.run([*command, str(tmp_path / "killed"), "--resume"], check=True, capture_output=True, env=environment)
-    for name in ("log.jsonl", "model/open_clip_model.safetensors"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
 
 
 @pytest.mark.slow

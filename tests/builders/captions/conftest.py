@@ -10,40 +10,12 @@ from PIL import Image
 
 from tellapart.models.torch.backend import import_torch
 
-WORDS = [
-    "a",
-    "an",
-    "the",
-    "two",
-    "dog",
-    "dogs",
-    "cat",
-    "cats",
-    "poodle",
-    "man",
-    "men",
-    "horse",
-    "table",
-    "on",
-    "with",
-    "sits",
-    "rides",
-    ".",
-    ",",
-]
+WORDS = "a an the two dog dogs cat cats poodle man men horse table on with sits rides . ,".split()  # noqa: SIM905
 _SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 #: What WordNet's files say of them: lemma -> what it is a kind of.
-KINDS = {
-    "entity": "",
-    "animal": "entity",
-    "dog": "animal",
-    "poodle": "dog",
-    "cat": "animal",
-    "horse": "animal",
-    "man": "entity",
-    "table": "entity",
-}
+KINDS = {"entity": "", "animal": "entity", "dog": "animal", "poodle": "dog"}
+KINDS |= {"cat": "animal", "horse": "animal", "man": "entity", "table": "entity"}
 
 
 def write_nltk(folder: Path) -> Path:

@@ -1,11 +1,7 @@
 """A language model's false captions become a pair set: the same however often the build was killed, and audited."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +15,6 @@ from hypothesis import strategies as st
 from facts import check_facts, raises
 from tellapart.auditing.audit import Options, audit
 from tellapart.builders.builder import Rejected
-from tellapart.builders.journal import journal_of
 from tellapart.builders.negatives.language_negatives import (
     NONE,
     TASKS,
@@ -59,10 +54,6 @@ def written(home: Path, server: Any, options: str = "", model: str = "", rest: s
         f'[options.model]\nsource = "{server.url}"\nname = "small"\n{model}\n{rest}\n'
     )
     return path
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def test_captions_become_pairs_in_one_form_and_the_audit_reads_them(server: Any, captions: Write) -> None:
@@ -138,31 +129,9 @@ def test_a_server_that_fails_leaves_what_it_answered(
 
 
 @pytest.mark.slow
-def test_a_build_that_was_killed_asks_for_the_rest_and_ends_in_the_same_bytes(server: Any, captions: Write) -> None:
-    home = captions(ROWS)
-    recipe = written(home, server)
-    build(recipe, home / "whole")
-    whole, server.seconds = len(server.asked), 0.1
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tellapart", "build", str(recipe), "--out", str(home / "cut")],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
-    until = time.monotonic() + 60
-    while len(server.asked) < whole + 12 and time.monotonic() < until and process.poll() is None:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == -signal.SIGKILL, said
-    assert journal_of(home / "cut").exists()
-    server.seconds = 0.0
-    time.sleep(0.3)  # the request that was under way ends
-    asked = len(server.asked)
-    again = build(recipe, home / "cut", workers=2)
-    assert again.resumed >= 5
-    assert len(server.asked) - asked == 28 - again.resumed
-    assert contents(home / "cut") == contents(home / "whole")
+def test_a_build_that_stops_asks_for_the_rest_and_ends_in_the_same_bytes(server, captions, check_resumed):
+    check_resumed(written(captions(ROWS), server), 12)
+    assert len(server.asked) == 2 * 28  # of both builds: nothing is asked twice
 
 
 @pytest.mark.slow

@@ -1,11 +1,7 @@
 """Builds from videos: all builders, and Action Genome's pairs."""
 
 import json
-import os
 import pickle
-import signal
-import sqlite3
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -21,7 +17,6 @@ from PIL import Image
 from facts import raises
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
-from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build
 from tellapart.builders.video.action_genome import (
     RELATIONS,
@@ -43,17 +38,6 @@ from tellapart.errors import DataError, MissingDependencyError
 
 RECIPES = Path(__file__).parents[3] / "docs" / "recipes"
 BUILDERS = ("action-genome", "geb-plus", "youcook2", "timestamped-captions")
-
-#: A build that waits after each candidate, so that it can be stopped in the middle.
-SLOWLY = """
-import sys, time
-from pathlib import Path
-from tellapart.builders.pipeline import build
-def wait(stage, done, total):
-    print(done, flush=True)
-    time.sleep(0.3)
-build(Path(sys.argv[1]), Path(sys.argv[2]), progress=wait)
-"""
 
 
 def annotations(builder: str) -> tuple[str, str]:
@@ -113,33 +97,10 @@ def prepared(
     return prepare
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("builder", BUILDERS)
-def test_a_build_that_was_killed_goes_on_with_other_workers_and_ends_in_the_same_bytes(
-    prepared: Callable[[str], Path], tmp_path: Path, builder: str
-) -> None:
-    path = prepared(builder)
-    whole = build(path, tmp_path / "whole")
-    cut = tmp_path / "cut"
-    command = [sys.executable, "-c", SLOWLY, str(path), str(cut)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as process:
-        assert process.stdout is not None
-        while int(process.stdout.readline()) < 4:  # more than the half second after which outcomes are on the disk
-            pass
-        process.send_signal(signal.SIGKILL)
-    assert not cut.exists()
-    with sqlite3.connect(journal_of(cut)) as journal:
-        (kept,) = journal.execute("SELECT count(*) FROM outcome").fetchone()
-    assert 1 <= kept < whole.funnel.candidates
-    again = build(path, cut, workers=2)
-    assert again.resumed == kept
-    assert again.funnel == whole.funnel
-    assert contents(cut) == contents(whole.folder)
-    assert not journal_of(cut).exists()
+def test_a_build_that_stops_goes_on_with_other_workers_to_the_same_bytes(prepared, check_resumed, builder):
+    check_resumed(prepared(builder), 4)
 
 
 @pytest.mark.parametrize("builder", BUILDERS)
