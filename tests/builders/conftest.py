@@ -14,7 +14,7 @@ BUILDERS = ("squares", "flaky", "dying", "broken", "needy", "misnamed", "twice",
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(tmp_path, monkeypatch):
     """Install `installed_builders.py`, for this process and for others."""
     folder = tmp_path / "site"
     about = folder / "installed_builders-1.dist-info"

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +23,14 @@ RECIPE = 'name = "few"\nbuilder = "squares"\nseed = 3\n[options]\ncount = 12\n'
 
 
 @pytest.fixture
-def ray_folder() -> Iterator[None]:
+def ray_folder():
     """Delete Ray's folder of logs and sockets; it has no other place, for the path of a socket may have 107 bytes."""
     yield
     shutil.rmtree(Path(tempfile.gettempdir()) / "ray", ignore_errors=True)
 
 
 @pytest.mark.slow
-def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site: Path, ray_folder: None, tmp_path: Path) -> None:
+def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site, ray_folder, tmp_path):
     pytest.importorskip("ray", reason="needs the ray extra")
     (tmp_path / "recipe.toml").write_text(RECIPE)
     whole = build(tmp_path / "recipe.toml", tmp_path / "whole")
@@ -53,7 +52,7 @@ def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site: Path, ray_folde
     assert contents(whole.folder) == contents(tmp_path / "set")
 
 
-def test_an_address_where_nothing_answers_is_an_error_at_once() -> None:
+def test_an_address_where_nothing_answers_is_an_error_at_once():
     pytest.importorskip("ray", reason="needs the ray extra")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and deaf
@@ -64,13 +63,13 @@ def test_an_address_where_nothing_answers_is_an_error_at_once() -> None:
         next(RayExecutor("nowhere").perform(abs, [1]))
 
 
-def test_without_ray_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_command_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with raises(MissingDependencyError, 'pip install "tellapart[ray]"', "run"):
         next(RayExecutor("local").perform(abs, [1]))
 
 
-def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site: Path, tmp_path: Path) -> None:
+def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site, tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE)
     read = read_recipe_file(path)

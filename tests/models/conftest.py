@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,25 +75,25 @@ class Likelihood:
 
 
 @pytest.fixture
-def histogram() -> type[Histogram]:
+def histogram():
     return Histogram
 
 
 @pytest.fixture
-def fusion() -> type[Fusion]:
+def fusion():
     return Fusion
 
 
 @pytest.fixture
-def likelihood() -> type[Likelihood]:
+def likelihood():
     return Likelihood
 
 
 @pytest.fixture
-def picture_set(tmp_path: Path) -> Callable[..., PairSet]:
+def picture_set(tmp_path):
     """Make a pair set of random pictures, PNG files of 12 by 16 pixels."""
 
-    def make(n: int = 10, shape: tuple[int, int] = (2, 2), seed: int = 0) -> PairSet:
+    def make(n=10, shape=(2, 2), seed=0):
         from PIL import Image
 
         rng = np.random.default_rng(seed)
@@ -115,7 +114,7 @@ def picture_set(tmp_path: Path) -> Callable[..., PairSet]:
 
 
 @pytest.fixture
-def new_model(request: pytest.FixtureRequest) -> Callable[[], Any]:
+def new_model(request):
     """Make a fresh model of the parametrised kind."""
     if request.param == "onnx":
         from tellapart.models.onnx.dual_encoder import OnnxDualEncoder

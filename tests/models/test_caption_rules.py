@@ -80,7 +80,7 @@ FORMS: dict[str, tuple[Callable[[Path], Path], str, bool, bool]] = {
 
 
 @pytest.fixture(scope="module", params=FORMS)
-def form(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bool, bool]:
+def form(request, tmp_path_factory):
     make, prefix, lowers, keeps = FORMS[request.param]
     return f"{prefix}{make(tmp_path_factory.mktemp('siglip'))}", lowers, keeps
 
@@ -95,11 +95,11 @@ def equal(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
     return bool(np.abs(one - other).max() < 1e-6)
 
 
-def test_a_caption_is_lower_case_with_its_punctuation_in_every_form(form: tuple[str, bool, bool]) -> None:
+def test_a_caption_is_lower_case_with_its_punctuation_in_every_form(form):
     name, _, _ = form
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE)
     assert equal(caption, lower) and not equal(caption, bare)
-    assert find_model(name).texts == AS_AUTHORS  # type: ignore[attr-defined]
+    assert find_model(name).texts == AS_AUTHORS
 
 
 def give_weights(folder: Path, source: Path) -> None:
@@ -128,9 +128,7 @@ def give_weights(folder: Path, source: Path) -> None:
 
 
 @pytest.mark.parametrize("tanh", [True, False])
-def test_one_text_tower_gives_the_same_vectors_in_both_libraries_but_for_the_activation(
-    tanh: bool, tmp_path: Path
-) -> None:
+def test_one_text_tower_gives_the_same_vectors_in_both_libraries_but_for_the_activation(tanh, tmp_path):
     source, folder = tiny_models.siglip2_fixed(tmp_path / "hf"), tmp_path / "open_clip"
     folder.mkdir()
     changes = {"mlp_ratio": 2.0, "norm_kwargs": {"eps": 1e-6}, "heads": tiny_models.HEADS}
@@ -146,7 +144,7 @@ def test_one_text_tower_gives_the_same_vectors_in_both_libraries_but_for_the_act
     assert [door.traits["activation"] for door in doors] == ["GELU (tanh)" if tanh else "GELU", "GELU (tanh)"]
 
 
-def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone() -> None:
+def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone():
     open_clip = import_open_clip()
     names = [name for name in open_clip.list_models() if "SigLIP" in name]
     for name in names:
@@ -155,7 +153,7 @@ def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone() -> N
     assert len(names) > 20
 
 
-def test_the_librarys_own_way_is_there_when_asked_for(form: tuple[str, bool, bool]) -> None:
+def test_the_librarys_own_way_is_there_when_asked_for(form):
     name, lowers, keeps = form
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE, texts="library")
     assert (equal(caption, lower), equal(lower, bare)) == (lowers, not keeps)
@@ -163,7 +161,7 @@ def test_the_librarys_own_way_is_there_when_asked_for(form: tuple[str, bool, boo
     assert model.texts == AS_LIBRARY and model.fingerprint != find_model(name).fingerprint
 
 
-def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path: Path) -> None:
+def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path):
     folder = tiny_models.siglip2_fixed(tmp_path)
     before = vectors(str(folder), *tiny_models.TEXTS[:4])
     file = folder / "tokenizer_config.json"
@@ -175,13 +173,13 @@ def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path: Path) ->
     assert equal(model.encode_texts(tiny_models.TEXTS[:4]), before)
 
 
-def test_training_reads_captions_as_measuring_does(tmp_path: Path) -> None:
+def test_training_reads_captions_as_measuring_does(tmp_path):
     trained = open_dual(str(gemma(tmp_path)), "cpu")
     ids = [trained.tokens([text])["input_ids"].tolist() for text in (CAPTION, LOWER, BARE)]
     assert ids[0] == ids[1] != ids[2]
 
 
-def test_cleaned_is_for_authors_files(form: tuple[str, bool, bool]) -> None:
+def test_cleaned_is_for_authors_files(form):
     if not form[0].startswith("local-dir:"):
         with pytest.raises(ModelError, match="texts="):
             find_model(form[0], ModelOptions(texts="cleaned"))

@@ -1,8 +1,6 @@
 """A model in its authors' file becomes a folder without pickles, and stays the same model."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,7 @@ torch = import_torch()
 
 
 @pytest.mark.parametrize("family", STATES)
-def test_a_converted_model_is_the_same(tmp_path: Path, family: str) -> None:
+def test_a_converted_model_is_the_same(tmp_path, family):
     name = save_family(tmp_path / "x", family)
     result = CliRunner().invoke(app, ["convert", name, str(tmp_path / "folder")])
     assert result.exit_code == 0, result.output
@@ -52,9 +50,7 @@ def test_a_converted_model_is_the_same(tmp_path: Path, family: str) -> None:
 
 
 @pytest.mark.parametrize(("family", "make"), [("meter", meter_state), ("fiber", fiber_state)])
-def test_settings_beside_the_file_and_another_tokenizer_go_along(
-    tmp_path: Path, family: str, make: Callable[[], dict[str, Any]]
-) -> None:
+def test_settings_beside_the_file_and_another_tokenizer_go_along(tmp_path, family, make):
     (tmp_path / "x").mkdir()
     torch.save({"state_dict": make()}, tmp_path / "x" / "model.ckpt")
     (tmp_path / "x" / "config.json").write_text(json.dumps({"model_type": family, **LIGHTNING_SETTINGS}))
@@ -68,7 +64,7 @@ def test_settings_beside_the_file_and_another_tokenizer_go_along(
 
 
 @pytest.mark.parametrize("family", REGION_STATES)
-def test_a_model_on_regions_stays_the_same(tmp_path: Path, family: str) -> None:
+def test_a_model_on_regions_stays_the_same(tmp_path, family):
     """The regions stay where they are: they are the benchmark's, and are named to the folder as to the file."""
     name, regions = save_region_model(tmp_path / "x", family), tmp_path / "x" / "regions.npz"
     convert_model(name, tmp_path / "folder")
@@ -83,7 +79,7 @@ def test_a_model_on_regions_stays_the_same(tmp_path: Path, family: str) -> None:
         find_model(str(tmp_path / "folder"))
 
 
-def test_where_a_files_numbers_lie_changes_no_score(tmp_path: Path) -> None:
+def test_where_a_files_numbers_lie_changes_no_score(tmp_path):
     """Kernels round otherwise on memory that begins elsewhere: a safetensors file's header moves its numbers."""
     name = save_family(tmp_path / "x", "albef")
     convert_model(name, tmp_path / "folder")
@@ -96,7 +92,7 @@ def test_where_a_files_numbers_lie_changes_no_score(tmp_path: Path) -> None:
         np.testing.assert_array_equal(score(str(tmp_path / "folder")), expected)
 
 
-def test_what_is_not_converted(tmp_path: Path) -> None:
+def test_what_is_not_converted(tmp_path):
     for model in ("constant", "albef:", "onnx:folder"):
         with raises(ModelError, f"'{model}'", "albef:FILE"):
             formats.convert(model, tmp_path / "folder")
@@ -124,7 +120,7 @@ def test_what_is_not_converted(tmp_path: Path) -> None:
         (["runs/a", "folder", "--to", "lm-eval"], ("folder=folder", "model")),
     ],
 )
-def test_options_of_the_other_meaning_are_refused(arguments: list[str], message: str | tuple[str, ...]) -> None:
+def test_options_of_the_other_meaning_are_refused(arguments, message):
     result = CliRunner().invoke(app, ["convert", *arguments])
     assert result.exit_code != 0
     check_facts(str(result.exception), message)

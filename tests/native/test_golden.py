@@ -50,7 +50,7 @@ def tolerance(scores: Any) -> float:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
-def test_scores_equal_the_authors_code(name: str) -> None:
+def test_scores_equal_the_authors_code(name):
     golden, family, module = open_golden(name)
     if family.images is not None and "pixel_values" in golden.input:
         check_pixels(family, module, golden)
@@ -67,12 +67,12 @@ def test_scores_equal_the_authors_code(name: str) -> None:
 
 
 @needs_golden
-def test_no_golden_file_is_left_out() -> None:
+def test_no_golden_file_is_left_out():
     files = {path.name.removesuffix("_tiny.safetensors") for path in GOLDEN.glob("*_tiny.safetensors")}
     assert files - set(CASES) == {"clip_flant5"}  # a folder, not a file: tests/models/generative/test_clip_flan_t5.py
 
 
-def test_the_recorded_differences_are_of_every_reading_and_within_the_tolerance() -> None:
+def test_the_recorded_differences_are_of_every_reading_and_within_the_tolerance():
     record = json.loads(RECORD.read_text())
     readings = {name: list(case.scores) for name, case in CASES.items()} | {"lxmert_full": ["itm"]}
     assert {name: list(found) for name, found in record.items()} == readings
@@ -94,21 +94,17 @@ RESIZED = [
 
 
 @pytest.mark.parametrize(("name", "size", "tensor", "output"), RESIZED)
-def test_positions_at_another_size_are_the_authors_and_not_the_librarys(
-    name: str, size: int, tensor: str, output: str
-) -> None:
+def test_positions_at_another_size_are_the_authors_and_not_the_librarys(name, size, tensor, output):
     golden, family, _ = open_golden(name)
     tensors, expected = family.keep_tensors(golden.state), golden.output[output]
-    assert family.resize is not None
     assert distance(family.resize(tensors, size)[tensor], expected) < 1e-6
     assert distance(resize_like_timm(tensors[tensor], expected), expected) > 1e-2
 
 
 @pytest.mark.parametrize(("old", "new"), [(3, 4), (7, 12), (12, 15)])
-def test_x_vlms_tables_of_biases_are_the_authors_and_not_the_librarys(old: int, new: int) -> None:
+def test_x_vlms_tables_of_biases_are_the_authors_and_not_the_librarys(old, new):
     golden, family, _ = open_golden("xvlm_pretrain")
     table, expected = (part[f"bias_table_window_{old}_to_{new}"] for part in (golden.input, golden.output))
-    assert family.resize is not None
     assert distance(family.resize({TABLE: table}, 32 * new)[TABLE], expected) < TOLERANCE
     assert distance(resize_like_timm(table, expected), expected) > 1e-2
 
@@ -303,7 +299,7 @@ def draw_golden(name: str) -> tuple[Golden, NativeFamily, Any]:
         for what, mistake in held.items()
     ],
 )
-def test_a_mistake_moves_the_scores(name: str, mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_moves_the_scores(name, mistake, monkeypatch):
     golden, family, module = draw_golden(name) if name in DRAWN else open_golden(name)
     scores = {"likelihood": "likelihood"} if name in DRAWN else CASES[name].scores
     reading, output = next(iter(scores.items()))
@@ -312,7 +308,7 @@ def test_a_mistake_moves_the_scores(name: str, mistake: Mistake, monkeypatch: py
 
 
 @pytest.mark.slow
-def test_every_family_has_a_mistake_of_each_kind() -> None:
+def test_every_family_has_a_mistake_of_each_kind():
     kinds: dict[str, set[str]] = {}
     for name, mistakes in MISTAKES.items():
         family = name if name in DRAWN else CASES[name].family

@@ -51,7 +51,7 @@ READINGS: dict[str, dict[str, ScoreKind]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", READINGS)
-def test_readings(tmp_path: Path, family: str) -> None:
+def test_readings(tmp_path, family):
     name = save_family(tmp_path / "x", family)
     models = {reading: find_model(name, ModelOptions(reading=reading)) for reading in READINGS[family]}
     assert {reading: model.kind for reading, model in models.items()} == READINGS[family]
@@ -76,7 +76,7 @@ def test_readings(tmp_path: Path, family: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", READINGS)
-def test_another_image_size(tmp_path: Path, family: str) -> None:
+def test_another_image_size(tmp_path, family):
     name = save_family(tmp_path / "x", family)
     larger = score(name, image_size=128)
     assert np.isfinite(larger).all()
@@ -87,7 +87,7 @@ def test_another_image_size(tmp_path: Path, family: str) -> None:
         find_model(name, ModelOptions(image_size=100))
 
 
-def test_a_blip_without_marks_behind_its_words_is_refused(tmp_path: Path) -> None:
+def test_a_blip_without_marks_behind_its_words_is_refused(tmp_path):
     name = save_family(tmp_path / "x", "blip")
     path = tmp_path / "x" / "model.pth"
     held = torch.load(path)
@@ -101,7 +101,7 @@ def test_a_blip_without_marks_behind_its_words_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     """An ALBEF of tiny size, as its authors nest it, with the heads and the tokenizer beside it."""
     torch.save({"model": albef_state(), "epoch": 3, "config": {"image_res": 32}}, tmp_path / "mscoco.pth")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "albef", **SETTINGS}))
@@ -109,7 +109,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "mscoco.pth"
 
 
-def test_cleaned_texts_are_another_model(file: Path) -> None:
+def test_cleaned_texts_are_another_model(file):
     raw, cleaned = (find_model(f"albef:{file}", ModelOptions(texts=texts)) for texts in ("raw", "cleaned"))
     assert isinstance(raw, PairScorer)
     assert isinstance(cleaned, PairScorer)
@@ -120,19 +120,19 @@ def test_cleaned_texts_are_another_model(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "option"), [({"texts": "cleaned"}, "texts"), ({"image_size": 64}, "image_size")])
-def test_other_models_refuse_these_options(options: dict[str, Any], option: str) -> None:
+def test_other_models_refuse_these_options(options, option):
     with raises(ModelError, f"{option}=", "models"):
         find_model("constant", ModelOptions(**options))
 
 
-def test_a_file_without_a_tokenizer(file: Path) -> None:
+def test_a_file_without_a_tokenizer(file):
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         (file.parent / name).unlink(missing_ok=True)
     with raises(ModelError, "tokenizer=", "FOLDER"):
         find_model(f"albef:{file}")
 
 
-def test_of_plain_and_averaged_weights_each_can_be_taken(tmp_path: Path) -> None:
+def test_of_plain_and_averaged_weights_each_can_be_taken(tmp_path):
     plain = albef_state()
     mean = {name: tensor * 0.9 if tensor.ndim > 1 else tensor for name, tensor in plain.items()}
     beside = {"epoch": 3, "config": {"image_res": 32}}
@@ -147,14 +147,12 @@ def test_of_plain_and_averaged_weights_each_can_be_taken(tmp_path: Path) -> None
             find_model(name, options) for name in (both, f"{both}#ema", f"albef:{tmp_path / 'mean.pth'}")
         )
         assert named.fingerprint == alone.fingerprint != taken.fingerprint
-        check_facts(taken.provenance, "'model'", "model_ema.module")  # type: ignore[attr-defined]
-        check_facts(named.provenance, "'model_ema.module'", "model")  # type: ignore[attr-defined]
-        assert not alone.provenance  # type: ignore[attr-defined]
+        check_facts(taken.provenance, "'model'", "model_ema.module")
+        check_facts(named.provenance, "'model_ema.module'", "model")
+        assert not alone.provenance
     with raises(ModelError, "'best'", "model", "model_ema.module"):
         find_model(f"{both}#best")
     prefix = find_prefix(both)
-    assert prefix is not None
-    assert prefix.convert is not None
     assert prefix.files(both) == prefix.files(f"{both}#ema") is not None
     with raises(ModelError, f"{both}#model", f"{both}#model_ema.module"):
         prefix.convert(both, tmp_path / "new", None)
@@ -181,7 +179,7 @@ def write_lightning(folder: Path, family: str, state: dict[str, Any]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FILES)
-def test_every_reading_of_a_file(kind: str, tmp_path: Path) -> None:
+def test_every_reading_of_a_file(kind, tmp_path):
     family, make = FILES[kind]
     name = write_lightning(tmp_path, family, make())
     models = {reading: find_model(name, ModelOptions(reading=reading)) for reading in (None, "itm_logit", "rank")}
@@ -198,7 +196,7 @@ def test_every_reading_of_a_file(kind: str, tmp_path: Path) -> None:
     assert not np.allclose(larger.score_pairs(WIDE_PICTURES, TEXTS), scores[None])
 
 
-def test_vectors_of_fiber(tmp_path: Path) -> None:
+def test_vectors_of_fiber(tmp_path):
     model = find_model(
         write_lightning(tmp_path, "fiber", fiber_state(itm=False))
     )  # as fine-tuned for contrast: no matching head
@@ -211,20 +209,20 @@ def test_vectors_of_fiber(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["meter", "fiber"])
-def test_their_authors_clean_no_captions(family: str, tmp_path: Path) -> None:
+def test_their_authors_clean_no_captions(family, tmp_path):
     name = write_lightning(tmp_path, family, FILES[family][1]())
     with raises(ModelError, "texts=", "captions"):
         find_model(name, ModelOptions(texts="cleaned"))
 
 
-def test_a_length_that_is_none(tmp_path: Path) -> None:
+def test_a_length_that_is_none(tmp_path):
     name = write_lightning(tmp_path, "meter", meter_state())
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "meter", **LIGHTNING, "max_text_len": 600}))
     with raises(ModelError, "max_text_len", "600", "3", "62"):
         find_model(name)
 
 
-def test_the_files_own_setting_counts_before_the_published_size() -> None:
+def test_the_files_own_setting_counts_before_the_published_size():
     keys = {f"encoder.layers.{k}.self_attn_layer_norm.weight": (768,) for k in range(3)}
     Layout("x", keys, {"encoder_layers": 3}).expect_published("ofa")
     for settings in ({}, {"encoder_layers": 4}):
@@ -234,7 +232,7 @@ def test_the_files_own_setting_counts_before_the_published_size() -> None:
 
 @needs_golden
 @pytest.mark.parametrize("name", ["albef", "albef_pretrain", "xvlm", "xvlm_pretrain", "blip"])
-def test_match_logit_is_the_authors_score_of_retrieval(name: str) -> None:
+def test_match_logit_is_the_authors_score_of_retrieval(name):
     golden, family, module = open_golden(name)
     ours = authors.score(family.readings["match_logit"], module, golden)[..., 0]
     logits = golden.output["itm_logits_enc" if name == "blip" else "itm_logits"]
@@ -245,7 +243,7 @@ def test_match_logit_is_the_authors_score_of_retrieval(name: str) -> None:
     assert distance(ours, logits[..., 1] - logits[..., 0]) > 1e-2
 
 
-def test_the_reading_gives_the_logit_and_not_a_probability_of_it(tmp_path: Path) -> None:
+def test_the_reading_gives_the_logit_and_not_a_probability_of_it(tmp_path):
     name = save_family(tmp_path / "x", "xvlm")
     models: dict[str, Any] = {
         reading: find_model(name, ModelOptions(reading=reading)) for reading in ("match_logit", "itm_logit")
@@ -275,7 +273,7 @@ def imports_of(path: Path) -> set[str]:
     return {node.module or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
 
 
-def test_each_family_has_an_entry_point_and_each_entry_point_a_family() -> None:
+def test_each_family_has_an_entry_point_and_each_entry_point_a_family():
     project = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     points = project["entry-points"]["tellapart.prefixes"]
     assert len(FAMILIES) > 10
@@ -283,11 +281,11 @@ def test_each_family_has_an_entry_point_and_each_entry_point_a_family() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_module_imports_a_family(family: str) -> None:
+def test_no_module_imports_a_family(family):
     assert [path for path in PACKAGE.rglob("*.py") if f"tellapart_native.{family}" in imports_of(path)] == []
 
 
-def test_the_code_of_these_models_is_among_the_files_that_their_numbers_depend_on(tmp_path: Path) -> None:
+def test_the_code_of_these_models_is_among_the_files_that_their_numbers_depend_on(tmp_path):
     for name in ("model.pth", "tokenizer.json"):
         (tmp_path / name).write_text("{}")
     prefix = find_prefix(f"albef:{tmp_path / 'model.pth'}")
@@ -297,13 +295,11 @@ def test_the_code_of_these_models_is_among_the_files_that_their_numbers_depend_o
     assert {PACKAGE / "albef.py", PACKAGE / "layers" / "bert.py", tmp_path / "tokenizer.json"} <= set(files)
 
 
-def test_a_strangers_prefix_opens_its_converted_folders_by_their_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_strangers_prefix_opens_its_converted_folders_by_their_type(tmp_path, monkeypatch):
     """What the families here rely on serves any plugin."""
     loaded: list[str] = []
 
-    def load(name: str, options: ModelOptions) -> Constant:
+    def load(name, options):
         loaded.append(name)
         return Constant()
 
@@ -315,9 +311,9 @@ def test_a_strangers_prefix_opens_its_converted_folders_by_their_type(
     assert prefix_of_type("") is None and prefix_of_type("no such type") is None
 
 
-def test_a_prefix_that_cannot_be_loaded_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefix_that_cannot_be_loaded_hides_no_other(monkeypatch):
     monkeypatch.setitem(catalog._ADDED["prefix"], "broken:", "no declaration")
     found = prefix_of_type("blip_original")
-    assert found is not None and found[0] == "blip:"
+    assert found[0] == "blip:"
     with pytest.raises(ModelError, match="broken:"):
         find_prefix("broken:x")

@@ -74,7 +74,7 @@ def load(folder: Path, family: str, state: dict[str, Any], reading: str | None =
     return find_model(f"{family}:{save(folder, family, state, **settings)}", ModelOptions(reading=reading))
 
 
-def test_answers_are_ranked_by_the_formula(tmp_path: Path) -> None:
+def test_answers_are_ranked_by_the_formula(tmp_path):
     state = albef_vqa()
     model = load(tmp_path, "albef", state)
     assert isinstance(model, AnswerChooser)
@@ -103,7 +103,7 @@ def test_answers_are_ranked_by_the_formula(tmp_path: Path) -> None:
         assert model.choose_answers([image], [question]) == [ANSWERS[int(np.argmax(numbers))]]
 
 
-def test_the_lists_order_changes_no_answer_and_neighbours_change_no_number(tmp_path: Path) -> None:
+def test_the_lists_order_changes_no_answer_and_neighbours_change_no_number(tmp_path):
     model = load(tmp_path, "albef", albef_vqa())
     together = model.outputs(PICTURES, QUESTIONS)
     (tmp_path / "answer_list.json").write_text(json.dumps(ANSWERS[::-1]))
@@ -116,13 +116,11 @@ def test_the_lists_order_changes_no_answer_and_neighbours_change_no_number(tmp_p
     np.testing.assert_array_equal(model.outputs(PICTURES[1:2], QUESTIONS[1:2])[0], together[1])
 
 
-def test_only_the_answers_with_the_likeliest_first_tokens_are_read_to_their_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_answers_with_the_likeliest_first_tokens_are_read_to_their_end(tmp_path, monkeypatch):
     model = load(tmp_path, "albef", albef_vqa())
     (whole,) = model.outputs(PICTURES[:1], QUESTIONS[:1])
     monkeypatch.setattr("tellapart_native.heads.answers._RANKED", 2)
-    (some,) = find_model(f"albef:{tmp_path / 'head.pth'}").outputs(PICTURES[:1], QUESTIONS[:1])  # type: ignore[attr-defined]
+    (some,) = find_model(f"albef:{tmp_path / 'head.pth'}").outputs(PICTURES[:1], QUESTIONS[:1])
     kept = np.isfinite(some)
     assert kept.sum() == 2
     np.testing.assert_allclose(some[kept], whole[kept], atol=1e-5)
@@ -138,7 +136,7 @@ def test_only_the_answers_with_the_likeliest_first_tokens_are_read_to_their_end(
         (["red " * 80], ("82", "64", "answer")),
     ],
 )
-def test_a_list_of_answers_that_does_not_do(tmp_path: Path, content: Any, said: str | tuple[str, ...]) -> None:
+def test_a_list_of_answers_that_does_not_do(tmp_path, content, said):
     file = save(tmp_path, "albef", albef_vqa())
     (tmp_path / "answer_list.json").unlink()
     if content is not None:
@@ -147,13 +145,13 @@ def test_a_list_of_answers_that_does_not_do(tmp_path: Path, content: Any, said: 
         find_model(f"albef:{file}")
 
 
-def test_an_object_of_numbers_is_a_list_of_answers(tmp_path: Path) -> None:
+def test_an_object_of_numbers_is_a_list_of_answers(tmp_path):
     model = load(tmp_path, "albef", albef_vqa())
     (tmp_path / "answer_list.json").write_text(json.dumps({str(k): one for k, one in reversed([*enumerate(ANSWERS)])}))
     assert find_model(f"albef:{tmp_path / 'head.pth'}").fingerprint == model.fingerprint
 
 
-def test_a_tokenizer_that_always_ends_a_text_is_refused() -> None:
+def test_a_tokenizer_that_always_ends_a_text_is_refused():
     class Bytes:
         cls_token = None
 
@@ -161,7 +159,7 @@ def test_a_tokenizer_that_always_ends_a_text_is_refused() -> None:
         leave_out_end(Bytes())
 
 
-def test_two_images_are_judged_by_the_formula(tmp_path: Path) -> None:
+def test_two_images_are_judged_by_the_formula(tmp_path):
     state = albef_nlvr2()
     model = load(tmp_path, "albef", state)
     assert isinstance(model, TwoImageClassifier)
@@ -185,7 +183,7 @@ def test_two_images_are_judged_by_the_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layer", [2, 3])
-def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path, layer: int) -> None:
+def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path, layer):
     state = {name: tensor for name, tensor in albef_state().items() if tensor.ndim and "queue" not in name}
     model = load(tmp_path, "albef", state, "grad_cam", gradcam_layer=layer)
     assert isinstance(model, BoxFinder)
@@ -198,7 +196,7 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path, layer
     own = plain.attend(f"{name}.attention", x, x, plain.shares(f"{name}.attention", x, x))
     shares = plain.shares(f"{name}.crossattention", own, image)
 
-    def match(changed: Any) -> float:
+    def match(changed):
         y = plain.layer(name, x, image, shares=changed)
         for k in range(layer + 1, 4):
             y = plain.layer(f"{TEXT}.{k}", y, image)
@@ -217,21 +215,21 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path, layer
     np.testing.assert_array_equal(together[0], ours)
 
 
-def test_the_layer_of_grad_cam_is_never_guessed(tmp_path: Path) -> None:
+def test_the_layer_of_grad_cam_is_never_guessed(tmp_path):
     file = save(tmp_path, "albef", albef_state())
     with raises(ModelError, "4", "2", "gradcam_layer", "None"):
         find_model(f"albef:{file}", ModelOptions(reading="grad_cam"))
     assert isinstance(find_model(f"albef:{file}"), PairScorer)
 
 
-def test_grad_cam_reads_block_8_of_twelve() -> None:
+def test_grad_cam_reads_block_8_of_twelve():
     heads = linear("vision_proj", 16, 32) | linear("text_proj", 16, 32) | linear("itm_head", 2, 32)
     family, module = build("albef", draw(albef_text(12, 6) | heads), SETTINGS)
     halves: Any = family.readings["grad_cam"].halves(module)
     assert halves.layer == 8
 
 
-def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path: Path) -> None:
+def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path):
     model = load(tmp_path, "albef", albef_state(), "grad_cam", gradcam_layer=3)
     assert isinstance(model, FusionHeat)
     proposals = ((0.0, 0.0, 20.0, 20.0), (25.0, 20.0, 25.0, 20.0), (0.0, 0.0, 50.0, 40.0))
@@ -244,7 +242,7 @@ def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", [albef_vqa, albef_nlvr2])
-def test_a_converted_folder_is_the_same_model(tmp_path: Path, state: Any) -> None:
+def test_a_converted_folder_is_the_same_model(tmp_path, state):
     model = load(tmp_path / "file", "albef", state())
     convert_model(f"albef:{tmp_path / 'file' / 'head.pth'}", tmp_path / "folder")
     converted: Any = find_model(f"albef:{tmp_path / 'folder'}")
@@ -255,14 +253,14 @@ def test_a_converted_folder_is_the_same_model(tmp_path: Path, state: Any) -> Non
     np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_file_has_the_reading_of_its_task() -> None:
+def test_a_file_has_the_reading_of_its_task():
     for state, reading in ((albef_vqa(), "vqa"), (albef_nlvr2(), "nlvr2")):
         family, module = build("albef", state, SETTINGS)
         assert [name for name, one in family.readings.items() if one.needs in module.state_dict()] == [reading]
         assert module.config.context == 64  # every position: questions and sentences are read whole
 
 
-def test_heads_at_published_size() -> None:
+def test_heads_at_published_size():
     asked = build_published("albef", albef_text(12, 6, PUBLISHED) | decoder(6, PUBLISHED))
     judged = build_published("albef", albef_text(18, 6, PUBLISHED) | two_image_head(768))
     assert (asked.config.image_size, judged.config.image_size) == (384, 384)
@@ -276,7 +274,7 @@ def test_heads_at_published_size() -> None:
     assert counts == [313_776_954, whole - shared]
 
 
-def test_the_pairs_layers_share_keys_and_values() -> None:
+def test_the_pairs_layers_share_keys_and_values():
     _, module = build("albef", albef_nlvr2(), SETTINGS)
     layers = module.text_encoder.encoder.layer
     assert layers[2].crossattention.self.key is layers[3].crossattention.self.key
@@ -293,7 +291,7 @@ def true_of(logits: Any) -> float:
     return float(1 / (1 + np.exp(logits[0] - logits[1])))
 
 
-def test_xvlm_judges_two_images_by_the_formula(tmp_path: Path) -> None:
+def test_xvlm_judges_two_images_by_the_formula(tmp_path):
     state = xvlm_nlvr2()
     model, plain = load(tmp_path, "xvlm", state), PlainBert(state)
     seen = []
@@ -308,7 +306,7 @@ def test_xvlm_judges_two_images_by_the_formula(tmp_path: Path) -> None:
     assert abs(seen[0] - seen[1]) > 1e-4
 
 
-def test_xvlm_ranks_answers_on_an_encoder_wider_than_its_text(tmp_path: Path) -> None:
+def test_xvlm_ranks_answers_on_an_encoder_wider_than_its_text(tmp_path):
     model = load(tmp_path, "xvlm", xvlm_vqa())
     together = model.outputs(PICTURES, QUESTIONS)
     assert [len(numbers) for numbers in together] == [len(ANSWERS)] * 3
@@ -316,7 +314,7 @@ def test_xvlm_ranks_answers_on_an_encoder_wider_than_its_text(tmp_path: Path) ->
     assert max(abs(together[0] - together[1])) > 1e-2
 
 
-def test_xvlm_finds_boxes_by_the_formula(tmp_path: Path) -> None:
+def test_xvlm_finds_boxes_by_the_formula(tmp_path):
     state = xvlm_boxes()
     model = load(tmp_path, "xvlm", state)
     plain = PlainBert({name.replace("text_encoder.bert.", "text_encoder."): one for name, one in state.items()})
@@ -329,7 +327,7 @@ def test_xvlm_finds_boxes_by_the_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("family", "make"), [("meter", meter_head), ("fiber", fiber_head)])
-def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path: Path, family: str, make: Any) -> None:
+def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path, family, make):
     state = make("vqa")
     model, plain = load(tmp_path, family, state), PlainBert(state)
     halves = model.encoder._halves
@@ -346,7 +344,7 @@ def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path: Path, family: 
 
 
 @pytest.mark.parametrize(("family", "make"), [("meter", meter_head), ("fiber", fiber_head)])
-def test_both_images_passes_are_classified_together(tmp_path: Path, family: str, make: Any) -> None:
+def test_both_images_passes_are_classified_together(tmp_path, family, make):
     state = make("nlvr2")
     model, plain = load(tmp_path, family, state), PlainBert(state)
     halves = model.encoder._halves
@@ -380,9 +378,7 @@ def test_both_images_passes_are_classified_together(tmp_path: Path, family: str,
         ("fiber", "vqa", "vlue-vqa", lambda: fiber_head("vqa"), []),
     ],
 )
-def test_vlue_is_run_from_a_file(
-    tmp_path: Path, family: str, task: str, benchmark: str, state: Any, options: list[str]
-) -> None:
+def test_vlue_is_run_from_a_file(tmp_path, family, task, benchmark, state, options):
     extra = {"gradcam_layer": 2} if options else {}
     file = save(tmp_path / "model", family, state(), **extra)
     data = write_task(tmp_path / "data", task)
@@ -401,7 +397,7 @@ def test_vlue_is_run_from_a_file(
 
 @needs_golden
 @pytest.mark.parametrize("family", ["meter", "fiber"])
-def test_published_files_of_the_tasks_are_read_by_their_heads(family: str) -> None:
+def test_published_files_of_the_tasks_are_read_by_their_heads(family):
     files = {task: keys["keys"] for name, keys in published(family) for task in ("vqa", "nlvr2") if task in name}
     for task, keys in files.items():
         module = build_published(family, keys)

@@ -18,7 +18,7 @@ SMALL = Settings(size=40, samples=2, depth=3, seed=5)
 
 
 @pytest.fixture(scope="module")
-def pair() -> list[np.ndarray]:
+def pair():
     return [render(scene, SMALL) for scene in draw(Key("test", 2, "attribute", 2)).scenes]
 
 

@@ -1,8 +1,5 @@
 """Makes what stands beside this file importable; one torch thread is enough, and two would change last bits."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def single_thread() -> Iterator[None]:
+def single_thread():
     import torch
 
     threads = torch.get_num_threads()

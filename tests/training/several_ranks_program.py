@@ -4,8 +4,6 @@
 `test_several_ranks`. Every rank writes `said-N.json`: scenario -> what it ended in.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """EqSim on FIBER and METER: the presets' sums are those of their losses, and tiny runs learn and resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +51,7 @@ FAMILIES = pytest.mark.parametrize("family", ["fiber", "meter"])
 
 
 @FAMILIES
-def test_a_run_of_the_preset_learns(tmp_path: Path, family: str) -> None:
+def test_a_run_of_the_preset_learns(tmp_path, family):
     more = {"steps": 40, "learning_rate": 1e-3, "epsilon": 1e-8}
     made = settings(tmp_path, family, optimiser=more, data={"augment": "none"}, validation={"every": 100})
     run_training(made, tmp_path, tmp_path / "run")
@@ -64,7 +62,7 @@ def test_a_run_of_the_preset_learns(tmp_path: Path, family: str) -> None:
 
 @FAMILIES
 @pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
-def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path: Path, family: str) -> None:
+def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path, family):
     made = settings(tmp_path, family, dropout={'"*.output.dense"': 0.1})  # as published; augmented, too
     check_resumed(made, tmp_path)
     without = settings(tmp_path / "other", family)
@@ -81,9 +79,7 @@ def read_by_fusion(model: str, reading: str, rows: TrainingRows) -> tuple[Any, A
 
 
 @pytest.mark.parametrize("released", [True, False])
-def test_fibers_first_step_has_eqsims_formula_on_the_contrastive_matrix_of_each_part(
-    tmp_path: Path, released: bool
-) -> None:
+def test_fibers_first_step_has_eqsims_formula_on_the_contrastive_matrix_of_each_part(tmp_path, released):
     options = {"alpha": 0.0, "k": 2} | ({} if released else {"as_released": False, "variant": "v2-all", "factor": 0.5})
     changed = {f"also.eqsim.{name}": value for name, value in options.items()}
     made = settings(tmp_path, "fiber", data={"augment": "none"}, loss=changed)
@@ -110,7 +106,7 @@ def test_fibers_first_step_has_eqsims_formula_on_the_contrastive_matrix_of_each_
     assert sums["v2"] > 0
 
 
-def test_fibers_matching_is_the_authors_cross_entropy_of_three_labelled_pairs_each(tmp_path: Path) -> None:
+def test_fibers_matching_is_the_authors_cross_entropy_of_three_labelled_pairs_each(tmp_path):
     made = settings(tmp_path, "fiber", data={"augment": "none"})
     run_training(made, tmp_path, tmp_path / "run")
     line, rows = logged(tmp_path / "run")[0], read_rows(made.data.train, tmp_path)
@@ -134,7 +130,7 @@ def test_fibers_matching_is_the_authors_cross_entropy_of_three_labelled_pairs_ea
     assert found == pytest.approx(np.mean(entropies), rel=1e-4)
 
 
-def test_meters_first_step_is_the_papers_formula_on_the_same_pairs(tmp_path: Path) -> None:
+def test_meters_first_step_is_the_papers_formula_on_the_same_pairs(tmp_path):
     made = settings(tmp_path, "meter", data={"augment": "none"}, loss={"alpha": 0.0})
     run_training(made, tmp_path, tmp_path / "run")
     line, rows = logged(tmp_path / "run")[0], read_rows(made.data.train, tmp_path)
@@ -159,11 +155,11 @@ def test_meters_first_step_is_the_papers_formula_on_the_same_pairs(tmp_path: Pat
 
 
 @FAMILIES
-def test_two_heads_read_one_pass_and_a_frozen_one_stays(tmp_path: Path, family: str) -> None:
+def test_two_heads_read_one_pass_and_a_frozen_one_stays(tmp_path, family):
     made = settings(tmp_path, family, data={"augment": "none"})
     rows = read_rows(made.data.train, tmp_path)
 
-    def logits(reading: str, *also: str) -> Any:
+    def logits(reading, *also):
         opened = open_fusion(made.model, "cpu", reading, also=also)
         fusion: Any = opened.module
         images = fusion.images([opened.image(rows.pixels(n)) for n in range(4)])
@@ -176,12 +172,12 @@ def test_two_heads_read_one_pass_and_a_frozen_one_stays(tmp_path: Path, family: 
         logits("rank", "vqa")
     if family == "meter":
         run_training(made, tmp_path, tmp_path / "run")
-        before, after = open_fusion(made.model, "cpu", "rank").module.model.state_dict(), weights(tmp_path / "run")  # type: ignore[union-attr]
+        before, after = open_fusion(made.model, "cpu", "rank").module.model.state_dict(), weights(tmp_path / "run")
         moved = {name for name, value in after.items() if float((value - before[name]).abs().max()) > 0}
         assert "rank_output.weight" in moved and "itm_score.fc.weight" not in moved
 
 
-def test_a_contrastive_loss_needs_towers_and_dropout_a_part(tmp_path: Path) -> None:
+def test_a_contrastive_loss_needs_towers_and_dropout_a_part(tmp_path):
     with raises(ModelError, "loss.also.itc", "loss", "model"):
         run_training(settings(tmp_path, "meter", loss={"also.itc.factor": 1.0}), tmp_path, tmp_path / "run")
     with raises(DataError, "model", "'*norm9*'", "model"):

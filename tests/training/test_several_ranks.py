@@ -1,7 +1,5 @@
 """Two ranks under torchrun: the numbers of one, and one clear error in both, whichever of them it happened in."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -50,7 +48,7 @@ def read_by_the_second(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Configurations, and what they name."""
     folder = tmp_path_factory.mktemp("ranks")
     SEEDS["report"] = {"benchmarks": [f"folder:{squares(folder / 'test', seed=1)}"]}
@@ -81,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def said(folder: Path) -> Said:
+def said(folder):
     """What both ranks say of everything, in one go: most of the time goes into starting them."""
     program = Path(__file__).with_name("several_ranks_program.py")
     done = subprocess.run(  # noqa: PLW1510  (its own words are shown below)
@@ -103,7 +101,7 @@ def near(one: Path, other: Path, relative: float = 1e-4, absolute: float = 2e-5)
     assert far(weights(one), weights(other)) < absolute
 
 
-def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) -> None:
+def test_two_ranks_train_a_dual_encoder_as_one_does(said, folder):
     run_training(read_config(folder / "dual.toml"), folder, folder / "dual-alone")
     near(folder / "dual-alone", folder / "dual")
     assert [each["dual"]["out"].count("measure with:") for each in said] == [1, 0]
@@ -112,9 +110,7 @@ def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) ->
 
 
 @pytest.mark.parametrize("name", ["frozen", "lora"])
-def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(
-    said: Said, folder: Path, name: str
-) -> None:
+def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(said, folder, name):
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
     near(folder / f"{name}-alone", folder / name)
     assert [each[name] for each in said] == ["", ""]
@@ -124,7 +120,7 @@ def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(
 
 @pytest.mark.parametrize("name", [*MODELS, *(f"{family}-eqsim" for family in MAKE)])
 @pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
-def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: str) -> None:
+def test_two_ranks_cross_the_same_pairs_as_one(said, folder, name):
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
     # Over 20 seeds a last bit of FIBER's weights moves a logged number by 2.3e-3 of it, and a weight by 6e-5, at most.
     rounding = (2e-2, 1e-4) if name.startswith("fiber") else ()
@@ -132,7 +128,7 @@ def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: s
     assert [each[name] for each in said] == ["", ""]
 
 
-def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(said: Said, folder: Path) -> None:
+def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(said, folder):
     first, second = (each["seeds"] for each in said)
     assert [call["code"] for call in (*first, *second)] == [0] * 4, first + second
     assert [call["out"] for call in second] == ["", ""]
@@ -156,9 +152,7 @@ def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(sa
         ("odd", 2, r"error: .*seeds: seed-009 trained on other data than the rest; delete .*\n"),
     ],
 )
-def test_a_command_that_is_refused_on_the_first_rank_ends_alike_on_both(
-    said: Said, what: str, code: int, message: str
-) -> None:
+def test_a_command_that_is_refused_on_the_first_rank_ends_alike_on_both(said, what, code, message):
     first, second = (each[what] for each in said)
     assert first == second
     assert (first["code"], first["out"]) == (code, "")
@@ -179,13 +173,13 @@ def test_a_command_that_is_refused_on_the_first_rank_ends_alike_on_both(
         ("diverged", r"RunError: .*training has diverged; lower optimiser.learning_rate.*"),
     ],
 )
-def test_an_error_of_one_rank_is_raised_in_both(said: Said, what: str, message: str) -> None:
+def test_an_error_of_one_rank_is_raised_in_both(said, what, message):
     first, second = (each[what] for each in said)
     assert first == second
     assert re.fullmatch(message, first)
 
 
-def test_a_rank_that_is_gone_is_said_and_none_waits_too_short_or_leaves_a_thread(said: Said) -> None:
+def test_a_rank_that_is_gone_is_said_and_none_waits_too_short_or_leaves_a_thread(said):
     gone = "RunError: another rank ended, and says why itself; go on with resume=True once that is mended"
     assert said[0]["lost"] == gone
     # An error that nobody foresaw keeps its class in the rank where it happened.

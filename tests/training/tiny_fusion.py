@@ -1,7 +1,5 @@
 """Fusion encoders with a handful of weights, as transformers saves them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

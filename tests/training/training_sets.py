@@ -1,7 +1,5 @@
 """Small sets to train on, architectures without weights, and configurations."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

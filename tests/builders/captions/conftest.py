@@ -1,7 +1,6 @@
 """Small real files for every stage: a tagger and a splitter of NLTK's, models of transformers, nouns of WordNet's."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,7 @@ def write_wordnet(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def parts(tmp_path_factory):
     """A folder with every stage's files: nltk, masked, encoder, causal, wordnet."""
     pytest.importorskip("torch", reason="needs the models extra: torch")
     pytest.importorskip("transformers", reason="needs the models extra: transformers")
@@ -138,10 +137,10 @@ CAPTIONS = [
 
 
 @pytest.fixture
-def recipe(parts: Path, tmp_path: Path) -> Callable[..., Path]:
+def recipe(parts, tmp_path):
     """Write captions, images and a recipe for them, the stages all on and the range of similarity wide."""
 
-    def write(name: str = "recipe", times: int = 1, **changed: str | float) -> Path:
+    def write(name="recipe", times=1, **changed):
         home = tmp_path / name
         (home / "images").mkdir(parents=True)
         for k, image in enumerate(("a.png", "b.png", "c.png")):

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ def make_tokenizer(words: list[str], **options: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A model of random weights, whose batch norms have seen pictures."""
     torch, words = import_torch(), [PAD, "[UNK]", "the", "red", "blue", "mug", "is", "left", "of", "bowl"]
     sizes: Any = {"image_size": 32, "channels": (8, 8, 16, 16), "text_width": 16, "dimensions": 12}
@@ -60,7 +59,7 @@ def pictures(count: int = 3) -> list[np.ndarray]:
     return list(np.random.default_rng(1).integers(0, 256, (count, 40, 48, 3), np.uint8))
 
 
-def test_a_vector_does_not_depend_on_its_neighbours(folder: Path) -> None:
+def test_a_vector_does_not_depend_on_its_neighbours(folder):
     model = find_model(str(folder))  # a folder needs no prefix
     assert isinstance(model, TorchDual)
     many = pictures(20)
@@ -72,7 +71,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder: Path, tmp_path: Path) -> None:
+def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder, tmp_path):
     pytest.importorskip("onnx", reason="needs the train extra: onnx")
     from tellapart.models.compact.onnx_export import convert_to_onnx, round_weights
 
@@ -90,9 +89,7 @@ def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder: Path,
     assert (tmp_path / "small" / "image.onnx").stat().st_size < (folder / WEIGHTS).stat().st_size
 
 
-def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_the_same(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_the_same(folder, tmp_path):
     from tellapart.models.compact.onnx_export import convert_to_onnx
     from tellapart.models.compact.towers import fold_norms
 
@@ -118,7 +115,7 @@ def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_t
         (WEIGHTS, "nothing", "model.safetensors"),
     ],
 )
-def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, file: str, content: str | None, said: Any) -> None:
+def test_a_damaged_file_is_named(folder, tmp_path, file, content, said):
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / file).unlink()
     if content is not None:
@@ -127,7 +124,7 @@ def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, file: str, conten
         find_model(f"compact:{copy}")
 
 
-def test_a_tokenizer_that_pads_otherwise_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_that_pads_otherwise_is_refused(folder, tmp_path):
     values = json.loads((folder / TOKENIZER).read_text())
     vocabulary = values["model"]["vocab"]
     vocabulary[PAD], vocabulary["[UNK]"] = 1, 0
@@ -136,15 +133,15 @@ def test_a_tokenizer_that_pads_otherwise_is_refused(folder: Path, tmp_path: Path
         read_tokenizer(tmp_path, open_parts(folder).config)
 
 
-def test_a_text_with_a_control_token_is_refused_by_the_model_s_name() -> None:
+def test_a_text_with_a_control_token_is_refused_by_the_model_s_name():
     tokenizer = make_tokenizer([PAD, "<end>", "cat"], unk_token=PAD)
     tokenizer.add_special_tokens(["<end>"])
     with raises(ModelError, "compact:few", "cat <end>", "'<end>'"):
         CompactReader("compact:few", tokenizer, 8).lengths(["a cat", "cat <end>"])
 
 
-def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder: Path, tmp_path: Path) -> None:
-    def opened(loss: str) -> Any:
+def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder, tmp_path):
+    def opened(loss):
         config = TrainConfig(
             name="few",
             model=f"compact:{folder}",

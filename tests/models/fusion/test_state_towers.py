@@ -153,10 +153,10 @@ VIDEO: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def saved(tmp_path_factory):
     root = tmp_path_factory.mktemp("towers")
 
-    def once(kind: str) -> Path:
+    def once(kind):
         if not (root / kind).is_dir():
             with quiet():
                 (LATE | VIDEO)[kind](root / kind)
@@ -177,7 +177,7 @@ def by_the_library(kind: str, folder: Path) -> tuple[Any, list[Any], list[Any]]:
 
 
 @pytest.mark.parametrize("kind", LATE)
-def test_late_scores_are_the_librarys_and_filip_is_the_mean_of_both_directions(saved: Any, kind: str) -> None:
+def test_late_scores_are_the_librarys_and_filip_is_the_mean_of_both_directions(saved, kind):
     folder = str(saved(kind))
     processor, texts, images = by_the_library(kind, saved(kind))
     model, filip = find_model(folder, ModelOptions()), find_model(folder, ModelOptions(reading="filip"))
@@ -193,13 +193,13 @@ def test_late_scores_are_the_librarys_and_filip_is_the_mean_of_both_directions(s
 
 
 @pytest.mark.parametrize("kind", LATE)
-def test_no_score_depends_on_its_neighbours(saved: Any, kind: str) -> None:
+def test_no_score_depends_on_its_neighbours(saved, kind):
     together = find_model(str(saved(kind)), ModelOptions()).score_pairs(IMAGES, TEXTS)
     alone = [find_model(str(saved(kind)), ModelOptions()).score_pairs([IMAGES[k]], [TEXTS[k]])[0] for k in range(3)]
     np.testing.assert_array_equal(together, alone)
 
 
-def test_rules_agree_with_loops() -> None:
+def test_rules_agree_with_loops():
     draw = np.random.default_rng(0)
     image, text = draw.normal(size=(5, 4)), draw.normal(size=(3, 4))
     nearest = [max(float(row @ other) for other in image) for row in text]
@@ -229,7 +229,7 @@ def pair_by_the_library(kind: str, folder: Path, film: Any, text: str) -> float:
 
 
 @pytest.mark.parametrize("kind", VIDEO)
-def test_video_scores_are_the_librarys_and_follow_the_frames(saved: Any, kind: str) -> None:
+def test_video_scores_are_the_librarys_and_follow_the_frames(saved, kind):
     model = find_model(str(saved(kind)), ModelOptions())
     pairs = [(film, text) for film in FILMS for text in TEXTS]
     scores = model.score_pairs([film for film, _ in pairs], [text for _, text in pairs])

@@ -71,7 +71,7 @@ def draw(rows: int) -> tuple[Any, Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any, Any]:
+def made(tmp_path_factory):
     folder, words = tmp_path_factory.mktemp("clip_flan_t5") / "model", t5_tokenizer()
     rows = len(words) + 5  # FlanT5 has more rows than its tokenizer entries
     parts = draw(rows)
@@ -113,7 +113,7 @@ def library_score(made: tuple[Path, Any, Any, Any], image: Any, text: str) -> fl
     return float(logs[range(labels.shape[1]), labels[0]].mean().exp())
 
 
-def test_vqascore_is_exp_of_the_mean_over_yes_and_the_end(made: tuple[Path, Any, Any, Any]) -> None:
+def test_vqascore_is_exp_of_the_mean_over_yes_and_the_end(made):
     model = read(made[0])
     ours = model.score_pairs(*both(PAIRS))
     want = [library_score(made, image, text) for image, text in PAIRS]
@@ -126,7 +126,7 @@ def test_vqascore_is_exp_of_the_mean_over_yes_and_the_end(made: tuple[Path, Any,
     assert model.fingerprint != read(made[0], "vqa").fingerprint
 
 
-def test_answers_are_the_librarys_greedy_ones(made: tuple[Path, Any, Any, Any]) -> None:
+def test_answers_are_the_librarys_greedy_ones(made):
     model = read(made[0])
     prompt = model.task_prompt("vqa").fill(question="what is it?")
     one, other = (model.answer([[image]], [prompt], max_new_tokens=5)[0] for image in IMAGES[:2])
@@ -135,11 +135,11 @@ def test_answers_are_the_librarys_greedy_ones(made: tuple[Path, Any, Any, Any]) 
         model.answer([[IMAGES[0], IMAGES[1]]], [prompt])
 
 
-def test_files_that_do_not_fit_are_refused(made: tuple[Path, Any, Any, Any], tmp_path: Path) -> None:
+def test_files_that_do_not_fit_are_refused(made, tmp_path):
     folder, words = made[0], t5_tokenizer()
     state, config = torch.load(folder / "pytorch_model.bin"), json.loads((folder / "config.json").read_text())
 
-    def altered(name: str, *, drop: str = "", **settings: Any) -> Path:
+    def altered(name, *, drop="", **settings):
         other = tmp_path / name
         kept = {key: tensor for key, tensor in state.items() if not (drop and key.startswith(drop))}
         with quiet():
@@ -165,7 +165,7 @@ def test_files_that_do_not_fit_are_refused(made: tuple[Path, Any, Any, Any], tmp
 
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason="the authors' tiny files are not here (shared/data/native)")
-def test_scores_equal_the_authors_code(tmp_path: Path) -> None:
+def test_scores_equal_the_authors_code(tmp_path):
     from safetensors.torch import load_file
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
     from tokenizers.processors import TemplateProcessing
@@ -194,7 +194,7 @@ def test_scores_equal_the_authors_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason="the published layouts are not here (shared/data/native)")
-def test_the_published_names_and_shapes_are_read() -> None:
+def test_the_published_names_and_shapes_are_read():
     from tellapart.models.generative.clip_flan_t5 import ClipFlanT5, _configure_t5
 
     published = json.loads((GOLDEN / "clip_flant5_layout.json").read_text())["variants"]["xl"]
@@ -206,7 +206,7 @@ def test_the_published_names_and_shapes_are_read() -> None:
     twice = {"embed_tokens.weight", "vision_tower.vision_tower.vision_model.embeddings.position_ids"}
     theirs = {name: shape for name, (shape, _) in published["keys"].items() if name not in twice}
 
-    def named(shapes: dict[str, list[int]]) -> dict[str, list[int]]:  # as transformers 5 calls the vision tower
+    def named(shapes):  # as transformers 5 calls the vision tower
         return {name.replace("vision_tower.vision_model.", "vision_tower."): shape for name, shape in shapes.items()}
 
     assert named(ours) == named(theirs)
@@ -225,7 +225,7 @@ def library_logs(folder: Path, image: Any, prompt: str, answer: str) -> list[flo
 
 
 @pytest.mark.parametrize("family", ["blip-2", "instructblip", "florence2"])
-def test_a_caption_is_as_likely_as_to_the_library(folders: Any, family: str) -> None:
+def test_a_caption_is_as_likely_as_to_the_library(folders, family):
     model = read_as("likelihood", folders[family])
     logs = [library_logs(folders[family], image, model.prompt.text, text) for image, text in PAIRS]
     np.testing.assert_allclose(model.log_likelihoods(*both(PAIRS)), [sum(each) for each in logs], rtol=CLOSE)
@@ -237,7 +237,7 @@ def test_a_caption_is_as_likely_as_to_the_library(folders: Any, family: str) -> 
 
 
 @pytest.mark.parametrize("family", ["blip-2", "instructblip"])
-def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(folders: Any, family: str) -> None:
+def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(folders, family):
     with_end, plain = (read_as(reading, folders[family]) for reading in ("vqa_end", "vqa"))
     pairs = PAIRS[:4]
     questions = [with_end.prompt.fill(text=text) for _, text in pairs]
@@ -251,7 +251,7 @@ def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(folders: Any, family
     assert with_end.fingerprint != plain.fingerprint
 
 
-def test_an_answer_is_the_library_s_greedy_one(folders: Any) -> None:
+def test_an_answer_is_the_library_s_greedy_one(folders):
     model, processor = load(folders["blip-2"])
     text = "Question: what is it? Answer:"
     inputs = processor(images=[Image.fromarray(IMAGES[1])], text=[text], return_tensors="pt")
@@ -261,7 +261,7 @@ def test_an_answer_is_the_library_s_greedy_one(folders: Any) -> None:
     assert read_as("vqa", folders["blip-2"]).answer([[IMAGES[1]]], ["what is it?"], max_new_tokens=6) == [want]
 
 
-def test_what_it_cannot_read_is_refused(folders: Any) -> None:
+def test_what_it_cannot_read_is_refused(folders):
     model = read_as("likelihood", folders["florence2"])
     with raises(ModelError, "2", "one image", "chat"):
         model.answer([[IMAGES[0], IMAGES[1]]], ["what?"])
@@ -275,7 +275,7 @@ def test_what_it_cannot_read_is_refused(folders: Any) -> None:
         EncoderDecoderModel("x", *load(folders["llava"]), Runtime("cpu"))
 
 
-def test_a_caption_beyond_the_context_is_cut_and_counted(folders: Any) -> None:
+def test_a_caption_beyond_the_context_is_cut_and_counted(folders):
     model = read_as("likelihood", folders["florence2"])
     whole = "a red cup and " * 99
     values = model.log_likelihoods([IMAGES[0]] * 3, [whole, whole + "the cat", "a cat"])

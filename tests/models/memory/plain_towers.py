@@ -9,7 +9,7 @@ from tellapart.models.torch.backend import import_torch
 torch = import_torch()
 
 
-class Towers(torch.nn.Module):  # type: ignore[misc,name-defined]
+class Towers(torch.nn.Module):
     """A plain module: means of the pixels and counts of letters, through layers with dropout."""
 
     def __init__(self) -> None:

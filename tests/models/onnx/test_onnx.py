@@ -3,7 +3,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return vector / np.linalg.norm(vector)
 
 
-def test_image_vectors_are_what_numpy_computes(tiny_encoder: Any) -> None:
+def test_image_vectors_are_what_numpy_computes(tiny_encoder):
     model = OnnxDualEncoder.load(tiny_encoder.folder)
     filters, project = (tiny_encoder.weights[k].astype(np.float64) for k in ("filters", "project"))
     expected = []
@@ -44,7 +43,7 @@ def test_image_vectors_are_what_numpy_computes(tiny_encoder: Any) -> None:
     np.testing.assert_allclose(output, expected, atol=1e-6)
 
 
-def test_text_vectors_are_what_numpy_computes_padding_left_out(tiny_encoder: Any) -> None:
+def test_text_vectors_are_what_numpy_computes_padding_left_out(tiny_encoder):
     model = OnnxDualEncoder.load(tiny_encoder.folder)
     table = tiny_encoder.weights["table"].astype(np.float64)
     texts = ["red cup", "Two blue bowl", "a cup"]
@@ -54,7 +53,7 @@ def test_text_vectors_are_what_numpy_computes_padding_left_out(tiny_encoder: Any
     np.testing.assert_allclose(model.encode_texts(texts), expected, atol=1e-6)
 
 
-def test_it_is_a_dual_encoder_and_its_scores_are_cosines(tiny_encoder: Any) -> None:
+def test_it_is_a_dual_encoder_and_its_scores_are_cosines(tiny_encoder):
     model = OnnxDualEncoder.load(tiny_encoder.folder)
     assert isinstance(model, DualEncoder)
     assert (model.name, model.kind) == ("tiny", "similarity")
@@ -68,7 +67,7 @@ def test_it_is_a_dual_encoder_and_its_scores_are_cosines(tiny_encoder: Any) -> N
     np.testing.assert_array_equal(logits.similarity(images, texts), scores * np.float32(50))
 
 
-def test_neither_batch_nor_order_nor_threads_change_a_bit(tiny_encoder: Any) -> None:
+def test_neither_batch_nor_order_nor_threads_change_a_bit(tiny_encoder):
     images, texts = pictures(11), [f"{a} {b}" for a in ("red", "one cup", "left") for b in ("blue", "two bowl")]
     reference = OnnxDualEncoder.load(tiny_encoder.folder, threads=1)
     vectors, captions = reference.encode_images(images), reference.encode_texts(texts)
@@ -82,7 +81,7 @@ def test_neither_batch_nor_order_nor_threads_change_a_bit(tiny_encoder: Any) -> 
     assert reference.encode_images([]).shape == (0, 8)
 
 
-def test_texts_that_lose_their_end_are_counted(tiny_encoder: Any) -> None:
+def test_texts_that_lose_their_end_are_counted(tiny_encoder):
     model = OnnxDualEncoder.load(tiny_encoder.folder)
     exact = "one two red blue cup bowl"
     for longer in (1, 2):
@@ -91,14 +90,14 @@ def test_texts_that_lose_their_end_are_counted(tiny_encoder: Any) -> None:
     assert model.truncated == 3
 
 
-def test_int32_inputs_are_fed_as_the_graph_wants(tiny_encoder: Any, graphs: Any) -> None:
+def test_int32_inputs_are_fed_as_the_graph_wants(tiny_encoder, graphs):
     wide = OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["red cup"])
     tiny_encoder.replace("text.onnx", graphs["text"](tiny_encoder.weights, integer="INT32").SerializeToString())
     narrow = OnnxDualEncoder.load(tiny_encoder.folder).encode_texts(["red cup"])
     np.testing.assert_array_equal(wide, narrow)
 
 
-def test_the_fingerprint_follows_the_contents_and_not_the_place(tiny_encoder: Any, tmp_path: Path) -> None:
+def test_the_fingerprint_follows_the_contents_and_not_the_place(tiny_encoder, tmp_path):
     first = OnnxDualEncoder.load(tiny_encoder.folder).fingerprint
     moved = tmp_path / "elsewhere"
     tiny_encoder.folder.rename(moved)
@@ -135,7 +134,7 @@ def bicubic(size_in: int, size_out: int) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("size", [(40, 30), (16, 16), (9, 21), (300, 200)])
-def test_stretched_pixels_are_the_antialiased_bicubic_formula(size: tuple[int, int]) -> None:
+def test_stretched_pixels_are_the_antialiased_bicubic_formula(size):
     height, width = size
     ramp = np.linspace(0, 200, width)[None, :, None] + np.linspace(0, 50, height)[:, None, None]
     noise = np.random.default_rng(0).integers(0, 6, (height, width, 3))
@@ -153,9 +152,7 @@ def test_stretched_pixels_are_the_antialiased_bicubic_formula(size: tuple[int, i
     ("height", "width", "side", "top", "left"),
     [(48, 32, 32, 8, 0), (32, 48, 32, 0, 8), (16, 17, 16, 0, 0), (33, 50, 32, 0, 8), (20, 10, 16, 8, 0)],
 )
-def test_cropping_takes_the_middle_after_the_shorter_side_is_brought_to_size(
-    height: int, width: int, side: int, top: int, left: int
-) -> None:
+def test_cropping_takes_the_middle_after_the_shorter_side_is_brought_to_size(height, width, side, top, left):
     from PIL import Image
 
     pixels = np.random.default_rng(1).integers(0, 256, (height, width, 3)).astype(np.uint8)
@@ -228,7 +225,7 @@ REFUSED: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("change", "facts"), REFUSED)
-def test_a_folder_that_does_not_fit_is_refused(tiny_encoder: Any, graphs: Any, change: Any, facts: Any) -> None:
+def test_a_folder_that_does_not_fit_is_refused(tiny_encoder, graphs, change, facts):
     if isinstance(change, dict):
         tiny_encoder.change_config(**change)
     else:
@@ -237,7 +234,7 @@ def test_a_folder_that_does_not_fit_is_refused(tiny_encoder: Any, graphs: Any, c
         OnnxDualEncoder.load(tiny_encoder.folder)
 
 
-def test_a_graph_that_fails_or_gives_other_vectors_is_refused_when_it_runs(tiny_encoder: Any, graphs: Any) -> None:
+def test_a_graph_that_fails_or_gives_other_vectors_is_refused_when_it_runs(tiny_encoder, graphs):
     tiny_encoder.change_config(dimensions=9)
     with raises(ModelError, "image.onnx", "float32", "(n, 9)", "float32", "(1, 8)"):
         OnnxDualEncoder.load(tiny_encoder.folder).encode_images(pictures(1))
@@ -255,7 +252,7 @@ def test_a_graph_that_fails_or_gives_other_vectors_is_refused_when_it_runs(tiny_
         model.encode_texts(["left"])
 
 
-def test_devices_that_are_not_there_are_refused(tiny_encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_that_are_not_there_are_refused(tiny_encoder, monkeypatch):
     with raises(ModelError, "'tpu'", "device"):
         OnnxDualEncoder.load(tiny_encoder.folder, device="tpu")
     monkeypatch.setattr("onnxruntime.get_available_providers", lambda: ["CPUExecutionProvider"])
@@ -268,7 +265,7 @@ def test_devices_that_are_not_there_are_refused(tiny_encoder: Any, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_onnxruntime_stores_no_identifier_and_no_events(tmp_path: Path) -> None:
+def test_onnxruntime_stores_no_identifier_and_no_events(tmp_path):
     """Its telemetry keeps both in the folder for caches, and begins with the first import."""
     environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
     environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
@@ -291,7 +288,7 @@ def model(*nodes: Any, initializers: tuple[Any, ...] = (), functions: tuple[Any,
     return onnx.helper.make_model(graph, functions=list(functions))
 
 
-def test_a_model_in_one_file_has_none() -> None:
+def test_a_model_in_one_file_has_none():
     whole = model(onnx.helper.make_node("Constant", [], ["y"], value=tensor("a", external=False)))
     assert external_tensors(whole.SerializeToString()) == []
 
@@ -300,7 +297,7 @@ def constant(name: str) -> Any:
     return onnx.helper.make_node("Constant", [], ["y"], value=tensor(name))
 
 
-def test_a_tensor_in_another_file_is_found_by_its_location_alone_and_in_training_too() -> None:
+def test_a_tensor_in_another_file_is_found_by_its_location_alone_and_in_training_too():
     """Every other place is among `ci/attacks.py`."""
     alone, training = tensor("a", external=False), model()
     alone.data_location = onnx.TensorProto.EXTERNAL
@@ -309,7 +306,7 @@ def test_a_tensor_in_another_file_is_found_by_its_location_alone_and_in_training
         assert external_tensors(hidden.SerializeToString()) == ["a"]
 
 
-def test_graphs_nested_without_end_are_refused() -> None:
+def test_graphs_nested_without_end_are_refused():
     graph = onnx.helper.make_graph([constant("a")], "g", [], [])
     for _ in range(30):
         graph = onnx.helper.make_graph([onnx.helper.make_node("Loop", [], ["y"], body=graph)], "g", [], [])
@@ -327,13 +324,13 @@ def test_graphs_nested_without_end_are_refused() -> None:
         (b"\x3a" + b"\xff" * 12, "number"),
     ],
 )
-def test_bytes_that_are_no_model_are_refused(data: bytes, message: Any) -> None:
+def test_bytes_that_are_no_model_are_refused(data, message):
     with raises(ValueError, message):
         external_tensors(data)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_give_an_answer_or_a_value_error(data: bytes) -> None:
+def test_any_bytes_give_an_answer_or_a_value_error(data):
     try:
         external_tensors(b"\x3a" + bytes([len(data) % 128]) + data)
     except ValueError as error:

@@ -4,7 +4,6 @@ import json
 import logging
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ torch = import_torch()
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("architecture", ["tiny", "tiny-quickgelu", "tiny-bidirectional", "tiny-custom", "tiny-coca"])
-def test_scores_are_open_clips_own_pair_by_pair(open_clip: Any, checkpoints: Any, architecture: str) -> None:
+def test_scores_are_open_clips_own_pair_by_pair(open_clip, checkpoints, architecture):
     file = checkpoints(architecture)
     model = find_model(f"open_clip:{named(architecture)}@{file}")
     assert isinstance(model, TorchDual)
@@ -56,7 +55,7 @@ def test_scores_are_open_clips_own_pair_by_pair(open_clip: Any, checkpoints: Any
     assert np.ptp(scores) > 0.1  # the comparison could fail
 
 
-def test_the_activation_is_that_of_the_name_and_moves_the_scores(checkpoints: Any) -> None:
+def test_the_activation_is_that_of_the_name_and_moves_the_scores(checkpoints):
     quick, plain = (find_model(f"open_clip:tiny-{name}@{checkpoints('tiny')}") for name in ("quickgelu", "gelu"))
     assert (quick.traits["activation"], plain.traits["activation"]) == ("QuickGELU", "GELU")
     assert np.abs(quick.encode_texts(TEXTS) - plain.encode_texts(TEXTS)).max() > 1e-3
@@ -64,7 +63,7 @@ def test_the_activation_is_that_of_the_name_and_moves_the_scores(checkpoints: An
 
 
 @pytest.mark.parametrize("architecture", ["tiny", "tiny-bidirectional"])
-def test_no_bit_changes_with_the_batch_the_order_or_the_neighbours(checkpoints: Any, architecture: str) -> None:
+def test_no_bit_changes_with_the_batch_the_order_or_the_neighbours(checkpoints, architecture):
     root = logging.getLogger()
     before = list(root.handlers), root.manager.disable
     model = find_model(f"open_clip:{named(architecture)}@{checkpoints(architecture)}")
@@ -84,8 +83,8 @@ def test_no_bit_changes_with_the_batch_the_order_or_the_neighbours(checkpoints: 
 
 @pytest.mark.parametrize("architecture", ["tiny", "tiny-custom", "tiny-bidirectional", "tiny-coca"])
 def test_a_short_text_is_padded_to_a_bucket_and_means_the_same_unless_the_tower_sees_its_padding(
-    open_clip: Any, checkpoints: Any, architecture: str
-) -> None:
+    open_clip, checkpoints, architecture
+):
     model = open_clip.create_model(architecture, str(checkpoints(architecture))).eval()
     tower, ids = TextTower(model), open_clip.get_tokenizer(architecture)(TEXTS)
     lengths = tower.lengths(ids)
@@ -100,7 +99,7 @@ def test_a_short_text_is_padded_to_a_bucket_and_means_the_same_unless_the_tower_
 
 
 @pytest.mark.slow
-def test_texts_that_lose_their_end_are_counted(checkpoints: Any) -> None:
+def test_texts_that_lose_their_end_are_counted(checkpoints):
     model = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
     model.encode_texts(TEXTS)
     assert model.truncated == 1
@@ -111,9 +110,7 @@ def test_texts_that_lose_their_end_are_counted(checkpoints: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["shortest", "squash", "longest"])
-def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(
-    open_clip: Any, checkpoints: Any, tmp_path: Path, mode: str
-) -> None:
+def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(open_clip, checkpoints, tmp_path, mode):
     from PIL import Image
 
     stated = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4], "interpolation": "bilinear", "resize_mode": mode}
@@ -130,7 +127,7 @@ def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.05), ("float16", 0.01)])
-def test_half_precision_is_near_float32_and_filed_apart(checkpoints: Any, dtype: str, tolerance: float) -> None:
+def test_half_precision_is_near_float32_and_filed_apart(checkpoints, dtype, tolerance):
     name = f"open_clip:tiny-gelu@{checkpoints('tiny')}"
     exact, half = find_model(name), find_model(name, ModelOptions(dtype=dtype))
     scores = [model.similarity(model.encode_images(pictures()), model.encode_texts(TEXTS)) for model in (exact, half)]
@@ -141,7 +138,7 @@ def test_half_precision_is_near_float32_and_filed_apart(checkpoints: Any, dtype:
 
 
 @pytest.fixture(scope="module")
-def transformers_folder(open_clip: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def transformers_folder(open_clip, tmp_path_factory):
     """A model whose text tower and tokenizer are of transformers, as open_clip saves it."""
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -174,9 +171,7 @@ def transformers_folder(open_clip: Any, tmp_path_factory: pytest.TempPathFactory
     return folder, config
 
 
-def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(
-    open_clip: Any, transformers_folder: Any
-) -> None:
+def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(open_clip, transformers_folder):
     name = f"local-dir:{transformers_folder[0]}"
     model = find_model(name)
     library, tokenizer = open_clip.create_model(name).eval(), open_clip.get_tokenizer(name)
@@ -189,8 +184,8 @@ def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(
 
 
 def test_a_tokenizer_with_more_entries_than_embeddings_is_refused(
-    open_clip: Any, transformers_folder: Any, checkpoints: Any, tmp_path: Path
-) -> None:
+    open_clip, transformers_folder, checkpoints, tmp_path
+):
     text = TEXT | {"vocab_size": 5, "hf_tokenizer_name": "its own", "pool_type": "last"}
     for file in transformers_folder[0].glob("tokenizer*"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -203,9 +198,7 @@ def test_a_tokenizer_with_more_entries_than_embeddings_is_refused(
 
 
 @pytest.mark.slow
-def test_a_second_model_that_crops_alike_decodes_nothing(
-    checkpoints: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_model_that_crops_alike_decodes_nothing(checkpoints, picture_set, tmp_path, monkeypatch):
     pairs, decoded, decode = picture_set(3), [], tellapart.data.video.decode
     monkeypatch.setattr(
         "tellapart.data.video.decode", lambda data, where: (decoded.append(where), decode(data, where))[1]
@@ -224,9 +217,7 @@ def test_a_second_model_that_crops_alike_decodes_nothing(
 
 
 @pytest.mark.parametrize("architecture", ["tiny", "tiny-bidirectional", "tiny-custom"])
-def test_the_triple_of_open_clip_gives_the_bytes_of_its_checkpoint(
-    architecture: str, open_clip: Any, checkpoints: Any, picture_set: Any
-) -> None:
+def test_the_triple_of_open_clip_gives_the_bytes_of_its_checkpoint(architecture, open_clip, checkpoints, picture_set):
     file, pairs = checkpoints(architecture), picture_set(4)
     model, _, preprocess = open_clip.create_model_and_transforms(architecture, str(file))
     tokenizer = open_clip.get_tokenizer(architecture)
@@ -241,13 +232,13 @@ def test_the_triple_of_open_clip_gives_the_bytes_of_its_checkpoint(
     assert model.training and held.stored and held.name == "mine"
 
 
-def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(open_clip: Any, checkpoints: Any) -> None:
+def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(open_clip, checkpoints):
     import torch
 
     model, _, preprocess = open_clip.create_model_and_transforms("tiny-custom", str(checkpoints("tiny-custom")))
     prepared = {"preprocess": preprocess, "tokenizer": open_clip.get_tokenizer("tiny-custom")}
 
-    def encode_now() -> Any:
+    def encode_now():
         return torch.tensor(ta.model(model, **prepared).encode_texts(TEXTS))
 
     plain = encode_now()
@@ -255,15 +246,15 @@ def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(open_cl
     assert torch.allclose(encode_now(), -plain, atol=1e-5)
     handle.remove()
 
-    class Turned(type(model)):  # type: ignore[misc]
-        def encode_text(self, text: Any, normalize: bool = False) -> Any:
+    class Turned(type(model)):
+        def encode_text(self, text, normalize=False):
             return -super().encode_text(text, normalize)
 
     model.__class__ = Turned
     assert torch.allclose(encode_now(), -plain, atol=1e-5)
 
 
-def test_a_sample_is_scored_in_float32_too(checkpoints: Any, picture_set: Any, tmp_path: Path) -> None:
+def test_a_sample_is_scored_in_float32_too(checkpoints, picture_set, tmp_path):
     name, pairs = f"open_clip:tiny-gelu@{checkpoints('tiny')}", picture_set(60)
     with EmbeddingStore(None) as store:
         low = Settings(models=(name,), benchmarks=(pairs,), dtype="bfloat16", check=40, seed=3)
@@ -271,7 +262,7 @@ def test_a_sample_is_scored_in_float32_too(checkpoints: Any, picture_set: Any, t
         exact, *_ = run(Settings(models=(name,), benchmarks=(pairs,), seed=3), tmp_path / "exact", store=store)
     ((benchmark, record),) = read_result(checked).benchmarks.items()
     found = record.precision
-    assert found is not None and (found.dtype, found.against, found.items, found.seed) == ("bfloat16", "float32", 40, 3)
+    assert (found.dtype, found.against, found.items, found.seed) == ("bfloat16", "float32", 40, 3)
     drawn = np.sort(np.random.default_rng(3).permutation(60)[:40])
     samples = [[list(read_samples(folder, benchmark))[k] for k in drawn] for folder in (checked, exact)]
     for metric, flips in found.flips.items():
@@ -285,9 +276,7 @@ def test_a_sample_is_scored_in_float32_too(checkpoints: Any, picture_set: Any, t
 
 
 @pytest.mark.slow
-def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
-    checkpoints: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(checkpoints, picture_set, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tellapart.evaluation.run.fastest_dtype", lambda _device: "bfloat16")
     name, pairs = f"open_clip:tiny-gelu@{checkpoints('tiny')}", picture_set(60)
     settings = Settings(models=(name, "oracle"), benchmarks=(pairs,), dtype="auto", check=40, seed=3)
@@ -301,7 +290,7 @@ def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
     results = {key: read_result(each[0]) for key, each in folders.items()}
     records = {key: next(iter(each.benchmarks.values())) for key, each in results.items()}
     taken, refused = (records[key].precision for key in ("taken", "refused"))
-    assert taken is not None and refused is not None and taken.share == refused.share > 0
+    assert taken.share == refused.share > 0
     assert (taken.dtype, taken.most, taken.items) == ("bfloat16", 1.0, 40) and refused.most == 0.0
     assert [results[key].model.dtype for key in chosen] == ["bfloat16", None, None]
     assert results["refused"].model.fingerprint == results["float32"].model.fingerprint
@@ -324,14 +313,12 @@ def test_auto_takes_the_fastest_dtype_unless_it_flips_too_much(
     ("facts", "dtype"),
     [({"amx_bf16": True}, "bfloat16"), ({"bf16": True}, "bfloat16"), ({"amx_bf16": False}, "float32")],
 )
-def test_the_fastest_dtype_is_one_with_instructions(facts: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fastest_dtype_is_one_with_instructions(facts, dtype, monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: facts, raising=False)
     assert fastest_dtype("cpu") == dtype and fastest_dtype("mps") == "float16"
 
 
-def test_a_checkpoint_of_open_clips_training_gets_the_scores_of_its_weights(
-    open_clip: Any, checkpoints: Any, made_set: Any, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_open_clips_training_gets_the_scores_of_its_weights(open_clip, checkpoints, made_set, tmp_path):
     weights = torch.load(checkpoints("tiny"), weights_only=True)
     folder = tmp_path / "logs" / "checkpoints"
     folder.mkdir(parents=True)

@@ -8,7 +8,6 @@ import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -91,7 +90,7 @@ for program in json.load(sys.stdin):
 
 
 @pytest.fixture(scope="module")
-def printed() -> dict[str, list[str]]:
+def printed():
     """Return the lines that each program prints."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORK],
@@ -106,20 +105,20 @@ def printed() -> dict[str, list[str]]:
     return {name: text.splitlines() for name, text in zip(PROGRAMS, texts, strict=True)}
 
 
-def test_open_clip_comes_alone_and_is_the_same_module_again(printed: dict[str, list[str]]) -> None:
+def test_open_clip_comes_alone_and_is_the_same_module_again(printed):
     assert printed["alone"] == ["[] True False"]
     assert printed["libraries first"] == ["['transformers', 'timm', 'torch._dynamo'] True True", "True"]
 
 
-def test_a_tower_of_timm_is_built_with_timm(printed: dict[str, list[str]]) -> None:
+def test_a_tower_of_timm_is_built_with_timm(printed):
     assert printed["timm"] == ["timm True"]
 
 
-def test_a_text_tower_of_transformers_is_built_with_transformers(printed: dict[str, list[str]]) -> None:
+def test_a_text_tower_of_transformers_is_built_with_transformers(printed):
     assert printed["transformers"] == ["True transformers"]
 
 
-def test_torchvision_asks_the_compiler_when_it_needs_it(printed: dict[str, list[str]]) -> None:
+def test_torchvision_asks_the_compiler_when_it_needs_it(printed):
     assert printed["torchvision"] == ["[] [1.0]", "True True"]
 
 
@@ -137,7 +136,7 @@ for _ in range(2):
 """
 
 
-def test_the_bound_is_that_of_pyproject(open_clip: Any) -> None:
+def test_the_bound_is_that_of_pyproject(open_clip):
     content = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
     extra = content["project"]["optional-dependencies"]["models"]
     stated = next(Requirement(line) for line in extra if re.match("open_clip_torch", line)).specifier
@@ -148,7 +147,7 @@ def test_the_bound_is_that_of_pyproject(open_clip: Any) -> None:
 
 @pytest.mark.parametrize("version", ["4.2.1", "3.2.0"])
 @pytest.mark.usefixtures("open_clip")
-def test_another_version_is_refused_each_time(version: str, tmp_path: Path) -> None:
+def test_another_version_is_refused_each_time(version, tmp_path):
     (tmp_path / "open_clip").mkdir()
     (tmp_path / "open_clip" / "__init__.py").write_text(f"__version__ = {version!r}\n")
     done = subprocess.run(

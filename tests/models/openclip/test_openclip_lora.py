@@ -90,7 +90,7 @@ def add_at_each_layer(model: Any, tensors: Mapping[str, Any], scale: float) -> N
 
 
 @pytest.mark.slow
-def test_a_merged_file_scores_as_updates_added_at_each_layer(open_clip: Any, checkpoints: Any, tmp_path: Path) -> None:
+def test_a_merged_file_scores_as_updates_added_at_each_layer(open_clip, checkpoints, tmp_path):
     from PIL import Image
 
     state = torch.load(checkpoints("tiny"), weights_only=True)
@@ -128,9 +128,7 @@ WEIGHTS = {
         ({"r": 2, "lora_alpha": 1, "use_rslora": True}, math.sqrt(0.5)),
     ],
 )
-def test_the_update_is_alpha_over_rank_times_b_a_and_half_weights_keep_small_ones(
-    config: Any, scale: float, tmp_path: Path
-) -> None:
+def test_the_update_is_alpha_over_rank_times_b_a_and_half_weights_keep_small_ones(config, scale, tmp_path):
     a, b = torch.randn(2, 3), torch.randn(3, 2) / 1e5
     tensors = {"fc.weight": torch.ones(3, 3).half(), "fc.lora_A": a, "fc.lora_B": b}
     merged = merge_updates("m", tensors, written(tmp_path / "f", tensors, config))
@@ -157,15 +155,13 @@ def dropped(name: str) -> dict[str, Any]:
         (dropped("fc.weight"), {"r": 1, "lora_alpha": 1}, ("fc.lora_A", "fc.weight")),
     ],
 )
-def test_what_cannot_be_merged_is_an_error(
-    tensors: Mapping[str, Any], config: object, message: Any, tmp_path: Path
-) -> None:
+def test_what_cannot_be_merged_is_an_error(tensors, config, message, tmp_path):
     with raises(ModelError, message):
         merge_updates("m", tensors, written(tmp_path / "f", tensors, config))
 
 
 @pytest.mark.slow
-def test_an_adapter_s_folder_is_merged_as_peft_merges_it(open_clip: Any, checkpoints: Any, tmp_path: Path) -> None:
+def test_an_adapter_s_folder_is_merged_as_peft_merges_it(open_clip, checkpoints, tmp_path):
     peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     torch.manual_seed(4)
     file = checkpoints("tiny")

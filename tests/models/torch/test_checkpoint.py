@@ -62,7 +62,7 @@ def save(content: Any, path: Path, legacy: bool) -> Path:
 @BOTH
 @pytest.mark.parametrize("prefix", ["", "module."])
 @pytest.mark.parametrize("nesting", ["", "state_dict", "model", "model_state_dict"])
-def test_tensors_are_those_that_were_saved(tmp_path: Path, legacy: bool, nesting: str, prefix: str) -> None:
+def test_tensors_are_those_that_were_saved(tmp_path, legacy, nesting, prefix):
     saved = tensors()
     named = {prefix + name: tensor for name, tensor in saved.items()}
     path = save({nesting: named, "epoch": 3} if nesting else named, tmp_path / "x.pth", legacy)
@@ -79,7 +79,7 @@ def test_tensors_are_those_that_were_saved(tmp_path: Path, legacy: bool, nesting
 
 
 @BOTH
-def test_a_planted_pickle_runs_nothing(tmp_path: Path, legacy: bool) -> None:
+def test_a_planted_pickle_runs_nothing(tmp_path, legacy):
     trace = tmp_path / "ran"
     content = {
         "state_dict": {"a": torch.ones(2)},
@@ -95,7 +95,7 @@ def test_a_planted_pickle_runs_nothing(tmp_path: Path, legacy: bool) -> None:
 
 
 @BOTH
-def test_planted_among_the_tensors_it_is_refused(tmp_path: Path, legacy: bool) -> None:
+def test_planted_among_the_tensors_it_is_refused(tmp_path, legacy):
     trace = tmp_path / "ran"
     path = save({"a": torch.ones(2), "b": Planted(trace)}, tmp_path / "x.pth", legacy)
     with raises(ModelError, "x.pth", "dict", "1", "2", "'b'"):
@@ -114,7 +114,7 @@ def test_planted_among_the_tensors_it_is_refused(tmp_path: Path, legacy: bool) -
         (b"", ("torch.save", "checkpoint")),
     ],
 )
-def test_crafted_pickles_are_one_line(tmp_path: Path, instructions: bytes, reason: str | tuple[str, ...]) -> None:
+def test_crafted_pickles_are_one_line(tmp_path, instructions, reason):
     path = tmp_path / "x.pth"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x/data.pkl", instructions)
@@ -126,7 +126,7 @@ def test_crafted_pickles_are_one_line(tmp_path: Path, instructions: bytes, reaso
 
 
 @BOTH
-def test_a_tensor_may_not_reach_beyond_its_numbers(tmp_path: Path, legacy: bool) -> None:
+def test_a_tensor_may_not_reach_beyond_its_numbers(tmp_path, legacy):
     path = save({"a": torch.zeros(4)}, tmp_path / "x.pth", legacy)
     parts = {"": path.read_bytes()}
     if not legacy:
@@ -145,7 +145,7 @@ def test_a_tensor_may_not_reach_beyond_its_numbers(tmp_path: Path, legacy: bool)
 
 
 @BOTH
-def test_a_cut_file_is_one_line(tmp_path: Path, legacy: bool) -> None:
+def test_a_cut_file_is_one_line(tmp_path, legacy):
     data = save({"a": torch.randn(100)}, tmp_path / "x.pth", legacy).read_bytes()
     for length in (0, 1, 20, len(data) // 2, len(data) - 1):
         cut = tmp_path / "cut.pth"
@@ -155,7 +155,7 @@ def test_a_cut_file_is_one_line(tmp_path: Path, legacy: bool) -> None:
 
 
 @pytest.mark.parametrize("shapes_only", [False, True])
-def test_safetensors_are_read(tmp_path: Path, shapes_only: bool) -> None:
+def test_safetensors_are_read(tmp_path, shapes_only):
     from safetensors.torch import save_file
 
     saved = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.bfloat16)}
@@ -198,7 +198,7 @@ def saver(content: Any) -> Callable[[Path], Any]:
         (saver({}), "a.pt", ("dict", "state")),
     ],
 )
-def test_what_is_no_state_dict_is_refused_in_one_line(make: Any, name: str, message: Any, tmp_path: Path) -> None:
+def test_what_is_no_state_dict_is_refused_in_one_line(make, name, message, tmp_path):
     make(tmp_path / name)
     with raises(ModelError, message, name) as caught:
         read_state_dict(tmp_path / name)
@@ -224,7 +224,7 @@ def twice(kind: str = "") -> dict[str, Any]:
 
 @BOTH
 @pytest.mark.parametrize("kind", twice())
-def test_weights_that_are_there_twice_are_named_and_each_can_be_taken(tmp_path: Path, kind: str, legacy: bool) -> None:
+def test_weights_that_are_there_twice_are_named_and_each_can_be_taken(tmp_path, kind, legacy):
     path = save(twice(kind), tmp_path / "x.pt", legacy)
     read, mean = read_checkpoint(path), read_checkpoint(path, part="ema")
     assert (read.tensors["a"].tolist(), mean.tensors["a"].tolist()) == ([1, 1], [5, 5])
@@ -240,7 +240,7 @@ def test_weights_that_are_there_twice_are_named_and_each_can_be_taken(tmp_path: 
     read.expect_one(f"{path}#ema")
 
 
-def test_an_average_alone_is_named_and_not_taken_and_weights_that_are_there_once_have_no_part(tmp_path: Path) -> None:
+def test_an_average_alone_is_named_and_not_taken_and_weights_that_are_there_once_have_no_part(tmp_path):
     path = save({"ema_state_dict": {"a": torch.ones(2)}, "epoch": 1}, tmp_path / "x.pt", legacy=False)
     with raises(ModelError, path, "ema_state_dict", "x.pt#ema_state_dict"):
         read_checkpoint(path)
@@ -253,7 +253,7 @@ def test_an_average_alone_is_named_and_not_taken_and_weights_that_are_there_once
         read_checkpoint(once, part="ema")
 
 
-def test_a_part_follows_the_file_unless_the_file_has_that_name(tmp_path: Path) -> None:
+def test_a_part_follows_the_file_unless_the_file_has_that_name(tmp_path):
     odd = tmp_path / "run#3.pt"
     assert split_part(str(odd)) == (str(tmp_path / "run"), "3.pt")
     odd.touch()

@@ -41,7 +41,7 @@ def matrices(name: str, rows: int, columns: int, rank: int = 2, *, embedding: bo
     return {f"{name}.lora_{half}": tensor for half, tensor in zip(halves, (a, b), strict=True)}
 
 
-class Layers(nn.Module):  # type: ignore[misc, name-defined]
+class Layers(nn.Module):
     """One of each kind of layer that a LoRA changes."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Layers(nn.Module):  # type: ignore[misc, name-defined]
         self.conv, self.turned = nn.Conv2d(3, 4, 2), Conv1D(6, 6)
 
 
-def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path: Path) -> None:
+def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path):
     pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     torch.manual_seed(0)
     model = Layers()
@@ -91,7 +91,7 @@ def adapted(model: Any, folder: Path, **settings: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path: Path) -> None:
+def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path):
     base = clip(tmp_path / "base")
     model = import_transformers().CLIPModel.from_pretrained(base)
     targets = ["q_proj", "v_proj", "fc1", "patch_embedding", "token_embedding", "visual_projection"]
@@ -110,7 +110,6 @@ def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path: Path) -> 
     assert len({ours.fingerprint, plain.fingerprint}) == 2
     # A run that is stored depends on the base's files, too.
     prefix = find_prefix(f"hf:{tmp_path / 'a'}")
-    assert prefix is not None
     found = prefix.files(f"hf:{tmp_path / 'a'}")
     assert found is not None
     assert {path.parent.name for path in found} == {"a", "base"}
@@ -137,14 +136,14 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("settings", "tensors", "message"), REFUSED)
-def test_what_does_not_fit_is_refused(settings: Any, tensors: dict[str, Any], message: Any, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused(settings, tensors, message, tmp_path):
     pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     folder = written(tmp_path / "a", tensors or matrices("fc", 4, 6), **settings)
     with raises(ModelError, message):
         merge_adapter("m", Layers(), find_adapter(folder) or PeftAdapter(folder, {}))
 
 
-def test_weights_beside_the_matrices_and_adapters_of_adapters_are_refused(tmp_path: Path) -> None:
+def test_weights_beside_the_matrices_and_adapters_of_adapters_are_refused(tmp_path):
     first = written(tmp_path / "a", matrices("fc", 4, 6), **{BASE: "x/y"})
     second = written(tmp_path / "b", matrices("fc", 4, 6), **{BASE: str(first)})
     with raises(ModelError, "adapter"):

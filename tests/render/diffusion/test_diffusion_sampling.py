@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +97,10 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
-def copied(folders, tmp_path) -> Callable[..., Path]:
+def copied(folders, tmp_path):
     """Copy a pipeline, to be spoiled."""
 
-    def copy(name: str = "sd", to: str = "model") -> Path:
+    def copy(name="sd", to="model"):
         return Path(shutil.copytree(folders / name, tmp_path / to))
 
     return copy

@@ -33,7 +33,7 @@ LAX = {"caption_image": -1.0, "image_image": -1.0, "directional": -1.0}
 
 
 @pytest.fixture
-def home(tmp_path, folders) -> Path:
+def home(tmp_path, folders):
     (tmp_path / "sd").symlink_to(folders / "sd")
     (tmp_path / "pairs.csv").write_text(CAPTIONS)
     return tmp_path
