@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.errors import import_torch
 from tellapart.models.vectors import dot_products, normalise
 
 #: Tests of what the extra `models` installs: without it they are left out.
 TORCH = ["compact", "fusion", "generative", "huggingface", "openclip", "sentence_transformers", "torch"]
 TORCH += ["memory/test_held.py", "test_control_tokens.py"]
 collect_ignore = [] if find_spec("torch") and find_spec("transformers") else TORCH
+if find_spec("torch"):
+    import_torch()  # as the package does, before a file of tests imports it
 
 WORDS = ["red", "blue", "one", "two", "cup", "bowl", "left", "right"]
 

@@ -19,9 +19,7 @@ from tellapart.models.huggingface.files import tokenizer_facts
 from tellapart.models.huggingface.inputs import TokenReader
 from tellapart.models.openclip.tokens import Tokens, clip_tokens
 from tellapart.models.text.find import TextModel
-from tellapart.models.torch.backend import Runtime, import_torch
-
-torch = import_torch()
+from tellapart.models.torch.backend import Runtime
 
 #: Tokenizers of the tiny models; whether control tokens can be read as text. Unigram's vocabulary lists them as words.
 TOKENIZERS: dict[str, tuple[Callable[[Path], Any], bool]] = {

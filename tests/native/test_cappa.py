@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from golden import build, build_published
 from tiny_files import PICTURES, cappa_shapes, draw, save_tokenizer
 from typer.testing import CliRunner
@@ -16,11 +17,8 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.cappa import Attention, Cappa, resize_linearly, rotate_states
 from tellapart_native.family import Layout
-
-torch = import_torch()
 
 TEXTS = ["a red cup on the bowl", "two dogs", "the small green dog is left of the big blue cat under a bowl"]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from golden import build, build_published, needs_golden, published
 from numpy.typing import NDArray
 from PIL import Image
@@ -35,7 +36,6 @@ from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
-from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 from tellapart_native.heads.decoding import Past, Search, search_beams
 from tellapart_native.ofa import Ofa, cell_distances, token_buckets
@@ -43,7 +43,6 @@ from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
 
-torch = import_torch()
 
 FAMILIES = ("ofa", "xvlm", "fiber")
 

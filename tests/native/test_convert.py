@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tiny_files import SETTINGS, SIZES, STATES, save_family, save_tokenizer, score
@@ -19,13 +20,10 @@ from tellapart.cli.main import app
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
 from tellapart.report.interchange import formats
 from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
-
-torch = import_torch()
 
 
 @pytest.mark.parametrize("family", STATES)

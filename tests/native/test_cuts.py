@@ -13,17 +13,15 @@ import tiny_files
 import tiny_heads
 import tiny_meter_fiber
 import tiny_region_models
+import torch
 from golden import CASES, FAMILIES, published
 from tiny_files import save_family
 
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import DEPTHS, Layout, NativeFamily
 from tellapart_native.prefix import find_family
-
-torch = import_torch()
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from golden import (
     CASES,
     FAMILIES,
@@ -29,12 +30,9 @@ from golden import (
 from tiny_captioners import OFA_SETTINGS, bart, ofa_state
 from tiny_files import cappa_shapes, draw
 
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import NativeFamily
 from tellapart_native.layers.swin import SwinBlock
 from tellapart_native.vlt5 import Vlt5
-
-torch = import_torch()
 
 RECORD = Path(__file__).parents[2] / "bench" / "records" / "native_golden.json"
 
@@ -202,11 +200,7 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         "order: image": swap("visual_encoder.blocks.0", "visual_encoder.blocks.1"),
         "token": another_first_token,
     },
-    "blip": {
-        "head": roll("itm_head.weight"),
-        "order: joint": swap(f"{_BERT}.0", f"{_BERT}.1"),
-        "token": dec_for_enc,
-    },
+    "blip": {"head": roll("itm_head.weight"), "order: joint": swap(f"{_BERT}.0", f"{_BERT}.1"), "token": dec_for_enc},
     "fiber": {
         "head": roll(_MATCH),
         "head: pooler": swap("cross_modal_text_pooler", "cross_modal_text_pooler_itc"),

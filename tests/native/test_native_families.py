@@ -10,6 +10,7 @@ from typing import Any
 import golden as authors
 import numpy as np
 import pytest
+import torch
 from golden import distance, needs_golden, open_golden
 from tiny_files import PICTURES, SETTINGS, TEXTS, albef_state, save_family, save_tokenizer, score
 from tiny_fusion_encoders import roberta
@@ -27,10 +28,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import DualEncoder, PairScorer
 from tellapart.models.reference import Constant
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import Layout
-
-torch = import_torch()
 
 #: The readings of each family; the first is the default.
 READINGS: dict[str, dict[str, ScoreKind]] = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from golden import build, build_published, needs_golden, published
 from tiny_files import SETTINGS, albef_state, draw, linear
 from tiny_heads import (
@@ -41,7 +42,6 @@ from tellapart.models.find import find_model
 from tellapart.models.huggingface.inputs import leave_out_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
-from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 from tellapart_native.heads.other_tasks import FusionAnswers, FusionHeat
 from tellapart_native.prefix import find_family
@@ -49,7 +49,6 @@ from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
 
-torch = import_torch()
 
 PICTURES = [picture(k) for k in range(3)]
 QUESTIONS = ["what is a cup", "red", "two dogs on the bowl"]

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tellapart.errors import import_torch
+
 #: Nothing here runs without the extra `train`.
 collect_ignore_glob = [] if find_spec("torch") and find_spec("accelerate") else ["*.py"]
+if find_spec("torch"):
+    import_torch()  # as the package does, before a file of tests imports it
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

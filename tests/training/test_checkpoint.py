@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import save_file
 from training_sets import Stopped, config, logged, stop_after
 
 import tellapart as ta
 from facts import check_facts, raises
 from tellapart.errors import MissingDependencyError, ModelError, RunError, TellapartWarning
-from tellapart.models.torch.backend import import_torch
 from tellapart.training.losses.loss import read_terms
 from tellapart.training.record import read_record
 from tellapart.training.report.page import write_training_report
@@ -38,8 +38,6 @@ from tellapart.training.run_files import (
     write_folder,
 )
 from tellapart.training.training_run import run_training
-
-torch = import_torch()
 
 
 def trained(seed: int = 0, width: int = 3, steps: int = 2) -> tuple[Any, Any]:

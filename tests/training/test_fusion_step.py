@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
 
 import numpy as np
+import torch
 from tiny_fusion import MODELS, blip, vilt
 from training_sets import architecture, check_resumed, config, far, logged, squares, table, weights
 
@@ -20,15 +21,12 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders import open_fusion
 from tellapart.training.ranks import open_accelerator
 from tellapart.training.steps import FusionStep
 from tellapart.training.training_run import run_training
-
-torch = import_torch()
 
 
 def run(folder: Path, out: str, model: str = "blip", **changes: Any) -> tuple[Any, dict[str, Any]]:

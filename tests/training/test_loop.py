@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from training_sets import architecture, check_resumed, config, far, logged, squares, weights
 
 from facts import raises
@@ -17,7 +18,6 @@ from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training import encoders
 from tellapart.training.data.rows import BatchOrder, read_rows
@@ -28,8 +28,6 @@ from tellapart.training.record import read_record
 from tellapart.training.report.page import write_progress
 from tellapart.training.steps import DualStep, matching_settings
 from tellapart.training.training_run import run_training
-
-torch = import_torch()
 
 
 @pytest.mark.parametrize("duplicates", ["masked", "negatives"])

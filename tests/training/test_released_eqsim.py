@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from training_sets import check_resumed, logged, toml, weights
 
 from facts import raises
@@ -12,7 +13,6 @@ from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder
-from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_rows
 from tellapart.training.encoders import open_fusion
@@ -28,7 +28,6 @@ from tiny_native import released_eqsim
 
 pytestmark = pytest.mark.slow
 
-torch = import_torch()
 
 PARTS = {
     "fiber": {"true", "wrong_text", "wrong_image", "eqsim.itc", "eqsim.v1", "eqsim.v2"},

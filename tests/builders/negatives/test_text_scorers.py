@@ -262,9 +262,7 @@ def test_captions_too_much_or_too_little_alike_are_left_out():
         Similarity(model="demo-encoder").left_out([Item(id="q", images=("a.png",), texts=("x",))], seed=0, home=Path())
 
 
-def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(
-    captions,
-):
+def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(captions):
     nouns = ["dog", "cat", "elephant", "giraffe", "bus", "car", "boat", "cow", "horse", "airplane", "zebra", "pig"]
     home = captions([(f"{k}.png", f"A {noun} in front of a {nouns[k - 3]}") for k, noun in enumerate(nouns)])
     recipe = home / "recipe.toml"

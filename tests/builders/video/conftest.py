@@ -38,14 +38,7 @@ def film():
     """Write a video with frame k on the screen from the k-th of these milliseconds on."""
     import av
 
-    def write(
-        path,
-        milliseconds,
-        *,
-        codec="libx264",
-        paint=drawn,
-        **options,
-    ):
+    def write(path, milliseconds, *, codec="libx264", paint=drawn, **options):
         base = Fraction(1, 1000)
         path.parent.mkdir(parents=True, exist_ok=True)
         with av.open(str(path), "w") as container:

@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_fusion_encoders as tiny
+import torch
+import transformers
 from numpy.typing import NDArray
 from tiny_fusion_encoders import MAKERS, TEXTS, blip, pictures, save, scorer, vilt, vilt_config
 
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.huggingface.files import quiet
 from tellapart.models.huggingface.load import FUSION
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
-from tellapart.models.torch.backend import import_torch
-
-torch, transformers = import_torch(), import_transformers()
 
 
 def library_logits(family: str, model: Any, processor: Any, image: NDArray[np.uint8], text: str) -> Any:

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from numpy.typing import NDArray
 from tiny_fusion_encoders import save, scorer
 
@@ -12,10 +14,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.errors import DataError, ModelError
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.huggingface.files import import_transformers, quiet
-from tellapart.models.torch.backend import import_torch
-
-torch, transformers = import_torch(), import_transformers()
+from tellapart.models.huggingface.files import quiet
 
 DIMENSIONS = 6
 REGIONS = (4, 7, 1, 10)

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from PIL import Image
 from tiny_generative import CLIP_SIZE, IMAGES, LANGUAGE, QWEN_MARKS, TEXTS, VISION, tokenizer
 
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.huggingface.files import quiet
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.vectors import late_interaction
-
-torch, transformers = import_torch(), import_transformers()
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 DRAW = np.random.default_rng(0)

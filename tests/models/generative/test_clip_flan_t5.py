@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from PIL import Image
 from tiny_generative import CLOSE, IMAGES, PAIRS, both, load, read_as, t5_tokenizer
 
@@ -14,11 +16,9 @@ from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.generative.encoder_decoder import FORMATS, EncoderDecoderModel
-from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.huggingface.files import quiet
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import Runtime, import_torch
-
-torch, transformers = import_torch(), import_transformers()
+from tellapart.models.torch.backend import Runtime
 
 pytestmark = pytest.mark.slow
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from PIL import Image
 from tiny_generative import (
     CHATS,
@@ -43,18 +45,14 @@ from tellapart.models.generative.choice import Chooser, pad_to_square, side_by_s
 from tellapart.models.generative.prompts import EQBEN_CHOICE
 from tellapart.models.generative.reader import PromptedAnswer
 from tellapart.models.generative.readings import Answerer
-from tellapart.models.huggingface.files import import_transformers, load_processor
+from tellapart.models.huggingface.files import load_processor
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
 from tellapart.tasks.choice import CHOICE
 from tellapart.tasks.running import ask
 from tellapart.tasks.task import Session
-
-torch, transformers = import_torch(), import_transformers()
-
 
 QUESTION = 'Does this figure show "{}"? Please answer yes or no.'
 VIDEO = np.stack([np.roll(IMAGES[0], 5 * k, axis=1) for k in range(3)])
@@ -413,9 +411,6 @@ def test_a_picture_that_the_processor_refuses_is_named_by_item_and_file(folders,
     with EmbeddingStore(None) as store, raises(ModelError, "record 2", "long.png", "aspect ratio"):
         session = Session(pictures=lambda name: (tmp_path / name).read_bytes(), store=store, batch_size=2)
         ask(read_as("vqa", folders["qwen2_vl"]), [("a.png",), ("long.png",)], ["what?", "what?"], session)
-
-
-torch, transformers = import_torch(), import_transformers()
 
 
 @pytest.mark.parametrize("reading", ["vqa", "yes_no", "likelihood", "mean_likelihood", "choice", None])

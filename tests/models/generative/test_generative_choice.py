@@ -163,7 +163,7 @@ VERDICTS = {
     True: ["True", "yes.", "The statement is true.", "1.", '{"why": "It is not blue", "answer": true}'],
     False: ["FALSE", "No, there is one dog.", "0.0", "**False**"],
     None: [
-        *("True or false?", "It is not true", "That isn\N{RIGHT SINGLE QUOTATION MARK}t true", "Nothing", "", "untrue"),
+        *("True or false?", "It is not true", "That isn\N{RIGHT SINGLE QUOTATION MARK}t true", "Nothing", "", "untrue")
     ],
 }
 

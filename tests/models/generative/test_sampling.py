@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from json_handler import JsonHandler
 from tiny_generative import IMAGES, TEXTS, asked, load
 
@@ -20,10 +21,7 @@ from tellapart.models.api import connection
 from tellapart.models.find import find_model
 from tellapart.models.generative.sampling import Sampling, with_samples
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
-
-torch = import_torch()
 
 
 def drawn(folder: Path, number: int, temperature: float = 1.5) -> Any:

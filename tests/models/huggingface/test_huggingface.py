@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+import torch
 from tiny_models import TEXTS, edit, loaded, pictures
 
 from facts import raises
@@ -24,11 +25,9 @@ from tellapart.models.huggingface.files import load_weights
 from tellapart.models.huggingface.inputs import check_images
 from tellapart.models.huggingface.load import FAMILIES, FUSION, GENERATIVE, import_target, load, readings_of
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime
 
 SOURCE = Path(__file__).parents[3] / "src"
-
-torch = import_torch()
 
 
 def written(folder: Path, **config: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+import torch
 from numpy.typing import NDArray
 from tiny_models import (
     FAMILIES,
@@ -37,10 +38,8 @@ from tellapart.models.huggingface.dual_encoder import find_towers, make_dual
 from tellapart.models.huggingface.files import load_processor
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
-from tellapart.models.torch.backend import import_torch, runtime
+from tellapart.models.torch.backend import runtime
 from tellapart.training.encoders import open_dual
-
-torch = import_torch()
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+import torch
 from PIL import Image
 from tiny_models import edit
 
@@ -19,10 +20,7 @@ from tellapart.data.folder import read_pair_set
 from tellapart.diagnosis.parity import compare_doors
 from tellapart.errors import ModelError, RunError
 from tellapart.models.find import find_model
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.dual_encoder import TorchDual
-
-torch = import_torch()
 
 LONG = "a red bowl and a blue cup and a red cup and a"
 TEXTS = [("A Red cup", "A Blue cup"), ("red, blue", "blue, red"), (f"{LONG} blue bowl", f"{LONG} red bowl")]

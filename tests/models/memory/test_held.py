@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+import torch
 from plain_towers import PREPARED, Towers, preprocess, tokenizer
 
 import tellapart as ta
@@ -23,9 +24,6 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.batches import available_cores
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
-
-torch = import_torch()
 
 
 def bytes_of(model: Any, pairs: PairSet) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_openclip import (
     CLIP,
     PREPROCESSING,
@@ -33,12 +34,10 @@ from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import fastest_dtype, import_torch
+from tellapart.models.torch.backend import fastest_dtype
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.records.samples import read_samples
 from tellapart.report.printing import print_comparison
-
-torch = import_torch()
 
 
 @pytest.mark.few(2)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_openclip import CLIP, MEAN, PREPROCESSING, TEXT, library_vectors, pictures, saved_folder, spoilt, tagged
 
 import tellapart as ta
@@ -18,10 +19,7 @@ from tellapart.models.find import find_model, source_key
 from tellapart.models.openclip.library import build_model
 from tellapart.models.openclip.weights import fitting_architectures
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders import open_dual
-
-torch = import_torch()
 
 pytestmark = pytest.mark.usefixtures("open_clip")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_models import edit
 from tiny_openclip import TEXTS, pictures
 
@@ -15,9 +16,7 @@ from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.openclip.weights import merge_updates
-from tellapart.models.torch.backend import import_torch
 
-torch = import_torch()
 linear = torch.nn.functional.linear
 
 RANK, ALPHA = 4, 6

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -18,11 +19,9 @@ from tellapart.models.openclip.dual_encoder import SharedTexts
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import exact_batches, fixed_batches, import_torch, positions_by_key
+from tellapart.models.torch.backend import exact_batches, fixed_batches, positions_by_key
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.models.torch.shared_beginnings import HIDDEN, pack_texts
-
-torch = import_torch()
 
 VALSE = Path(__file__).parents[4] / "shared" / "data" / "valse"
 START, END, SIZE = 49406, 49407, 16

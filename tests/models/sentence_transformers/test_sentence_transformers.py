@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny_generative
 import tiny_models
+import torch
 from tiny_models import pictures, with_concept
 
 import tellapart
@@ -23,9 +24,8 @@ from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
 from tellapart.models.scoring.score import score
 from tellapart.models.sentence_transformers.load import hold_library
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime
 
-torch = import_torch()  # before the library, whose torchvision may not load by itself
 library = pytest.importorskip("sentence_transformers", reason="models of sentence-transformers need the extra 'st'")
 
 #: One of them is a file's name, which as a bare string the library would open as an image; one is too long for CLIP.

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from facts import check_facts, raises
 from tellapart.errors import ModelError
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import InertObject, read_checkpoint, read_state_dict, split_part
-
-torch = import_torch()
 
 BOTH = pytest.mark.parametrize("legacy", [False, True], ids=["archive", "older"])
 

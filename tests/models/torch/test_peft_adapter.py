@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_models import clip, pictures
+from torch import nn
 
 from facts import raises
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model, find_prefix
 from tellapart.models.huggingface.files import import_transformers, quiet
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter, merge_adapter
-
-torch, nn = import_torch(), import_torch().nn
 
 TEXTS = ["a red cup", "two dogs on a mat", ""]
 

@@ -4,19 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from training_sets import RESNET, architecture, config, far, logged, weights
 
 from facts import raises
 from tellapart.errors import DataError, ModelError
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders import Encoded, draw_start, new_model_facts, settle_norms
 from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
-
-torch = import_torch()
 
 
 def run(folder: Path, name: str, **changes: Any) -> tuple[dict[str, float], dict[str, Any]]:

@@ -4,15 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from training_sets import architecture, config, logged
 
 from facts import raises
 from tellapart.errors import DataError, ModelError
-from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders import Encoded, open_dual, write_new_model
 from tellapart.training.training_run import run_training
-
-torch = import_torch()
 
 COMPACT = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
 TEXTS = ("a red square left of a blue one", "grey")

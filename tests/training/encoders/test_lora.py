@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_fusion import blip
 from training_sets import architecture, check_resumed, config, logged, squares
 
@@ -16,7 +17,6 @@ from tellapart.metrics.pairs import group_score
 from tellapart.models.find import find_model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_checkpoint
 from tellapart.training.config import LoraConfig
 from tellapart.training.encoders import (
@@ -31,9 +31,6 @@ from tellapart.training.encoders import (
 from tellapart.training.training_run import run_training
 
 pytestmark = pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the extra 'train'")
-
-
-torch = import_torch()
 
 
 def clip(folder: Path) -> str:

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from training_sets import check_resumed, config, far, logged, squares, weights
 
 from facts import raises
 from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders import open_fusion, resolve_name
 from tellapart.training.training_run import run_training
 
@@ -21,7 +21,7 @@ from tiny_native import native
 
 pytestmark = pytest.mark.slow
 
-torch = import_torch()
+
 FAMILIES = pytest.mark.parametrize("family", ["meter", "fiber"])
 
 
