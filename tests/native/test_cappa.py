@@ -1,13 +1,14 @@
 """Open CapPa by laws, shapes and formulas of its own: no output of the authors' code is at hand."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from golden import build, build_published
-from tiny_files import PICTURES, cappa_shapes, draw, save_tokenizer
+from tiny_files import PICTURES, cappa_shapes, draw, save_cappa
 from typer.testing import CliRunner
 
 from facts import raises
@@ -16,7 +17,6 @@ from tellapart.errors import ModelError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.protocols import Generator, PairScorer
 from tellapart_native.cappa import Attention, Cappa, resize_linearly, rotate_states
 from tellapart_native.family import Layout
 
@@ -30,12 +30,7 @@ def module():
 
 @pytest.fixture
 def file(tmp_path):
-    from safetensors.torch import save_file
-
-    save_file(draw(cappa_shapes()), tmp_path / "cappa.safetensors")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "cappa", "image_size": 48}))
-    save_tokenizer(tmp_path)
-    return tmp_path / "cappa.safetensors"
+    return Path(save_cappa(tmp_path / "cappa").removeprefix("cappa:"))
 
 
 def pixels(size: int = 48, count: int = 1) -> Any:
@@ -157,21 +152,11 @@ def test_positions_are_resized_like_jax():
     assert resize_linearly(squares, 8) is squares
 
 
-def test_it_is_a_generator_and_batches_change_nothing(file):
-    model = find_model(f"cappa:{file}")
-    mean = find_model(f"cappa:{file}", ModelOptions(reading="mean_likelihood"))
-    assert isinstance(model, Generator)
-    assert isinstance(mean, Generator)
-    assert not isinstance(model, PairScorer)
-    assert (model.kind, mean.kind) == ("similarity", "similarity")
-    assert model.fingerprint != mean.fingerprint
-    logs = model.log_likelihoods(PICTURES, TEXTS)
-    assert logs.dtype == np.float32
-    assert (logs < 0).all()
-    for k in range(3):
-        np.testing.assert_array_equal(model.log_likelihoods(PICTURES[k : k + 1], TEXTS[k : k + 1]), logs[k : k + 1])
+def test_the_mean_is_over_the_tokens_that_are_predicted(file):
+    one, mean = (find_model(f"cappa:{file}", ModelOptions(reading=name)) for name in ("likelihood", "mean_likelihood"))
     # [CLS] is given, [SEP] is predicted; the second has one word with an ending.
-    np.testing.assert_allclose(mean.log_likelihoods(PICTURES, TEXTS) * [7, 4, 15], logs, rtol=1e-5)
+    means = mean.log_likelihoods(PICTURES, TEXTS)
+    np.testing.assert_allclose(means * [7, 4, 15], one.log_likelihoods(PICTURES, TEXTS), rtol=1e-5)
 
 
 def test_it_is_measured_by_the_command_line(file, tmp_path):

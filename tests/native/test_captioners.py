@@ -39,7 +39,6 @@ from tellapart.models.protocols import Generator, PairScorer
 from tellapart.records.samples import read_samples
 from tellapart_native.heads.decoding import Past, Search, search_beams
 from tellapart_native.ofa import Ofa, cell_distances, token_buckets
-from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
 
@@ -110,22 +109,11 @@ def test_the_score_is_the_sum_of_each_word_read_alone(model):
     assert scores[0] == scores[1] == pytest.approx(sum(words), abs=1e-3)
 
 
-def test_a_batch_changes_nothing(model, name):
-    assert isinstance(model, Generator)
-    assert not isinstance(model, PairScorer)
-    logs = model.log_likelihoods(PICTURES, TEXTS)
-    assert len(set(logs.tolist())) == 3
-    assert (logs < 0).all()
+def test_a_batch_changes_no_answer(model, name):
+    assert isinstance(model, Generator) and not isinstance(model, PairScorer)
     prompts = [model.task_prompt("caption").fill()] * 3
     written = model.answer([[picture] for picture in PICTURES], prompts)
-    for k in range(3):  # alone, to the bit
-        fresh = find_model(name)
-        np.testing.assert_array_equal(fresh.log_likelihoods(PICTURES[k : k + 1], TEXTS[k : k + 1]), logs[k : k + 1])
-        assert fresh.answer([[PICTURES[k]]], prompts[:1]) == written[k : k + 1]
-    mean = find_model(name, ModelOptions(reading="mean_likelihood"))
-    assert mean.fingerprint != model.fingerprint
-    tokens = logs / mean.log_likelihoods(PICTURES, TEXTS)
-    np.testing.assert_allclose(tokens, tokens.round(), rtol=1e-4)
+    assert [find_model(name).answer([[picture]], prompts[:1])[0] for picture in PICTURES] == written
 
 
 def greedy(model: Any, image: Any, longest: int) -> list[int]:
@@ -150,13 +138,6 @@ def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model, monkeypatch)
         one = halves.write_text(image)
     assert one == halves.spell_words(greedy(model, image, 9))
     assert several
-
-
-def test_a_captioner_has_the_readings_of_one(name):
-    """FIBER's file has the contrastive heads, too."""
-    others = {"ofa": ", itm, itm_logit", "xvlm": "", "fiber": ", itc"}[name.partition(":")[0]]
-    with raises(ModelError, "'vqa'", f"mean_likelihood{others}"):
-        find_model(name, ModelOptions(reading="vqa"))
 
 
 def test_what_a_captioner_cannot_do(model):
@@ -309,11 +290,7 @@ def test_ofa_matches(names):
     model = find_model(names["ofa"], ModelOptions(reading="itm"))
     yes, no = model.encoder._halves.answers
     assert [model.encoder._preparation.texts.tokenizer.decode([word]) for word in (yes, no)] == [" yes", " no"]
-    logits = find_model(names["ofa"], ModelOptions(reading="itm_logit")).score_pairs(PICTURES, TEXTS)
     scores = model.score_pairs(PICTURES, TEXTS)
-    np.testing.assert_allclose(1 / (1 + np.exp(-logits)), scores, atol=1e-6)
-    for k in range(3):
-        np.testing.assert_array_equal(model.score_pairs(PICTURES[k : k + 1], TEXTS[k : k + 1]), scores[k : k + 1])
     cleaned = find_model(names["ofa"], ModelOptions(reading="itm", texts="cleaned")).score_pairs(PICTURES, TEXTS)
     assert (cleaned != scores).tolist() == [False, True, False]
     lowered = "a red bowl, on the cup!"  # the matching's form keeps the punctuation inside
@@ -325,14 +302,6 @@ def test_an_ofa_file_without_its_arguments_is_refused(tmp_path):
     torch.save({"model": ofa_state()}, tmp_path / "bare.pt")
     with raises(ModelError, "args", "config.json"):
         find_model(f"ofa:{tmp_path / 'bare.pt'}")
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_converted_captioner_is_the_same(names, family, tmp_path):
-    convert_model(names[family], tmp_path / "folder")
-    one, other = find_model(names[family]), find_model(str(tmp_path / "folder"))
-    assert one.fingerprint == other.fingerprint
-    np.testing.assert_array_equal(one.log_likelihoods(PICTURES, TEXTS), other.log_likelihoods(PICTURES, TEXTS))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -5,14 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tiny_files import SETTINGS, SIZES, STATES, save_family, save_tokenizer, score
-from tiny_fusion_encoders import roberta
-from tiny_meter_fiber import SETTINGS as LIGHTNING_SETTINGS
-from tiny_meter_fiber import fiber_state, meter_state
-from tiny_region_models import REGION_STATES, save_region_model
 from typer.testing import CliRunner
 
 from facts import check_facts, raises
@@ -33,10 +28,8 @@ def test_a_converted_model_is_the_same(tmp_path, family):
     assert result.exit_code == 0, result.output
     assert f"it is opened with -m {tmp_path / 'folder'}" in result.output
     assert not list((tmp_path / "folder").glob("*.pth"))
-    for options in ({}, {"image_size": 128}, {"reading": "itm_logit"}):
-        one, other = (find_model(each, ModelOptions(**options)) for each in (name, str(tmp_path / "folder")))
-        assert one.fingerprint == other.fingerprint
-    np.testing.assert_array_equal(score(str(tmp_path / "folder")), score(name))
+    one, other = (find_model(each, ModelOptions(image_size=128)) for each in (name, str(tmp_path / "folder")))
+    assert one.fingerprint == other.fingerprint
     with safe_open(tmp_path / "folder" / "model.safetensors", "pt") as file:
         kept = set(file.keys())
     dropped = {"temp", "image_queue", "ptr_queue", "mlm_score.bias", "text_decoder.cls.predictions.bias"}
@@ -45,36 +38,6 @@ def test_a_converted_model_is_the_same(tmp_path, family):
     config = json.loads((tmp_path / "folder" / "config.json").read_text())
     assert {name: config[name] for name in SETTINGS} == SETTINGS
     assert (config["image_size"], config["model_type"].partition("_")[0]) == (SIZES[family], family)
-
-
-@pytest.mark.parametrize(("family", "make"), [("meter", meter_state), ("fiber", fiber_state)])
-def test_settings_beside_the_file_and_another_tokenizer_go_along(tmp_path, family, make):
-    (tmp_path / "x").mkdir()
-    torch.save({"state_dict": make()}, tmp_path / "x" / "model.ckpt")
-    (tmp_path / "x" / "config.json").write_text(json.dumps({"model_type": family, **LIGHTNING_SETTINGS}))
-    save_tokenizer(tmp_path / "x", roberta())
-    name = f"{family}:{tmp_path / 'x' / 'model.ckpt'}"
-    convert_model(name, tmp_path / "folder")
-    for reading in (None, "rank"):
-        one, other = (find_model(each, ModelOptions(reading=reading)) for each in (name, str(tmp_path / "folder")))
-        assert one.fingerprint == other.fingerprint
-    np.testing.assert_array_equal(score(str(tmp_path / "folder")), score(name))
-
-
-@pytest.mark.parametrize("family", REGION_STATES)
-def test_a_model_on_regions_stays_the_same(tmp_path, family):
-    """The regions stay where they are: they are the benchmark's, and are named to the folder as to the file."""
-    name, regions = save_region_model(tmp_path / "x", family), tmp_path / "x" / "regions.npz"
-    convert_model(name, tmp_path / "folder")
-    for reading in ("itm", "itm_logit"):
-        options = {"reading": reading, "regions": regions}
-        one, other = (find_model(each, ModelOptions(**options)) for each in (name, str(tmp_path / "folder")))
-        assert one.fingerprint == other.fingerprint
-        scores = score(name, **options)
-        np.testing.assert_array_equal(score(str(tmp_path / "folder"), **options), scores)
-        assert len(set(scores.tolist())) == len(scores)
-    with raises(ModelError, "regions"):
-        find_model(str(tmp_path / "folder"))
 
 
 def test_where_a_files_numbers_lie_changes_no_score(tmp_path):

@@ -3,7 +3,6 @@
 import ast
 import json
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,77 +11,21 @@ import numpy as np
 import pytest
 import torch
 from golden import distance, needs_golden, open_golden
-from tiny_files import PICTURES, SETTINGS, TEXTS, albef_state, save_family, save_tokenizer, score
-from tiny_fusion_encoders import roberta
+from tiny_files import PICTURES, SETTINGS, TEXTS, albef_state, save_family, save_tokenizer
 from tiny_meter_fiber import SETTINGS as LIGHTNING
-from tiny_meter_fiber import fiber_state, meter_state
+from tiny_meter_fiber import fiber_state, meter_state, save_lightning
 
 import tellapart_native.prefix
 from facts import check_facts, raises
 from tellapart import catalog
-from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model, find_prefix, prefix_of_type
 from tellapart.models.fusion.family import FusionPrefix
 from tellapart.models.options import ModelOptions
 from tellapart.models.prefix import ModelPrefix
-from tellapart.models.protocols import DualEncoder, PairScorer
+from tellapart.models.protocols import PairScorer
 from tellapart.models.reference import Constant
 from tellapart_native.family import Layout
-
-#: The readings of each family; the first is the default.
-READINGS: dict[str, dict[str, ScoreKind]] = {
-    "albef": {"itm": "probability", "itm_logit": "logit", "match_logit": "logit", "itc": "similarity"},
-    "blip": {
-        "itm_enc": "probability",
-        "itm_enc_logit": "logit",
-        "match_logit": "logit",
-        "retrieval": "logit",
-        "itm": "probability",
-        "itm_logit": "logit",
-        "itc": "similarity",
-    },
-    "vilt": {"rank": "logit", "itm": "probability", "itm_logit": "logit"},
-    "xvlm": {"itm": "probability", "itm_logit": "logit", "match_logit": "logit", "itc": "similarity"},
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", READINGS)
-def test_readings(tmp_path, family):
-    name = save_family(tmp_path / "x", family)
-    models = {reading: find_model(name, ModelOptions(reading=reading)) for reading in READINGS[family]}
-    assert {reading: model.kind for reading, model in models.items()} == READINGS[family]
-    assert len({model.fingerprint for model in models.values()}) == len(models)
-    assert find_model(name).fingerprint == next(iter(models.values())).fingerprint
-    for reading, model in models.items():
-        if isinstance(model, PairScorer):
-            scores = model.score_pairs(PICTURES, TEXTS)
-            assert len(set(scores.tolist())) == 3
-            fresh = find_model(name, ModelOptions(reading=reading))
-            assert isinstance(fresh, PairScorer)
-            for k in range(3):  # alone, to the bit
-                np.testing.assert_array_equal(fresh.score_pairs(PICTURES[k : k + 1], TEXTS[k : k + 1]), scores[k])
-        else:
-            assert isinstance(model, DualEncoder)
-            vectors = model.encode_images(PICTURES)
-            np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
-            np.testing.assert_array_equal(model.encode_images(PICTURES[2:]), vectors[2:])
-    with raises(ModelError, "'vqa'", f"{', '.join(READINGS[family])}"):
-        find_model(name, ModelOptions(reading="vqa"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", READINGS)
-def test_another_image_size(tmp_path, family):
-    name = save_family(tmp_path / "x", family)
-    larger = score(name, image_size=128)
-    assert np.isfinite(larger).all()
-    assert (larger != score(name)).all()
-    if family == "vilt":  # any size will do: its pictures are cut to patches
-        return
-    with raises(ModelError, "100", "96", "image_size=", "96"):
-        find_model(name, ModelOptions(image_size=100))
 
 
 def test_a_blip_without_marks_behind_its_words_is_refused(tmp_path):
@@ -158,64 +101,16 @@ def test_of_plain_and_averaged_weights_each_can_be_taken(tmp_path):
     assert find_model(f"hf:{tmp_path / 'new'}").fingerprint == find_model(f"albef:{tmp_path / 'mean.pth'}").fingerprint
 
 
-WIDE_PICTURES = [np.random.default_rng(k).integers(0, 256, (70 + 9 * k, 80, 3)).astype(np.uint8) for k in range(3)]
-
-FILES: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
-    "meter": ("meter", meter_state),
-    "meter-swin": ("meter", lambda: meter_state(swin_tower=True)),
-    "fiber": ("fiber", fiber_state),
-}
-
-
-def write_lightning(folder: Path, family: str, state: dict[str, Any]) -> str:
-    lightning = {"state_dict": state, "epoch": 3, "hyper_parameters": {"config": {"num_heads": 4}}}
-    torch.save(lightning, folder / "model.ckpt")
-    (folder / "config.json").write_text(json.dumps({"model_type": family, **LIGHTNING}))
-    save_tokenizer(folder, roberta())
-    return f"{family}:{folder / 'model.ckpt'}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", FILES)
-def test_every_reading_of_a_file(kind, tmp_path):
-    family, make = FILES[kind]
-    name = write_lightning(tmp_path, family, make())
-    models = {reading: find_model(name, ModelOptions(reading=reading)) for reading in (None, "itm_logit", "rank")}
-    assert len({model.fingerprint for model in models.values()}) == 3
-    scores = {}
-    for reading, model in models.items():
-        assert isinstance(model, PairScorer)
-        scores[reading] = model.score_pairs(WIDE_PICTURES, TEXTS)
-        np.testing.assert_array_equal(model.score_pairs(WIDE_PICTURES[1:2], TEXTS[1:2]), scores[reading][1:2])
-    np.testing.assert_allclose(scores[None], 1 / (1 + np.exp(-scores["itm_logit"])), atol=1e-6)
-    assert [models[reading].kind for reading in (None, "itm_logit", "rank")] == ["probability", "logit", "logit"]
-    larger = find_model(name, ModelOptions(image_size=96))
-    assert isinstance(larger, PairScorer)
-    assert not np.allclose(larger.score_pairs(WIDE_PICTURES, TEXTS), scores[None])
-
-
-def test_vectors_of_fiber(tmp_path):
-    model = find_model(
-        write_lightning(tmp_path, "fiber", fiber_state(itm=False))
-    )  # as fine-tuned for contrast: no matching head
-    assert isinstance(model, DualEncoder)
-    vectors = model.encode_images(WIDE_PICTURES)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
-    np.testing.assert_array_equal(model.encode_images(WIDE_PICTURES[2:]), vectors[2:])
-    with raises(ModelError, "FIBER", "'itm'", "itc"):
-        find_model(f"fiber:{tmp_path / 'model.ckpt'}", ModelOptions(reading="itm"))
-
-
-@pytest.mark.parametrize("family", ["meter", "fiber"])
-def test_their_authors_clean_no_captions(family, tmp_path):
-    name = write_lightning(tmp_path, family, FILES[family][1]())
+@pytest.mark.parametrize(("family", "make"), [("meter", meter_state), ("fiber", fiber_state)])
+def test_their_authors_clean_no_captions(family, make, tmp_path):
+    name = save_lightning(tmp_path / "x", family, make())
     with raises(ModelError, "texts=", "captions"):
         find_model(name, ModelOptions(texts="cleaned"))
 
 
 def test_a_length_that_is_none(tmp_path):
-    name = write_lightning(tmp_path, "meter", meter_state())
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "meter", **LIGHTNING, "max_text_len": 600}))
+    name = save_lightning(tmp_path / "x", "meter", meter_state())
+    (tmp_path / "x" / "config.json").write_text(json.dumps({"model_type": "meter", **LIGHTNING, "max_text_len": 600}))
     with raises(ModelError, "max_text_len", "600", "3", "62"):
         find_model(name)
 

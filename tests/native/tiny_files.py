@@ -1,5 +1,6 @@
 """State dicts of tiny size under the authors' names, and tokenizers; numbers are random, layouts are as published."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,3 +204,14 @@ def cappa_shapes(
             shapes |= {f"{block}.mlp.{part}.weight": (inner, width) for part in ("wi_0", "wi_1")}
             shapes[f"{block}.mlp.wo.weight"] = (width, inner)
     return shapes
+
+
+def save_cappa(folder: Path) -> str:
+    """Write a CapPa of tiny size with its tokenizer and settings, and return the model's name."""
+    from safetensors.torch import save_file
+
+    folder.mkdir()
+    save_file(draw(cappa_shapes()), folder / "cappa.safetensors")
+    (folder / "config.json").write_text(json.dumps({"model_type": "cappa", "image_size": 48}))
+    save_tokenizer(folder)
+    return f"cappa:{folder / 'cappa.safetensors'}"
