@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
-Make = Callable[..., Path]
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """Two doors to one model: outcomes are compared by every headline metric, as `compare` does."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -14,8 +13,6 @@ from tellapart.data.scores import ScoreKind
 from tellapart.diagnosis.parity import compare_doors
 from tellapart.models.find import find_model
 from tellapart.stats.paired import paired_difference
-
-Make = Callable[..., Path]
 
 
 def test_a_metric_of_several_values_an_item_is_compared_by_its_mean(made_set, installed):

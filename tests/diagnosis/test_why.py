@@ -3,7 +3,6 @@
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from tellapart.metrics.pairs import group_score
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.paired import enough_flips, mcnemar, paired_difference
-
-Make = Callable[..., Path]
 
 
 def scored(folder: Path, scores: NDArray[np.float64], kind: ScoreKind = "similarity", name: str = "mine") -> ta.Run:

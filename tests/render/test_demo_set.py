@@ -4,7 +4,6 @@ import io
 import json
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +18,6 @@ from tellapart_render.captions.grammar import ASPECTS, HELD_OUT
 from tellapart_render.scenes.quadruple import draw
 from tellapart_render.scenes.scene import Scene
 from tellapart_render.scenes_builder import Recipe, check, draw_accepted, encode, pictures
-
-Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

@@ -42,6 +42,11 @@ def run(tmp_path_factory):
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def record(run):
+    return run[1].record
+
+
 @pytest.mark.slow
 def test_the_record_says_what_was_told_and_what_came_of_it(run):
     folder, finished = run
@@ -108,8 +113,7 @@ def lost(low: float, high: float, name: str = "cifar10", **tests: object) -> Com
     return Comparison(a="before", b="after", rows=(row,), unshared=("valse",))
 
 
-def test_the_card_says_what_was_forgotten_shared_and_unknown(run):
-    record = run[1].record
+def test_the_card_says_what_was_forgotten_shared_and_unknown(record):
     worse = model_card(changed(record, comparison=lost(-0.2, -0.01)))
     assert (
         "Worse, p after Holm below .05: cifar10 accuracy." in worse
@@ -141,17 +145,14 @@ def test_the_card_says_what_was_forgotten_shared_and_unknown(run):
     assert "pipeline_tag" not in card and "| `matching.negatives` | `2` |" in card and "| `reading` | `itm` |" in card
 
 
-def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card(run):
-    record = run[1].record
-    assert record is not None
+def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card(record):
     floor = {"p": 1 / 10_001, "p_holm": 2 / 10_001, "test": "cluster sign flips"}
     drawn = changed(record, comparison=lost(-0.2, -0.01, flips=10_000, **floor))
     assert "-10.00 [-20.0, -1.0] | <= 0.0002 |" in model_card(drawn)
     assert "-10.00 [-20.0, -1.0] | 0.02 |" in model_card(changed(record, comparison=lost(-0.2, -0.01)))
 
 
-def test_a_validation_value_names_its_metric_and_its_items(run):
-    record = run[1].record
+def test_a_validation_value_names_its_metric_and_its_items(record):
     assert record.data.validation_metric == "group_score"
     data = {**record.data.model_dump(), "validation": 1200}
     left_over = "group_score 68.75 % on 1,200 items held out of the training data (data.share)"
@@ -162,8 +163,7 @@ def test_a_validation_value_names_its_metric_and_its_items(run):
     assert changed(record, best=None).describe_validation() is None
 
 
-def test_a_hostile_name_ends_no_cell_and_no_line(run):
-    record = run[1].record
+def test_a_hostile_name_ends_no_cell_and_no_line(record):
     card = model_card(changed(record, comparison=lost(-0.2, 0.2, "a|b\n# <script>`")))
     assert r"| a\|b # \<script\>\` | accuracy | 100 |" in card
     bare = record.model_dump()

@@ -38,7 +38,6 @@ FUSION: dict[str, Any] = {
     "reading": "itm",
 }
 SEEDS: dict[str, Any] = {"optimiser": {"steps": 2}, "data": {"train": ["folder:seeded"]}, "seed": 7}
-Said = tuple[dict[str, Any], dict[str, Any]]
 
 
 def read_by_the_second(folder: Path) -> Path:

@@ -250,7 +250,6 @@ def test_a_tagger_of_another_kind_is_refused(tmp_path):
 # The builder end to end with small real models: its changes, its rejections, and the same bytes always.
 
 NOUNS = {"dog", "dogs", "cat", "cats", "poodle", "man", "men", "horse", "table"}
-Write = Callable[..., Path]
 
 
 def words(text: str) -> list[str]:

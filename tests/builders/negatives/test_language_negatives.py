@@ -4,7 +4,6 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,6 @@ ROWS = [
     ("b.png", "a red cup and a blue bowl on a table"),
     ("c.png", "nothing that is known"),
 ]
-Write = Callable[[list[tuple[str, str]]], Path]
 
 
 def written(home: Path, server: Any, options: str = "", model: str = "", rest: str = "") -> Path:

@@ -261,23 +261,6 @@ def test_an_answer_is_the_library_s_greedy_one(folders):
     assert read_as("vqa", folders["blip-2"]).answer([[IMAGES[1]]], ["what is it?"], max_new_tokens=6) == [want]
 
 
-def test_what_it_cannot_read_is_refused(folders):
-    model = read_as("likelihood", folders["florence2"])
-    with raises(ModelError, "2", "one image", "chat"):
-        model.answer([[IMAGES[0], IMAGES[1]]], ["what?"])
-    with raises(ModelError, "256", "image", "prompt"):
-        model.answer([[IMAGES[0]]], ["what? " * 200])
-    with raises(ModelError, "'<image>'", "model"):
-        model.log_likelihoods([IMAGES[0]], ["a <image>"])
-    with raises(ModelError, "'likelihood'", "answers"):
-        read_as("vqa", folders["florence2"])
+def test_a_family_of_another_kind_is_refused(folders):
     with raises(ModelError, "format", "'llava'", "blip-2"):
         EncoderDecoderModel("x", *load(folders["llava"]), Runtime("cpu"))
-
-
-def test_a_caption_beyond_the_context_is_cut_and_counted(folders):
-    model = read_as("likelihood", folders["florence2"])
-    whole = "a red cup and " * 99
-    values = model.log_likelihoods([IMAGES[0]] * 3, [whole, whole + "the cat", "a cat"])
-    assert model.truncated == 2
-    assert values[0] == values[1] != values[2]

@@ -191,7 +191,7 @@ def test_yes_over_no_is_the_share_of_yes(folders):
         assert value == pytest.approx(yes / (yes + no), rel=1e-4)
 
 
-@pytest.mark.parametrize("family", ["llava", "blip"])
+@pytest.mark.parametrize("family", ["llava", "blip", "florence2"])
 def test_a_text_beyond_the_context_is_cut_and_counted(folders, family):
     scorer = read_as("likelihood", folders[family])
     whole = " ".join(["a", "red", "cup", "and"] * 99)
@@ -213,21 +213,39 @@ def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders):
     assert reader.context - 24 <= len(cut.prompt) + len(cut.answer) <= reader.context - 20
 
 
-def test_a_prompt_that_fills_the_context_alone_is_refused(folders):
-    model = read_as("likelihood", folders["llava"])
-    with raises(ModelError, "512", "image", "prompt"):
-        model.answer([[IMAGES[0]]], ["why? " * 300])
-    captioner = read_as("likelihood", folders["blip"])
-    with raises(ModelError, "24", "context"):
-        captioner.answer([[IMAGES[0]]], ["a cat " * 20])
+#: A family's reading, what is asked of it, and the facts of the refusal.
+REFUSED = [
+    ("llava", "likelihood", lambda model: model.answer([IMAGES[:1]], ["why? " * 300]), ("512", "image", "prompt")),
+    ("llava", "vqa", lambda model: model.answer([IMAGES[:1]], ["what is <image>?"]), ("model", "image")),
+    ("llava", "vqa", lambda model: model.score_pairs(IMAGES[:1], ["a <image> of a cat"]), ("'<image>'", "model")),
+    ("qwen2_vl", "vqa", lambda model: model.answer([[IMAGES[0]], [IMAGES[1]]], ["?"]), ("1", "2", "images")),
+    ("qwen2_vl", "choice", lambda model: model.choose([IMAGES[:2]], [("a", "b"), ("c", "d")]), ("1", "2", "pairs")),
+    ("blip", "likelihood", lambda model: model.answer([IMAGES[:1]], ["a cat " * 20]), ("24", "context")),
+    ("blip", "likelihood", lambda model: model.answer([IMAGES[:2]], ["a picture of "]), ("2", "image")),
+    ("blip", "likelihood", lambda model: model.task_prompt("vqa"), ("model", "type", "'blip'", "task", "'vqa'")),
+    ("blip", "likelihood", lambda model: model.read_box("[0, 0, 1, 1]", IMAGES[0]), ("type", "'blip'", "means")),
+    ("blip_vqa", "vqa", lambda model: model.answer([IMAGES[:2]], ["is it red?"]), ("2", "image")),
+    ("blip_vqa", "vqa", lambda model: model.answer([IMAGES[:1]], ["is it red? " * 20]), ("48", "context")),
+    ("blip_vqa", "vqa", lambda model: model.task_prompt("choice"), ("'choice'", "vqa")),
+    ("blip_vqa", "likelihood", id, ("'vqa'", "answers")),
+    ("blip", "vqa", id, ("BlipForConditionalGeneration", "answers", "questions")),
+    ("blip", "choice", id, ("BlipForConditionalGeneration", "follows")),
+    ("florence2", "likelihood", lambda model: model.answer([IMAGES[:2]], ["what?"]), ("2", "one image", "chat")),
+    (
+        "florence2",
+        "likelihood",
+        lambda model: model.answer([IMAGES[:1]], ["what? " * 200]),
+        ("256", "image", "prompt"),
+    ),
+    ("florence2", "likelihood", lambda model: model.log_likelihoods(IMAGES[:1], ["a <image>"]), ("'<image>'", "model")),
+    ("florence2", "vqa", id, ("'likelihood'", "answers")),
+]
 
 
-def test_a_caption_that_holds_the_mark_for_an_image_is_refused(folders):
-    scorer = read_as("vqa", folders["llava"])
-    with raises(ModelError, "'<image>'", "model"):
-        scorer.score_pairs([IMAGES[0]], ["a <image> of a cat"])
-    with raises(ModelError, "model", "image"):
-        scorer.answer([[IMAGES[0]]], ["what is <image>?"])
+@pytest.mark.parametrize(("family", "reading", "ask", "facts"), REFUSED)
+def test_what_a_model_cannot_read_or_answer_is_refused(folders, family, reading, ask, facts):
+    with raises(ModelError, facts):
+        ask(read_as(reading, folders[family]))
 
 
 @pytest.mark.few(2)
@@ -252,8 +270,6 @@ def test_two_images_may_be_asked_about_at_once(folders):
     prompt = answerer.task_prompt("nlvr2").fill(sentence="both show a cup")
     pair = answerer.answer([IMAGES[:2]], [prompt], max_new_tokens=8)
     assert pair != answerer.answer([IMAGES[1::-1]], [prompt], max_new_tokens=8)
-    with raises(ModelError, "1", "2", "images"):
-        answerer.answer([[IMAGES[0]], [IMAGES[1]]], [prompt])
 
 
 def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folders):
@@ -266,12 +282,6 @@ def test_blips_captioner_writes_the_librarys_caption_without_its_beginning(folde
     want = processor.decode(out[0][4:], skip_special_tokens=True)
     assert want
     assert captioner.answer([[IMAGES[1]]], [prompt], max_new_tokens=6) == [want]
-    with raises(ModelError, "2", "image"):
-        captioner.answer([IMAGES[:2]], [prompt])
-    with raises(ModelError, "model", "type", "'blip'", "task", "'vqa'"):
-        captioner.task_prompt("vqa")
-    with raises(ModelError, "model", "type", "'blip'", "means"):
-        captioner.read_box("[0, 0, 1, 1]", IMAGES[0])
 
 
 def test_blips_answerer_says_what_the_library_says_and_as_surely(folders):
@@ -297,14 +307,6 @@ def test_blips_answerer_says_what_the_library_says_and_as_surely(folders):
     assert scorer.task_prompt("vqa").fill(question="is it red?") == "is it red?"
     scorer.score_pairs([IMAGES[0]] * 2, ["a red cup " * 20, "a red cup " * 30])
     assert scorer.truncated == 2
-    with raises(ModelError, "2", "image"):
-        scorer.answer([IMAGES[:2]], ["is it red?"])
-    with raises(ModelError, "48", "context"):
-        scorer.answer([[IMAGES[0]]], ["is it red? " * 20])
-    with raises(ModelError, "'vqa'", "answers"):
-        read_as("likelihood", source)
-    with raises(ModelError, "'choice'", "vqa"):
-        scorer.task_prompt("choice")
 
 
 def test_boxes_are_read_as_each_family_writes_them(folders):
@@ -337,8 +339,6 @@ def test_the_choice_shows_both_images_in_one_picture_and_asks_with_the_papers_pr
     assert answers[0] == read_as("vqa", folders[family]).answer([[picture]], [prompt], max_new_tokens=48)[0]
     assert answers[0] != answers[1]
     assert isinstance(chooser, Chooser)
-    with raises(ModelError, "1", "2", "pairs"):
-        chooser.choose([(left, right)], [("a", "b"), ("c", "d")])
 
 
 @pytest.mark.parametrize("family", ["llava", "qwen2_vl"])
@@ -425,12 +425,6 @@ def test_a_folder_is_found_by_its_name_and_read_as_asked(folders, reading):
 def test_pictures_are_prepared_by_pillow(folders, family):
     processor = load_processor(str(folders[family]))
     assert type(processor.image_processor).__name__.endswith("Pil")
-
-
-@pytest.mark.parametrize(("reading", "said"), [("vqa", ("answers", "questions")), ("choice", "follows")])
-def test_blips_captioner_is_not_asked_questions(folders, reading, said):
-    with raises(ModelError, "BlipForConditionalGeneration", said):
-        read_as(reading, folders["blip"])
 
 
 def test_a_known_family_without_a_template_is_prompted_as_it_was_trained(folders, tmp_path):

@@ -92,12 +92,7 @@ def test_every_weight_that_is_not_frozen_learns(tmp_path, family):
 
 @pytest.mark.parametrize(
     ("family", "loss"),
-    [
-        ("fiber", "eqsim-itm"),
-        pytest.param("fiber", "ranking", marks=pytest.mark.slow),
-        pytest.param("meter", "eqsim-itm", marks=pytest.mark.slow),
-        pytest.param("meter", "ranking", marks=pytest.mark.slow),
-    ],
+    [("fiber", "eqsim-itm"), ("fiber", "ranking"), ("meter", "eqsim-itm"), ("meter", "ranking")],
 )
 def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path, family, loss):
     settings: dict[str, Any] = {

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
 from tellapart.training.mining.negatives import coarse_to_fine, nearest, nearest_images
 
-Listed = Callable[..., Path]
 Pixels = NDArray[np.uint8]
 
 FEW = {"near": 6, "negatives": 7, "hard": 4}
