@@ -357,7 +357,7 @@ def test_the_command_audits_what_it_built_and_ends_with_the_page(command, recipe
 
 
 def test_a_build_tells_how_far_it_is_stage_by_stage(recipe, tmp_path):
-    told: list[tuple[str, int, int]] = []
+    told = []
     build(recipe(), tmp_path / "set", progress=lambda *at: told.append(at))
     assert told == [
         *(("candidates", done, 12) for done in range(13)),

@@ -1,7 +1,5 @@
 """Thresholds by items chosen one by one: from a table through a model to numbers, the record and refusals."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -20,7 +18,7 @@ class Seer:
     def __init__(self) -> None:
         self.fingerprint, self.read = "seer", 0
 
-    def __call__(self, image: Any, text: str) -> float:
+    def __call__(self, image, text: str) -> float:
         self.read += 1
         if text.startswith("foil"):
             return 0.5
@@ -57,7 +55,7 @@ def test_a_threshold_comes_from_few_items_near_it(table):
 
 def test_a_second_call_reads_the_scores_that_the_store_keeps(table, tmp_path):
     pairs, first, second, other = table(), Seer(), Seer(), Seer()
-    call: dict[str, Any] = {"benchmark": pairs, "over": "size", "cache": tmp_path / "store"}
+    call = {"benchmark": pairs, "over": "size", "cache": tmp_path / "store"}
     short = ta.curve(model=first, adaptive=25, **call).record
     long = ta.curve(model=second, adaptive=40, **call).record
     assert long.drawn[:25] == short.drawn

@@ -1,7 +1,6 @@
 """Priors that a user can estimate: means over unrelated captions and pictures, of a model with a known prior."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 import tellapart as ta
 from facts import raises
 from tellapart import catalog
-from tellapart.diagnosis.why import Debiased, _draw, _subtract
+from tellapart.diagnosis.why import _draw, _subtract
 from tellapart.errors import DataError, RunError
 from tellapart.models.find import find_model
 
@@ -21,7 +20,7 @@ class Liking:
     name, fingerprint, kind = "liking", "liking-1", "similarity"
 
     def __init__(self) -> None:
-        self.demo: Any = find_model("demo-encoder")
+        self.demo = find_model("demo-encoder")
 
     def encode_images(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         liking = [[image.mean() * 1000 % 1] for image in images]
@@ -42,7 +41,7 @@ def liking(monkeypatch, tmp_path):
 
 def test_a_liking_for_pictures_is_subtracted_and_the_gain_is_that_of_the_demo_encoder(liking, tmp_path, capsys):
     explained = ta.why(liking, debias=30, cache=tmp_path / "cache")
-    rows: dict[str, Debiased] = {row.prior: row for row in explained.record.debiased}
+    rows = {row.prior: row for row in explained.record.debiased}
     before = liking.value("group_score")
     assert before < 0.5 < ta.evaluate("demo-encoder", "demo", limit=60, cache=False).value("group_score") - 0.3
     pictures, captions = rows["pictures"], rows["captions"]

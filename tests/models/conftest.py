@@ -1,10 +1,9 @@
 """Pair sets on disk, and small models that are honest."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import pytest
@@ -124,7 +123,4 @@ def new_model(request):
 
         folder = request.getfixturevalue("tiny_encoder").folder
         return lambda: OnnxDualEncoder.load(folder)
-    make: Callable[[], Any] = (
-        request.getfixturevalue(request.param) if isinstance(request.param, str) else request.param
-    )
-    return make
+    return request.getfixturevalue(request.param) if isinstance(request.param, str) else request.param

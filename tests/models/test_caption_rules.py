@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +39,7 @@ def gemma(folder: Path) -> Path:
     )
 
 
-def open_clip_folder(folder: Path, embed_dim: int = 24, **changes: Any) -> Path:
+def open_clip_folder(folder: Path, embed_dim: int = 24, **changes) -> Path:
     """A folder of open_clip with SigLIP's bias, a tokenizer of transformers, and its cleaner of captions."""
     from tokenizers import normalizers
 
@@ -85,10 +84,9 @@ def form(request, tmp_path_factory):
     return f"{prefix}{make(tmp_path_factory.mktemp('siglip'))}", lowers, keeps
 
 
-def vectors(name: str, *texts: str, **options: Any) -> NDArray[np.float32]:
-    model: Any = find_model(name, ModelOptions(**options))
-    made: NDArray[np.float32] = model.encode_texts(texts)
-    return made
+def vectors(name: str, *texts: str, **options) -> NDArray[np.float32]:
+    model = find_model(name, ModelOptions(**options))
+    return model.encode_texts(texts)
 
 
 def equal(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
@@ -136,7 +134,7 @@ def test_one_text_tower_gives_the_same_vectors_in_both_libraries_but_for_the_act
     open_clip_folder(folder, embed_dim=tiny_models.WIDTH, **changes)
     give_weights(folder, source)
     texts = (CAPTION, "two cups", "a blue bowl, left of a red cup")
-    doors: list[Any] = [find_model(name) for name in (f"local-dir:{folder}", f"hf:{source}")]
+    doors = [find_model(name) for name in (f"local-dir:{folder}", f"hf:{source}")]
     assert doors[0].token_ids(texts) == doors[1].token_ids(texts)
     one, other = (door.encode_texts(texts) for door in doors)
     assert (np.abs(one - other).max() < 1e-6) is np.bool_(tanh)
@@ -157,7 +155,7 @@ def test_the_librarys_own_way_is_there_when_asked_for(form):
     name, lowers, keeps = form
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE, texts="library")
     assert (equal(caption, lower), equal(lower, bare)) == (lowers, not keeps)
-    model: Any = find_model(name, ModelOptions(texts="library"))
+    model = find_model(name, ModelOptions(texts="library"))
     assert model.texts == AS_LIBRARY and model.fingerprint != find_model(name).fingerprint
 
 
@@ -168,7 +166,7 @@ def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path):
     config = json.loads(file.read_text())
     del config["model_input_names"]
     file.write_text(json.dumps(config))
-    model: Any = find_model(str(folder))
+    model = find_model(str(folder))
     assert "attention_mask" in model.towers.reader.tokenizer.model_input_names
     assert equal(model.encode_texts(tiny_models.TEXTS[:4]), before)
 

@@ -117,7 +117,7 @@ def test_a_tokenizer_of_transformers_in_open_clip_reads_them_as_text(tmp_path):
 
 @pytest.mark.parametrize("family", ["albef", "vilt"])
 def test_a_model_in_its_authors_file_reads_them_as_text(family, tmp_path):
-    model: Any = find_model(save_family(tmp_path / "model", family))
+    model = find_model(save_family(tmp_path / "model", family))
     texts = ["a red [SEP] cup", "a red", "a red cup"]
     assert len(set(model.score_pairs(PICTURES[:1] * 3, texts).tolist())) == 3
     marked, _ = model.token_ids(["a [SEP] cup", "a cup"])

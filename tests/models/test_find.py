@@ -28,7 +28,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 @pytest.fixture
 def asked(monkeypatch):
     """Stand in for both families of torch, and note who was asked for what."""
-    calls: list[tuple[str, str, ModelOptions]] = []
+    calls = []
     for prefix, target in PREFIXES.items():
         module, _, declaration = target.partition(":")
 
@@ -193,7 +193,7 @@ def folder(tmp_path):
 @pytest.fixture
 def loads(monkeypatch):
     """Stand in for the loading of a model that lies in files, and count it."""
-    said: list[str] = []
+    said = []
 
     def find(name, options):
         said.append(name)
@@ -272,7 +272,7 @@ def test_names_whose_files_do_not_all_lie_here_are_loaded_at_once(folder, loads)
 
 @pytest.mark.parametrize("why", ["it answers and gives no score", "its record names a prompt"])
 def test_a_model_whose_record_needs_more_of_it_is_loaded_each_time(folder, monkeypatch, why):
-    model: Any = Oracle() if "answers" in why else Constant()  # an oracle reads the key: nothing of it is ever stored
+    model = Oracle() if "answers" in why else Constant()  # an oracle reads the key: nothing of it is ever stored
     if "prompt" in why:
         model.prompt = "yes-1"
     monkeypatch.setattr(tellapart.models.find, "find_model", lambda name, options: model)
@@ -282,7 +282,7 @@ def test_a_model_whose_record_needs_more_of_it_is_loaded_each_time(folder, monke
 
 
 def test_a_deferred_model_counts_texts_that_it_cut_and_is_refused_if_its_files_changed():
-    model: Any = Constant()
+    model = Constant()
     model.truncated = 3
     deferred = Deferred(model.name, model.fingerprint, model.kind, lambda: model)
     assert deferred.truncated == 0

@@ -30,7 +30,7 @@ def write(tmp_path):
     return make
 
 
-def open_chat(folder: Path, prefix: str = "hf:", reading: str | None = None) -> Any:
+def open_chat(folder: Path, prefix: str = "hf:", reading: str | None = None):
     pytest.importorskip("transformers", reason="needs the extra 'models'")
     return find_model(f"{prefix}{folder}", ModelOptions(reading=reading))
 

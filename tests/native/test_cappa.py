@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,15 +32,15 @@ def file(tmp_path):
     return Path(save_cappa(tmp_path / "cappa").removeprefix("cappa:"))
 
 
-def pixels(size: int = 48, count: int = 1) -> Any:
+def pixels(size: int = 48, count: int = 1):
     return torch.randn((count, 3, size, size), generator=torch.Generator().manual_seed(3))
 
 
-def captions(length: int = 9) -> Any:
+def captions(length: int = 9):
     return torch.randint(1, 40, (1, length), generator=torch.Generator().manual_seed(4))
 
 
-def score(module: Any, ids: Any, image: Any = None, mask: Any = None) -> float:
+def score(module, ids, image=None, mask=None) -> float:
     halves = Cappa(module)
     mask = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
     with torch.inference_mode():

@@ -6,7 +6,6 @@ Formulas and modules were written by the same hand from the same facts.
 import argparse
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -62,17 +61,17 @@ def model(name):
     return find_model(name)
 
 
-def image_of(model: Any, picture: Any = PICTURES[0]) -> Any:
+def image_of(model, picture=PICTURES[0]):
     (state,) = model._encoder.encode_images([picture])
     return tuple(tensor[None] for tensor in state.tensors)
 
 
-def decode(model: Any, ids: Any, image: Any = None, past: Any = None) -> Any:
+def decode(model, ids, image=None, past=None):
     with torch.inference_mode():
         return model._halves.decode(ids, image_of(model) if image is None else image, past)
 
 
-def captions(model: Any, length: int = 9) -> Any:
+def captions(model, length: int = 9):
     more = torch.randint(5, 20, (1, length), generator=torch.Generator().manual_seed(4))
     return torch.cat([torch.tensor([model._halves.start]), more], dim=1)
 
@@ -116,7 +115,7 @@ def test_a_batch_changes_no_answer(model, name):
     assert [find_model(name).answer([[picture]], prompts[:1])[0] for picture in PICTURES] == written
 
 
-def greedy(model: Any, image: Any, longest: int) -> list[int]:
+def greedy(model, image, longest: int) -> list[int]:
     halves = model._halves
     ids = torch.tensor([halves.start])
     for step in range(longest):
@@ -152,7 +151,7 @@ def test_what_a_captioner_cannot_do(model):
         model.answer([PICTURES[:2]], [model.task_prompt("caption").fill()])
 
 
-def exhaustive(table: Any, longest: int) -> list[int]:
+def exhaustive(table, longest: int) -> list[int]:
     """Of all captions of a chain of words, the one with the greatest mean."""
     best, found = -math.inf, []
 
@@ -334,7 +333,7 @@ class PlainOfa(PlainBert):
     def norm(self, name: str, x: Numbers, eps: float = 1e-5) -> Numbers:
         return super().norm(name, x, eps)
 
-    def convolve(self, name: str, norm: str, x: Any, stride: int) -> Any:
+    def convolve(self, name: str, norm: str, x, stride: int):
         weight = torch.from_numpy(self.state[f"{name}.weight"])
         x = torch.nn.functional.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
         mean, variance, scale, shift = (
@@ -343,7 +342,7 @@ class PlainOfa(PlainBert):
         )
         return (x - mean) / (variance + 1e-5).sqrt() * scale + shift
 
-    def look(self, pixels: Any) -> Any:
+    def look(self, pixels):
         """The grid of cells, `(width, rows, columns)`."""
         own = "encoder.embed_images"
         x = self.convolve(f"{own}.conv1", f"{own}.bn1", pixels.double(), 2).relu()
@@ -384,7 +383,7 @@ class PlainOfa(PlainBert):
         )
         return np.asarray(x + self.linear(f"{name}.fc2", inner))
 
-    def encode(self, pixels: Any, ids: list[int]) -> tuple[Numbers, Numbers]:
+    def encode(self, pixels, ids: list[int]) -> tuple[Numbers, Numbers]:
         """States and normalised places of cells, then tokens."""
         grid = self.look(pixels)
         rows, columns = grid.shape[1:]
@@ -465,17 +464,17 @@ def test_ofa_is_the_formula():
 class PlainRoberta(PlainBert):
     """RoBERTa's layers in float64, and FIBER's that read an image."""
 
-    def norm(self, name: str, x: Any, eps: float = 1e-5) -> Any:
+    def norm(self, name: str, x, eps: float = 1e-5):
         return super().norm(name, x, eps)
 
-    def read(self, name: str, x: Any, source: Any, *, causal: bool = False) -> Any:
+    def read(self, name: str, x, source, *, causal: bool = False):
         """An attention's output, neither added to anything nor normalised."""
         values = split(self.linear(f"{name}.self.value", source))
         shares = self.shares(name, x, source, causal=causal)
         read = np.einsum("hqk,khd->qhd", shares, values).reshape(len(x), -1)
         return self.linear(f"{name}.output.dense", read)
 
-    def fused(self, name: str, x: Any, image: Any) -> Any:
+    def fused(self, name: str, x, image):
         own = self.read(f"{name}.attention", x, x, causal=True)
         crossed = self.read(f"{name}.crossattention_t2i", own, image)
         alpha = self.state[f"{name}.alpha_t2i"]
@@ -485,7 +484,7 @@ class PlainRoberta(PlainBert):
 
 
 def test_fiber_writes_by_the_formula(tmp_path):
-    model: Any = find_model(save_captioner(tmp_path / "x", "fiber"))
+    model = find_model(save_captioner(tmp_path / "x", "fiber"))
     plain, ids = PlainRoberta(fiber_captioner()), [0, 7, 9, 6, 11]
     images = image_of(model)
     cells = images[-1][0].double().numpy()  # the tower's last stage, of width 32
@@ -504,7 +503,7 @@ def test_fiber_writes_by_the_formula(tmp_path):
 
 
 def test_xvlm_writes_by_the_formula(tmp_path):
-    model: Any = find_model(save_captioner(tmp_path / "x", "xvlm"))
+    model = find_model(save_captioner(tmp_path / "x", "xvlm"))
     plain, ids = PlainBert(xvlm_captioner()), [2, 7, 9, 6, 11]
     images = image_of(model)
     cells = images[0][0].double().numpy()  # their mean comes first

@@ -86,13 +86,13 @@ def no_first_numbers(monkeypatch):
         monkeypatch.setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
 
 
-def read_layout(folder: str, tensors: Any) -> tuple[NativeFamily, Shapes]:
+def read_layout(folder: str, tensors) -> tuple[NativeFamily, Shapes]:
     family = find_family(folder)
     kept = family.keep_tensors(tensors)
     return family, {name: tuple(getattr(tensor, "shape", tensor)) for name, tensor in kept.items()}
 
 
-def refuse(family: NativeFamily, keys: Shapes, settings: Any, *lost: str) -> None:
+def refuse(family: NativeFamily, keys: Shapes, settings, *lost: str) -> None:
     """The error names the file, and what is lost or its layer; nothing else is raised."""
     with pytest.raises(ModelError) as caught:
         family.build_module(Layout("model.pth", keys, settings))
@@ -110,7 +110,7 @@ def shorten(keys: Shapes, table: str) -> Shapes:
 
 def last_parts(keys: Shapes) -> Iterator[list[str]]:
     """For each list of numbered parts: the last one, and the last two."""
-    lists: dict[str, set[int]] = {}
+    lists = {}
     for name in keys:
         for number in re.finditer(r"(?<=\.)\d+(?=\.)", name):
             lists.setdefault(name[: number.start()], set()).add(int(number[0]))
@@ -123,7 +123,7 @@ def last_parts(keys: Shapes) -> Iterator[list[str]]:
 
 def keys_of_a_kind(keys: Shapes) -> list[str]:
     """Of the numbers of a kind of key, the last."""
-    kinds: dict[str, list[str]] = {}
+    kinds = {}
     for key in [key for key in keys if key not in OPTIONAL]:
         kinds.setdefault(re.sub(r"\d+", "*", key), []).append(key)
     return [max(same) for same in kinds.values()]

@@ -42,7 +42,7 @@ RECORD = Path(__file__).parents[2] / "bench" / "records" / "native_golden.json"
 TOLERANCE = 1e-5
 
 
-def tolerance(scores: Any) -> float:
+def tolerance(scores) -> float:
     return TOLERANCE * max(1.0, float(scores.abs().max()))
 
 
@@ -107,7 +107,7 @@ def test_x_vlms_tables_of_biases_are_the_authors_and_not_the_librarys(old, new):
     assert distance(resize_like_timm(table, expected), expected) > 1e-2
 
 
-def resize_like_timm(positions: Any, wanted: Any) -> Any:
+def resize_like_timm(positions, wanted):
     """Resize with the library's function: a Swin's table of biases, or positions on a grid behind the class token."""
     from timm.layers import resample_abs_pos_embed, resize_rel_pos_bias_table
 
@@ -131,60 +131,60 @@ def swap(first: str, second: str) -> Mistake:
 def roll(name: str) -> Mistake:
     """Each row of a tensor in the next one's place: another class, another token."""
 
-    def change(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    def change(module, golden: Golden, patch: pytest.MonkeyPatch) -> None:
         tensor = module.state_dict()[name]
         tensor.copy_(tensor.roll(1, 0))
 
     return change
 
 
-def replace(target: str, other: Any) -> Mistake:
+def replace(target: str, other) -> Mistake:
     """Other code."""
     return lambda module, golden, patch: patch.setattr(target, other)
 
 
-def another_first_token(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def another_first_token(module, golden: Golden, patch: pytest.MonkeyPatch) -> None:
     """A text that begins with a word."""
     golden.input["input_ids"] = golden.input["input_ids"].clone()
     golden.input["input_ids"][:, 0] = 7
 
 
-def places_transposed(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def places_transposed(module, golden: Golden, patch: pytest.MonkeyPatch) -> None:
     """Boxes with y before x."""
     golden.input["region_boxes"] = golden.input["region_boxes"][..., [1, 0, 3, 2]]
 
 
-def read_true_for_false(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def read_true_for_false(module, golden: Golden, patch: pytest.MonkeyPatch) -> None:
     module.config.true, module.config.false = module.config.false, module.config.true
 
 
-def begin_the_answer_with_a_word(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def begin_the_answer_with_a_word(module, golden: Golden, patch: pytest.MonkeyPatch) -> None:
     decode = Vlt5.decode
     patch.setattr(Vlt5, "decode", lambda self, ids, *source: decode(self, ids + 7, *source))
 
 
-def dec_for_enc(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def dec_for_enc(module, golden: Golden, patch: pytest.MonkeyPatch) -> None:
     """BLIP's two marks behind the words."""
     words = module.text_encoder.embeddings.word_embeddings.weight
     words[-2:] = words[-2:].flip(0)
 
 
-def shift_the_other_windows(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def shift_the_other_windows(module, golden: Golden, patch: pytest.MonkeyPatch) -> None:
     for block in module.modules():
         if isinstance(block, SwinBlock):
             block.shifted = not block.shifted
 
 
-def close_a_gate(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def close_a_gate(module, golden: Golden, patch: pytest.MonkeyPatch) -> None:
     module.vit_model.layers[2].blocks[16].attn.alpha_i2t.zero_()
 
 
-def bicubic(grid: Any, size: Any, mode: str = "", align_corners: bool = False) -> Any:
+def bicubic(grid, size, mode: str = "", align_corners: bool = False):
     """What timm does with positions."""
     return torch.ops.aten._upsample_bicubic2d_aa(grid, list(size), False)
 
 
-def not_averaged(table: Any, size: int) -> Any:
+def not_averaged(table, size: int):
     """Linear interpolation of torch, where jax takes means."""
     return torch.nn.functional.interpolate(table.T[None], size=size, mode="linear")[0].T
 
@@ -303,7 +303,7 @@ def test_a_mistake_moves_the_scores(name, mistake, monkeypatch):
 
 @pytest.mark.slow
 def test_every_family_has_a_mistake_of_each_kind():
-    kinds: dict[str, set[str]] = {}
+    kinds = {}
     for name, mistakes in MISTAKES.items():
         family = name if name in DRAWN else CASES[name].family
         kinds.setdefault(family, set()).update(what.partition(":")[0] for what in mistakes)

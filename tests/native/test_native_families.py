@@ -4,7 +4,6 @@ import ast
 import json
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import golden as authors
 import numpy as np
@@ -138,9 +137,7 @@ def test_match_logit_is_the_authors_score_of_retrieval(name):
 
 def test_the_reading_gives_the_logit_and_not_a_probability_of_it(tmp_path):
     name = save_family(tmp_path / "x", "xvlm")
-    models: dict[str, Any] = {
-        reading: find_model(name, ModelOptions(reading=reading)) for reading in ("match_logit", "itm_logit")
-    }
+    models = {reading: find_model(name, ModelOptions(reading=reading)) for reading in ("match_logit", "itm_logit")}
     scores = {reading: model.score_pairs(PICTURES, TEXTS) for reading, model in models.items()}
     encoder = models["itm_logit"].encoder
     images, texts = encoder.encode_images(PICTURES), encoder.encode_texts(TEXTS)
@@ -190,7 +187,7 @@ def test_the_code_of_these_models_is_among_the_files_that_their_numbers_depend_o
 
 def test_a_strangers_prefix_opens_its_converted_folders_by_their_type(tmp_path, monkeypatch):
     """What the families here rely on serves any plugin."""
-    loaded: list[str] = []
+    loaded = []
 
     def load(name, options):
         loaded.append(name)

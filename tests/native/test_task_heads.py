@@ -55,21 +55,21 @@ QUESTIONS = ["what is a cup", "red", "two dogs on the bowl"]
 TEXT = "text_encoder.encoder.layer"
 
 
-def states(model: Any, image: Any, text: str) -> tuple[Any, Any]:
+def states(model, image, text: str) -> tuple[Any, Any]:
     """An image's tokens, float64, and the ids of a text."""
     tokens = model.encoder.encode_images([image])[0].tensors[0].double().numpy()
     reader = model.encoder._preparation.texts
     return tokens, reader.tokenizer(text)["input_ids"]
 
 
-def question_of(plain: PlainBert, image: Any, ids: list[int], depth: int, fusion: int) -> Any:
+def question_of(plain: PlainBert, image, ids: list[int], depth: int, fusion: int):
     x = plain.embed("text_encoder.embeddings", ids)
     for k in range(depth):
         x = plain.layer(f"{TEXT}.{k}", x, image if k >= fusion else None)
     return x
 
 
-def load(folder: Path, family: str, state: dict[str, Any], reading: str | None = None, **settings: Any) -> Any:
+def load(folder: Path, family: str, state: dict[str, Any], reading: str | None = None, **settings):
     return find_model(f"{family}:{save(folder, family, state, **settings)}", ModelOptions(reading=reading))
 
 
@@ -224,7 +224,7 @@ def test_the_layer_of_grad_cam_is_never_guessed(tmp_path):
 def test_grad_cam_reads_block_8_of_twelve():
     heads = linear("vision_proj", 16, 32) | linear("text_proj", 16, 32) | linear("itm_head", 2, 32)
     family, module = build("albef", draw(albef_text(12, 6) | heads), SETTINGS)
-    halves: Any = family.readings["grad_cam"].halves(module)
+    halves = family.readings["grad_cam"].halves(module)
     assert halves.layer == 8
 
 
@@ -244,7 +244,7 @@ def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path):
 def test_a_converted_folder_is_the_same_model(tmp_path, state):
     model = load(tmp_path / "file", "albef", state())
     convert_model(f"albef:{tmp_path / 'file' / 'head.pth'}", tmp_path / "folder")
-    converted: Any = find_model(f"albef:{tmp_path / 'folder'}")
+    converted = find_model(f"albef:{tmp_path / 'folder'}")
     if isinstance(model, FusionAnswers):
         ours, theirs = (one.outputs(PICTURES, QUESTIONS) for one in (model, converted))
     else:
@@ -281,12 +281,12 @@ def test_the_pairs_layers_share_keys_and_values():
     assert layers[3].crossattention.self.value is not layers[4].crossattention.self.value
 
 
-def head_of(plain: PlainBert, name: str, x: Any) -> Any:
+def head_of(plain: PlainBert, name: str, x):
     x = plain.norm(f"{name}.1", plain.linear(f"{name}.0", x), 1e-5)
     return plain.linear(f"{name}.3", gelu(x))
 
 
-def true_of(logits: Any) -> float:
+def true_of(logits) -> float:
     return float(1 / (1 + np.exp(logits[0] - logits[1])))
 
 

@@ -213,9 +213,7 @@ def test_the_own_caption_comes_first_and_the_other_sides_caption_is_a_foil(quadr
 
 
 def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples):
-    forbidden: list[grammar.Noun] = [
-        each for each in grammar.WORDS.values() if (each.shape, each.colour) in grammar.HELD_OUT
-    ]
+    forbidden = [each for each in grammar.WORDS.values() if (each.shape, each.colour) in grammar.HELD_OUT]
     for quadruple in (q for q in quadruples if q.key.held_out == "no"):
         for side in (0, 1):
             for text in (*truths(quadruple, side), *(foil.text for foil in foils(quadruple, side))):

@@ -121,7 +121,7 @@ def _drawn(aspect: Aspect, index: int) -> Quadruple:
 
 def _all_places(quadruple: Quadruple, flip: bool) -> list[set[str]]:
     """What `draw_whereabouts` may call true of each side, found by drawing many times."""
-    found: list[set[str]] = [set(), set()]
+    found = [set(), set()]
     for seed in range(20):
         for side, (caption, _) in enumerate(draw_whereabouts(quadruple, flip, np.random.default_rng(seed))):
             found[side].add(caption)

@@ -33,7 +33,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-def written(folder: Path, **changes: Any) -> Path:
+def written(folder: Path, **changes) -> Path:
     path = folder / "run.toml"
     values = VALUES | {
         key: {**VALUES.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()
@@ -199,7 +199,7 @@ def test_an_option_out_of_range_names_the_file_and_the_loss(also, tmp_path):
         read_config(path)
 
 
-def settings(folder: Path, preset: str, **more: Any) -> TrainConfig:
+def settings(folder: Path, preset: str, **more) -> TrainConfig:
     path = folder / "run.toml"
     values = {"name": "run", "model": "new:arch", "preset": preset, "data": {"train": ["a.jsonl"]}} | more
     path.write_text(toml(values), encoding="utf-8")

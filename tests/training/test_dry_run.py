@@ -255,7 +255,7 @@ def test_errors_of_images_name_the_lines_of_the_training_file(tmp_path):
         (tmp_path / "rows.csv").write_text(f"image,caption\n{image},a cup\n")
         with raises(DataError, "rows.csv:2", image, line, "[data]"):
             read_sources(DataConfig(train=["rows.csv"]), tmp_path)
-        refused: list[DataError] = []
+        refused = []
         read_sources(DataConfig(train=["rows.csv"]), tmp_path, refused)
         check_facts(str(refused[0]), "rows.csv:2", image, line, "[data]")
 

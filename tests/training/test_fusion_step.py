@@ -29,7 +29,7 @@ from tellapart.training.steps import FusionStep
 from tellapart.training.training_run import run_training
 
 
-def run(folder: Path, out: str, model: str = "blip", **changes: Any) -> tuple[Any, dict[str, Any]]:
+def run(folder: Path, out: str, model: str = "blip", **changes) -> tuple[Any, dict[str, Any]]:
     """Train a tiny model on squares; what came of it, and its weights."""
     name = f"hf:{folder / model}" if (folder / model).is_dir() else MODELS[model](folder / model)
     settings = config(folder, model=name, **{"loss": {"name": "itm"}, "reading": "itm"} | changes)
@@ -89,7 +89,7 @@ def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(
 @pytest.mark.parametrize("loss", ["itm", "ranking", "eqsim-itm", "eqsim-ranking"])
 def test_every_loss_trains_every_family_and_pieces_change_no_number(tmp_path, model, loss):
     regular = {"alpha": 0.0} if "eqsim" in loss else {}
-    settings: dict[str, Any] = {
+    settings = {
         "loss": {"name": loss, **regular},
         "matching": {"negatives": 2},
         "optimiser": {"steps": 2},

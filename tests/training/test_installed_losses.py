@@ -1,7 +1,6 @@
 """Losses of other packages: a declaration or a plain function trains; anything else is refused with what to write."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tiny_fusion import blip
@@ -63,7 +62,7 @@ def installed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(about.parent))
 
 
-def totals(folder: Path, out: str, **changes: Any) -> list[float]:
+def totals(folder: Path, out: str, **changes) -> list[float]:
     run_training(config(folder, **changes), folder, folder / out)
     return [line["total"] for line in logged(folder / out) if "total" in line]
 

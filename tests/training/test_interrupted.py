@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from training_sets import config, far, table, toml, weights
@@ -22,7 +21,7 @@ from tellapart.training.training_run import run_training
 pytestmark = pytest.mark.slow
 
 
-def write_config(folder: Path, **changes: Any) -> Path:
+def write_config(folder: Path, **changes) -> Path:
     path = folder / "train.toml"
     path.write_text(toml(table(folder, **changes)), encoding="utf-8")
     return path

@@ -258,7 +258,7 @@ def test_pictures_of_a_reported_benchmark_are_refused(tmp_path):
 
 @pytest.mark.slow
 def test_the_start_is_opened_once(tmp_path, monkeypatch):
-    opened: list[str] = []
+    opened = []
 
     def counted(name, device):
         opened.append(name)
@@ -375,7 +375,7 @@ def test_a_run_of_minutes_has_its_steps_planned_once(tmp_path):
     assert f"step {steps} of {steps}" in page and 'http-equiv="refresh"' in page and page.count("<figure") >= 2
 
 
-def lines_of(folder: Path, name: str, **changes: Any) -> list[dict[str, float]]:
+def lines_of(folder: Path, name: str, **changes) -> list[dict[str, float]]:
     run_training(config(folder, **changes), folder, folder / name)
     return logged(folder / name)
 

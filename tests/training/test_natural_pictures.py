@@ -4,7 +4,6 @@ import json
 import shutil
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,8 +24,8 @@ COLOURS = ("red", "green", "blue", "black", "white", "brown")
 def coco(folder: Path, count: int = 24) -> Path:
     """COCO's files in small: captions of two coloured things, training pictures, and Karpathy's test pictures."""
     rng = np.random.default_rng(0)
-    images: list[dict[str, Any]] = []
-    annotations: list[dict[str, Any]] = []
+    images = []
+    annotations = []
     tested = []
     for k in range(count):
         split = "train2014" if k < count - 4 else "val2014"

@@ -37,7 +37,7 @@ PARTS = {
 SCALE = 1 / 0.07
 
 
-def settings(folder: Path, family: str, **changes: Any) -> TrainConfig:
+def settings(folder: Path, family: str, **changes) -> TrainConfig:
     folder.mkdir(exist_ok=True)
     values = released_eqsim(folder, family)
     for key, value in changes.items():
@@ -72,7 +72,7 @@ def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path, family):
 def read_by_fusion(model: str, reading: str, rows: TrainingRows) -> tuple[Any, Any, Any]:
     """Return a fusion model in one reading, and the eight rows' images and captions as it reads them."""
     opened = open_fusion(model, "cpu", reading)
-    fusion: Any = opened.module
+    fusion = opened.module
     images = fusion.images([opened.image(rows.pixels(n)) for n in range(8)])
     return fusion, images, fusion.texts(opened.tokens([row.caption for row in rows.rows]))
 
@@ -97,7 +97,7 @@ def test_fibers_first_step_has_eqsims_formula_on_the_contrastive_matrix_of_each_
             found = reference.eqsim_released(SCALE * cosines, drawn_negatives(pairs, 2, part).tolist(), 0.5, 0.0)
         else:
             same = rows.image_ids[numbers][:, None] == rows.image_ids[numbers][None, :]
-            values: dict[str, Any] = {"alpha": 0.0, "beta": 0.5, "k": 2, "variant": "v2-all", "normalise": "batch"}
+            values = {"alpha": 0.0, "beta": 0.5, "k": 2, "variant": "v2-all", "normalise": "batch"}
             found = reference.eqsim(cosines, SCALE, same, **values)
         sums = {name: value + found[name] / 2 for name, value in sums.items()}
     for name, value in sums.items():
@@ -160,7 +160,7 @@ def test_two_heads_read_one_pass_and_a_frozen_one_stays(tmp_path, family):
 
     def logits(reading, *also):
         opened = open_fusion(made.model, "cpu", reading, also=also)
-        fusion: Any = opened.module
+        fusion = opened.module
         images = fusion.images([opened.image(rows.pixels(n)) for n in range(4)])
         return fusion.join(images, fusion.texts(opened.tokens([row.caption for row in rows.rows[:4]]))).detach()
 

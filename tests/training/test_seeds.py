@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from tellapart.training.training_run import FinishedRun, best_alpha, interpolate
 SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=6)
 
 
-def made(seed: int, after: Sequence[float], before: Sequence[float], names: str = "ab", **changes: Any) -> TrainRecord:
+def made(seed: int, after: Sequence[float], before: Sequence[float], names: str = "ab", **changes) -> TrainRecord:
     """A record whose metrics have these values in the trained model and in its start."""
     rows = tuple(compared(name, a, b, p=1.0, p_holm=1.0) for name, a, b in zip(names, before, after, strict=False))
     told = {"name": "made", "seed": seed, **changes}
@@ -98,7 +97,7 @@ def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path):
 
 def test_only_what_is_not_done_is_trained_again(tmp_path):
     told = config(tmp_path)
-    trained: list[int] = []
+    trained = []
 
     def once(one, folder):
         trained.append(one.seed)

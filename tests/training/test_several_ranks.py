@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
     architecture(folder / "second" / "arch")
     image = read_by_the_second(folder / "second" / "broken")
     image.write_bytes(image.read_bytes()[:-60])
-    settings: dict[str, dict[str, Any]] = {
+    settings = {
         "dual": DUAL,
         "seeds": SEEDS,
         "leak": {"report": {"benchmarks": [f"folder:{squares(folder / 'leak-test')}"]}},

@@ -3,7 +3,6 @@
 import io
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ def test_thresholds_fall_on_a_line_and_the_items_are_one_whole_set_without_label
     assert RoundsConfig(rounds=1, threshold=0.5).thresholds() == [0.5]
     values = config(tmp_path).model_dump() | {"test_time_matching": {"threshold": 0.1}}
     TrainConfig.model_validate(values)
-    changes: list[tuple[str, dict[str, Any]]] = [
+    changes = [
         ("data", {"share": 0.5}),
         ("data", {"validation": "demo"}),
         ("data", {"train": ["demo", "winoground"]}),
@@ -52,8 +51,8 @@ def start(tmp_path):
     return tmp_path
 
 
-def rounds(folder: Path, **changes: Any) -> TrainConfig:
-    values: dict[str, Any] = {
+def rounds(folder: Path, **changes) -> TrainConfig:
+    values = {
         "model": f"local-dir:{folder / 'start'}",
         "data": {"train": [f"folder:{folder / 'train'}"], "together": True},
         "optimiser": {"steps": 2},
@@ -98,7 +97,7 @@ def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(st
     for line in ("compare", "table"):
         assert "mine (transductive)" in command(line, start / "again").out
     assert "ours (transductive)" in command("table", start / "again", "--label", "mine (transductive)=ours").out
-    problems: list[str] = []
+    problems = []
     Board(BoardSettings(runs=(start / "again",))).read_in(problems.append)
     check_facts("\n".join(problems), "mine (transductive)", "results.json", "take the run out")
     assert len(problems) == 1
@@ -108,7 +107,7 @@ def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(st
 def test_a_killed_run_goes_on_to_the_same_weights(start):
     settings = rounds(start, report={"benchmarks": []}, validation={"every": 1})
     whole = train_matched(settings, start, start / "whole")
-    steps: list[int] = []
+    steps = []
 
     def kill(stage, done, total, note=""):
         steps.extend([done] if stage == "steps" else [])

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -41,7 +40,7 @@ def write_nltk(folder: Path) -> Path:
     return folder
 
 
-def _tokenizer() -> Any:
+def _tokenizer():
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -150,7 +149,7 @@ def recipe(parts, tmp_path):
             for k, (image, caption) in enumerate(CAPTIONS * times)
         ]
         (home / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        options: dict[str, str | float] = {
+        options = {
             "captions": "captions.jsonl",
             "images": "images",
             "tagger": f"nltk:{parts / 'nltk'}",

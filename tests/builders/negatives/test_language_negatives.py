@@ -5,7 +5,6 @@ import shutil
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,7 +43,7 @@ ROWS = [
 ]
 
 
-def written(home: Path, server: Any, options: str = "", model: str = "", rest: str = "") -> Path:
+def written(home: Path, server, options: str = "", model: str = "", rest: str = "") -> Path:
     path = home / "recipe.toml"
     path.write_text(
         'name = "few"\nbuilder = "language-negatives"\nseed = 5\n'
@@ -374,7 +373,7 @@ def chat_model(tmp_path_factory):
     return folder
 
 
-def options(folder: Path, **changes: Any) -> ChatOptions:
+def options(folder: Path, **changes) -> ChatOptions:
     return ChatOptions(**{"source": str(folder), "max_tokens": 40, **changes})
 
 
@@ -442,7 +441,7 @@ def own_surroundings(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def server_options(server: Any, **changes: Any) -> ChatOptions:
+def server_options(server, **changes) -> ChatOptions:
     return ChatOptions(**{"source": server.url, "name": "small", "tries": 3, "timeout": 5.0, **changes})
 
 

@@ -29,14 +29,14 @@ from tellapart.models.torch.backend import import_torch
 class PoolingServer(ThreadingHTTPServer):
     """Answers as vLLM's pooling models do, by a model in memory; refuses every third request, as a busy server."""
 
-    def __init__(self, encoder: Any, reranker: Any) -> None:
+    def __init__(self, encoder, reranker) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.encoder, self.reranker = encoder, reranker
-        self.asked: list[str] = []
-        self.bodies: list[dict[str, Any]] = []
-        self.headers: list[Any] = []
+        self.asked = []
+        self.bodies = []
+        self.headers = []
         self.left = 10**6  # requests that are answered before the server refuses all
-        self.wrong: Any = None  # in place of an answer
+        self.wrong = None  # in place of an answer
         self.entry = {"id": "pooled"}
         self.lock = threading.Lock()
 
@@ -73,7 +73,7 @@ def decode_picture(url: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
 
 
-def read_part(part: Any) -> str | np.ndarray:
+def read_part(part) -> str | np.ndarray:
     """The text or the picture of a part, in whatever form."""
     if isinstance(part, str):
         return decode_picture(part) if part.startswith("data:") else part
@@ -140,7 +140,7 @@ def served(histogram, fusion, monkeypatch):
         thread.join()
 
 
-def open_model(server: PoolingServer, reading: str | None, **options: Any) -> Any:
+def open_model(server: PoolingServer, reading: str | None, **options):
     return find_model(f"api:{server.url}#pooled", ModelOptions(reading=reading, calls=3, **options))
 
 
@@ -282,13 +282,13 @@ class Behind:
 
     prompt: str | None = None
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model) -> None:
         self.model = model
 
-    def encode_texts(self, texts: list[str]) -> Any:
+    def encode_texts(self, texts: list[str]):
         return self.model.encode([{"text": text} for text in texts], prompt=self.prompt or "")
 
-    def encode_images(self, images: list[np.ndarray]) -> Any:
+    def encode_images(self, images: list[np.ndarray]):
         return self.model.encode([{"image": Image.fromarray(image)} for image in images], prompt=self.prompt or "")
 
 

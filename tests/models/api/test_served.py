@@ -39,11 +39,11 @@ def no_keys(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def open_model(llama: Any, **options: Any) -> Any:
+def open_model(llama, **options):
     return find_model(f"api:{llama.url}#tiny", ModelOptions(**options))
 
 
-def measure(model: Any, pairs: PairSet, **options: Any) -> np.ndarray:
+def measure(model, pairs: PairSet, **options) -> np.ndarray:
     return score(model, pairs, store=EmbeddingStore(None), **options).scores.values
 
 
@@ -104,7 +104,7 @@ def test_a_server_that_is_killed_and_started_again_costs_no_score_and_doubles_no
     monkeypatch.setattr(connection, "_PAUSE", 0.2)
     expected = measure(open_model(mortal_llama, calls=1), pairs)
     model = open_model(mortal_llama, calls=2, answers=tmp_path / "answers.sqlite")
-    seen: list[int] = []
+    seen = []
 
     def restart():
         mortal_llama.kill()
@@ -259,7 +259,7 @@ class OtherServer(JsonHandler):
 
 def test_a_server_without_probabilities_is_read_in_words(pairs):
     with serve(OtherServer) as address:
-        model: Any = find_model(f"api:{address}/v1")
+        model = find_model(f"api:{address}/v1")
         with raises(ModelError, "'new'", "reading=", "choice"):
             measure(model, pairs)
         model.take_notes()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ from tellapart.training.encoders import open_start
 TEXTS = ["the red mug", "the blue mug is left of the bowl", "unheard words"]
 
 
-def make_tokenizer(words: list[str], **options: Any) -> Any:
+def make_tokenizer(words: list[str], **options):
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, **options))
@@ -44,7 +43,7 @@ def make_tokenizer(words: list[str], **options: Any) -> Any:
 def folder(tmp_path_factory):
     """A model of random weights, whose batch norms have seen pictures."""
     torch, words = import_torch(), [PAD, "[UNK]", "the", "red", "blue", "mug", "is", "left", "of", "bowl"]
-    sizes: Any = {"image_size": 32, "channels": (8, 8, 16, 16), "text_width": 16, "dimensions": 12}
+    sizes = {"image_size": 32, "channels": (8, 8, 16, 16), "text_width": 16, "dimensions": 12}
     config = CompactConfig(model_type="compact", context_length=8, **sizes)
     torch.manual_seed(0)
     model = build_encoder(config, len(words)).train()

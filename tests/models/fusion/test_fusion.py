@@ -22,7 +22,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
 
 
-def library_logits(family: str, model: Any, processor: Any, image: NDArray[np.uint8], text: str) -> Any:
+def library_logits(family: str, model, processor, image: NDArray[np.uint8], text: str):
     """Return the matching head's logits for one pair as the library's documentation has it, alone and unpadded."""
     from PIL import Image
 
@@ -129,7 +129,7 @@ def test_prepared_images_score_as_plain_ones(family, folder):
 
 
 def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tmp_path):
-    encoder: Any = scorer(save(tmp_path, blip)).encoder
+    encoder = scorer(save(tmp_path, blip)).encoder
     full, other_full, short, longer = encoder.encode_texts(
         ["a the red blue green small", "cup cup cup cup cup cup", "a", "a red cup on the blue bowl"]
     )
@@ -138,7 +138,7 @@ def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tm
 
 
 def test_a_state_holds_its_own_memory_and_not_its_batches(family, folder):
-    encoder: Any = scorer(folder).encoder
+    encoder = scorer(folder).encoder
     for state in (*encoder.encode_images(pictures()), *encoder.encode_texts(TEXTS)):
         assert sum(tensor.untyped_storage().nbytes() for tensor in state.tensors) == state.nbytes
 
@@ -157,7 +157,7 @@ HEADS = {
 def test_it_is_found_by_its_folder(family, folder):
     prints = set()
     for reading in ("itm", "itm_logit"):
-        model: Any = find_model(f"hf:{folder}", ModelOptions(reading=reading))
+        model = find_model(f"hf:{folder}", ModelOptions(reading=reading))
         assert model.fingerprint == scorer(folder, reading=reading).fingerprint
         prints.add(model.fingerprint)
     assert len(prints) == 2 and scorer(folder).fingerprint in prints

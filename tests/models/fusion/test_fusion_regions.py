@@ -39,7 +39,7 @@ def visual_bert() -> tuple[Any, Any]:
     return transformers.VisualBertForPreTraining(config), words()
 
 
-def words() -> Any:
+def words():
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     return transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)})
 
@@ -82,7 +82,7 @@ def folder(family, tmp_path_factory):
     return folder
 
 
-def library_score(model: Any, inputs: Any, features: Any, boxes: Any) -> float:
+def library_score(model, inputs, features, boxes) -> float:
     """Score one pair alone, unpadded, as the library's documentation does."""
     features, boxes = torch.from_numpy(features)[None], torch.from_numpy(boxes)[None]
     with torch.no_grad():
@@ -185,7 +185,7 @@ def test_an_image_without_regions_and_one_that_is_gone_are_named(folder, tmp_pat
 )
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
 def test_regions_that_are_not_what_they_must_be_are_refused(tmp_path, part, change, facts):
-    content: dict[str, Any] = arrays()
+    content = arrays()
     picture = pictures()[0]
     name = f"{pixel_hash(picture)}/{part}"
     np.savez(tmp_path / "r.npz", **content | {name: change(content[name])})

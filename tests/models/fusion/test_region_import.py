@@ -33,7 +33,7 @@ CORNERS = {
 PIXELS = {name: CORNERS[name] * np.array([*SIZES[name], *SIZES[name]], np.float32) for name in NAMES}
 
 
-def text(array: Any) -> str:
+def text(array) -> str:
     return base64.b64encode(np.ascontiguousarray(array, np.float32).tobytes()).decode()
 
 
@@ -85,7 +85,7 @@ def write_vilbert(folder: Path) -> Path:
     return write_lmdb(folder / "COCO_test_resnext152_faster_rcnn_genome.lmdb", entries | {"keys": pickle.dumps([])})
 
 
-def pack(array: Any) -> dict[bytes, Any]:
+def pack(array) -> dict[bytes, Any]:
     return {b"nd": True, b"type": array.dtype.str, b"kind": b"", b"shape": array.shape, b"data": array.tobytes()}
 
 

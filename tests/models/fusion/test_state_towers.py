@@ -23,7 +23,7 @@ DRAW = np.random.default_rng(0)
 FILMS = [DRAW.integers(0, 256, (4, *shape, 3), dtype=np.uint8) for shape in ((20, 24), (24, 40), (50, 16))]
 
 
-def save(folder: Path, model: Any, processor: Any) -> None:
+def save(folder: Path, model, processor) -> None:
     torch.manual_seed(0)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
@@ -208,7 +208,7 @@ def test_rules_agree_with_loops():
     assert np.isclose(late_interaction(image, text, "filip"), (np.mean(nearest) + np.mean(back)) / 2)
 
 
-def pair_by_the_library(kind: str, folder: Path, film: Any, text: str) -> float:
+def pair_by_the_library(kind: str, folder: Path, film, text: str) -> float:
     """One pair's number by the model's forward pass, without the scale that is the same for all."""
     model = getattr(transformers, kind).from_pretrained(folder).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)

@@ -43,7 +43,7 @@ SEEN = {
 }
 
 
-def save(folder: Path, state: dict[str, Any], words: Any, t5: dict[str, Any], vision: dict[str, Any]) -> None:
+def save(folder: Path, state: dict[str, Any], words, t5: dict[str, Any], vision: dict[str, Any]) -> None:
     """The released layout: one .bin, the configuration of the T5 that it was trained from, and a CLIP elsewhere."""
     tower = folder.with_name(folder.name + "-tower")
     folder.mkdir()
@@ -87,11 +87,11 @@ def made(tmp_path_factory):
     return folder, *parts
 
 
-def read(folder: Path, reading: str | None = None) -> Any:
+def read(folder: Path, reading: str | None = None):
     return find_model(f"hf:{folder}", ModelOptions(reading=reading))
 
 
-def library_score(made: tuple[Path, Any, Any, Any], image: Any, text: str) -> float:
+def library_score(made: tuple[Path, Any, Any, Any], image, text: str) -> float:
     """VQAScore by the library's T5, in float64: exp of less the mean cross-entropy over "Yes" and the end."""
     folder, t5, tower, projection = made
     words = transformers.AutoTokenizer.from_pretrained(folder)
@@ -173,7 +173,7 @@ def test_scores_equal_the_authors_code(tmp_path):
     held = load_file(GOLDEN / "clip_flant5_tiny.safetensors")
     facts = json.loads((GOLDEN / "clip_flant5_tiny.json").read_text())
     # Their stand-in for a tokenizer gave one id to each word; here words become ids by rules, and ids are the entries.
-    ids: dict[str, int] = {"Yes": int(held["input.labels"][0])}
+    ids = {"Yes": int(held["input.labels"][0])}
     for text, row in zip(facts["prompt"]["formatted"], held["input.input_ids"].tolist(), strict=True):
         ids |= zip(text.replace("<image>", " ").split(), [k for k in row if k not in {0, 1, -200}], strict=True)
     entries = {f"{k:02}": k for k in range(2, facts["config"]["t5"]["vocab_size"])} | {"<pad>": 0, "</s>": 1}
@@ -212,7 +212,7 @@ def test_the_published_names_and_shapes_are_read():
     assert named(ours) == named(theirs)
 
 
-def library_logs(folder: Path, image: Any, prompt: str, answer: str) -> list[float]:
+def library_logs(folder: Path, image, prompt: str, answer: str) -> list[float]:
     """The log-probability of each token of the answer and of its end: one forward with the answer as labels."""
     model, processor = load(folder)
     prompt = FORMATS[model.config.model_type][0].format(prompt=prompt)

@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -86,12 +85,12 @@ def test_a_caption_and_its_end_are_as_likely_as_to_the_library(folders, family):
     np.testing.assert_allclose(scorer.log_likelihoods(*both(PAIRS)), want, rtol=CLOSE)
 
 
-def direct_caption(folder: Path, image: Any, text: str) -> float:
+def direct_caption(folder: Path, image, text: str) -> float:
     model, processor = load(folder)
     return direct(model, processor, image, asked(processor, "Describe this image in one sentence."), text, True)
 
 
-def blip_direct(folder: Path, image: Any, text: str) -> tuple[float, int]:
+def blip_direct(folder: Path, image, text: str) -> tuple[float, int]:
     model, processor = load(folder)
     inputs = processor(images=Image.fromarray(image), text="a picture of " + text, return_tensors="pt")
     ids = inputs["input_ids"][0]
@@ -172,7 +171,7 @@ def test_a_model_that_thinks_is_asked_without_a_thought(folders, tmp_path):
 
 def test_an_image_is_read_once_however_many_texts_are_asked_about(folders, monkeypatch):
     scorer = read_as("yes_no", folders["llava"])
-    calls: list[Any] = []
+    calls = []
     encode = generative_chat.ChatModel._encode_prompt
     monkeypatch.setattr(
         generative_chat.ChatModel, "_encode_prompt", lambda self, *inputs: calls.append(inputs) or encode(self, *inputs)
@@ -369,7 +368,7 @@ def test_captions_of_one_length_are_written_together_and_as_the_library_writes_t
     images = [draw.integers(0, 256, (20, 24, 3), dtype=np.uint8) for _ in range(5)] + [IMAGES[1]]
     want = [greedy(model, processor, image, caption, 9) for image in images]
     assert len(set(want)) > 1 or family == "gemma3"  # which repeats one token, whatever it sees
-    rows: list[int] = []
+    rows = []
     hook = answerer._reader.model.register_forward_pre_hook(
         lambda _, __, given: rows.append(len(given["input_ids"])), with_kwargs=True
     )

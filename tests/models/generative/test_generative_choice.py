@@ -66,7 +66,7 @@ def test_who_repeats_the_list_looks_perfect_in_one_order_alone(pairs, habit, exp
 
 
 def test_answers_stay_with_their_items_for_any_batch_size(pairs):
-    reports: list[tuple[str, int, int]] = []
+    reports = []
     person = Person()
     both = ask_both_orders(person, pairs, batch_size=2, progress=lambda *report: reports.append(report))
     assert both.ids == ("red-blue", "blue-green", "green-red")

@@ -24,7 +24,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.records.samples import read_samples
 
 
-def drawn(folder: Path, number: int, temperature: float = 1.5) -> Any:
+def drawn(folder: Path, number: int, temperature: float = 1.5):
     return find_model(f"sampled:{number}@{temperature}:hf:{folder}", ModelOptions())
 
 

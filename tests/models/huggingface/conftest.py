@@ -1,17 +1,13 @@
 """Tiny dual encoders of transformers, saved and loaded once for each file of tests."""
 
-from pathlib import Path
-
 import pytest
 from tiny_models import FAMILIES, loaded
-
-from tellapart.models.torch.dual_encoder import TorchDual
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """Save a family's tiny model once."""
-    folders: dict[str, Path] = {}
+    folders = {}
 
     def make(family):
         if family not in folders:
@@ -24,7 +20,7 @@ def saved(tmp_path_factory):
 @pytest.fixture(scope="module")
 def encoders(saved):
     """Load a family's tiny model once."""
-    models: dict[str, TorchDual] = {}
+    models = {}
 
     def make(family):
         if family not in models:

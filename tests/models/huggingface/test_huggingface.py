@@ -30,7 +30,7 @@ from tellapart.models.torch.backend import Runtime
 SOURCE = Path(__file__).parents[3] / "src"
 
 
-def written(folder: Path, **config: Any) -> str:
+def written(folder: Path, **config) -> str:
     (folder / "config.json").write_text(json.dumps(config))
     return str(folder)
 
@@ -38,7 +38,7 @@ def written(folder: Path, **config: Any) -> str:
 @pytest.fixture
 def loaders(monkeypatch):
     """Note which function would have loaded the model, and for which reading; load nothing."""
-    loaders: list[str] = []
+    loaders = []
 
     def import_target(target):
         return lambda source, options: loaders.append(f"{target.partition(':')[2]} {options.reading}")
@@ -127,7 +127,7 @@ def copy(clip, tmp_path):
     return Path(shutil.copytree(clip, tmp_path / "copy"))
 
 
-def rewrite(folder: Path, change: Any) -> None:
+def rewrite(folder: Path, change) -> None:
     from safetensors.torch import load_file, save_file
 
     tensors = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
@@ -139,13 +139,13 @@ def rewrite(folder: Path, change: Any) -> None:
 Change = Callable[[Path], object]
 
 
-def tensors_changed(change: Any) -> Change:
+def tensors_changed(change) -> Change:
     return lambda folder: rewrite(folder, change)
 
 
 def crop_images(height: int | None) -> Change:
     """Have the image processor crop to another size, or not at all."""
-    changes: Any = {"do_center_crop": False} if height is None else {"crop_size": {"height": height, "width": height}}
+    changes = {"do_center_crop": False} if height is None else {"crop_size": {"height": height, "width": height}}
     return lambda folder: edit(
         folder / "processor_config.json", lambda content: content["image_processor"].update(changes)
     )
@@ -216,12 +216,12 @@ def test_an_image_tower_of_any_size_takes_what_its_processor_makes():
     check_images("m", tower, lambda pixels: {"pixel_values": np.zeros((3, 289, 289))})
 
 
-def tokenizer(**changes: Any) -> SimpleNamespace:
+def tokenizer(**changes) -> SimpleNamespace:
     facts = {"vocab_size": 9, "model_max_length": 77, "pad_token_id": 1, "eos_token_id": 8, "padding_side": "right"}
     return SimpleNamespace(**facts | changes)
 
 
-def text_tower(**changes: Any) -> SimpleNamespace:
+def text_tower(**changes) -> SimpleNamespace:
     facts = {"vocab_size": 9, "max_position_embeddings": 514, "pad_token_id": 1, "eos_token_id": 8}
     return SimpleNamespace(text_config=SimpleNamespace(**facts | changes))
 
@@ -249,7 +249,7 @@ def test_a_tokenizer_of_another_model_is_refused(architecture, tokens, tower, me
 
 
 def test_pictures_and_vectors_that_do_not_fit_are_refused(copy, tmp_path):
-    model: Any = load(str(tiny_models.bridgetower(tmp_path / "bridgetower")), ModelOptions())
+    model = load(str(tiny_models.bridgetower(tmp_path / "bridgetower")), ModelOptions())
     with raises(ModelError, "BridgeTowerImageProcessorPil", "400", "x", "4"):
         model.encode_images([np.zeros((4, 400, 3), np.uint8)])
     with raises(ModelError, "5", "3", "images"):
@@ -401,7 +401,7 @@ def test_a_hub_id_from_the_cache_offline_and_without_torchvision_says_what_the_f
         env={**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SOURCE)},
     )
     assert done.returncode == 0, done.stderr
-    model: Any = load(str(clip), ModelOptions())
+    model = load(str(clip), ModelOptions())
     vectors = [model.encode_images(pictures()), model.encode_texts(TEXTS)]
     expected = [model.fingerprint, *(hashlib.sha256(side.tobytes()).hexdigest() for side in vectors)]
     assert done.stdout.split() == expected

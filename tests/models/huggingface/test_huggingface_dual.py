@@ -68,7 +68,7 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
     if kind.startswith("Blip"):
         tokens.pop("token_type_ids")
     picture = images(Image.fromarray(image), input_data_format="channels_last", return_tensors="pt")
-    options: dict[str, Any] = {
+    options = {
         "BlipForImageTextRetrieval": {"use_itm_head": False},
         "FlavaForPreTraining": {"return_loss": False},
     }.get(kind, {})
@@ -165,7 +165,7 @@ class Neighbourly(tiny_models.transformers().CLIPModel):
 
     fault = ""
 
-    def get_text_features(self, input_ids: Any, attention_mask: Any, **_: Any) -> Any:
+    def get_text_features(self, input_ids, attention_mask, **_):
         if self.fault == "padding moves text vectors":
             attention_mask = torch.ones_like(attention_mask)
         states = self.text_model(input_ids, attention_mask).last_hidden_state
@@ -322,15 +322,15 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_company(make, dtype, t
     assert np.array_equal(model.encode_texts(CAPTIONS), shared) and np.ptp(shared) > 0.1
 
 
-def hook_layer(model: Any) -> None:
+def hook_layer(model) -> None:
     model.text_model.encoder.layers[0].mlp.register_forward_hook(lambda _module, _inputs, output: output * 2)
 
 
-def attend_eagerly(model: Any) -> None:
+def attend_eagerly(model) -> None:
     model.set_attn_implementation("eager")
 
 
-def add_adapter(model: Any) -> None:
+def add_adapter(model) -> None:
     options = pytest.importorskip("peft").LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
     pytest.importorskip("peft").inject_adapter_in_model(options, model)
     model.eval()

@@ -49,7 +49,7 @@ def copied(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "other")
 
 
-def counts(found: Any) -> list[tuple[str, int]]:
+def counts(found) -> list[tuple[str, int]]:
     return [(step.step, step.compared) for step in found.steps]
 
 
@@ -113,7 +113,7 @@ class Aliased:
         self.name, self.kind, self.fingerprint = "aliased", inner.kind, inner.fingerprint + "-aliased"
         self.encode_texts, self.similarity, self.token_ids = inner.encode_texts, inner.similarity, inner.token_ids
 
-    def input_pixels(self, pixels: Any) -> Any:
+    def input_pixels(self, pixels):
         size = self.inner.input_pixels(pixels).shape[-1]
         tensor = torch.from_numpy(np.array(pixels)).permute(2, 0, 1)[None].float()
         scale = size / min(pixels.shape[:2])
@@ -124,7 +124,7 @@ class Aliased:
         mean, deviation = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
         return ((unit - np.reshape(mean, (3, 1, 1))) / np.reshape(deviation, (3, 1, 1))).astype(np.float32)
 
-    def encode_images(self, images: Sequence[Any]) -> Any:
+    def encode_images(self, images: Sequence[Any]):
         return self.inner.encode_images([{"pixel_values": torch.from_numpy(self.input_pixels(one))} for one in images])
 
 

@@ -6,7 +6,6 @@ import random
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from facts import raises
-from tellapart.data.scores import ScoreKind, Scores
+from tellapart.data.scores import Scores
 from tellapart.errors import ScoreError
 from tellapart.models.memory.external import read_counted, read_scores, write_scores
 
@@ -34,7 +33,7 @@ IDS = st.lists(
 def any_scores(draw: st.DrawFn) -> Scores:
     ids = draw(IDS)
     shape = (len(ids), draw(st.integers(1, 3)), draw(st.integers(1, 3)))
-    kind: ScoreKind = draw(st.sampled_from(["similarity", "logit", "probability"]))
+    kind = draw(st.sampled_from(["similarity", "logit", "probability"]))
     low, high = (0.0, 1.0) if kind == "probability" else (None, None)
     numbers = st.floats(low, high, width=32, allow_nan=False, allow_infinity=False)
     return Scores(ids, draw(arrays(np.float32, shape, elements=numbers)), kind)
@@ -109,7 +108,7 @@ def file(tmp_path):
     return tmp_path / "scores"
 
 
-def refused(path: Path, content: str | bytes, facts: Any, *, ids: tuple[str, ...] = ("0", "1")) -> None:
+def refused(path: Path, content: str | bytes, facts, *, ids: tuple[str, ...] = ("0", "1")) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with raises(ScoreError, facts):
         read_scores(path, ids=ids, shape=(2, 2))
@@ -287,7 +286,7 @@ def test_a_crafted_header_is_one_line(file, header):
 
 
 def test_an_array_named_twice_is_refused(file):
-    arrays: dict[str, bytes] = {}
+    arrays = {}
     for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD), ("kind", np.array("logit"))):
         stream = io.BytesIO()
         np.save(stream, array)

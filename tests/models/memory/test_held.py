@@ -26,7 +26,7 @@ from tellapart.models.store.batches import available_cores
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 
-def bytes_of(model: Any, pairs: PairSet) -> bytes:
+def bytes_of(model, pairs: PairSet) -> bytes:
     return score(model, pairs, store=EmbeddingStore(None)).scores.values.tobytes()
 
 
@@ -84,7 +84,7 @@ def test_a_plain_module_gives_the_bytes_of_its_weights_read_again(tmp_path, towe
     assert np.allclose(numbers, np.frombuffer(bytes_of(one, pairs), np.float32), atol=1e-6)
 
 
-def state_of(model: Any) -> list[Any]:
+def state_of(model) -> list[Any]:
     return [
         [(name, part.training) for name, part in model.named_modules()],
         hash_tensors(model),
@@ -102,7 +102,7 @@ def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(towe
     towers.frozen.eval()
     towers.encode_text(tokenizer(["a"])).sum().backward()
     before = state_of(towers)
-    seen: list[bool] = []
+    seen = []
 
     def watch(module, _given, _output):
         seen.append(module.training or torch.is_grad_enabled())
@@ -211,7 +211,7 @@ def test_settings_of_named_models_do_not_move_one_in_memory(towers, picture_set)
 
 
 def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_images(picture_set):
-    modes: set[tuple[str, str]] = set()
+    modes = set()
 
     class Mine:
         fingerprint = "mine-1"
@@ -263,7 +263,7 @@ def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(towers, pi
     assert held.truncated == 1
 
 
-def measure(thing: Any) -> Any:
+def measure(thing):
     return ta.evaluate(thing, "demo", limit=2, cache=False)
 
 
@@ -280,30 +280,30 @@ def test_a_function_of_another_number_of_arguments_is_named_with_these(batched, 
 class CLIPProcessor:
     image_processor = tokenizer = object()
 
-    def __call__(self, *given: Any) -> None: ...
+    def __call__(self, *given) -> None: ...
 
 
-def elsewhere(_images: list[Any]) -> Any:
+def elsewhere(_images: list[Any]):
     raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices")
 
 
-def lacking(_texts: list[str]) -> Any:
+def lacking(_texts: list[str]):
     raise RuntimeError("\"LayerNormKernelImpl\" not implemented for 'Half'")
 
 
-def generated(given: list[Any]) -> Any:
+def generated(given: list[Any]):
     return ([1.0, 2.0] for _ in given)
 
 
-async def later(*_given: Any) -> float:
+async def later(*_given) -> float:
     return 1.0
 
 
-def of(function: Any, texts: Any = None) -> Any:
+def of(function, texts=None):
     return measure(ta.model(images=function, texts=texts or function, fingerprint="x"))
 
 
-def prepared_by(towers: Any, preprocess: Any, tokenizer: Any = tokenizer) -> Any:
+def prepared_by(towers, preprocess, tokenizer=tokenizer):
     return measure(ta.model(towers, preprocess=preprocess, tokenizer=tokenizer))
 
 

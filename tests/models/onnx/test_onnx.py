@@ -112,8 +112,8 @@ def test_the_fingerprint_follows_the_contents_and_not_the_place(tiny_encoder, tm
     assert len({first, second, third}) == 3
 
 
-def config(**changes: Any) -> OnnxConfig:
-    plain: dict[str, Any] = {
+def config(**changes) -> OnnxConfig:
+    plain = {
         "schema_version": 1, "name": "x", "image_size": 16, "resize": "stretch", "mean": (0.48, 0.46, 0.41),
         "std": (0.27, 0.26, 0.28), "context_length": 4, "pad_token": "p", "dimensions": 2, "kind": "similarity",
         "sha256": dict.fromkeys(FILES, ""),
@@ -184,10 +184,10 @@ def append(name: str) -> Change:
     return lambda encoder, _: (encoder.folder / name).write_bytes((encoder.folder / name).read_bytes() + b" ")
 
 
-def edit(change: Callable[[Any], object], **options: Any) -> Change:
+def edit(change: Callable[[Any], object], **options) -> Change:
     """Change the graph of images, and its hash in the configuration."""
 
-    def apply(encoder: Any, graphs: Any) -> None:
+    def apply(encoder, graphs) -> None:
         model = graphs["image"](encoder.weights, **options)
         change(model.graph)
         encoder.replace("image.onnx", model.SerializeToString())
@@ -195,7 +195,7 @@ def edit(change: Callable[[Any], object], **options: Any) -> Change:
     return apply
 
 
-def put_outside(graph: Any) -> None:
+def put_outside(graph) -> None:
     onnx.external_data_helper.set_external_data(graph.initializer[1], location="../../secret")
 
 
@@ -276,14 +276,14 @@ def test_onnxruntime_stores_no_identifier_and_no_events(tmp_path):
     assert not names & {"deviceid", "onnxruntime.db", ".ses"}
 
 
-def tensor(name: str, *, external: bool = True) -> Any:
+def tensor(name: str, *, external: bool = True):
     built = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32), name)
     if external:
         onnx.external_data_helper.set_external_data(built, location="elsewhere")
     return built
 
 
-def model(*nodes: Any, initializers: tuple[Any, ...] = (), functions: tuple[Any, ...] = ()) -> Any:
+def model(*nodes, initializers: tuple[Any, ...] = (), functions: tuple[Any, ...] = ()):
     graph = onnx.helper.make_graph(list(nodes), "g", [], [], list(initializers))
     return onnx.helper.make_model(graph, functions=list(functions))
 
@@ -293,7 +293,7 @@ def test_a_model_in_one_file_has_none():
     assert external_tensors(whole.SerializeToString()) == []
 
 
-def constant(name: str) -> Any:
+def constant(name: str):
     return onnx.helper.make_node("Constant", [], ["y"], value=tensor(name))
 
 

@@ -1,7 +1,6 @@
 """open_clip with tiny architectures, and their checkpoints."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -31,7 +30,7 @@ def checkpoints(open_clip, tmp_path_factory):
     """Make a checkpoint of random weights of an architecture, large enough that every step shows."""
     import torch
 
-    made: dict[str, Path] = {}
+    made = {}
 
     def make(architecture):
         if architecture not in made:

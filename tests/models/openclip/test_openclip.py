@@ -4,7 +4,6 @@ import json
 import logging
 import re
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -117,7 +116,7 @@ def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(open_cli
     transform = open_clip.transform.image_transform_v2(
         open_clip.transform.PreprocessCfg(size=32, **stated), is_train=False
     )
-    given: list[Any] = []
+    given = []
     model.towers.module.encode_image = lambda pixels: (given.append(pixels), torch.ones(len(pixels), 24))[1]
     model.encode_images(pictures())
     expected = torch.stack([transform(Image.fromarray(picture)) for picture in pictures()])

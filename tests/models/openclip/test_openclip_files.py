@@ -44,7 +44,7 @@ def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(checkpoints, tm
 
 @pytest.mark.slow
 def test_the_fingerprint_changes_with_preprocessing_and_with_what_no_weight_shows(checkpoints, tmp_path):
-    changes: list[dict[str, Any]] = [
+    changes = [
         {},
         {"preprocess_cfg": PREPROCESSING | {"interpolation": "bilinear"}},
         {"model_cfg": CLIP | {"text_cfg": TEXT | {"heads": 1}}},
@@ -199,7 +199,7 @@ def test_a_folder_without_a_configuration_and_a_file_that_is_none_are_refused(tm
         find_model(f"open_clip:ViT-B-32-quickgelu@{tmp_path / 'gone.pt'}")
 
 
-def _twice(checkpoints: Any, folder: Path) -> tuple[Path, Path]:
+def _twice(checkpoints, folder: Path) -> tuple[Path, Path]:
     """A training checkpoint with plain weights and others as their average, and a file of the average alone."""
     plain = torch.load(checkpoints("tiny"), weights_only=True)
     mean = {name: tensor * 0.9 if tensor.ndim > 1 else tensor for name, tensor in plain.items()}
@@ -365,7 +365,7 @@ def test_an_unknown_or_incomplete_name_is_answered_with_the_nearest(name, messag
         find_model(name)
 
 
-def _trained(run: Path, checkpoint: Path, **settings: Any) -> Path:
+def _trained(run: Path, checkpoint: Path, **settings) -> Path:
     """A checkpoint where open_clip's trainer leaves it."""
     (run / "checkpoints").mkdir(parents=True)
     (run / "checkpoints" / "epoch_5.pt").write_bytes(checkpoint.read_bytes())

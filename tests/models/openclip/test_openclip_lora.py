@@ -53,14 +53,14 @@ def written(folder: Path, tensors: Mapping[str, Any], config: object = None) -> 
     return folder / "lora.pt"
 
 
-def add_at_each_layer(model: Any, tensors: Mapping[str, Any], scale: float) -> None:
+def add_at_each_layer(model, tensors: Mapping[str, Any], scale: float) -> None:
     """Change a model's forward pass, not its weights: W x + scale * B (A x), as the authors' layers compute."""
 
-    def attend(attention: Any, name: str) -> Callable[..., Any]:
+    def attend(attention, name: str) -> Callable[..., Any]:
         a, b = (tensors[f"{name}.in_proj_weight_lora_{half}"] for half in "AB")
         out_a, out_b = (tensors[f"{name}.out_proj.lora_{half}"] for half in "AB")
 
-        def forward(x: Any, *_: Any, attn_mask: Any = None, **__: Any) -> tuple[Any, None]:
+        def forward(x, *_, attn_mask=None, **__) -> tuple[Any, None]:
             packed = linear(x, attention.in_proj_weight, attention.in_proj_bias) + scale * linear(linear(x, a), b)
             heads = [part.unflatten(-1, (attention.num_heads, -1)).transpose(1, 2) for part in packed.chunk(3, dim=-1)]
             y = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=attn_mask)
@@ -70,7 +70,7 @@ def add_at_each_layer(model: Any, tensors: Mapping[str, Any], scale: float) -> N
 
         return forward
 
-    def added(layer: Any, update: Callable[[Any], Any]) -> Callable[..., Any]:
+    def added(layer, update: Callable[[Any], Any]) -> Callable[..., Any]:
         plain = layer.forward
         return lambda x: plain(x) + scale * update(x)
 

@@ -41,7 +41,7 @@ CAPTIONS = [
 ]
 
 
-def tower_of(open_clip: Any, architecture: str, dtype: str) -> tuple[Any, TextTower]:
+def tower_of(open_clip, architecture: str, dtype: str) -> tuple[Any, TextTower]:
     torch.manual_seed(0)
     model = open_clip.create_model(architecture).eval().to(getattr(torch, dtype))
     for parameter in model.parameters():  # large enough that every step shows; CoCa leaves one as the memory was
@@ -49,7 +49,7 @@ def tower_of(open_clip: Any, architecture: str, dtype: str) -> tuple[Any, TextTo
     return model, TextTower(model)
 
 
-def encode_apart(tower: TextTower, ids: Any) -> Any:
+def encode_apart(tower: TextTower, ids):
     """The plain pass: batches of one shape."""
     return torch.cat([tower.encode(ids[batch])[:real] for batch, real in fixed_batches(range(len(ids)), SIZE)])
 
@@ -117,22 +117,22 @@ def test_a_run_has_the_scores_of_the_plain_pass_for_any_batch_size(checkpoints, 
     assert all(np.array_equal(runs[0], run) for run in runs[1:])
 
 
-def hook_states(text: Any) -> None:
+def hook_states(text) -> None:
     text.transformer.resblocks[1].register_forward_hook(lambda _module, _inputs, output: output * 1.5)
 
 
-def hook_inputs(text: Any) -> None:
+def hook_inputs(text) -> None:
     text.ln_final.register_forward_pre_hook(lambda _module, inputs: (inputs[0] + 1,))
 
 
-def replace_forward(text: Any) -> None:
+def replace_forward(text) -> None:
     mlp = text.transformer.resblocks[0].mlp
     mlp.forward = lambda states: torch.nn.Sequential.forward(mlp, states) * 2
 
 
-def wrap_layer(text: Any) -> None:
+def wrap_layer(text) -> None:
     class Adapted(torch.nn.Linear):
-        def forward(self, states: Any) -> Any:
+        def forward(self, states):
             return super().forward(states) * 2
 
     block = text.transformer.resblocks[0]
@@ -141,7 +141,7 @@ def wrap_layer(text: Any) -> None:
     block.mlp.c_fc = adapted.eval()
 
 
-def quantise_weight(text: Any) -> None:
+def quantise_weight(text) -> None:
     class Quantised(torch.nn.Parameter):  # as libraries wrap a weight that they unpack for each product
         pass
 

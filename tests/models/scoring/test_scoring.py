@@ -24,7 +24,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 MODELS = [Random, Constant, Oracle, Blind, BagOfWords, "histogram", "fusion", "likelihood", "onnx"]
 
 
-def fresh(model: Any, pairset: PairSet, **options: Any) -> Scored:
+def fresh(model, pairset: PairSet, **options) -> Scored:
     """Scores of a pair set that nothing was stored of."""
     with EmbeddingStore(None) as store:
         return score(model, pairset, store=store, **options)
@@ -77,7 +77,7 @@ class Preparing:
     threads: set[str] = field(default_factory=set)
     prepared: list[int] = field(default_factory=list)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str):
         return getattr(self.model, name)
 
     def prepare_image(self, pixels: np.ndarray) -> dict[str, np.ndarray]:
@@ -85,15 +85,15 @@ class Preparing:
         self.prepared.append(pixels.size)
         return {"halved": pixels // 2}
 
-    def whole(self, images: Any) -> list[np.ndarray]:
+    def whole(self, images) -> list[np.ndarray]:
         return [image["halved"] if isinstance(image, dict) else image // 2 for image in images]
 
 
 class PreparingDual(Preparing):
-    def encode_images(self, images: Any) -> np.ndarray:
+    def encode_images(self, images) -> np.ndarray:
         return self.model.encode_images(self.whole(images))
 
-    def encode_texts(self, texts: Any) -> np.ndarray:
+    def encode_texts(self, texts) -> np.ndarray:
         return self.model.encode_texts(texts)
 
     def similarity(self, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
@@ -101,7 +101,7 @@ class PreparingDual(Preparing):
 
 
 class PreparingPairs(Preparing):
-    def score_pairs(self, images: Any, texts: Any) -> np.ndarray:
+    def score_pairs(self, images, texts) -> np.ndarray:
         return self.model.score_pairs(self.whole(images), texts)
 
 
@@ -156,7 +156,7 @@ def test_models_that_read_no_image_need_none(tmp_path):
 
 def test_progress_ends_at_the_total_and_never_goes_back(histogram, fusion, picture_set):
     for model, stages in ((histogram(), {"images", "texts", "pairs"}), (fusion(), {"pairs"}), (Oracle(), {"items"})):
-        said: list[tuple[str, int, int]] = []
+        said = []
         fresh(model, picture_set(7), batch_size=4, progress=lambda *args, said=said: said.append(args))
         assert {stage for stage, _, _ in said} == stages
         for stage in stages:
@@ -375,7 +375,7 @@ def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(histogram, pict
     expected = pairset.fingerprint()
     decoded.clear()
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), read_bytes(self, ref))[1])
-    hashes: dict[str, str] = {}
+    hashes = {}
     with EmbeddingStore(None) as store:
         score(histogram(), pairset, store=store, hashes=hashes)
         assert pairset.fingerprint(image_hashes(pairset, store=store, hashes=hashes).__getitem__) == expected

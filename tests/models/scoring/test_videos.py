@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -69,14 +68,14 @@ class ByGrey:
     name, fingerprint, kind, reads_arrays = "by-grey", "by-grey-1", "similarity", True
     seen = 0
 
-    def encode_images(self, images: Any) -> Any:
+    def encode_images(self, images):
         self.seen += len(images)
         return np.array([[image.mean() / 255, 0.5] for image in images], np.float32)
 
-    def encode_texts(self, texts: Any) -> Any:
+    def encode_texts(self, texts):
         return np.array([[1.0, len(text)] for text in texts], np.float32)
 
-    def similarity(self, images: Any, texts: Any) -> Any:
+    def similarity(self, images, texts):
         return (images @ texts.T).astype(np.float32)
 
 
@@ -85,7 +84,7 @@ class ByPair:
 
     name, fingerprint, kind = "by-pair", "by-pair-1", "similarity"
 
-    def score_pairs(self, images: Any, texts: Any) -> Any:
+    def score_pairs(self, images, texts):
         squares = [(image.mean() / 255) ** 2 for image in images]
         return np.array([square * len(text) for square, text in zip(squares, texts, strict=True)], np.float32)
 
@@ -141,11 +140,11 @@ class ByWords:
     name, fingerprint, kind = "by-words", "by-words-1", "probability"
     seen: tuple[int, ...] = ()
 
-    def answer(self, images: Any, prompts: Any, *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts, *, max_new_tokens: int = 32) -> list[str]:
         self.seen = images[0][0].shape
         return ["Yes" if film[-1].mean() > film[0].mean() else "No" for (film,) in images]
 
-    def task_prompt(self, task: str) -> Any:
+    def task_prompt(self, task: str):
         raise NotImplementedError
 
 

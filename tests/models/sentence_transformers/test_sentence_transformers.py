@@ -32,28 +32,28 @@ library = pytest.importorskip("sentence_transformers", reason="models of sentenc
 TEXTS = ["a red cup left of a blue bowl", "cup.png", "two bowls", "a", "one blue bowl and a cat on the mat"]
 
 
-def save_dual(folder: Path, **settings: Any) -> Any:
+def save_dual(folder: Path, **settings):
     tiny_models.clip(folder / "base")
     modules = [library.base.modules.Transformer(str(folder / "base"))]
     return library.SentenceTransformer(modules=modules, prompts={"query": "q ", "hint": "the "}, **settings)
 
 
-def qwen(folder: Path, **options: Any) -> Any:
+def qwen(folder: Path, **options):
     tiny_generative.save_qwen(folder / "base")
     return library.base.modules.Transformer(str(folder / "base"), **options)
 
 
-def save_dual_of_chat(folder: Path) -> Any:
+def save_dual_of_chat(folder: Path):
     pooling = library.sentence_transformer.modules.Pooling(32, "lasttoken")
     return library.SentenceTransformer(modules=[qwen(folder), pooling])
 
 
-def save_cross(folder: Path) -> Any:
+def save_cross(folder: Path):
     yes_over_no = library.cross_encoder.modules.LogitScore(50, 61)
     return library.CrossEncoder(modules=[qwen(folder, transformer_task="any-to-any"), yes_over_no])
 
 
-def save_many_vectors(folder: Path) -> Any:
+def save_many_vectors(folder: Path):
     torch.manual_seed(0)
     parts, tokens = library.sentence_transformer.modules, {"module_input_name": "token_embeddings"}
     to_few = parts.Dense(32, 16, bias=False, activation_function=torch.nn.Identity(), **tokens)
@@ -72,7 +72,7 @@ SAVERS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    folders: dict[str, Path] = {}
+    folders = {}
 
     def make(kind):
         if kind not in folders:
@@ -84,18 +84,18 @@ def saved(tmp_path_factory):
     return make
 
 
-def loaded(folder: Path, **options: Any) -> Any:
+def loaded(folder: Path, **options):
     return find_model(f"st:{folder}", ModelOptions(**options))
 
 
-def scores_of(model: Any, images: list[Any], texts: list[str]) -> Any:
+def scores_of(model, images: list[Any], texts: list[str]):
     if isinstance(model, DualEncoder):
         return model.similarity(model.encode_images(images), model.encode_texts(texts))
     flat = model.score_pairs([image for image in images for _ in texts], texts * len(images))
     return flat.reshape(len(images), len(texts))
 
 
-def by_the_library(folder: Path, kind: str, reading: str | None, image: Any, text: str, **prompt: str) -> float:
+def by_the_library(folder: Path, kind: str, reading: str | None, image, text: str, **prompt: str) -> float:
     """One pair's number by the library's own call, on this pair alone; `prompt` is an instruction to the query."""
     from PIL import Image
 
@@ -201,7 +201,7 @@ def test_weights_that_are_missing_are_not_drawn_at_random(saved, tmp_path):
         loaded(folder)
 
 
-def edit(folder: Path, **changes: Any) -> Path:
+def edit(folder: Path, **changes) -> Path:
     path = folder / "config_sentence_transformers.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     return folder

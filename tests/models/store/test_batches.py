@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,13 +22,13 @@ class OutOfMemoryError(RuntimeError):
 @pytest.fixture
 def emptied(monkeypatch):
     """Stand in for torch's CUDA memory, and say when its cache was emptied."""
-    said: list[str] = []
+    said = []
     cuda = SimpleNamespace(OutOfMemoryError=OutOfMemoryError, empty_cache=lambda: said.append("emptied"))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     return said
 
 
-def model(**attributes: Any) -> Any:
+def model(**attributes):
     return SimpleNamespace(name="m", fingerprint="m-1", kind="similarity", **attributes)
 
 
@@ -38,8 +37,8 @@ class Device:
 
     def __init__(self, room: int, *, call: float = 0.0, sample: float = 0.0) -> None:
         self.room, self.call, self.sample = room, call, sample
-        self.sizes: list[int] = []
-        self.got: list[int] = []
+        self.sizes = []
+        self.got = []
 
     def compute(self, samples: Sequence[int]) -> None:
         self.sizes.append(len(samples))
@@ -135,7 +134,7 @@ def test_no_more_is_held_than_the_budget_and_one_result_a_thread():
 
 
 def test_work_goes_on_while_the_loop_is_busy():
-    begun: list[int] = []
+    begun = []
     with closing(prefetch(begun.append, range(8), workers=2)) as results:
         next(results)
         deadline = time.monotonic() + 10
@@ -155,7 +154,7 @@ def test_an_error_comes_in_the_place_of_its_result_and_nothing_is_begun_after_it
         time.sleep(0.002)
         return k
 
-    got: list[int] = []
+    got = []
     with pytest.raises(ValueError, match="broken 5"):
         got.extend(prefetch(compute, range(100), workers=workers))
     assert got == [0, 1, 2, 3, 4]

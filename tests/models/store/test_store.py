@@ -311,10 +311,10 @@ def test_a_temporary_cache_of_another_user_is_refused(homeless, tmp_path):
 
 
 def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch):
-    said: list[object] = []
+    said = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
     # A cycle, as a traceback makes one: reference counting alone does not free the store.
-    cycle: list[object] = [EmbeddingStore(None)]
+    cycle = [EmbeddingStore(None)]
     cycle.append(cycle)
     del cycle
     collector = threading.Thread(target=gc.collect)
@@ -447,7 +447,7 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set, work
     references = [image for item in pairset.items for image in item.images][::-1]
     with EmbeddingStore(None) as store:
         for _ in range(2):  # the second reader finds every hash in the store
-            hashes: dict[str, str] = {}
+            hashes = {}
             with ImageReader(pairset, store, references, needs_pixels=every, hashes=hashes, workers=workers) as reader:
                 pictures = list(reader)
             assert [picture.reference for picture in pictures] == references
@@ -503,7 +503,7 @@ def test_images_before_a_broken_one_are_read_and_kept(picture_set, broken):
     references = [image for item in pairset.items for image in item.images]
     (pairset.root / references[broken]).unlink()
     with EmbeddingStore(None) as store:
-        said: list[int] = []
+        said = []
         with raises(DataError, f"'{references[broken]}'", "image"):
             image_hashes(pairset, store=store, progress=lambda stage, done, total: said.append(done))
         assert broken <= store.counts().pictures < 20
@@ -570,7 +570,7 @@ def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(prepa
 
 
 def test_a_full_file_is_not_counted_again_for_every_picture(prepared, monkeypatch):
-    counted: list[Path | None] = []
+    counted = []
     list_spaces = RowFile.spaces
 
     def count_spaces(file):

@@ -3,7 +3,6 @@
 import io
 import struct
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +74,7 @@ def checkpoint(tmp_path, pieces):
     return write
 
 
-def reference(path: Path) -> Any:
+def reference(path: Path):
     """The same weights in transformers' Llama, whose heads turn halves instead of neighbours."""
     pytest.importorskip("torch")
     torch = import_torch()

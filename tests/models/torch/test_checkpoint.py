@@ -52,7 +52,7 @@ def tensors() -> dict[str, Any]:
     }
 
 
-def save(content: Any, path: Path, legacy: bool) -> Path:
+def save(content, path: Path, legacy: bool) -> Path:
     torch.save(content, path, _use_new_zipfile_serialization=not legacy)
     return path
 
@@ -177,7 +177,7 @@ def write_compressed(path: Path) -> None:
         archive.writestr("x/version", "3")
 
 
-def saver(content: Any) -> Callable[[Path], Any]:
+def saver(content) -> Callable[[Path], Any]:
     return lambda path: torch.save(content, path)
 
 
@@ -208,7 +208,7 @@ def twice(kind: str = "") -> dict[str, Any]:
     plain = {"a": torch.ones(2), "b": torch.zeros(3)}
     mean = {"a": torch.full((2,), 5.0), "b": torch.full((3,), 7.0)}
     wrapped = {"n_averaged": torch.tensor(9), **{f"module.{name}": tensor for name, tensor in mean.items()}}
-    made: dict[str, dict[str, Any]] = {
+    made = {
         "open_clip": {"epoch": 3, "state_dict": plain, "ema_state_dict": mean},
         "timm": {"state_dict": plain, "state_dict_ema": mean, "optimizer": {"state": {0: {"exp_avg": mean["a"]}}}},
         "moco": {"model": plain, "model_ema": {"decay": 0.99, "module": mean}},

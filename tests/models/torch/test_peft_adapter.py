@@ -21,7 +21,7 @@ from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter, merge
 TEXTS = ["a red cup", "two dogs on a mat", ""]
 
 
-def written(folder: Path, tensors: dict[str, Any], **settings: Any) -> Path:
+def written(folder: Path, tensors: dict[str, Any], **settings) -> Path:
     """A folder as peft saves it."""
     from safetensors.torch import save_file
 
@@ -60,7 +60,7 @@ def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path
     conv = {"conv.lora_A.weight": torch.randn(2, 3, 2, 2), "conv.lora_B.weight": torch.randn(4, 2, 1, 1)}
     tensors = matrices("fc", 4, 6) | matrices("turned", 6, 6, 3) | matrices("words", 6, 5, embedding=True) | conv
     tensors |= matrices("attn", 18, 6) | matrices("attn.base_layer.out_proj", 6, 6)
-    patterns: dict[str, Any] = {"rank_pattern": {"turned": 3}, "alpha_pattern": {"^attn": 5, "f.": 7}}
+    patterns = {"rank_pattern": {"turned": 3}, "alpha_pattern": {"^attn": 5, "f.": 7}}
     targets = ["fc", "turned", "words", "attn", "conv"]
     folder = written(tmp_path / "a", tensors, use_rslora=True, target_modules=targets, **patterns)
     adapter = find_adapter(folder)
@@ -80,7 +80,7 @@ def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path
     assert len(unchanged) == 5 and all((after[name].numpy() == before[name]).all() for name in unchanged)
 
 
-def adapted(model: Any, folder: Path, **settings: Any) -> Any:
+def adapted(model, folder: Path, **settings):
     """The model with an adapter of random matrices that peft saves, merged by peft."""
     peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     torch.manual_seed(4)
@@ -94,7 +94,7 @@ def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path):
     base = clip(tmp_path / "base")
     model = import_transformers().CLIPModel.from_pretrained(base)
     targets = ["q_proj", "v_proj", "fc1", "patch_embedding", "token_embedding", "visual_projection"]
-    patterns: dict[str, Any] = {"rank_pattern": {"fc1": 5}, "alpha_pattern": {r"text_model\..*\.q_proj": 3}}
+    patterns = {"rank_pattern": {"fc1": 5}, "alpha_pattern": {r"text_model\..*\.q_proj": 3}}
     with quiet(), warnings.catch_warnings(action="ignore"):  # of a property that peft reads
         merged = adapted(model, tmp_path / "a", target_modules=targets, r=4, lora_alpha=6, use_rslora=True, **patterns)
         merged.save_pretrained(tmp_path / "merged")

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -107,7 +106,7 @@ def test_a_library_opens_no_pickle_with_a_torch_that_may_run_it(tmp_path, monkey
         torch.load(path, weights_only=True)
 
 
-def _layer(change: Any = lambda layer: layer, **buffers: Any) -> Any:
+def _layer(change=lambda layer: layer, **buffers):
     torch.manual_seed(0)
     layer = torch.nn.Linear(3, 2)
     for name, value in buffers.items():
@@ -115,11 +114,11 @@ def _layer(change: Any = lambda layer: layer, **buffers: Any) -> Any:
     return change(layer) or layer
 
 
-def _nudge(layer: Any) -> None:
+def _nudge(layer) -> None:
     layer.weight.data[0, 0] = torch.nextafter(layer.weight.data[0, 0], torch.tensor(9.0))
 
 
-def _reshape(layer: Any) -> None:
+def _reshape(layer) -> None:
     layer.weight.data = layer.weight.data.reshape(3, 2)
 
 

@@ -4,7 +4,6 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,7 +33,7 @@ DRAWS = [Draw(1, 7.5, 0.0), Draw(2, 9.0, 0.5), Draw(3, 12.0, 0.9), Draw(4, 8.0, 
 LEVEL = 1
 
 
-def gap(a: Any, b: Any) -> int:
+def gap(a, b) -> int:
     return int(np.abs(np.asarray(a).astype(int) - np.asarray(b)).max())
 
 
@@ -106,7 +105,7 @@ def copied(folders, tmp_path):
     return copy
 
 
-def opened(folder: Path, **more: Any) -> Any:
+def opened(folder: Path, **more):
     return open_checkpoint(DiffusionModel(name=folder.name, **{"device": "cpu", **more}), folder.parent)
 
 

@@ -40,16 +40,16 @@ def home(tmp_path, folders):
     return tmp_path
 
 
-def options(**more: Any) -> dict[str, Any]:
+def options(**more) -> dict[str, Any]:
     few = {"captions": "pairs.csv", "images": "natural", "steps": 2, "picture": {"format": "png"}}
     return {**few, "model": {"name": "xl", "device": "cpu"}, **more}
 
 
-def builder(home: Path, seed: int = 1, **more: Any) -> GeneratedImages:
+def builder(home: Path, seed: int = 1, **more) -> GeneratedImages:
     return GeneratedImages(Start(validate_table(GeneratedImages.Options, options(**more), "here"), seed, home))
 
 
-def made(home: Path, place: int = 0, seed: int = 1, **more: Any) -> Made:
+def made(home: Path, place: int = 0, seed: int = 1, **more) -> Made:
     found = builder(home, seed, **more)
     outcome = found.make(found.candidates()[place])
     assert isinstance(outcome, Made)
@@ -112,7 +112,7 @@ def test_both_pictures_can_be_drawn_and_are_the_candidates_of_their_captions(hom
 def test_the_nearest_of_the_candidates_is_the_one_that_the_scorer_finds(home):
     nearest = made(home, layout="pairs", choose="nearest", scorer="demo-encoder", count=3)
     candidates = [decode(data, name) for name, data in made(home, count=3).images.items()]
-    model: Any = find_model("demo-encoder")
+    model = find_model("demo-encoder")
     scores = model.similarity(model.encode_images(candidates), model.encode_texts(["A dog."]))[:, 0]
     (told,) = nearest.item.provenance["drawn"]
     assert told["candidate"] == int(scores.argmax())

@@ -45,7 +45,7 @@ def test_the_papers_rule_leaves_out_the_direction_and_so_keeps_no_less(found):
 @given(SIMILARITIES)
 def test_argmax_asks_for_each_picture_nearer_its_own_caption_and_both_asks_for_both(found):
     nearer = found.own[0] > found.crossed[0] and found.own[1] > found.crossed[1]
-    choices: tuple[Any, ...] = ("threshold", "argmax", "both")
+    choices = ("threshold", "argmax", "both")
     fails = {choose: Keep(choose=choose).step_failed(found) == STEPS[0] for choose in choices}
     assert fails["argmax"] == (not nearer)
     assert fails["both"] == (fails["threshold"] or fails["argmax"])

@@ -39,16 +39,16 @@ def home(tmp_path, folders):
     return tmp_path
 
 
-def options(**more: Any) -> dict[str, Any]:
+def options(**more) -> dict[str, Any]:
     few = {"captions": "pairs.csv", "scorer": "demo-encoder", "samples": 4, "steps": 3, "keep": LAX}
     return {**few, "model": {"name": "sd", "device": "cpu"}, **more}
 
 
-def builder(home: Path, **more: Any) -> PromptToPrompt:
+def builder(home: Path, **more) -> PromptToPrompt:
     return PromptToPrompt(Start(validate_table(PromptToPrompt.Options, options(**more), "here"), 1, home))
 
 
-def recipe(home: Path, **more: Any) -> Path:
+def recipe(home: Path, **more) -> Path:
     path = home / "recipe.toml"
     tables = {k: v for k, v in options(**more).items() if isinstance(v, dict)}
     plain = {k: v for k, v in options(**more).items() if k not in tables}

@@ -5,7 +5,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +86,7 @@ def pictures(folder: Path) -> dict[str, Path]:
 
 def test_a_picture_is_its_pixels_whatever_its_file(tmp_path):
     files = pictures(tmp_path / "p")
-    seen: list[tuple[str, int, int]] = []
+    seen = []
     plain = TrainingRows(tuple(TrainingRow(path, "a") for path in files.values()))
     rows = plain.with_pictures(hash_pictures(plain, lambda *each: seen.append(each)).by_file())
     assert plain.image_ids.tolist() == [0, 1, 2, 3, 4]
@@ -220,7 +219,7 @@ def test_duplicates_are_counted_by_rows():
     assert distinct.to_log() == {} and distinct.describe() == ""
 
 
-def write(folder: Path, captions: Sequence[str], **fields: Any) -> None:
+def write(folder: Path, captions: Sequence[str], **fields) -> None:
     """Rows of the pictures of `folder/train`, with these captions."""
     squares(folder / "train", 8)
     architecture(folder / "arch")
@@ -321,7 +320,7 @@ def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path):
 @pytest.mark.slow
 def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp_path):
     own = rows(tmp_path, a_png=noise(1), b_png=noise(2))
-    seen: list[tuple[str, int, int]] = []
+    seen = []
     result = find_leaks(own, ["demo", "demo-objects"], lambda *settings: seen.append(settings))
     assert [(leak.benchmark, leak.same, leak.alike) for leak in result] == [("demo", (), ()), ("demo-objects", (), ())]
     refuse_leaks(result)

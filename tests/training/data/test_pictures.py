@@ -24,7 +24,7 @@ SIDE = 12
 
 
 def model(shape: tuple[int, ...] = (3, SIDE, SIDE)) -> Trainable:
-    def image(_pixels: Any) -> dict[str, Any]:
+    def image(_pixels) -> dict[str, Any]:
         return {"pixel_values": import_torch().zeros(shape)}
 
     return cast(Trainable, SimpleNamespace(image=image))

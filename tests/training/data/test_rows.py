@@ -8,7 +8,6 @@ import re
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +58,7 @@ def listed(tmp_path):
 @pytest.mark.parametrize("keep, read", [(True, 2), (False, 6)])
 def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed, keep, read):
     rows = listed(*({"image": name, "caption": f"{k}"} for k, name in enumerate(("a.png", "b.png", "a.png"))))
-    prepared: list[Any] = []
+    prepared = []
 
     def prepare(pixels):
         prepared.append(pixels)

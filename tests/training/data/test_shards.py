@@ -40,7 +40,7 @@ def write_shard(path: Path, members: dict[str, bytes], kind: str = "w") -> Path:
 @pytest.fixture
 def shards(tmp_path):
     for shard in range(2):
-        members: dict[str, bytes] = {}
+        members = {}
         for sample in range(3):
             key, number = f"{shard:05}{sample:04}", 10 * shard + sample
             facts = {

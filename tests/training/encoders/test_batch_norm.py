@@ -17,7 +17,7 @@ from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
 
-def run(folder: Path, name: str, **changes: Any) -> tuple[dict[str, float], dict[str, Any]]:
+def run(folder: Path, name: str, **changes) -> tuple[dict[str, float], dict[str, Any]]:
     """Train a small ResNet; return the first line of its log, and the trained tensors."""
     values = {"model": architecture(folder / "resnet", **RESNET), "optimiser": {"steps": 2}} | changes
     run_training(config(folder, **values), folder, folder / name)
@@ -81,7 +81,7 @@ def test_what_reads_statistics_of_a_batch_is_found(layer, settings, facts, tmp_p
 class Watched(DualStep):
     """Keeps the vectors of each pass."""
 
-    def _encode_piece(self, *arguments: Any) -> Encoded:
+    def _encode_piece(self, *arguments) -> Encoded:
         self.passes.append(encoded := super()._encode_piece(*arguments))
         return encoded
 

@@ -1,7 +1,6 @@
 """Patches and words are those of the library's own passes, a run learns from them, and what has none is refused."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ COMPACT = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architectur
 TEXTS = ("a red square left of a blue one", "grey")
 
 
-def opened(folder: Path, **changes: Any) -> Any:
+def opened(folder: Path, **changes):
     name = architecture(folder / "arch", **changes)
     return open_dual(write_new_model(Path(name.removeprefix("new:")), folder / "start", seed=3), "cpu")
 

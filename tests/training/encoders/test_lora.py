@@ -118,7 +118,7 @@ class Holder:
 
     log_scale = staticmethod(lambda: None)
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module) -> None:
         self.module = module
 
 
@@ -171,7 +171,7 @@ class Unread(torch.nn.Module):
         super().__init__()
         self.called, self.read, self.left = (torch.nn.Linear(2, 2) for _ in range(3))
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x):
         return self.called(x) @ self.read.weight
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 FAMILIES = pytest.mark.parametrize("family", ["meter", "fiber"])
 
 
-def run(folder: Path, family: str, out: str = "run", **changes: Any) -> tuple[Any, dict[str, Any]]:
+def run(folder: Path, family: str, out: str = "run", **changes) -> tuple[Any, dict[str, Any]]:
     path = folder / family / "model.ckpt"
     name = f"{family}:{path}" if path.is_file() else native(folder / family, family)
     settings = config(folder, model=name, **{"loss": {"name": "itm"}, "optimiser": {"steps": 3}} | changes)
@@ -95,7 +95,7 @@ def test_every_weight_that_is_not_frozen_learns(tmp_path, family):
     [("fiber", "eqsim-itm"), ("fiber", "ranking"), ("meter", "eqsim-itm"), ("meter", "ranking")],
 )
 def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path, family, loss):
-    settings: dict[str, Any] = {
+    settings = {
         "loss": {"name": loss},
         "validation": {"every": 1},
         "matching": {"negatives": 2},

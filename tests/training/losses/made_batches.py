@@ -26,7 +26,7 @@ def units(*shape: int, seed: int) -> Tensor:
     return made / made.norm(dim=-1, keepdim=True)
 
 
-def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, *, alike: bool = False, **more: Any) -> Batch:
+def batch(seed: int = 0, ids: list[int] = IDS, scale: float = 8.0, *, alike: bool = False, **more) -> Batch:
     """With `alike`, texts have numbers, of so few kinds that many are the same."""
     b, d = len(ids), 5
     generator = torch.Generator().manual_seed(seed)

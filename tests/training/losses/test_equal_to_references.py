@@ -56,7 +56,7 @@ def same(made: Batch) -> np.ndarray:
     return true_of(made, made.text_ids)
 
 
-def true_of(made: Batch, texts: Tensor | None, images: Tensor | None = None, facts: set[Any] | None = None) -> Any:
+def true_of(made: Batch, texts: Tensor | None, images: Tensor | None = None, facts: set[Any] | None = None):
     """Which texts are true of each image: those that some pair joins with it, one by one."""
     images = made.image_ids if images is None else images
     if made.text_ids is None:  # no two texts are the same: one is true of its pair's image, a foil of none

@@ -312,7 +312,7 @@ class Largest(TorchDispatchMode):
 
     elements = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(made):
             if isinstance(leaf, torch.Tensor):
@@ -329,7 +329,7 @@ def used(loss: Callable[[Batch], LossParts], chunk: int | None, alike: bool) -> 
     learned = [made.images, made.texts, made.negative_texts, made.mates.images, made.mates.texts]
     for tensor in learned:
         tensor.requires_grad_()
-    saved: dict[int, int] = {}
+    saved = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()

@@ -4,7 +4,6 @@ import base64
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from training_sets import compared, config, made_record, squares, table, toml
@@ -23,7 +22,7 @@ HOSTILE = "folder:<script>alert('x')</script>"
 
 def measured(benchmark: str, metric: str, low: float, high: float, p_holm: float = 0.0213) -> MetricComparison:
     middle = (low + high) / 2
-    numbers: dict[str, Any] = {"n": 1200, "difference": middle, "low": low, "high": high, "p_holm": p_holm}
+    numbers = {"n": 1200, "difference": middle, "low": low, "high": high, "p_holm": p_holm}
     return compared(benchmark, 0.5, 0.5 + middle, metric, **numbers)
 
 
@@ -94,7 +93,7 @@ def reasons_of(label: str, square: tuple[tuple[float, ...], ...]) -> Reasons:
 def test_the_page_the_card_and_the_terminal_have_the_match_and_the_priors_before_and_after(trained, capsys):
     folder, record = trained
     lost, right = reasons_of("before", ((0.9, 0.8), (0.3, 0.4))), reasons_of("after", ((0.9, 0.8), (0.3, 0.95)))
-    numbers: dict[str, Any] = {"what": "match", "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.02}
+    numbers = {"what": "match", "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.02}
     why = Why(rows=(lost, right), differences=(MatchDifference(benchmark="demo", a="before", b="after", **numbers),))
     record = record.model_copy(update={"why": why})
     write_record(folder, record)
