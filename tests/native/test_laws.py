@@ -44,7 +44,7 @@ ROWS = {
     "xvlm": Row(partial(save_family, family="xvlm"), MATCH | {"match_logit": "logit"} | COSINE),
     "meter": Row(partial(save_lightning, family="meter", state=meter_state()), MATCH | RANK),
     "meter-swin": Row(partial(save_lightning, family="meter", state=meter_state(swin_tower=True)), MATCH | RANK),
-    "fiber": Row(partial(save_lightning, family="fiber", state=fiber_state()), MATCH | RANK),
+    "fiber": Row(partial(save_lightning, family="fiber", state=fiber_state()), MATCH | COSINE | RANK),
     "fiber, for contrast": Row(partial(save_lightning, family="fiber", state=fiber_state(itm=False)), COSINE),
     "uniter": Row(partial(save_region_model, family="uniter"), RANK | MATCH, on_regions=True),
     "vilbert": Row(partial(save_region_model, family="vilbert"), MATCH, on_regions=True),

@@ -7,19 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tiny_openclip as tiny
 import torch
-from tiny_openclip import (
-    CLIP,
-    PREPROCESSING,
-    TEXT,
-    TEXTS,
-    VISION,
-    library_vectors,
-    named,
-    pictures,
-    saved_folder,
-    spoilt,
-)
 
 import tellapart as ta
 import tellapart.data.video
@@ -43,10 +32,10 @@ from tellapart.report.printing import print_comparison
 @pytest.mark.parametrize("architecture", ["tiny", "tiny-quickgelu", "tiny-bidirectional", "tiny-custom", "tiny-coca"])
 def test_scores_are_open_clips_own_pair_by_pair(open_clip, checkpoints, architecture):
     file = checkpoints(architecture)
-    model = find_model(f"open_clip:{named(architecture)}@{file}")
+    model = find_model(f"open_clip:{tiny.named(architecture)}@{file}")
     assert isinstance(model, TorchDual)
-    images, texts = library_vectors(open_clip, architecture, file)
-    scores = model.similarity(model.encode_images(pictures()), model.encode_texts(TEXTS))
+    images, texts = tiny.library_vectors(open_clip, architecture, file)
+    scores = model.similarity(model.encode_images(tiny.pictures()), model.encode_texts(tiny.TEXTS))
     assert scores.dtype == np.float32
     # Batches of one shape and texts of another length sum in another order: rounding, no more.
     np.testing.assert_allclose(scores, images @ texts.T, atol=1e-5)
@@ -56,7 +45,7 @@ def test_scores_are_open_clips_own_pair_by_pair(open_clip, checkpoints, architec
 def test_the_activation_is_that_of_the_name_and_moves_the_scores(checkpoints):
     quick, plain = (find_model(f"open_clip:tiny-{name}@{checkpoints('tiny')}") for name in ("quickgelu", "gelu"))
     assert (quick.traits["activation"], plain.traits["activation"]) == ("QuickGELU", "GELU")
-    assert np.abs(quick.encode_texts(TEXTS) - plain.encode_texts(TEXTS)).max() > 1e-3
+    assert np.abs(quick.encode_texts(tiny.TEXTS) - plain.encode_texts(tiny.TEXTS)).max() > 1e-3
     assert quick.fingerprint != plain.fingerprint
 
 
@@ -64,19 +53,19 @@ def test_the_activation_is_that_of_the_name_and_moves_the_scores(checkpoints):
 def test_no_bit_changes_with_the_batch_the_order_or_the_neighbours(checkpoints, architecture):
     root = logging.getLogger()
     before = list(root.handlers), root.manager.disable
-    model = find_model(f"open_clip:{named(architecture)}@{checkpoints(architecture)}")
+    model = find_model(f"open_clip:{tiny.named(architecture)}@{checkpoints(architecture)}")
     assert (list(root.handlers), root.manager.disable) == before  # loading leaves the user's logging as it was
-    images, texts = model.encode_images(pictures()), model.encode_texts(TEXTS)
+    images, texts = model.encode_images(tiny.pictures()), model.encode_texts(tiny.TEXTS)
     rng = np.random.default_rng(1)
     for _ in range(4):
-        some = rng.permutation(len(TEXTS))[: rng.integers(1, 8)].tolist() * 3
-        assert np.array_equal(model.encode_texts([TEXTS[k] for k in some]), texts[some])
+        some = rng.permutation(len(tiny.TEXTS))[: rng.integers(1, 8)].tolist() * 3
+        assert np.array_equal(model.encode_texts([tiny.TEXTS[k] for k in some]), texts[some])
         some = rng.permutation(4)[: rng.integers(1, 5)].tolist() * 7
-        assert np.array_equal(model.encode_images([pictures()[k] for k in some]), images[some])
+        assert np.array_equal(model.encode_images([tiny.pictures()[k] for k in some]), images[some])
     assert model.encode_images([]).shape == model.encode_texts([]).shape == (0, 24)
-    prepared = [model.prepare_image(picture) for picture in pictures()]
+    prepared = [model.prepare_image(picture) for picture in tiny.pictures()]
     assert {tuple(image["pixels"].shape) for image in prepared} == {(32, 32, 3)}
-    assert np.array_equal(model.encode_images([prepared[0], *pictures()[1:]]), images)
+    assert np.array_equal(model.encode_images([prepared[0], *tiny.pictures()[1:]]), images)
 
 
 @pytest.mark.parametrize("architecture", ["tiny", "tiny-custom", "tiny-bidirectional", "tiny-coca"])
@@ -84,7 +73,7 @@ def test_a_short_text_is_padded_to_a_bucket_and_means_the_same_unless_the_tower_
     open_clip, checkpoints, architecture
 ):
     model = open_clip.create_model(architecture, str(checkpoints(architecture))).eval()
-    tower, ids = TextTower(model), open_clip.get_tokenizer(architecture)(TEXTS)
+    tower, ids = TextTower(model), open_clip.get_tokenizer(architecture)(tiny.TEXTS)
     lengths = tower.lengths(ids)
     if architecture in {"tiny-bidirectional", "tiny-coca"}:
         assert not tower.shortens and set(lengths) == {ids.shape[1]}
@@ -99,7 +88,7 @@ def test_a_short_text_is_padded_to_a_bucket_and_means_the_same_unless_the_tower_
 @pytest.mark.slow
 def test_texts_that_lose_their_end_are_counted(checkpoints):
     model = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}")
-    model.encode_texts(TEXTS)
+    model.encode_texts(tiny.TEXTS)
     assert model.truncated == 1
     fits = " ".join(["cat"] * 75)  # with start and end 77 tokens
     model.encode_texts([fits, f"{fits} cat"])
@@ -112,14 +101,14 @@ def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(open_cli
     from PIL import Image
 
     stated = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4], "interpolation": "bilinear", "resize_mode": mode}
-    model = find_model(f"local-dir:{saved_folder(tmp_path, checkpoints('tiny'), preprocess_cfg=stated)}")
+    model = find_model(f"local-dir:{tiny.saved_folder(tmp_path, checkpoints('tiny'), preprocess_cfg=stated)}")
     transform = open_clip.transform.image_transform_v2(
         open_clip.transform.PreprocessCfg(size=32, **stated), is_train=False
     )
     given = []
     model.towers.module.encode_image = lambda pixels: (given.append(pixels), torch.ones(len(pixels), 24))[1]
-    model.encode_images(pictures())
-    expected = torch.stack([transform(Image.fromarray(picture)) for picture in pictures()])
+    model.encode_images(tiny.pictures())
+    expected = torch.stack([transform(Image.fromarray(picture)) for picture in tiny.pictures()])
     assert torch.equal(given[0][:4], expected)
 
 
@@ -128,7 +117,10 @@ def test_images_are_prepared_bit_for_bit_as_by_open_clips_own_transform(open_cli
 def test_half_precision_is_near_float32_and_filed_apart(checkpoints, dtype, tolerance):
     name = f"open_clip:tiny-gelu@{checkpoints('tiny')}"
     exact, half = find_model(name), find_model(name, ModelOptions(dtype=dtype))
-    scores = [model.similarity(model.encode_images(pictures()), model.encode_texts(TEXTS)) for model in (exact, half)]
+    scores = [
+        model.similarity(model.encode_images(tiny.pictures()), model.encode_texts(tiny.TEXTS))
+        for model in (exact, half)
+    ]
     difference = np.abs(scores[0] - scores[1]).max()
     assert 0 < difference < tolerance
     assert scores[1].dtype == np.float32
@@ -142,7 +134,7 @@ def transformers_folder(open_clip, tmp_path_factory):
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     folder = tmp_path_factory.mktemp("with-transformers")
-    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *sorted({word for text in TEXTS for word in text.split()})]
+    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *sorted({word for text in tiny.TEXTS for word in text.split()})]
     unknown = {"unk_token": "[UNK]"}
     backend = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, **unknown))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -159,8 +151,10 @@ def transformers_folder(open_clip, tmp_path_factory):
         "context_length": 24,
         "hf_proj_type": "linear",
     }
-    config = {"embed_dim": 24, "vision_cfg": VISION, "text_cfg": text | {"hf_pooler_type": "mean_pooler"}}
-    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config, "preprocess_cfg": PREPROCESSING}))
+    config = {"embed_dim": 24, "vision_cfg": tiny.VISION, "text_cfg": text | {"hf_pooler_type": "mean_pooler"}}
+    (folder / "open_clip_config.json").write_text(
+        json.dumps({"model_cfg": config, "preprocess_cfg": tiny.PREPROCESSING})
+    )
     torch.manual_seed(0)
     torch.save(
         open_clip.create_model(f"local-dir:{folder}", load_weights=False, pretrained_text=False).state_dict(),
@@ -174,8 +168,8 @@ def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(open
     model = find_model(name)
     library, tokenizer = open_clip.create_model(name).eval(), open_clip.get_tokenizer(name)
     with torch.inference_mode():
-        expected = [library.encode_text(tokenizer([text]), normalize=True)[0].numpy() for text in TEXTS]
-    np.testing.assert_allclose(model.encode_texts(TEXTS), expected, atol=1e-5)
+        expected = [library.encode_text(tokenizer([text]), normalize=True)[0].numpy() for text in tiny.TEXTS]
+    np.testing.assert_allclose(model.encode_texts(tiny.TEXTS), expected, atol=1e-5)
     assert model.truncated == 1
     assert model.encode_texts([]).shape == (0, 24)
     assert model.traits["image activation"] == "GELU"
@@ -184,13 +178,13 @@ def test_a_text_tower_and_a_tokenizer_of_transformers_score_as_by_open_clip(open
 def test_a_tokenizer_with_more_entries_than_embeddings_is_refused(
     open_clip, transformers_folder, checkpoints, tmp_path
 ):
-    text = TEXT | {"vocab_size": 5, "hf_tokenizer_name": "its own", "pool_type": "last"}
+    text = tiny.TEXT | {"vocab_size": 5, "hf_tokenizer_name": "its own", "pool_type": "last"}
     for file in transformers_folder[0].glob("tokenizer*"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    file = spoilt(
+    file = tiny.spoilt(
         tmp_path, checkpoints("tiny"), lambda state: state.update({"token_embedding.weight": torch.ones(5, 32)})
     )
-    folder = saved_folder(tmp_path, file, model_cfg=CLIP | {"text_cfg": text})
+    folder = tiny.saved_folder(tmp_path, file, model_cfg=tiny.CLIP | {"text_cfg": text})
     with raises(ModelError, "5", "tokenizer", "token"):
         find_model(f"local-dir:{folder}")
 
@@ -221,11 +215,11 @@ def test_the_triple_of_open_clip_gives_the_bytes_of_its_checkpoint(architecture,
     tokenizer = open_clip.get_tokenizer(architecture)
     model.train()
     held = ta.model(model, preprocess=preprocess, tokenizer=tokenizer, name="mine")
-    named_model = find_model(f"open_clip:{named(architecture)}@{file}")
+    named_model = find_model(f"open_clip:{tiny.named(architecture)}@{file}")
     one, other = (score(each, pairs, store=EmbeddingStore(None)).scores for each in (held, named_model))
     assert one.values.tobytes() == other.values.tobytes()
-    assert held.encode_images(pictures()).tobytes() == named_model.encode_images(pictures()).tobytes()
-    assert held.encode_texts(TEXTS).tobytes() == named_model.encode_texts(TEXTS).tobytes()
+    assert held.encode_images(tiny.pictures()).tobytes() == named_model.encode_images(tiny.pictures()).tobytes()
+    assert held.encode_texts(tiny.TEXTS).tobytes() == named_model.encode_texts(tiny.TEXTS).tobytes()
     assert held.truncated == named_model.truncated > 0
     assert model.training and held.stored and held.name == "mine"
 
@@ -237,7 +231,7 @@ def test_a_changed_encode_text_and_a_hook_on_the_text_tower_are_followed(open_cl
     prepared = {"preprocess": preprocess, "tokenizer": open_clip.get_tokenizer("tiny-custom")}
 
     def encode_now():
-        return torch.tensor(ta.model(model, **prepared).encode_texts(TEXTS))
+        return torch.tensor(ta.model(model, **prepared).encode_texts(tiny.TEXTS))
 
     plain = encode_now()
     handle = model.text.register_forward_hook(lambda _module, _given, output: -output)

@@ -34,35 +34,47 @@ model = open_clip.create_model("timm")
 print(type(model.visual.trunk).__module__.split(".")[0], "timm" in here())
 """
 
-#: The first has torch alone, the others open_clip as the models import it.
+#: Programs, and the lines that they print. The first has torch alone, the others open_clip as the models import it.
 PROGRAMS = {
-    "libraries first": """
+    "libraries first": (
+        """
 import transformers, timm
 open_clip = import_open_clip()
 print(here(), open_clip is import_open_clip(), open_clip.model.TimmModel is open_clip.timm_model.TimmModel)
 print(open_clip.hf_model.transformers is transformers)
 """,
-    "alone": """
+        ["['transformers', 'timm', 'torch._dynamo'] True True", "True"],
+    ),
+    "alone": (
+        """
 open_clip = import_open_clip()
 print(here(), open_clip is import_open_clip(), open_clip.model.TimmModel is open_clip.timm_model.TimmModel)
 """,
-    "timm": CONFIGS + BUILD_TIMM,
+        ["[] True False"],
+    ),
+    "timm": (CONFIGS + BUILD_TIMM, ["timm True"]),
     # There is no configuration of it on this machine: that transformers looked for one is enough.
-    "transformers": CONFIGS
-    + """
+    "transformers": (
+        CONFIGS
+        + """
 try:
     open_clip.model.HFTextEncoder("roberta-base", 16, pretrained=False)
 except (OSError, ValueError) as error:
     print("transformers" in here(), open_clip.hf_model.transformers.__name__)
 """,
+        ["True transformers"],
+    ),
     # Where no compiled operator can be had torchvision asks; here it is asked in its place.
-    "torchvision": """
+    "torchvision": (
+        """
 import torch
 from torchvision.ops import roi_align
 boxes = torch.tensor([[0.0, 0, 0, 3, 3]])
 print(here(), roi_align(torch.ones(1, 1, 4, 4), boxes, 1).flatten().tolist())
 print(roi_align.__globals__["is_compile_supported"]("cpu") in (True, False), "torch._dynamo" in here())
 """,
+        ["[] [1.0]", "True True"],
+    ),
 }
 
 #: Runs each program of its input in a fork: torch, and open_clip after the first, are imported once for all.
@@ -89,37 +101,18 @@ for program in json.load(sys.stdin):
 """
 
 
-@pytest.fixture(scope="module")
-def printed():
-    """Return the lines that each program prints."""
+def test_open_clip_comes_alone_and_each_library_with_the_first_call_that_needs_it():
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORK],
-        input=json.dumps([*PROGRAMS.values()]),
+        input=json.dumps([program for program, _ in PROGRAMS.values()]),
         env={**os.environ, "HF_HUB_OFFLINE": "1", "TORCHDYNAMO_DISABLE": "1"},  # nothing is compiled: it takes 26 s
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    texts = done.stdout.split("end\n")[:-1]
-    return {name: text.splitlines() for name, text in zip(PROGRAMS, texts, strict=True)}
-
-
-def test_open_clip_comes_alone_and_is_the_same_module_again(printed):
-    assert printed["alone"] == ["[] True False"]
-    assert printed["libraries first"] == ["['transformers', 'timm', 'torch._dynamo'] True True", "True"]
-
-
-def test_a_tower_of_timm_is_built_with_timm(printed):
-    assert printed["timm"] == ["timm True"]
-
-
-def test_a_text_tower_of_transformers_is_built_with_transformers(printed):
-    assert printed["transformers"] == ["True transformers"]
-
-
-def test_torchvision_asks_the_compiler_when_it_needs_it(printed):
-    assert printed["torchvision"] == ["[] [1.0]", "True True"]
+    printed = [text.splitlines() for text in done.stdout.split("end\n")[:-1]]
+    assert dict(zip(PROGRAMS, printed, strict=True)) == {name: lines for name, (_, lines) in PROGRAMS.items()}
 
 
 #: Another version's number in place of the installed one's, as a package that another program brought.

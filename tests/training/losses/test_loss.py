@@ -13,18 +13,7 @@ from made_batches import batch, matches
 from facts import raises
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
-from tellapart.training.losses.contrast import (
-    ce_clip,
-    clic,
-    cs_clip,
-    fsc_clip,
-    fsc_global,
-    negbench,
-    negclip,
-    siglip,
-    tripletclip,
-    trohn_img,
-)
+from tellapart.training.losses import contrast
 from tellapart.training.losses.eqsim import drawn_negatives, eqsim_itm
 from tellapart.training.losses.loss import find_loss, read_terms, sum_terms
 from tellapart.training.losses.matrix_rows import gather_pairs
@@ -69,7 +58,7 @@ def test_losses_that_cannot_be_added_are_named(table, said):
 
 FULL = batch(ids=[0, 1, 2])
 LACKS = {"negative_texts": None, "has_negative": None}
-NEED_FALSE = (negclip, ce_clip, fsc_global, negbench, clic)
+NEED_FALSE = (contrast.negclip, contrast.ce_clip, contrast.fsc_global, contrast.negbench, contrast.clic)
 
 
 @pytest.mark.parametrize("made", [batch(ids=[0, 1, 2], alike=True), matches()], ids=["batch", "matches"])
@@ -105,12 +94,12 @@ def test_a_batch_of_wrong_shapes_is_refused(change, says):
     ("loss", "change", "says"),
     [
         *((loss, LACKS, ("Batch(negative_texts", "(pairs, negatives, dimensions)")) for loss in NEED_FALSE),
-        (fsc_clip, {"patches": None}, ("Batch(patches", "(pairs, patches, dimensions)")),
-        (cs_clip, {"units": None}, ("units",)),
-        (tripletclip, {"mates": None}, ("Batch(mates")),
-        (siglip, {"bias": None}, ("Batch(bias")),
-        (trohn_img, {"mates": None}, ("Batch(mates")),
-        (trohn_img, {"mates": batch(ids=[5, 1, 2])}, ("[1, 2]", "image_ids")),
+        (contrast.fsc_clip, {"patches": None}, ("Batch(patches", "(pairs, patches, dimensions)")),
+        (contrast.cs_clip, {"units": None}, ("units",)),
+        (contrast.tripletclip, {"mates": None}, ("Batch(mates")),
+        (contrast.siglip, {"bias": None}, ("Batch(bias")),
+        (contrast.trohn_img, {"mates": None}, ("Batch(mates")),
+        (contrast.trohn_img, {"mates": batch(ids=[5, 1, 2])}, ("[1, 2]", "image_ids")),
     ],
 )
 def test_a_loss_says_what_its_batch_lacks(loss, change, says):
