@@ -89,24 +89,21 @@ def test_a_causal_model_s_likelihood_is_the_library_s_own_loss(folders, name):
     assert np.ptp(expected) > 0.01
 
 
-def test_a_classifier_s_score_is_the_log_odds_of_its_label(folders):
+def test_a_classifier_s_score_is_the_log_odds_of_its_label_and_a_regressor_s_its_output(folders):
     torch = import_torch()
-    model, tokenizer = loaded("AutoModelForSequenceClassification", folders / "cola")
-    with torch.no_grad():
-        logits = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
-    good = find_text_scorer("classifier:cola#acceptable", folders).score_texts(TEXTS)
-    assert good == pytest.approx((logits[:, 1] - logits[:, 0]).tolist(), abs=1e-4)
-    bad = find_text_scorer("classifier:cola#unacceptable", folders).score_texts(TEXTS)
+    logits = {}
+    for name in ("cola", "regressor"):
+        model, tokenizer = loaded("AutoModelForSequenceClassification", folders / name)
+        with torch.no_grad():
+            logits[name] = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
+    good, bad, output = (
+        find_text_scorer(f"classifier:{name}", folders).score_texts(TEXTS)
+        for name in ("cola#acceptable", "cola#unacceptable", "regressor")
+    )
+    assert good == pytest.approx((logits["cola"][:, 1] - logits["cola"][:, 0]).tolist(), abs=1e-4)
     assert bad == pytest.approx(-good, abs=1e-5)
+    assert output == pytest.approx(logits["regressor"][:, 0].tolist(), abs=1e-4)
     assert np.ptp(good) > 0.01
-
-
-def test_a_regressor_s_score_is_its_output(folders):
-    torch = import_torch()
-    model, tokenizer = loaded("AutoModelForSequenceClassification", folders / "regressor")
-    with torch.no_grad():
-        expected = [float(model(**tokenizer(text, return_tensors="pt")).logits) for text in TEXTS]
-    assert find_text_scorer("classifier:regressor", folders).score_texts(TEXTS) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["words", "characters", "likelihood:causal", "classifier:cola#acceptable"])

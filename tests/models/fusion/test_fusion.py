@@ -71,7 +71,7 @@ def test_every_pair_gets_the_librarys_own_number(family, folder):
 
 
 @pytest.mark.slow
-def test_batches_order_and_neighbours_change_no_bit(family, folder):
+def test_batches_order_neighbours_and_the_place_of_preparation_change_no_bit(family, folder):
     pairs = [(image, text) for image in pictures() for text in TEXTS]
 
     def scores(model, order, size):
@@ -84,6 +84,9 @@ def test_batches_order_and_neighbours_change_no_bit(family, folder):
     shuffled = [int(k) for k in np.random.default_rng(2).permutation(len(pairs))]
     for order, size in ((straight, 1), (straight, 5), (straight[::-1], 7), (shuffled, len(pairs))):
         np.testing.assert_array_equal(scores(scorer(folder), order, size), reference)
+    model = scorer(folder)
+    pairs = [(model.prepare_image(image), text) for image, text in pairs]
+    np.testing.assert_array_equal(scores(model, straight, 5), reference)
 
 
 def test_it_scores_pairs_and_counts_texts_that_lose_their_end_once(family, folder):
@@ -121,13 +124,6 @@ def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path
     assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
 
 
-@pytest.mark.few(2)
-def test_prepared_images_score_as_plain_ones(family, folder):
-    model, texts = scorer(folder), TEXTS[:4]
-    prepared = [model.prepare_image(picture) for picture in pictures()]
-    np.testing.assert_array_equal(model.score_pairs(prepared, texts), scorer(folder).score_pairs(pictures(), texts))
-
-
 def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tmp_path):
     encoder = scorer(save(tmp_path, blip)).encoder
     full, other_full, short, longer = encoder.encode_texts(
@@ -154,22 +150,13 @@ HEADS = {
 
 
 @pytest.mark.few(2)
-def test_it_is_found_by_its_folder(family, folder):
-    prints = set()
-    for reading in ("itm", "itm_logit"):
-        model = find_model(f"hf:{folder}", ModelOptions(reading=reading))
-        assert model.fingerprint == scorer(folder, reading=reading).fingerprint
-        prints.add(model.fingerprint)
-    assert len(prints) == 2 and scorer(folder).fingerprint in prints
-
-
-@pytest.mark.few(2)
 def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_place(family, folder, tmp_path):
     moved = Path(shutil.copytree(folder, tmp_path / "elsewhere"))
     first = scorer(folder)
     first.score_pairs(pictures()[:1], ["a " * 60])  # a tokenizer remembers how it was last called
-    prints = [first.fingerprint, scorer(moved).fingerprint]
+    prints = [first.fingerprint, find_model(f"hf:{moved}", ModelOptions(reading="itm")).fingerprint]
     assert prints[0] == prints[1]
+    prints.append(find_model(f"hf:{folder}", ModelOptions(reading="itm_logit")).fingerprint)
     prints.append(scorer(moved, dtype="bfloat16").fingerprint)
     name = next(path for path in moved.iterdir() if "processor_config" in path.name)
     name.write_text(name.read_text().replace("0.5,", "0.25,").replace("0.48145466", "0.25").replace("0.485", "0.25"))
@@ -180,7 +167,7 @@ def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_pl
     vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
     (moved / "tokenizer.json").write_text(json.dumps(tokenizer))
     prints.append(scorer(moved).fingerprint)
-    assert len(set(prints)) == 4
+    assert len(set(prints)) == 5
 
 
 def test_missing_and_left_over_weights_are_an_error_that_names_them(family, folder, tmp_path):

@@ -572,6 +572,7 @@ CRAFTED = {
     "a fraction": "[1.5]",
     "none": "[None]",
     "a null byte": "['\0']",
+    "half a character": r"['\ud800']",
     "nothing": "",
     "a longer field": "x" * 200_000,
 }
