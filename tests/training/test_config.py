@@ -110,6 +110,14 @@ def test_no_number_of_a_training_file_is_infinite_or_of_64_bits(table, name, ann
         assert name in {error["loc"][0] for error in caught.value.errors()}
 
 
+def test_a_toml_file_holds_finite_numbers_alone(tmp_path):
+    text = written(tmp_path).read_text()
+    for number in ("inf", "nan", "-inf"):
+        (tmp_path / "run.toml").write_text(text.replace("k = 4", f"k = 4\nalpha = {number}"))
+        with raises(DataError, "run.toml", "'loss.alpha'", "finite", number):
+            read_config(tmp_path / "run.toml")
+
+
 def test_an_unknown_loss_and_an_option_out_of_range_are_named(tmp_path):
     with raises(UnknownNameError, "[loss]", "loss", "'eqsin'", "'eqsim'"):
         read_config(written(tmp_path, loss={"name": "eqsin"}))
