@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from facts import check_facts, raises
+from scripts import run_python
 from tellapart import catalog
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Failed, Made, Rejected
@@ -116,8 +117,7 @@ def test_a_journal_that_the_disk_does_not_take_is_not_said_to_be_none_or_damaged
         with contextlib.closing(sqlite3.connect(path)) as file:
             file.execute("UPDATE outcome SET told = 'changed' || told")
             file.commit()
-    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
-    check_facts(done.stdout, str(path), "cannot be written", "kept", "room")
+    check_facts(run_python("-c", FULL, path).stdout, str(path), "cannot be written", "kept", "room")
 
 
 DIES = """

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from facts import raises
+from scripts import run_python
 from sets import contents
 from tellapart.builders.builder import Candidate
 from tellapart.builders.executor import RayExecutor
@@ -35,16 +35,9 @@ def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site, ray_folder, tmp
     (tmp_path / "recipe.toml").write_text(RECIPE)
     whole = build(tmp_path / "recipe.toml", tmp_path / "whole")
     # A process of its own: Ray leaves threads, sockets and warnings behind.
-    ran = subprocess.run(
-        [sys.executable, Path(__file__).with_name("ray_driver.py"), tmp_path / "recipe.toml", tmp_path / "set"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        env={**os.environ, "PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": "0.3", "RAY_USAGE_STATS_ENABLED": "0"},
-    )
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    said = json.loads(ran.stdout.splitlines()[-1])
+    command = [Path(__file__).with_name("ray_driver.py"), tmp_path / "recipe.toml", tmp_path / "set"]
+    variables = {"PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": "0.3", "RAY_USAGE_STATS_ENABLED": "0"}
+    said = json.loads(run_python(*command, timeout=150, env=os.environ | variables).stdout.splitlines()[-1])
     assert (said["items"], said["alive"], said["told"]) == (10, 1, list(range(13)))
     assert "has tellapart" in said["refused"][0]
     assert "tellapart 0 is at work here; install the same on every node" in said["refused"][0]

@@ -3,13 +3,12 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from facts import check_facts
+from scripts import run_python
 
 pytest.importorskip("huggingface_hub", reason="the hub's package comes with the extras 'hub' and 'models'")
 
@@ -59,13 +58,8 @@ def fail(code: str, endpoint: str, cache: Path, **environment: str) -> tuple[str
     """Run code in another process, whose environment names the hub; return its error, its seconds and its log."""
     unset = {"HF_HUB_OFFLINE", "HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"}
     inherited = {key: value for key, value in os.environ.items() if key not in unset}
-    ran = subprocess.run(
-        [sys.executable, "-c", TIMED, code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=inherited | {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "PYTHONPATH": str(SOURCE)} | environment,
-    )
+    environment = {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "PYTHONPATH": str(SOURCE)} | environment
+    ran = run_python("-c", TIMED, code, env=inherited | environment)
     error, seconds, offline = json.loads(ran.stdout)
     assert not offline  # what was asked of the library for this once is asked no longer
     return error, seconds, ran.stderr

@@ -1,5 +1,4 @@
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts import run_python
 from tellapart.data.item import Item
 from tellapart.models.protocols import DualEncoder, Generator, KeyReader, Model, PairScorer, TextScorer
 from tellapart.models.reference import BagOfWords, Blind, Constant, Oracle, Random
@@ -130,12 +130,9 @@ def test_bag_of_words_ties_on_the_counted_reorderings_of_sugarcrepe(subset, ties
 
 
 def test_the_reference_models_load_no_heavy_library():
-    import subprocess
-
     code = (
         "import sys, tellapart.models.reference, tellapart.models.scoring.score, tellapart.models.onnx.dual_encoder, "
         "tellapart.models.memory.external; "
         "print([m for m in ('torch', 'PIL', 'onnxruntime', 'tokenizers', 'scipy', 'onnx') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert run_python("-c", code).stdout.strip() == "[]"

@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +14,7 @@ from tiny_native import MAKE, native, released_eqsim
 from training_sets import RESNET, architecture, far, logged, squares, table, toml, weights
 
 from facts import check_facts
+from scripts import run_python
 from tellapart.training.config import read_config
 from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.record import read_record
@@ -81,14 +80,8 @@ def folder(tmp_path_factory):
 def said(folder):
     """What both ranks say of everything, in one go: most of the time goes into starting them."""
     program = Path(__file__).with_name("several_ranks_program.py")
-    done = subprocess.run(  # noqa: PLW1510  (its own words are shown below)
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", program, folder],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"},
-    )
-    assert done.returncode == 0, done.stderr
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2, program, folder]
+    run_python(*command, timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"})
     first, second = (json.loads((folder / f"said-{rank}.json").read_text()) for rank in (0, 1))
     return first, second
 

@@ -1,14 +1,13 @@
 """OpenCV finds frames with a face, or what its model takes for one, at any size; wrong models are named."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from facts import raises
+from scripts import run_python
 
 pytest.importorskip("cv2", reason="needs the video extra: opencv-python-headless")
 
@@ -78,16 +77,9 @@ def test_the_cascade_that_opencv_4_ships_sees_no_face_in_grey(tmp_path):
 def test_all_of_this_holds_with_opencv_4_too():
     if not (OPENCV_4 / "cv2").is_dir():
         pytest.skip("no OpenCV 4 here: python ci/parts.py opencv4")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(OPENCV_4)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "8 passed, 1 skipped" in done.stdout  # what is of OpenCV 5 alone
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__]
+    printed = run_python(*command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(OPENCV_4)}).stdout
+    assert "8 passed, 1 skipped" in printed  # what is of OpenCV 5 alone
 
 
 def test_without_faces_there_is_no_detector(tmp_path):

@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +16,7 @@ import torch
 from tiny_models import TEXTS, edit, loaded, pictures
 
 from facts import raises
+from scripts import run_python
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import FusionFamily
 from tellapart.models.huggingface.dual_encoder import TOWERS, context_length
@@ -393,14 +392,8 @@ def test_a_hub_id_from_the_cache_offline_and_without_torchvision_says_what_the_f
     shutil.copytree(clip, repository / "snapshots" / ("a" * 40))
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("a" * 40)
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCHVISION, str(Path(__file__).parent)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SOURCE)},
-    )
-    assert done.returncode == 0, done.stderr
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SOURCE)}
+    done = run_python("-c", WITHOUT_TORCHVISION, Path(__file__).parent, env=environment)
     model = load(str(clip), ModelOptions())
     vectors = [model.encode_images(pictures()), model.encode_texts(TEXTS)]
     expected = [model.fingerprint, *(hashlib.sha256(side.tobytes()).hexdigest() for side in vectors)]

@@ -1,7 +1,5 @@
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from facts import raises
+from scripts import run_python
 from tellapart.errors import ModelError
 from tellapart.models.onnx.dual_encoder import FILES, OnnxConfig, OnnxDualEncoder, preprocess_image
 from tellapart.models.onnx.file_format import external_tensors
@@ -269,8 +268,7 @@ def test_onnxruntime_stores_no_identifier_and_no_events(tmp_path):
     """Its telemetry keeps both in the folder for caches, and begins with the first import."""
     environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
     environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "tellapart", "run", "--limit", "4", "--out", str(tmp_path / "run"), "--quiet"]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    run_python("-m", "tellapart", "run", "--limit", 4, "--out", tmp_path / "run", "--quiet", env=environment)
     names = {path.name for path in tmp_path.rglob("*")}
     assert "results.json" in names
     assert not names & {"deviceid", "onnxruntime.db", ".ses"}

@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from scripts import run_python
 from tellapart.models.openclip.library import VERSIONS, import_open_clip
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="each program runs in a fork")]
@@ -102,15 +101,13 @@ for program in json.load(sys.stdin):
 
 
 def test_open_clip_comes_alone_and_each_library_with_the_first_call_that_needs_it():
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORK],
-        input=json.dumps([program for program, _ in PROGRAMS.values()]),
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "TORCHDYNAMO_DISABLE": "1"},  # nothing is compiled: it takes 26 s
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    programs = json.dumps([program for program, _ in PROGRAMS.values()])
+    environment = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "TORCHDYNAMO_DISABLE": "1",
+    }  # to compile takes 26 s
+    done = run_python("-W", "ignore", "-c", FORK, input=programs, env=environment)
     printed = [text.splitlines() for text in done.stdout.split("end\n")[:-1]]
     assert dict(zip(PROGRAMS, printed, strict=True)) == {name: lines for name, (_, lines) in PROGRAMS.items()}
 
@@ -143,8 +140,6 @@ def test_the_bound_is_that_of_pyproject(open_clip):
 def test_another_version_is_refused_each_time(version, tmp_path):
     (tmp_path / "open_clip").mkdir()
     (tmp_path / "open_clip" / "__init__.py").write_text(f"__version__ = {version!r}\n")
-    done = subprocess.run(
-        [sys.executable, "-c", REFUSED, str(tmp_path)], capture_output=True, text=True, check=True
-    ).stdout
+    done = run_python("-c", REFUSED, tmp_path).stdout
     assert done.count(f"open_clip_torch {version}") == 2
     assert done.count(f'pip install "open_clip_torch{VERSIONS}"') == 2

@@ -20,6 +20,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from facts import check_facts, raises
+from scripts import run_python
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.many_objects import collector_paused
@@ -290,13 +291,7 @@ def test_an_unknown_user_without_a_home_has_a_temporary_cache():
     code = f"import os, tellapart.models.store.embedding_store; os.setuid(54321)\n{code}"
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's are closed to others
         Path(folder).chmod(0o777)
-        ran = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment | {"TMPDIR": folder},
-        )
+        ran = run_python("-c", code, env=environment | {"TMPDIR": folder})
     assert ran.stdout.strip() == str(Path(folder) / "tellapart-54321" / "store.sqlite"), ran.stderr
     assert "TELLAPART_CACHE" in ran.stderr
 

@@ -1,8 +1,6 @@
 """The torch backend: devices, fixed batches, the guard before pickles, fingerprints."""
 
 import os
-import subprocess
-import sys
 import warnings
 import zipfile
 
@@ -11,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from facts import raises
+from scripts import run_python
 from tellapart.errors import ModelError
 from tellapart.models.options import ModelOptions
 from tellapart.models.torch import backend
@@ -22,12 +21,12 @@ torch = backend.import_torch()
 @pytest.mark.slow
 def test_torchvision_and_open_clip_import_after_torch_was_imported_through_the_backend():
     code = "from tellapart.models.torch.backend import import_torch; import_torch(); import torchvision, open_clip"
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
+    run_python("-W", "ignore", "-c", code, timeout=120)
 
 
 def test_importing_the_backend_imports_no_torch():
     code = "import sys, tellapart.models.torch.backend, tellapart.models.find; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    run_python("-c", code, timeout=60)
 
 
 def test_a_runtime_has_the_device_and_the_dtype_of_the_options():
@@ -147,8 +146,7 @@ def test_threads_of_torch_wait_for_each_other_briefly_unless_the_user_says_other
         "require('json', extra='models'); print(os.environ.get('GOMP_SPINCOUNT'))"  # accelerate imports torch itself
     )
     kept = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=kept | own)
-    assert done.stdout.splitlines()[-1] == found
+    assert run_python("-c", code, env=kept | own).stdout.splitlines()[-1] == found
 
 
 @pytest.mark.parametrize(("rows", "inner", "columns"), [(5, 32, 48), (7, 32, 32), (18, 48, 32), (33, 64, 64)])

@@ -1,7 +1,5 @@
 """A weighted sum of losses is the sum of their references, and its gradient that of its parts."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +9,7 @@ import torch
 from made_batches import batch, matches
 
 from facts import raises
+from scripts import run_python
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
 from tellapart.training.losses import contrast
@@ -162,5 +161,4 @@ def test_no_loss_imports_torch_before_it_is_called():
         "import sys\nfrom tellapart.catalog import LOSSES, load\n"
         "[load('loss', name) for name in LOSSES]\nprint('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert run_python("-c", code).stdout.strip() == "False"
