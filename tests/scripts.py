@@ -1,9 +1,11 @@
-"""Scripts beside the package, imported for tests of what they hold."""
+"""Scripts beside the package, imported for tests of what they hold, and Python in another process."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -17,3 +19,12 @@ def import_script(path: Path) -> ModuleType:
         patch.setitem(sys.modules, path.stem, module)
         spec.loader.exec_module(module)
     return module
+
+
+def run_python(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments and options of `subprocess.run`; a run that fails says why."""
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False, **options
+    )
+    assert done.returncode == 0, done.stderr or done.stdout
+    return done

@@ -32,3 +32,8 @@ def write_set(
         items.append(Item(id=f"item-{k}", images=references, texts=texts, tags=tags, cluster=cluster))
     write_pair_set(folder, items, images, {"title": f"Set {folder.name}", "licence": "CC0"})
     return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The bytes of every file of a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

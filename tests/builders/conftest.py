@@ -1,4 +1,4 @@
-"""Builders, filters and selections that are installed as another package's."""
+"""Builders, filters and selections that are installed as another package's, and the law of builds that stop."""
 
 import shutil
 import sys
@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from sets import contents
+from tellapart.builders.journal import journal_of
+from tellapart.builders.pipeline import build
+
 BUILDERS = ("squares", "flaky", "dying", "broken", "needy", "misnamed", "twice", "barren")
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(tmp_path, monkeypatch):
     """Install `installed_builders.py`, for this process and for others."""
     folder = tmp_path / "site"
     about = folder / "installed_builders-1.dist-info"
@@ -24,3 +28,25 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "installed_builders", raising=False)
     return folder
+
+
+@pytest.fixture
+def check_resumed(tmp_path):
+    """A build that stops at a candidate is taken up by other workers, and ends in the bytes of one that does not."""
+
+    def check(recipe, last):
+        whole = build(recipe, tmp_path / "whole")
+
+        def stop(_stage, done, _total):
+            if done == last:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            build(recipe, tmp_path / "cut", progress=stop)
+        assert journal_of(tmp_path / "cut").exists() and not (tmp_path / "cut").exists()
+        again = build(recipe, tmp_path / "cut", workers=2)
+        assert (again.resumed, again.funnel) == (last, whole.funnel) and last < whole.funnel.candidates
+        assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+        assert not journal_of(tmp_path / "cut").exists()
+
+    return check

@@ -21,7 +21,7 @@ def main(recipe: Path, out: Path) -> None:
     try:
         second = cluster.add_node(num_cpus=1)
         cluster.connect()
-        told: list[int] = []
+        told = []
 
         def progress(stage: str, done: int, _total: int) -> None:
             if stage == "candidates":

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
 
 from facts import check_facts, raises
+from sets import contents
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.builders.builder import Made
 from tellapart.builders.journal import journal_of
@@ -27,17 +27,17 @@ from tellapart.catalog import BUILDERS, FILTERS, SELECTIONS, load
 from tellapart.cli.command import interruptible
 from tellapart.data.folder import read_pair_set
 from tellapart.data.item import Item
-from tellapart.errors import DataError, MissingDependencyError, RunError, TellapartError, UnknownNameError
+from tellapart.errors import DataError, MissingDependencyError, RunError, UnknownNameError
 from tellapart.report.terminal import open_in_browser
 
 Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, site: Path) -> Callable[..., Path]:
+def recipe(tmp_path, site):
     """Write a recipe."""
 
-    def write(builder: str = "squares", extra: str = "", options: str = "") -> Path:
+    def write(builder="squares", extra="", options=""):
         home = tmp_path / builder
         home.mkdir(exist_ok=True)
         path = home / "recipe.toml"
@@ -48,10 +48,10 @@ def recipe(tmp_path: Path, site: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def started(site: Path) -> Start:
+def started(site):
     """Start `tellapart build` in a process of its own."""
 
-    def start(recipe: Path, out: Path, *more: str, seconds: float = 0.0) -> subprocess.Popen[str]:
+    def start(recipe, out, *more, seconds=0.0):
         return subprocess.Popen(
             [sys.executable, "-m", "tellapart", "build", str(recipe), "--out", str(out), *more],
             stdout=subprocess.PIPE,
@@ -63,24 +63,17 @@ def started(site: Path) -> Start:
     return start
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
 def no_trace(out: Path) -> None:
     assert [p.name for p in out.parent.glob(f".{out.name}*")] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "workers"), [(signal.SIGKILL, "2"), (signal.SIGINT, "1"), (signal.SIGTERM, "2")])
-def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(
-    recipe: Callable[..., Path], started: Start, tmp_path: Path, how: signal.Signals, workers: str
-) -> None:
+def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(recipe, started, tmp_path, how, workers):
     path = recipe()
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     build(path, whole)
     process = started(path, cut, "--workers", workers, seconds=0.3)
-    assert process.stderr is not None
     for _ in range(5):  # more than the half second after which outcomes are on the disk
         assert process.stderr.readline().startswith("making square-")
     process.send_signal(how)
@@ -109,11 +102,8 @@ def test_a_build_that_was_stopped_goes_on_and_ends_in_the_same_bytes(
 
 
 @pytest.mark.slow
-def test_a_build_that_decided_nothing_keeps_nothing(
-    recipe: Callable[..., Path], started: Start, tmp_path: Path
-) -> None:
+def test_a_build_that_decided_nothing_keeps_nothing(recipe, started, tmp_path):
     process = started(recipe(), tmp_path / "set", seconds=4.0)
-    assert process.stderr is not None
     assert process.stderr.readline().startswith("making square-")
     process.send_signal(signal.SIGINT)
     printed, said = process.communicate(timeout=30)
@@ -121,7 +111,7 @@ def test_a_build_that_decided_nothing_keeps_nothing(
     assert said.startswith("interrupted; nothing is kept. Begin again with: tellapart build")
 
 
-def test_a_build_that_is_interrupted_in_its_audit_keeps_its_set(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_build_that_is_interrupted_in_its_audit_keeps_its_set(recipe, tmp_path):
     folder = build(recipe(), tmp_path / "set").folder
     with pytest.raises(typer.Exit) as ended, interruptible(partial(describe_kept, folder)):
         raise KeyboardInterrupt
@@ -129,7 +119,7 @@ def test_a_build_that_is_interrupted_in_its_audit_keeps_its_set(recipe: Callable
     assert describe_kept(folder) == f"the set in {folder} is complete"
 
 
-def test_neither_workers_nor_order_change_a_byte(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_neither_workers_nor_order_change_a_byte(recipe, tmp_path):
     path = recipe()
     one = build(path, tmp_path / "one")
     three = build(path, tmp_path / "three", workers=3)
@@ -139,9 +129,7 @@ def test_neither_workers_nor_order_change_a_byte(recipe: Callable[..., Path], tm
     assert [item.id for item in pairs.items] == [f"square-{k:03d}" for k in range(12) if k % 5 != 4]
 
 
-def test_every_item_says_where_it_came_from_and_the_card_holds_the_funnel(
-    recipe: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_every_item_says_where_it_came_from_and_the_card_holds_the_funnel(recipe, tmp_path):
     built = build(recipe(), tmp_path / "set")
     card = json.loads((built.folder / "card.json").read_text())
     assert card["funnel"] == {
@@ -162,9 +150,7 @@ def test_every_item_says_where_it_came_from_and_the_card_holds_the_funnel(
     assert card["title"] == "Squares"
 
 
-def test_failures_are_tried_again_alone(
-    recipe: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_failures_are_tried_again_alone(recipe, tmp_path, capfd):
     whole = build(recipe(), tmp_path / "whole")
     capfd.readouterr()
     flaky = build(recipe("flaky", options='about_folder = "."'), tmp_path / "set")
@@ -177,13 +163,13 @@ def test_failures_are_tried_again_alone(
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_costs_its_own_candidate_one_try(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_worker_that_dies_costs_its_own_candidate_one_try(recipe, tmp_path):
     built = build(recipe("dying", options='about_folder = "."'), tmp_path / "set", workers=2)
     assert (built.funnel.items, built.funnel.failed) == (10, 0)
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_is_named_when_no_try_is_left(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_named_when_no_try_is_left(recipe, tmp_path):
     path = recipe("dying", "retries = 0", 'about_folder = "."')
     with raises(RunError, "1", "12", "square-003", "Lost", "exit", "-9"):
         build(path, tmp_path / "set", workers=2)
@@ -193,9 +179,7 @@ def test_a_worker_that_dies_is_named_when_no_try_is_left(recipe: Callable[..., P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_keeps_failing_stops_the_build_unless_the_recipe_allows_it(
-    recipe: Callable[..., Path], tmp_path: Path, workers: int
-) -> None:
+def test_what_keeps_failing_stops_the_build_unless_the_recipe_allows_it(recipe, tmp_path, workers):
     out = tmp_path / "set"
     with raises(RunError, "1", "12", "square-001", "ValueError"):
         build(recipe("broken"), out, workers=workers)
@@ -207,16 +191,14 @@ def test_what_keeps_failing_stops_the_build_unless_the_recipe_allows_it(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_no_try_can_change_ends_the_build_at_once(
-    recipe: Callable[..., Path], tmp_path: Path, workers: int
-) -> None:
+def test_what_no_try_can_change_ends_the_build_at_once(recipe, tmp_path, workers):
     with raises(MissingDependencyError, 'pip install "tellapart[build]"', "install"):
         build(recipe("needy"), tmp_path / "set", workers=workers)
     with raises(DataError, "builder", "'misnamed'", "'other'", "candidate"):
         build(recipe("misnamed"), tmp_path / "set", workers=workers)
 
 
-def test_the_same_build_again_changes_nothing(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_same_build_again_changes_nothing(recipe, tmp_path):
     first = build(recipe(), tmp_path / "set")
     before = {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")}
     again = build(recipe(), tmp_path / "set")
@@ -224,14 +206,14 @@ def test_the_same_build_again_changes_nothing(recipe: Callable[..., Path], tmp_p
     assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")} == before
 
 
-def test_a_limit_takes_the_first_candidates(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_limit_takes_the_first_candidates(recipe, tmp_path):
     built = build(recipe(), tmp_path / "set", limit=3)
     assert [item.id for item in read_pair_set(built.folder).items] == ["square-000", "square-001", "square-002"]
     with raises(DataError, "3", "12", "candidates"):
         build(recipe(), tmp_path / "set")
 
 
-def test_filters_reject_and_are_counted(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_filters_reject_and_are_counted(recipe, tmp_path):
     path = recipe()
     path.write_text(path.read_text() + '\n[[filters]]\nname = "word_gap"\nmaximum = 1\n')
     with raises(DataError, "12", "10", "word_gap", "1", "words"):
@@ -246,14 +228,12 @@ def test_filters_reject_and_are_counted(recipe: Callable[..., Path], tmp_path: P
     ("builder", "says"),
     [("twice", ("builder", "'twice'", "id", "'a'", "distinct")), ("barren", ("builder", "'barren'"))],
 )
-def test_a_builder_without_proper_candidates_is_refused(
-    recipe: Callable[..., Path], tmp_path: Path, builder: str, says: str | tuple[str, ...]
-) -> None:
+def test_a_builder_without_proper_candidates_is_refused(recipe, tmp_path, builder, says):
     with raises(DataError, says):
         build(recipe(builder), tmp_path / "set")
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_else_is_left_alone(recipe, tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "mine.txt").write_text("mine")
     with raises(DataError, "pair", "folder"):
@@ -266,9 +246,8 @@ def test_a_folder_that_holds_something_else_is_left_alone(recipe: Callable[..., 
 
 
 @pytest.mark.slow
-def test_two_builds_of_one_set_do_not_work_at_once(recipe: Callable[..., Path], started: Start, tmp_path: Path) -> None:
+def test_two_builds_of_one_set_do_not_work_at_once(recipe, started, tmp_path):
     process = started(recipe(), tmp_path / "set", seconds=0.3)
-    assert process.stderr is not None
     process.stderr.readline()
     with raises(RunError, "build", "held"):
         build(recipe(), tmp_path / "set")
@@ -277,12 +256,12 @@ def test_two_builds_of_one_set_do_not_work_at_once(recipe: Callable[..., Path], 
 
 
 def test_a_candidate_whose_image_was_changed_in_the_journal_is_built_again_and_said_once(
-    recipe: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    recipe, tmp_path, caplog, monkeypatch
+):
     path, journal = recipe(), journal_of(tmp_path / "set")
     build(path, tmp_path / "whole")
 
-    def stop(*_: object, **__: object) -> None:
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -300,13 +279,13 @@ def test_a_candidate_whose_image_was_changed_in_the_journal_is_built_again_and_s
     assert contents(tmp_path / "set") == contents(tmp_path / "whole")
 
 
-def test_a_file_that_is_no_journal_is_refused(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_file_that_is_no_journal_is_refused(recipe, tmp_path):
     journal_of(tmp_path / "set").write_bytes(b"not a database" * 100)
     with raises(RunError, "journal"):
         build(recipe(), tmp_path / "set")
 
 
-def test_the_command_prints_the_funnel_and_the_card(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_command_prints_the_funnel_and_the_card(command, recipe, tmp_path):
     ran = command("build", recipe(), "--out", "set", "--imagefolder", "folder", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["card"] == "set/card.json"
@@ -323,7 +302,7 @@ def test_the_command_prints_the_funnel_and_the_card(command, recipe: Callable[..
     assert measured["benchmarks"]["folder:set"]["metrics"]["group_score"]["value"] == 1.0
 
 
-def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the hub extra: pyarrow")
     command("build", recipe(), "--out", "set", "--parquet", "set.parquet")
     table, pairs = parquet.read_table(tmp_path / "set.parquet"), read_pair_set(tmp_path / "set")
@@ -336,7 +315,7 @@ def test_parquet_holds_the_images_and_says_so_to_datasets(command, recipe: Calla
     assert features["image_0"] == {"_type": "Image"}
 
 
-def test_the_parquet_file_is_measured_as_the_set_is(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_parquet_file_is_measured_as_the_set_is(command, recipe, tmp_path):
     pytest.importorskip("pyarrow.parquet", reason="needs the hub extra: pyarrow")
     command("build", recipe(), "--out", "set", "--parquet", "set.parquet")
     read, pairs = find_benchmark(str(tmp_path / "set.parquet")).records(), read_pair_set(tmp_path / "set")
@@ -344,7 +323,7 @@ def test_the_parquet_file_is_measured_as_the_set_is(command, recipe: Callable[..
     assert read.fingerprint() == pairs.fingerprint()
 
 
-def test_an_export_leaves_a_full_folder_alone(command, recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_an_export_leaves_a_full_folder_alone(command, recipe, tmp_path):
     ran = command("build", recipe(), "--out", "set", "--imagefolder", recipe().parent)
     assert ran.code == 2
     check_facts(ran.err, "folder")
@@ -353,9 +332,7 @@ def test_an_export_leaves_a_full_folder_alone(command, recipe: Callable[..., Pat
     check_facts(ran.err, "gone/set.parquet", "folder")
 
 
-def test_the_command_audits_what_it_built_and_ends_with_the_page(
-    command, recipe: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_the_command_audits_what_it_built_and_ends_with_the_page(command, recipe, tmp_path):
     plain = build(recipe(), tmp_path / "plain").folder
     ran = command("build", recipe(), "--out", "set", "--open")  # no terminal here: nothing is opened
     assert ran.code == 0, ran.err
@@ -379,8 +356,8 @@ def test_the_command_audits_what_it_built_and_ends_with_the_page(
     assert command("audit", "set", "--open", "--to", "report").code == 0
 
 
-def test_a_build_tells_how_far_it_is_stage_by_stage(recipe: Callable[..., Path], tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
+def test_a_build_tells_how_far_it_is_stage_by_stage(recipe, tmp_path):
+    told = []
     build(recipe(), tmp_path / "set", progress=lambda *at: told.append(at))
     assert told == [
         *(("candidates", done, 12) for done in range(13)),
@@ -389,7 +366,7 @@ def test_a_build_tells_how_far_it_is_stage_by_stage(recipe: Callable[..., Path],
     ]
 
 
-def test_a_page_is_shown_to_a_terminal_with_a_display_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_shown_to_a_terminal_with_a_display_alone(tmp_path, monkeypatch):
     page, opened = tmp_path / "card.html", tmp_path / "opened"
     page.write_text("<!doctype html>")
     browser = tmp_path / "browser"
@@ -423,13 +400,13 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_right_recipe_is_read_with_its_defaults(tmp_path: Path) -> None:
+def test_a_right_recipe_is_read_with_its_defaults(tmp_path):
     read = read_recipe_file(written(tmp_path, RIGHT))
     assert (read.seed, read.retries, read.max_failed, read.filters) == (0, 2, 0, [])
 
 
 @pytest.mark.parametrize("name", ["scenes.toml", "negatives.toml", "language-negatives.toml"])
-def test_the_recipes_in_the_documents_are_right(name: str) -> None:
+def test_the_recipes_in_the_documents_are_right(name):
     assert read_recipe_file(Path(__file__).parents[2] / "docs" / "recipes" / name).builder == name.removesuffix(".toml")
 
 
@@ -468,15 +445,13 @@ def test_the_recipes_in_the_documents_are_right(name: str) -> None:
         (SERVED + 'api_key = "sk-1"\n', DataError, ("[options]", "'model.api_key'", "TELLAPART_API_KEY")),
     ],
 )
-def test_a_wrong_recipe_says_what_is_wrong(
-    tmp_path: Path, wrong: str, error: type[TellapartError], says: str | tuple[str, ...]
-) -> None:
+def test_a_wrong_recipe_says_what_is_wrong(tmp_path, wrong, error, says):
     with raises(error, says):
         read_recipe_file(written(tmp_path, wrong))
 
 
-def test_the_fingerprint_is_of_all_that_decides_the_set_and_of_nothing_else() -> None:
-    def fingerprint(inputs: str = "a", model: str = "1", version: str = "1", **changes: Any) -> str:
+def test_the_fingerprint_is_of_all_that_decides_the_set_and_of_nothing_else():
+    def fingerprint(inputs="a", model="1", version="1", **changes):
         recipe = RecipeFile(name="few", builder="negatives", **{"seed": 1} | changes)
         return recipe.fingerprint({"captions.csv": inputs}, {"m": model}, version)
 
@@ -486,25 +461,25 @@ def test_the_fingerprint_is_of_all_that_decides_the_set_and_of_nothing_else() ->
     assert len(others | {fingerprint(**change) for change in changes} | {fingerprint()}) == 7
 
 
-def test_options_that_no_file_was_read_for_are_checked_too() -> None:
+def test_options_that_no_file_was_read_for_are_checked_too():
     with raises(DataError, "[options]", "'image'", "'images'"):
         open_builder(RecipeFile(name="few", builder="negatives", options={"image": "."}), Path())
 
 
-def test_the_page_on_builders_names_every_builder_option_and_filter() -> None:
+def test_the_page_on_builders_names_every_builder_option_and_filter():
     page = (Path(__file__).parents[2] / "docs" / "builders.md").read_text(encoding="utf-8")
     named = {*BUILDERS, *FILTERS, *SELECTIONS}
     named |= {option for name in BUILDERS for option in load("builder", name).Options.model_fields}
     assert {name for name in named if f"`{name}`" not in page} == set()
 
 
-def test_every_filter_and_selection_of_the_catalogue_is_one() -> None:
+def test_every_filter_and_selection_of_the_catalogue_is_one():
     assert {name for name in FILTERS if not issubclass(load("filter", name), ItemFilter)} == set()
     assert {name for name in SELECTIONS if not issubclass(load("selection", name), Selection)} == set()
 
 
 @pytest.mark.usefixtures("site")
-def test_another_package_adds_a_filter_and_a_selection(tmp_path: Path) -> None:
+def test_another_package_adds_a_filter_and_a_selection(tmp_path):
     rules = {"filters": [{"name": "quiet"}], "selections": [{"name": "first", "count": 1}]}
     recipe = RecipeFile(name="few", builder="squares", **rules)
     ((_, quiet),), ((_, first),) = (
@@ -517,7 +492,7 @@ def test_another_package_adds_a_filter_and_a_selection(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_program_beside_the_recipe_is_not_run(tmp_path: Path, workers: int) -> None:
+def test_a_program_beside_the_recipe_is_not_run(tmp_path, workers):
     program, ran = tmp_path / "evil", tmp_path / "ran"
     program.write_text(f"#!/bin/sh\ntouch {ran}\n")
     program.chmod(0o755)

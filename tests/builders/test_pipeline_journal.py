@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from facts import check_facts, raises
+from scripts import run_python
 from tellapart import catalog
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Failed, Made, Rejected
@@ -37,7 +38,7 @@ def made(name: str, reference: str, data: bytes) -> Made:
     return Made(Item(id=name, images=(reference,), texts=("x", "y"), tags={"a": "é"}), {reference: data}, ("dark",))
 
 
-def test_every_kind_of_outcome_comes_back(tmp_path: Path) -> None:
+def test_every_kind_of_outcome_comes_back(tmp_path):
     outcomes = {"a": made("a", "images/a.png", b"\0\xff"), "b": Rejected("step", "reason"), "c": Failed("OSError: x")}
     with Journal(tmp_path / "journal", "1") as journal:
         for name, outcome in outcomes.items():
@@ -56,7 +57,7 @@ def test_every_kind_of_outcome_comes_back(tmp_path: Path) -> None:
             journal.images({"images/a.png"})["other.png"]
 
 
-def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").touch()
     with raises(RunError, "file/journal", "File", "out="):
         Journal(tmp_path / "file" / "journal", "1")
@@ -64,7 +65,7 @@ def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         Journal(tmp_path, "1")
 
 
-def test_another_recipe_may_have_the_journal_only_as_long_as_nothing_is_decided(tmp_path: Path) -> None:
+def test_another_recipe_may_have_the_journal_only_as_long_as_nothing_is_decided(tmp_path):
     for fingerprint in ("1", "2"):
         with Journal(tmp_path / "journal", fingerprint) as journal:
             assert journal.decided_ids() == set()
@@ -75,7 +76,7 @@ def test_another_recipe_may_have_the_journal_only_as_long_as_nothing_is_decided(
         Journal(tmp_path / "journal", "4")
 
 
-def test_items_may_share_an_image_but_not_a_name_for_two(tmp_path: Path) -> None:
+def test_items_may_share_an_image_but_not_a_name_for_two(tmp_path):
     with Journal(tmp_path / "journal", "1") as journal:
         journal.record("a", made("a", "images/x.png", b"one"))
         journal.record("b", made("b", "images/x.png", b"one"))
@@ -83,7 +84,7 @@ def test_items_may_share_an_image_but_not_a_name_for_two(tmp_path: Path) -> None
             journal.record("c", made("c", "images/x.png", b"two"))
 
 
-def test_a_full_disk_is_an_error_and_what_was_committed_stays(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_what_was_committed_stays(tmp_path):
     with Journal(tmp_path / "journal", "1") as journal:
         journal.record("a", Rejected("step", "reason"))
         journal.commit()
@@ -108,7 +109,7 @@ except RunError as error:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_journal_that_the_disk_does_not_take_is_not_said_to_be_none_or_damaged(begun: bool, tmp_path: Path) -> None:
+def test_a_journal_that_the_disk_does_not_take_is_not_said_to_be_none_or_damaged(begun, tmp_path):
     path = tmp_path / "journal"
     if begun:
         with Journal(path, "1") as journal:
@@ -116,8 +117,7 @@ def test_a_journal_that_the_disk_does_not_take_is_not_said_to_be_none_or_damaged
         with contextlib.closing(sqlite3.connect(path)) as file:
             file.execute("UPDATE outcome SET told = 'changed' || told")
             file.commit()
-    done = subprocess.run([sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=True)
-    check_facts(done.stdout, str(path), "cannot be written", "kept", "room")
+    check_facts(run_python("-c", FULL, path).stdout, str(path), "cannot be written", "kept", "room")
 
 
 DIES = """
@@ -137,7 +137,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_process_that_is_killed_while_it_writes_leaves_whole_outcomes_alone(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_while_it_writes_leaves_whole_outcomes_alone(tmp_path):
     path = tmp_path / "journal"
     done = subprocess.run([sys.executable, "-c", DIES, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
@@ -156,13 +156,13 @@ def killing(job: int) -> bytes:
 
 
 @pytest.mark.slow
-def test_the_death_of_a_worker_is_the_answer_to_its_own_job() -> None:
+def test_the_death_of_a_worker_is_the_answer_to_its_own_job():
     answers = dict(ProcessExecutor(2).perform(killing, range(5)))
     assert isinstance(answers.pop(2), Lost)
     assert answers == {job: bytes([job]) * 300_000 for job in (0, 1, 3, 4)}
 
 
-def test_a_set_is_written_while_one_image_at_a_time_is_in_memory(tmp_path: Path) -> None:
+def test_a_set_is_written_while_one_image_at_a_time_is_in_memory(tmp_path):
     size, count = 2_000_000, 12
     references = [f"images/{k}.png" for k in range(count)]
     items = [Item(id=str(k), images=(name,), texts=("x", "y")) for k, name in enumerate(references)]
@@ -200,9 +200,7 @@ def fill(path: Path) -> None:
         ("UPDATE outcome SET told = x'00' WHERE id = 'no'", ["no"]),
     ],
 )
-def test_a_damaged_outcome_or_image_is_dropped_and_can_be_recorded_again(
-    tmp_path: Path, statement: str, lost: list[str]
-) -> None:
+def test_a_damaged_outcome_or_image_is_dropped_and_can_be_recorded_again(tmp_path, statement, lost):
     path = tmp_path / "journal"
     fill(path)
     with contextlib.closing(sqlite3.connect(path)) as file:
@@ -220,7 +218,7 @@ def test_a_damaged_outcome_or_image_is_dropped_and_can_be_recorded_again(
         }
 
 
-def test_damage_that_comes_while_a_set_is_written_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_damage_that_comes_while_a_set_is_written_is_an_error_that_names_the_file(tmp_path):
     with Journal(tmp_path / "journal", "1") as journal:
         journal.record("a", made("a", "a.png", b"one"))
         journal._file.execute("UPDATE image SET data = x'00'")
@@ -232,7 +230,7 @@ def test_damage_that_comes_while_a_set_is_written_is_an_error_that_names_the_fil
 
 
 @pytest.mark.slow
-def test_random_bytes_in_a_journal_are_found_or_harmless(tmp_path: Path) -> None:
+def test_random_bytes_in_a_journal_are_found_or_harmless(tmp_path):
     path, seen = tmp_path / "journal", Counter[str]()
     fill(path)
     whole = path.read_bytes()
@@ -262,7 +260,7 @@ def test_random_bytes_in_a_journal_are_found_or_harmless(tmp_path: Path) -> None
     assert seen["error"] > 0 < seen["dropped"], seen
 
 
-def test_a_journal_of_another_recipe_is_refused_by_the_keys_that_differ(tmp_path: Path) -> None:
+def test_a_journal_of_another_recipe_is_refused_by_the_keys_that_differ(tmp_path):
     with Journal(tmp_path / "journal", "1", {"seed": 0, "options": {"items": 3}}) as journal:
         journal.record("a", Rejected("swap", "one object only"))
     with raises(RunError, "options.items 3 -> 4", "out="):
@@ -292,7 +290,7 @@ class Named(Selection):
 
 
 @pytest.fixture
-def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
+def recipe(tmp_path, monkeypatch):
     """Write a recipe of swapped captions of two pictures, whose selections may be `Named`, too."""
     more = {**catalog.SELECTIONS, "named": f"{__name__}:Named"}
     monkeypatch.setitem(catalog._BUILT_IN, "selection", more)
@@ -302,7 +300,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     (tmp_path / "captions.csv").write_text(CAPTIONS)
     (tmp_path / "named.txt").write_text("")
 
-    def write(chosen: str = "") -> Path:
+    def write(chosen=""):
         path = tmp_path / "recipe.toml"
         path.write_text(
             'name = "few"\nbuilder = "negatives"\n[options]\ncaptions = "captions.csv"\nimages = "."\n'
@@ -314,7 +312,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     catalog._shipped.cache_clear()
 
 
-def test_selections_work_in_order_and_are_counted_by_name(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_selections_work_in_order_and_are_counted_by_name(recipe, tmp_path):
     whole = read_pair_set(build(recipe(), tmp_path / "whole").folder)
     assert len(whole) == 4
     (tmp_path / "named.txt").write_text(whole.items[0].id)
@@ -337,7 +335,7 @@ def test_selections_work_in_order_and_are_counted_by_name(recipe: Callable[..., 
     assert audit(other).items == 1
 
 
-def test_what_a_selection_reads_is_part_of_the_fingerprint(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_what_a_selection_reads_is_part_of_the_fingerprint(recipe, tmp_path):
     path = recipe('[[selections]]\nname = "named"\npath = "named.txt"\n')
     build(path, tmp_path / "set")
     (tmp_path / "named.txt").write_text("other")
@@ -350,7 +348,7 @@ def test_what_a_selection_reads_is_part_of_the_fingerprint(recipe: Callable[...,
         build(path, tmp_path / "new")
 
 
-def test_nothing_is_written_when_nothing_is_left(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_nothing_is_written_when_nothing_is_left(recipe, tmp_path):
     whole = read_pair_set(build(recipe(), tmp_path / "whole").folder)
     (tmp_path / "named.txt").write_text(" ".join(item.id for item in whole.items))
     with raises(DataError, "4", "4", "4"):
@@ -367,7 +365,7 @@ ITEMS = st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from("pq")), max_s
 
 
 @given(ITEMS, st.integers(1, 4))
-def test_after_per_cluster_no_cluster_has_more_and_none_has_less_than_it_could(items: list[Item], maximum: int) -> None:
+def test_after_per_cluster_no_cluster_has_more_and_none_has_less_than_it_could(items, maximum):
     left_out = PerCluster(maximum=maximum).left_out(items, seed=0, home=Path())
     before = Counter(item.cluster for item in items)
     after = Counter(item.cluster for item in items if item.id not in left_out)
@@ -375,7 +373,7 @@ def test_after_per_cluster_no_cluster_has_more_and_none_has_less_than_it_could(i
 
 
 @given(ITEMS)
-def test_after_distinct_every_pair_of_captions_stands_once(items: list[Item]) -> None:
+def test_after_distinct_every_pair_of_captions_stands_once(items):
     left_out = Distinct().left_out(items, seed=0, home=Path())
     left = [item.texts for item in items if item.id not in left_out]
     assert len(left) == len(set(left))
@@ -391,7 +389,7 @@ def _items_of(kinds: Mapping[str, int]) -> list[Item]:
     ]
 
 
-def test_a_sample_has_so_many_items_balanced_over_a_tag_whatever_their_order(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sample_has_so_many_items_balanced_over_a_tag_whatever_their_order(caplog):
     items, sample = _items_of({"a": 40, "b": 9, "c": 2}), Sample(number=12, balance="kind")
     left_out = sample.left_out(items, seed=3, home=Path())
     assert Counter(item.tags["kind"] for item in items if item.id not in left_out) == {"a": 5, "b": 5, "c": 2}
@@ -406,9 +404,7 @@ def test_a_sample_has_so_many_items_balanced_over_a_tag_whatever_their_order(cap
         Sample(number=2, balance="type").left_out(items, seed=3, home=Path())
 
 
-def test_a_selection_that_takes_away_a_tags_value_is_named_with_the_values(
-    recipe: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_selection_that_takes_away_a_tags_value_is_named_with_the_values(recipe, tmp_path, caplog):
     path = recipe('[[selections]]\nname = "named"\npath = "named.txt"\n')
     path.write_text(path.read_text().replace('"swap_obj"', '"swap_obj", "replace_obj"'))
     whole = read_pair_set(build(path, tmp_path / "whole").folder)

@@ -4,15 +4,15 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from facts import raises
+from scripts import run_python
+from sets import contents
 from tellapart.builders.builder import Candidate
 from tellapart.builders.executor import RayExecutor
 from tellapart.builders.pipeline import WorkerPlan, attempt, build, sources_of
@@ -22,33 +22,22 @@ from tellapart.errors import MissingDependencyError, RunError
 RECIPE = 'name = "few"\nbuilder = "squares"\nseed = 3\n[options]\ncount = 12\n'
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
 @pytest.fixture
-def ray_folder() -> Iterator[None]:
+def ray_folder():
     """Delete Ray's folder of logs and sockets; it has no other place, for the path of a socket may have 107 bytes."""
     yield
     shutil.rmtree(Path(tempfile.gettempdir()) / "ray", ignore_errors=True)
 
 
 @pytest.mark.slow
-def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site: Path, ray_folder: None, tmp_path: Path) -> None:
+def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site, ray_folder, tmp_path):
     pytest.importorskip("ray", reason="needs the ray extra")
     (tmp_path / "recipe.toml").write_text(RECIPE)
     whole = build(tmp_path / "recipe.toml", tmp_path / "whole")
     # A process of its own: Ray leaves threads, sockets and warnings behind.
-    ran = subprocess.run(
-        [sys.executable, Path(__file__).with_name("ray_driver.py"), tmp_path / "recipe.toml", tmp_path / "set"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        env={**os.environ, "PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": "0.3", "RAY_USAGE_STATS_ENABLED": "0"},
-    )
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    said = json.loads(ran.stdout.splitlines()[-1])
+    command = [Path(__file__).with_name("ray_driver.py"), tmp_path / "recipe.toml", tmp_path / "set"]
+    variables = {"PYTHONPATH": str(site), "TEST_SECONDS_PER_ITEM": "0.3", "RAY_USAGE_STATS_ENABLED": "0"}
+    said = json.loads(run_python(*command, timeout=150, env=os.environ | variables).stdout.splitlines()[-1])
     assert (said["items"], said["alive"], said["told"]) == (10, 1, list(range(13)))
     assert "has tellapart" in said["refused"][0]
     assert "tellapart 0 is at work here; install the same on every node" in said["refused"][0]
@@ -56,7 +45,7 @@ def test_a_cluster_that_loses_a_node_builds_the_same_bytes(site: Path, ray_folde
     assert contents(whole.folder) == contents(tmp_path / "set")
 
 
-def test_an_address_where_nothing_answers_is_an_error_at_once() -> None:
+def test_an_address_where_nothing_answers_is_an_error_at_once():
     pytest.importorskip("ray", reason="needs the ray extra")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and deaf
@@ -67,13 +56,13 @@ def test_an_address_where_nothing_answers_is_an_error_at_once() -> None:
         next(RayExecutor("nowhere").perform(abs, [1]))
 
 
-def test_without_ray_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_the_command_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with raises(MissingDependencyError, 'pip install "tellapart[ray]"', "run"):
         next(RayExecutor("local").perform(abs, [1]))
 
 
-def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site: Path, tmp_path: Path) -> None:
+def test_a_worker_with_other_inputs_or_another_version_refuses_to_work(site, tmp_path):
     path = tmp_path / "recipe.toml"
     path.write_text(RECIPE)
     read = read_recipe_file(path)

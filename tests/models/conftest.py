@@ -1,11 +1,9 @@
 """Pair sets on disk, and small models that are honest."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +11,15 @@ from numpy.typing import NDArray
 
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
+from tellapart.errors import import_torch
 from tellapart.models.vectors import dot_products, normalise
 
 #: Tests of what the extra `models` installs: without it they are left out.
 TORCH = ["compact", "fusion", "generative", "huggingface", "openclip", "sentence_transformers", "torch"]
 TORCH += ["memory/test_held.py", "test_control_tokens.py"]
 collect_ignore = [] if find_spec("torch") and find_spec("transformers") else TORCH
+if find_spec("torch"):
+    import_torch()  # as the package does, before a file of tests imports it
 
 WORDS = ["red", "blue", "one", "two", "cup", "bowl", "left", "right"]
 
@@ -76,25 +77,25 @@ class Likelihood:
 
 
 @pytest.fixture
-def histogram() -> type[Histogram]:
+def histogram():
     return Histogram
 
 
 @pytest.fixture
-def fusion() -> type[Fusion]:
+def fusion():
     return Fusion
 
 
 @pytest.fixture
-def likelihood() -> type[Likelihood]:
+def likelihood():
     return Likelihood
 
 
 @pytest.fixture
-def picture_set(tmp_path: Path) -> Callable[..., PairSet]:
+def picture_set(tmp_path):
     """Make a pair set of random pictures, PNG files of 12 by 16 pixels."""
 
-    def make(n: int = 10, shape: tuple[int, int] = (2, 2), seed: int = 0) -> PairSet:
+    def make(n=10, shape=(2, 2), seed=0):
         from PIL import Image
 
         rng = np.random.default_rng(seed)
@@ -115,14 +116,11 @@ def picture_set(tmp_path: Path) -> Callable[..., PairSet]:
 
 
 @pytest.fixture
-def new_model(request: pytest.FixtureRequest) -> Callable[[], Any]:
+def new_model(request):
     """Make a fresh model of the parametrised kind."""
     if request.param == "onnx":
         from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
 
         folder = request.getfixturevalue("tiny_encoder").folder
         return lambda: OnnxDualEncoder.load(folder)
-    make: Callable[[], Any] = (
-        request.getfixturevalue(request.param) if isinstance(request.param, str) else request.param
-    )
-    return make
+    return request.getfixturevalue(request.param) if isinstance(request.param, str) else request.param

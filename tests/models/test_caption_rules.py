@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +39,7 @@ def gemma(folder: Path) -> Path:
     )
 
 
-def open_clip_folder(folder: Path, embed_dim: int = 24, **changes: Any) -> Path:
+def open_clip_folder(folder: Path, embed_dim: int = 24, **changes) -> Path:
     """A folder of open_clip with SigLIP's bias, a tokenizer of transformers, and its cleaner of captions."""
     from tokenizers import normalizers
 
@@ -80,26 +79,25 @@ FORMS: dict[str, tuple[Callable[[Path], Path], str, bool, bool]] = {
 
 
 @pytest.fixture(scope="module", params=FORMS)
-def form(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bool, bool]:
+def form(request, tmp_path_factory):
     make, prefix, lowers, keeps = FORMS[request.param]
     return f"{prefix}{make(tmp_path_factory.mktemp('siglip'))}", lowers, keeps
 
 
-def vectors(name: str, *texts: str, **options: Any) -> NDArray[np.float32]:
-    model: Any = find_model(name, ModelOptions(**options))
-    made: NDArray[np.float32] = model.encode_texts(texts)
-    return made
+def vectors(name: str, *texts: str, **options) -> NDArray[np.float32]:
+    model = find_model(name, ModelOptions(**options))
+    return model.encode_texts(texts)
 
 
 def equal(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
     return bool(np.abs(one - other).max() < 1e-6)
 
 
-def test_a_caption_is_lower_case_with_its_punctuation_in_every_form(form: tuple[str, bool, bool]) -> None:
+def test_a_caption_is_lower_case_with_its_punctuation_in_every_form(form):
     name, _, _ = form
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE)
     assert equal(caption, lower) and not equal(caption, bare)
-    assert find_model(name).texts == AS_AUTHORS  # type: ignore[attr-defined]
+    assert find_model(name).texts == AS_AUTHORS
 
 
 def give_weights(folder: Path, source: Path) -> None:
@@ -128,9 +126,7 @@ def give_weights(folder: Path, source: Path) -> None:
 
 
 @pytest.mark.parametrize("tanh", [True, False])
-def test_one_text_tower_gives_the_same_vectors_in_both_libraries_but_for_the_activation(
-    tanh: bool, tmp_path: Path
-) -> None:
+def test_one_text_tower_gives_the_same_vectors_in_both_libraries_but_for_the_activation(tanh, tmp_path):
     source, folder = tiny_models.siglip2_fixed(tmp_path / "hf"), tmp_path / "open_clip"
     folder.mkdir()
     changes = {"mlp_ratio": 2.0, "norm_kwargs": {"eps": 1e-6}, "heads": tiny_models.HEADS}
@@ -138,7 +134,7 @@ def test_one_text_tower_gives_the_same_vectors_in_both_libraries_but_for_the_act
     open_clip_folder(folder, embed_dim=tiny_models.WIDTH, **changes)
     give_weights(folder, source)
     texts = (CAPTION, "two cups", "a blue bowl, left of a red cup")
-    doors: list[Any] = [find_model(name) for name in (f"local-dir:{folder}", f"hf:{source}")]
+    doors = [find_model(name) for name in (f"local-dir:{folder}", f"hf:{source}")]
     assert doors[0].token_ids(texts) == doors[1].token_ids(texts)
     one, other = (door.encode_texts(texts) for door in doors)
     assert (np.abs(one - other).max() < 1e-6) is np.bool_(tanh)
@@ -146,7 +142,7 @@ def test_one_text_tower_gives_the_same_vectors_in_both_libraries_but_for_the_act
     assert [door.traits["activation"] for door in doors] == ["GELU (tanh)" if tanh else "GELU", "GELU (tanh)"]
 
 
-def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone() -> None:
+def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone():
     open_clip = import_open_clip()
     names = [name for name in open_clip.list_models() if "SigLIP" in name]
     for name in names:
@@ -155,33 +151,33 @@ def test_open_clip_computes_the_approximation_for_texts_of_siglip_2_alone() -> N
     assert len(names) > 20
 
 
-def test_the_librarys_own_way_is_there_when_asked_for(form: tuple[str, bool, bool]) -> None:
+def test_the_librarys_own_way_is_there_when_asked_for(form):
     name, lowers, keeps = form
     caption, lower, bare = vectors(name, CAPTION, LOWER, BARE, texts="library")
     assert (equal(caption, lower), equal(lower, bare)) == (lowers, not keeps)
-    model: Any = find_model(name, ModelOptions(texts="library"))
+    model = find_model(name, ModelOptions(texts="library"))
     assert model.texts == AS_LIBRARY and model.fingerprint != find_model(name).fingerprint
 
 
-def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path: Path) -> None:
+def test_no_mask_reaches_a_tower_that_was_trained_without_one(tmp_path):
     folder = tiny_models.siglip2_fixed(tmp_path)
     before = vectors(str(folder), *tiny_models.TEXTS[:4])
     file = folder / "tokenizer_config.json"
     config = json.loads(file.read_text())
     del config["model_input_names"]
     file.write_text(json.dumps(config))
-    model: Any = find_model(str(folder))
+    model = find_model(str(folder))
     assert "attention_mask" in model.towers.reader.tokenizer.model_input_names
     assert equal(model.encode_texts(tiny_models.TEXTS[:4]), before)
 
 
-def test_training_reads_captions_as_measuring_does(tmp_path: Path) -> None:
+def test_training_reads_captions_as_measuring_does(tmp_path):
     trained = open_dual(str(gemma(tmp_path)), "cpu")
     ids = [trained.tokens([text])["input_ids"].tolist() for text in (CAPTION, LOWER, BARE)]
     assert ids[0] == ids[1] != ids[2]
 
 
-def test_cleaned_is_for_authors_files(form: tuple[str, bool, bool]) -> None:
+def test_cleaned_is_for_authors_files(form):
     if not form[0].startswith("local-dir:"):
         with pytest.raises(ModelError, match="texts="):
             find_model(form[0], ModelOptions(texts="cleaned"))

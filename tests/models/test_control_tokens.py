@@ -19,9 +19,7 @@ from tellapart.models.huggingface.files import tokenizer_facts
 from tellapart.models.huggingface.inputs import TokenReader
 from tellapart.models.openclip.tokens import Tokens, clip_tokens
 from tellapart.models.text.find import TextModel
-from tellapart.models.torch.backend import Runtime, import_torch
-
-torch = import_torch()
+from tellapart.models.torch.backend import Runtime
 
 #: Tokenizers of the tiny models; whether control tokens can be read as text. Unigram's vocabulary lists them as words.
 TOKENIZERS: dict[str, tuple[Callable[[Path], Any], bool]] = {
@@ -36,7 +34,7 @@ CAPTIONS = [*tiny.TEXTS, "a < b, [sic] | c", "MASK SEP s unk", "2 > 1 </b>"]
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_a_control_token_in_a_caption_is_read_as_text_or_refused(kind: str, tmp_path: Path) -> None:
+def test_a_control_token_in_a_caption_is_read_as_text_or_refused(kind, tmp_path):
     make, reads = TOKENIZERS[kind]
     tokenizer = make(tmp_path)
     reader, control = TokenReader(tokenizer, 64, whole=True), ControlTokens(tokenizer)
@@ -56,7 +54,7 @@ def test_a_control_token_in_a_caption_is_read_as_text_or_refused(kind: str, tmp_
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_ordinary_captions_have_the_library_s_ids(kind: str, tmp_path: Path) -> None:
+def test_ordinary_captions_have_the_library_s_ids(kind, tmp_path):
     tokenizer = TOKENIZERS[kind][0](tmp_path)
     want = tokenizer(CAPTIONS, padding="max_length", truncation=True, max_length=24)["input_ids"]
     reader = TokenReader(tokenizer, 24, whole=True)
@@ -65,7 +63,7 @@ def test_ordinary_captions_have_the_library_s_ids(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_words_that_a_user_added_stay_words(kind: str, tmp_path: Path) -> None:
+def test_words_that_a_user_added_stay_words(kind, tmp_path):
     tokenizer = TOKENIZERS[kind][0](tmp_path)
     tokenizer.add_tokens(["<concept>"])
     row = TokenReader(tokenizer, 24).tokens(["a <concept> cup"], 24)["input_ids"][0].tolist()
@@ -76,20 +74,20 @@ def test_words_that_a_user_added_stay_words(kind: str, tmp_path: Path) -> None:
             TokenReader(tokenizer, 24).lengths([f"a <concept> {mark} cup"])
 
 
-def test_a_vector_is_no_longer_that_of_the_words_before_the_end(tmp_path: Path) -> None:
+def test_a_vector_is_no_longer_that_of_the_words_before_the_end(tmp_path):
     model = tiny.loaded(tiny.clip(tmp_path))
     whole, cut = model.encode_texts(["a cat <|endoftext|> dog", "a cat"])
     assert np.abs(whole - cut).max() > 1e-3
 
 
-def test_the_rule_is_part_of_a_fingerprint() -> None:
+def test_the_rule_is_part_of_a_fingerprint():
     """Vectors that were stored under the earlier rule are not served."""
     assert '"captions": "control tokens in texts are text"' in tokenizer_facts(tiny.clip_tokenizer())
     assert clip_tokens(77).facts["captions"]
 
 
 @pytest.mark.parametrize("mark", ["<start_of_text>", "<end_of_text>", "<END_OF_TEXT>", "&lt;end_of_text&gt;"])
-def test_open_clip_s_marks_are_refused_and_openai_s_are_text(mark: str) -> None:
+def test_open_clip_s_marks_are_refused_and_openai_s_are_text(mark):
     tokens = clip_tokens(77)
     with raises(ModelError, repr(f"a {mark} cat")):
         tokens.lengths(["a dog", f"a {mark} cat"])
@@ -100,7 +98,7 @@ def test_open_clip_s_marks_are_refused_and_openai_s_are_text(mark: str) -> None:
     assert tokens.token_ids(plain) == library(plain).tolist()
 
 
-def test_a_tokenizer_of_transformers_in_open_clip_reads_them_as_text(tmp_path: Path) -> None:
+def test_a_tokenizer_of_transformers_in_open_clip_reads_them_as_text(tmp_path):
     from open_clip.tokenizer import HFTokenizer
 
     (tmp_path / "bert").mkdir()
@@ -118,8 +116,8 @@ def test_a_tokenizer_of_transformers_in_open_clip_reads_them_as_text(tmp_path: P
 
 
 @pytest.mark.parametrize("family", ["albef", "vilt"])
-def test_a_model_in_its_authors_file_reads_them_as_text(family: str, tmp_path: Path) -> None:
-    model: Any = find_model(save_family(tmp_path / "model", family))
+def test_a_model_in_its_authors_file_reads_them_as_text(family, tmp_path):
+    model = find_model(save_family(tmp_path / "model", family))
     texts = ["a red [SEP] cup", "a red", "a red cup"]
     assert len(set(model.score_pairs(PICTURES[:1] * 3, texts).tolist())) == 3
     marked, _ = model.token_ids(["a [SEP] cup", "a cup"])
@@ -128,7 +126,7 @@ def test_a_model_in_its_authors_file_reads_them_as_text(family: str, tmp_path: P
 
 
 @pytest.mark.parametrize("family", ["llava", "qwen2_vl"])
-def test_chat_models_refuse_them(family: str, tmp_path: Path) -> None:
+def test_chat_models_refuse_them(family, tmp_path):
     SAVERS[family](tmp_path)
     model = read_as("vqa", tmp_path)
     marks = QWEN_MARKS if family == "qwen2_vl" else ["<s>", "</s>", "<pad>", "<image>"]
@@ -141,7 +139,7 @@ def test_chat_models_refuse_them(family: str, tmp_path: Path) -> None:
     assert np.isfinite(model.score_pairs(IMAGES[:1], ["a < b | c > [d]"])).all()
 
 
-def test_tokens_that_a_template_writes_are_control_tokens() -> None:
+def test_tokens_that_a_template_writes_are_control_tokens():
     words = chat_tokenizer(QWEN_MARKS, "pad_token _ eos_token")
     words.add_tokens(["<think>", "<concept>"])
     control = ControlTokens(words, f"{QWEN_CHAT}<think>")
@@ -151,7 +149,7 @@ def test_tokens_that_a_template_writes_are_control_tokens() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Blip2", "InstructBlip"])
-def test_encoders_and_decoders_refuse_them(kind: str, tmp_path: Path) -> None:
+def test_encoders_and_decoders_refuse_them(kind, tmp_path):
     save_blip_2_t5(tmp_path, kind)
     model = read_as("vqa", tmp_path)
     tokenizers = [model._reader.processor.tokenizer, getattr(model._reader.processor, "qformer_tokenizer", None)]
@@ -162,7 +160,7 @@ def test_encoders_and_decoders_refuse_them(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("family", "reading"), [("blip", "likelihood"), ("blip_vqa", "vqa")])
-def test_blip_s_decoders_read_them_as_text(family: str, reading: str, tmp_path: Path) -> None:
+def test_blip_s_decoders_read_them_as_text(family, reading, tmp_path):
     SAVERS[family](tmp_path)
     model = read_as(reading, tmp_path)
     read = model.log_likelihoods if hasattr(model, "log_likelihoods") else model.score_pairs
@@ -171,7 +169,7 @@ def test_blip_s_decoders_read_them_as_text(family: str, reading: str, tmp_path: 
     assert not set(control.read_ids("m", "a [SEP] [MASK] cat")) & set(control.names)
 
 
-def test_a_tokenizer_of_the_tokenizers_library_reads_them_as_text_or_refuses() -> None:
+def test_a_tokenizer_of_the_tokenizers_library_reads_them_as_text_or_refuses():
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     words = {word: k for k, word in enumerate(["[PAD]", "[CLS]", "[UNK]", "a", "cat", "[", "]", "CLS", "PAD"])}
@@ -194,7 +192,7 @@ def test_a_tokenizer_of_the_tokenizers_library_reads_them_as_text_or_refuses() -
                 control.encode("m", ["a cat", "a [CLS] cat"])
 
 
-def test_a_language_model_reads_them_as_text(tmp_path: Path) -> None:
+def test_a_language_model_reads_them_as_text(tmp_path):
     transformers = tiny.transformers()
     words = tiny.roberta_tokenizer()
     words.save_pretrained(tmp_path)
@@ -207,7 +205,7 @@ def test_a_language_model_reads_them_as_text(tmp_path: Path) -> None:
     assert words.mask_token_id in model.ids(["a <mask> cup"], masked=True)[0]
 
 
-def test_of_a_server_known_marks_are_refused() -> None:
+def test_of_a_server_known_marks_are_refused():
     marks = ["<|im_end|>", "<|video_pad|>", "</s>", "<s>", "<start_of_turn>", "[INST]", "<image>", "</think>"]
     for mark in marks:
         with raises(ModelError, repr(mark), "m"):

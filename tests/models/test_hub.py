@@ -3,15 +3,12 @@
 import json
 import os
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from facts import check_facts
+from scripts import run_python
 
 pytest.importorskip("huggingface_hub", reason="the hub's package comes with the extras 'hub' and 'models'")
 
@@ -51,7 +48,7 @@ except TellapartError as error:
 
 
 @pytest.fixture
-def silent_server() -> Iterator[str]:
+def silent_server():
     """A server that takes connections and never says anything, as behind many a firewall."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -61,13 +58,8 @@ def fail(code: str, endpoint: str, cache: Path, **environment: str) -> tuple[str
     """Run code in another process, whose environment names the hub; return its error, its seconds and its log."""
     unset = {"HF_HUB_OFFLINE", "HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"}
     inherited = {key: value for key, value in os.environ.items() if key not in unset}
-    ran = subprocess.run(
-        [sys.executable, "-c", TIMED, code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=inherited | {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "PYTHONPATH": str(SOURCE)} | environment,
-    )
+    environment = {"HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "PYTHONPATH": str(SOURCE)} | environment
+    ran = run_python("-c", TIMED, code, env=inherited | environment)
     error, seconds, offline = json.loads(ran.stdout)
     assert not offline  # what was asked of the library for this once is asked no longer
     return error, seconds, ran.stderr
@@ -79,7 +71,7 @@ def fail(code: str, endpoint: str, cache: Path, **environment: str) -> tuple[str
     [(MODEL, ("org/model", "config.json", "HF_HOME")), (DATASET, ("imirandam/BiVLC", "6c99042f10a8", "data="))],
     ids=["model", "dataset"],
 )
-def test_a_closed_port_is_one_line_at_once(tmp_path: Path, code: str, said: Any) -> None:
+def test_a_closed_port_is_one_line_at_once(tmp_path, code, said):
     error, seconds, log = fail(code, "http://127.0.0.1:9", tmp_path)
     check_facts(error, "http://127.0.0.1:9", said)
     assert "refused" in error
@@ -88,14 +80,14 @@ def test_a_closed_port_is_one_line_at_once(tmp_path: Path, code: str, said: Any)
     assert seconds < TOO_LONG
 
 
-def test_a_hub_that_never_answers_is_waited_for_in_seconds(tmp_path: Path, silent_server: str) -> None:
+def test_a_hub_that_never_answers_is_waited_for_in_seconds(tmp_path, silent_server):
     error, seconds, _ = fail(MODEL, silent_server, tmp_path, HF_HUB_ETAG_TIMEOUT="1")
     check_facts(error, silent_server, "reached")
     assert "timed out" in error
     assert 1 <= seconds < TOO_LONG
 
 
-def test_what_the_cache_has_is_read_while_the_hub_does_not_answer(tmp_path: Path, silent_server: str) -> None:
+def test_what_the_cache_has_is_read_while_the_hub_does_not_answer(tmp_path, silent_server):
     folder, commit = tmp_path / "hub" / "models--org--model", "0" * 40
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text(commit)
@@ -108,7 +100,7 @@ def test_what_the_cache_has_is_read_while_the_hub_does_not_answer(tmp_path: Path
     assert seconds < TOO_LONG
 
 
-def test_a_cached_snapshot_without_its_main_is_named(tmp_path: Path) -> None:
+def test_a_cached_snapshot_without_its_main_is_named(tmp_path):
     snapshot = tmp_path / "hub" / "models--org--model" / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (snapshot / "other.json").write_text("{}")
@@ -121,7 +113,7 @@ WEIGHTS = bytes(range(256)) * 4096
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+def hub(tmp_path, monkeypatch):
     with client_of_hub(tmp_path / "hub-cache", monkeypatch) as server:
         server.repositories["models/me/clip"] = {"config.json": b"{}", "model.safetensors": WEIGHTS}
         server.repositories["datasets/me/pairs"] = {"data/test-0.parquet": b"rows", "README.md": b"card"}
@@ -136,7 +128,7 @@ def downloads(hub: Hub, name: str) -> int:
     return sum(command == "GET" and path.endswith(name) for command, path in hub.requests)
 
 
-def test_a_file_is_downloaded_once_and_read_without_the_hub_then(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_downloaded_once_and_read_without_the_hub_then(hub, monkeypatch):
     path = fetch("model.safetensors")
     assert path.read_bytes() == WEIGHTS
     assert COMMIT in path.parts
@@ -150,13 +142,13 @@ def test_a_file_is_downloaded_once_and_read_without_the_hub_then(hub: Hub, monke
         fetch("other.json")
 
 
-def test_a_download_that_is_cut_goes_on_and_is_whole(hub: Hub) -> None:
+def test_a_download_that_is_cut_goes_on_and_is_whole(hub):
     hub.cut["model.safetensors"] = 300_000
     assert fetch("model.safetensors").read_bytes() == WEIGHTS
     assert downloads(hub, "model.safetensors") == 2
 
 
-def test_a_download_of_another_length_is_refused_and_nothing_is_kept(hub: Hub, tmp_path: Path) -> None:
+def test_a_download_of_another_length_is_refused_and_nothing_is_kept(hub, tmp_path):
     hub.changed["model.safetensors"] = WEIGHTS[:1000]
     with raises(ModelError, "hf:me/clip", "1000", str(len(WEIGHTS))):
         fetch("model.safetensors")
@@ -165,9 +157,7 @@ def test_a_download_of_another_length_is_refused_and_nothing_is_kept(hub: Hub, t
 
 
 @pytest.mark.parametrize("token", [None, "hf_of_another"])
-def test_a_gated_model_names_its_page_and_how_to_log_in(
-    hub: Hub, token: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gated_model_names_its_page_and_how_to_log_in(hub, token, monkeypatch):
     hub.gated.add("models/me/clip")
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
@@ -177,14 +167,14 @@ def test_a_gated_model_names_its_page_and_how_to_log_in(
     assert fetch("config.json").read_bytes() == b"{}"
 
 
-def test_a_repository_that_moved_is_followed_and_one_that_is_not_there_is_named(hub: Hub) -> None:
+def test_a_repository_that_moved_is_followed_and_one_that_is_not_there_is_named(hub):
     hub.moved["models/me/old"] = "me/clip"
     assert fetch("config.json", repository="me/old").read_bytes() == b"{}"
     with raises(ModelError, "hf:me/clap", "https://huggingface.co/me/clap"):
         fetch("config.json", repository="me/clap")
 
 
-def test_a_dataset_comes_at_its_revision_and_with_its_files_alone(hub: Hub) -> None:
+def test_a_dataset_comes_at_its_revision_and_with_its_files_alone(hub):
     data = Dataset("me/pairs", COMMIT, ("test-*.parquet",))
     assert data.cached_folder() is None
     folder = data.fetch()

@@ -1,7 +1,6 @@
 """A model that only looks like a chat model is not measured as one."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ CARD = "---\nlicense: mit\n{facts}\n---\n\n{title}\n\nIt writes, reranks and emb
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write(tmp_path):
     """Write the files of a repository, without weights."""
 
-    def make(name: str = "model", config: dict[str, Any] | None = None, **files: str) -> Path:
+    def make(name="model", config=None, **files):
         folder = tmp_path / name
         for file, text in ({"config.json": json.dumps(CHAT | (config or {}))} | files).items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +30,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def open_chat(folder: Path, prefix: str = "hf:", reading: str | None = None) -> Any:
+def open_chat(folder: Path, prefix: str = "hf:", reading: str | None = None):
     pytest.importorskip("transformers", reason="needs the extra 'models'")
     return find_model(f"{prefix}{folder}", ModelOptions(reading=reading))
 
@@ -52,7 +51,7 @@ CERTAIN: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("fact", CERTAIN)
 @pytest.mark.parametrize("prefix", ["hf:", ""])
-def test_a_model_whose_files_name_another_head_is_refused_in_every_reading(write: Any, fact: str, prefix: str) -> None:
+def test_a_model_whose_files_name_another_head_is_refused_in_every_reading(write, fact, prefix):
     config, files = CERTAIN[fact]
     folder = write(config=config, **files)
     for reading in (None, "yes_no"):
@@ -73,9 +72,7 @@ def test_a_model_whose_files_name_another_head_is_refused_in_every_reading(write
         ("'Rerank'", "model", {}, CARD.format(facts="language: en", title="# A-Reranker-2B")),
     ],
 )
-def test_a_name_is_evidence_unless_a_reading_is_asked_for(
-    write: Any, fact: str, name: str, config: Any, card: str
-) -> None:
+def test_a_name_is_evidence_unless_a_reading_is_asked_for(write, fact, name, config, card):
     folder = write(name, config, **({"README.md": card} if card else {}))
     with raises(ModelError, fact, "reading=vqa"):
         open_chat(folder)
@@ -84,11 +81,11 @@ def test_a_name_is_evidence_unless_a_reading_is_asked_for(
 
 
 @pytest.mark.parametrize("name", ["qwen3_vl_embedding", "Qwen3-VL-2B-Embedding", "E5_V", "jina-embeddings_v4"])
-def test_an_embedder_that_reads_an_instruction_is_known_by_other_spellings(name: str) -> None:
+def test_an_embedder_that_reads_an_instruction_is_known_by_other_spellings(name):
     assert reads_instruction(name) and match_name(name)
 
 
-def test_a_chat_model_is_none_of_these(write: Any) -> None:
+def test_a_chat_model_is_none_of_these(write):
     facts = "pipeline_tag: image-text-to-text\nbase_model: a/reranker\ntags:\n- chat\ndatasets:\n- b/reward-data"
     folder = write("rewards/Qwen3-VL-2B-Instruct", **{"README.md": CARD.format(facts=facts, title="# Qwen3-VL")})
     expect_chat(str(folder), CHAT | {"id2label": {"0": "a", "1": "b"}}, None)
@@ -98,7 +95,7 @@ def test_a_chat_model_is_none_of_these(write: Any) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["local-dir:", ""])
-def test_a_folder_of_parts_alone_is_named_with_its_prefix(write: Any, tmp_path: Path, prefix: str) -> None:
+def test_a_folder_of_parts_alone_is_named_with_its_prefix(write, tmp_path, prefix):
     folder = write(**{"modules.json": "[]", "0_CLIPModel/config.json": "{}"})
     (folder / "config.json").unlink()
     with raises((ModelError, UnknownNameError), f"write st:{folder}"):

@@ -9,9 +9,7 @@ from tellapart.models.vectors import dot_products, normalise
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 5), st.integers(1, 5), st.integers(1, 700))
-def test_a_dot_product_depends_on_its_two_vectors_alone_in_a_stack_too(
-    seed: int, items: int, images: int, texts: int, dimensions: int
-) -> None:
+def test_a_dot_product_depends_on_its_two_vectors_alone_in_a_stack_too(seed, items, images, texts, dimensions):
     rng = np.random.default_rng(seed)
     a = rng.standard_normal((items, images, dimensions)).astype(np.float32)
     b = rng.standard_normal((items, texts, dimensions)).astype(np.float32)
@@ -27,7 +25,7 @@ def test_a_dot_product_depends_on_its_two_vectors_alone_in_a_stack_too(
     np.testing.assert_allclose(grid, exact, rtol=1e-6, atol=1e-6)
 
 
-def test_a_dot_product_is_rounded_once_where_a_float32_matrix_product_is_not() -> None:
+def test_a_dot_product_is_rounded_once_where_a_float32_matrix_product_is_not():
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((64, 512)).astype(np.float32) for _ in range(2))
     exact = (a.astype(np.float64) @ b.astype(np.float64).T).astype(np.float32)
@@ -37,7 +35,7 @@ def test_a_dot_product_is_rounded_once_where_a_float32_matrix_product_is_not() -
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1), st.integers(1, 300))
-def test_normalised_vectors_have_length_one_and_no_neighbour_moves_them(seed: int, dimensions: int) -> None:
+def test_normalised_vectors_have_length_one_and_no_neighbour_moves_them(seed, dimensions):
     vectors = np.random.default_rng(seed).standard_normal((4, dimensions)).astype(np.float32) + np.float32(0.01)
     unit = normalise(vectors)
     assert unit.dtype == np.float32
@@ -46,7 +44,7 @@ def test_normalised_vectors_have_length_one_and_no_neighbour_moves_them(seed: in
 
 
 @pytest.mark.parametrize("bad", [0, np.nan, np.inf])
-def test_a_vector_without_a_direction_is_an_error(bad: float) -> None:
+def test_a_vector_without_a_direction_is_an_error(bad):
     vectors = np.ones((4, 3), np.float32)
     vectors[1] = vectors[3] = bad
     with raises(ModelError, "2", "4", "1", "3"):

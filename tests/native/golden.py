@@ -86,7 +86,7 @@ def read_golden(name: str) -> Golden:
         pytest.skip("the authors' tiny files are not here (shared/data/native)")
     from safetensors.torch import load_file
 
-    parts: dict[str, dict[str, Any]] = {"state": {}, "input": {}, "output": {}, "preprocess": {}}
+    parts = {"state": {}, "input": {}, "output": {}, "preprocess": {}}
     for key, tensor in load_file(GOLDEN / f"{name}_tiny.safetensors").items():
         kind, _, rest = key.partition(".")
         parts[kind if kind in parts else "state"][rest if kind in parts else key] = tensor
@@ -124,7 +124,7 @@ def inputs(golden: Golden) -> tuple[list[dict[str, Any]], Any, Any]:
     return images, held["input_ids"], held["attention_mask"].bool()
 
 
-def score(reading: Reading, module: Any, golden: Golden) -> Any:
+def score(reading: Reading, module, golden: Golden):
     """Return what a reading makes of every image with every text: `(images, texts, classes)`."""
     torch = import_torch()
     halves = reading.halves(module)
@@ -137,7 +137,7 @@ def score(reading: Reading, module: Any, golden: Golden) -> Any:
     return torch.cat(rows)
 
 
-def _join(reading: Reading, halves: Any, images: Any, texts: Any) -> Any:
+def _join(reading: Reading, halves, images, texts):
     if reading.read == "cosine":
         return (images[0] @ texts[0].T)[..., None]
     count, others = len(images[0]), len(texts[0])
@@ -152,13 +152,13 @@ def difference(name: str, reading: str) -> float:
     return distance(score(family.readings[reading], module, golden), golden.output[CASES[name].scores[reading]])
 
 
-def distance(ours: Any, theirs: Any) -> float:
+def distance(ours, theirs) -> float:
     """Return the largest difference; an axis of one class may be missing."""
     assert ours.squeeze(-1).shape == theirs.squeeze(-1).shape
     return float((ours.squeeze(-1) - theirs.squeeze(-1)).abs().max())
 
 
-def check_pixels(family: NativeFamily, module: Any, golden: Golden) -> None:
+def check_pixels(family: NativeFamily, module, golden: Golden) -> None:
     """The authors' preprocessing, to the bit."""
     prepare = family.images(module)
     for k, expected in enumerate(golden.input["pixel_values"]):
@@ -171,7 +171,7 @@ def published(family: str) -> list[tuple[str, dict[str, Any]]]:
     if not GOLDEN.is_dir():
         return []
     variants = json.loads((GOLDEN / f"{family}_layout.json").read_text())["variants"]
-    whole: list[tuple[str, dict[str, Any]]] = []
+    whole = []
     for name in variants:
         keys = _keys(variants, name)
         ignored = variants[name].get("not_needed", [])
@@ -201,13 +201,13 @@ def _configuration(variants: dict[str, Any], name: str) -> dict[str, Any]:
     return {"config": variants[name].get("config", {}), "nesting": variants[name].get("nesting")}
 
 
-def build_published(family_name: str, keys: dict[str, tuple[int, ...]], settings: Any = None) -> Any:
+def build_published(family_name: str, keys: dict[str, tuple[int, ...]], settings=None):
     """Build a published size on the meta device and return the module; it holds no numbers."""
     family = find_family(FAMILIES[family_name])
     return family.build_module(Layout(family_name, family.keep_tensors(keys), settings or {}))
 
 
-def shift_one(module: Any, first: str, second: str) -> None:
+def shift_one(module, first: str, second: str) -> None:
     """Swap two parts of a module: a mistake in the order of layers."""
     parts = dict(module.named_modules())
     a, b = parts[first], parts[second]

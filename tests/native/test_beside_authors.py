@@ -1,7 +1,5 @@
 """Families beside the authors' code: tokens, pixels and vectors, and the layouts of published files."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from golden import CASES, build, build_published, distance, every_published, inputs, open_golden, read_golden, score
@@ -14,7 +12,7 @@ from tellapart_native.preprocessing.images import HALF_COLOURS, IMAGENET_COLOURS
 
 
 @pytest.mark.parametrize("name", ["albef", "albef_pretrain", "xvlm", "xvlm_pretrain"])
-def test_tokens_equal_the_authors(name: str) -> None:
+def test_tokens_equal_the_authors(name):
     golden, family, module = open_golden(name)
     (images,), ids, there = inputs(golden)
     halves = family.readings["itm"].halves(module)
@@ -71,7 +69,7 @@ PUBLISHED: dict[str, dict[str, tuple[int, int | None]]] = {
 
 
 @every_published(*PUBLISHED)
-def test_a_published_layout_is_whole(name: str, variant: dict[str, Any]) -> None:
+def test_a_published_layout_is_whole(name, variant):
     family = variant["family"]
     reader = CASES[family].family
     module = build_published(reader, variant["keys"])
@@ -94,7 +92,7 @@ def test_a_published_layout_is_whole(name: str, variant: dict[str, Any]) -> None
             assert module.config.context == variant["config"]["max_text_len"]
 
 
-def test_a_lost_tensor_and_a_strange_one_are_named() -> None:
+def test_a_lost_tensor_and_a_strange_one_are_named():
     golden = read_golden("albef")
     del golden.state["itm_head.bias"]
     golden.state["vision_head.weight"] = golden.state["itm_head.weight"]
@@ -102,13 +100,13 @@ def test_a_lost_tensor_and_a_strange_one_are_named() -> None:
         build("albef", golden.state, CASES["albef"].settings)
 
 
-def test_heads_are_never_guessed() -> None:
+def test_heads_are_never_guessed():
     golden = read_golden("albef")
     with raises(ModelError, "32", "num_heads", "config.json"):
         build("albef", golden.state, {})
 
 
-def test_blips_tokens_and_vectors_equal_the_authors() -> None:
+def test_blips_tokens_and_vectors_equal_the_authors():
     golden, family, module = open_golden("blip")
     (images,), ids, there = inputs(golden)
     halves = family.readings["itm"].halves(module)
@@ -118,7 +116,7 @@ def test_blips_tokens_and_vectors_equal_the_authors() -> None:
     assert distance(cosine.texts(ids, there)[0], golden.output["text_features"]) < 1e-5
 
 
-def test_readings_differ() -> None:
+def test_readings_differ():
     golden, family, module = open_golden("blip")
     retrieval, enc, cls = (score(family.readings[name], module, golden) for name in ("retrieval", "itm_enc", "itm"))
     assert family.readings["retrieval"].halves(module).match is None
@@ -127,7 +125,7 @@ def test_readings_differ() -> None:
     assert distance(enc, cls) > 1e-2
 
 
-def test_vilts_tokens_equal_the_authors() -> None:
+def test_vilts_tokens_equal_the_authors():
     golden, family, module = open_golden("vilt")
     halves, types = family.readings["itm"].halves(module), module.token_type_embeddings.weight
     pictures, ids, mask = inputs(golden)
@@ -137,9 +135,8 @@ def test_vilts_tokens_equal_the_authors() -> None:
     assert distance(halves.texts(ids, None)[0][mask], golden.output["text_tokens"][mask]) < 3e-5
 
 
-def test_pixels_equal_the_authors_to_the_bit() -> None:
+def test_pixels_equal_the_authors_to_the_bit():
     golden, family, module = open_golden("vilt")
-    assert family.images is not None
     prepare = family.images(module)
     pairs = [(f"image_{k}", golden.input[f"pixel_values_{k}"]) for k in range(3)]
     for name, expected in [*pairs, ("image_long", golden.preprocess["pixel_values_long"])]:
@@ -155,28 +152,27 @@ def test_pixels_equal_the_authors_to_the_bit() -> None:
         (384, (3, 900), (32, 608)),  # a strip keeps one row of patches
     ],
 )
-def test_sides_are_rounded_then_cut(size: int, shape: tuple[int, int], sides: tuple[int, int]) -> None:
+def test_sides_are_rounded_then_cut(size, shape, sides):
     prepared = shorter_side(size, HALF_COLOURS)(np.zeros((*shape, 3), np.uint8))["pixel_values"]
     assert np.shape(prepared) == (3, *sides)
 
 
-def test_a_size_that_is_none_is_refused() -> None:
+def test_a_size_that_is_none_is_refused():
     golden = read_golden("vilt")
     with raises(ModelError, "image_size", "'384'"):
         build("vilt_original", golden.state, {**CASES["vilt"].settings, "image_size": "384"})
 
 
 @pytest.mark.parametrize("name", ["meter", "meter_swin"])
-def test_meters_tokens_equal_the_authors(name: str) -> None:
+def test_meters_tokens_equal_the_authors(name):
     golden, _, module = open_golden(name)
     (images,), ids, there = inputs(golden)
     assert distance(module.vit_model(**images), golden.output["image_tokens"]) < 3e-5
     assert distance(module.text_transformer(ids, there)[there], golden.output["text_tokens"][there]) < 3e-5
 
 
-def test_pictures_are_resized_with_their_transparency() -> None:
+def test_pictures_are_resized_with_their_transparency():
     golden, family, module = open_golden("meter")
-    assert family.images is not None
     prepared = family.images(module)(golden.preprocess["image_rgba"].numpy())["pixel_values"]
     np.testing.assert_array_equal(prepared, golden.preprocess["pixel_values_rgba"].numpy())
     picture = golden.preprocess["image_0"].numpy()
@@ -194,7 +190,7 @@ BOTH = pytest.mark.parametrize("name", ["fiber", "fiber_eqsim"])
 
 @pytest.mark.slow
 @BOTH
-def test_fibers_tokens_and_vectors_equal_the_authors(name: str) -> None:
+def test_fibers_tokens_and_vectors_equal_the_authors(name):
     golden, family, module = open_golden(name)
     (images,), ids, there = inputs(golden)
     halves = family.readings["itm"].halves(module)
@@ -207,10 +203,9 @@ def test_fibers_tokens_and_vectors_equal_the_authors(name: str) -> None:
     assert distance(cosine.join(one, other)[:, 0], golden.output["itc_similarity"].diagonal()) < 1e-5
 
 
-def test_a_file_is_opened_at_another_size() -> None:
+def test_a_file_is_opened_at_another_size():
     size = 96
     golden, family, _ = open_golden("fiber")
-    assert family.resize is not None
     tensors = family.keep_tensors(golden.state)
     _, module = build("fiber", family.resize(tensors, size), {"num_attention_heads": 4})
     assert module.config.image_size == size
@@ -219,7 +214,7 @@ def test_a_file_is_opened_at_another_size() -> None:
 
 
 @pytest.mark.slow
-def test_the_final_norm_is_of_the_contrastive_path_alone() -> None:
+def test_the_final_norm_is_of_the_contrastive_path_alone():
     golden, family, module = open_golden("fiber")
     module.vit_model.norm.weight.data += 1
     assert distance(score(family.readings["itm"], module, golden), golden.output["itm_logits"]) < 1e-5
@@ -227,20 +222,20 @@ def test_the_final_norm_is_of_the_contrastive_path_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["uniter", "uniter_pretrain", "vilbert", "vlt5"])
-def test_tokens_of_regions_equal_the_authors(name: str) -> None:
+def test_tokens_of_regions_equal_the_authors(name):
     golden, family, module = open_golden(name)
     (regions,), _, _ = inputs(golden)
     tokens, there = family.readings["itm"].halves(module).images(**regions)
     assert distance(tokens[there], golden.output["image_tokens"][there]) < 3e-5
 
 
-def test_another_task_of_12_in_1_is_another_score() -> None:
+def test_another_task_of_12_in_1_is_another_score():
     golden, family, module = open_golden("vilbert_multitask")
     one, other = (score(family.readings[name], module, golden) for name in ("rank", "rank_f30k"))
     assert distance(one, other) > 1e-2
 
 
-def test_vl_t5_writes_and_reads_two_pictures_as_the_authors_code() -> None:
+def test_vl_t5_writes_and_reads_two_pictures_as_the_authors_code():
     golden, family, module = open_golden("vlt5")
     halves = family.readings["itm"].halves(module)
     (regions,), ids, there = inputs(golden)

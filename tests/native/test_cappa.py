@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from golden import build, build_published
-from tiny_files import PICTURES, cappa_shapes, draw, save_tokenizer
+from tiny_files import PICTURES, cappa_shapes, draw, save_cappa
 from typer.testing import CliRunner
 
 from facts import raises
@@ -16,40 +16,31 @@ from tellapart.errors import ModelError
 from tellapart.evaluation.verified import read_result
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
-from tellapart.models.protocols import Generator, PairScorer
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.cappa import Attention, Cappa, resize_linearly, rotate_states
 from tellapart_native.family import Layout
-
-torch = import_torch()
 
 TEXTS = ["a red cup on the bowl", "two dogs", "the small green dog is left of the big blue cat under a bowl"]
 
 
 @pytest.fixture(scope="module")
-def module() -> Any:
+def module():
     return build("cappa", draw(cappa_shapes()), {})[1]
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    from safetensors.torch import save_file
-
-    save_file(draw(cappa_shapes()), tmp_path / "cappa.safetensors")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "cappa", "image_size": 48}))
-    save_tokenizer(tmp_path)
-    return tmp_path / "cappa.safetensors"
+def file(tmp_path):
+    return Path(save_cappa(tmp_path / "cappa").removeprefix("cappa:"))
 
 
-def pixels(size: int = 48, count: int = 1) -> Any:
+def pixels(size: int = 48, count: int = 1):
     return torch.randn((count, 3, size, size), generator=torch.Generator().manual_seed(3))
 
 
-def captions(length: int = 9) -> Any:
+def captions(length: int = 9):
     return torch.randint(1, 40, (1, length), generator=torch.Generator().manual_seed(4))
 
 
-def score(module: Any, ids: Any, image: Any = None, mask: Any = None) -> float:
+def score(module, ids, image=None, mask=None) -> float:
     halves = Cappa(module)
     mask = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
     with torch.inference_mode():
@@ -57,7 +48,7 @@ def score(module: Any, ids: Any, image: Any = None, mask: Any = None) -> float:
 
 
 @pytest.mark.slow
-def test_published_size() -> None:
+def test_published_size():
     shapes = cappa_shapes(1024, (24, 12), 3072, 64, 65536)
     module = build_published("cappa", shapes)
     blocks = {"vision": (24, 1), "text": (12, 2)}
@@ -72,7 +63,7 @@ def test_published_size() -> None:
     assert (tuple(tokens.shape), tuple(logits.shape)) == ((2, 16 * 16 + 8, 1024), (2, 63, 65536))
 
 
-def test_later_words_change_no_earlier_prediction(module: Any) -> None:
+def test_later_words_change_no_earlier_prediction(module):
     ids = captions()
     changed = ids.clone()
     changed[:, 5:] = ids[:, 5:] % 39 + 1
@@ -83,7 +74,7 @@ def test_later_words_change_no_earlier_prediction(module: Any) -> None:
     assert (before[:, 5:] - after[:, 5:]).abs().min(dim=-1).values.max() > 0
 
 
-def test_padding_and_what_it_holds_change_nothing(module: Any) -> None:
+def test_padding_and_what_it_holds_change_nothing(module):
     ids, more = captions(), torch.tensor([[7, 0, 3]])
     mask = torch.tensor([[True] * 9 + [False] * 3])
     scores = [score(module, torch.cat([ids, end], 1), mask=mask) for end in (more, more.flip(1), more * 0)]
@@ -91,7 +82,7 @@ def test_padding_and_what_it_holds_change_nothing(module: Any) -> None:
     assert scores[0] == pytest.approx(score(module, ids), abs=1e-4)
 
 
-def test_the_score_is_the_sum_of_each_word_read_alone(module: Any) -> None:
+def test_the_score_is_the_sum_of_each_word_read_alone(module):
     """The chain rule: log P of every next word, each from its own forward of the words before it."""
     ids = captions()
     with torch.inference_mode():
@@ -104,7 +95,7 @@ def test_the_score_is_the_sum_of_each_word_read_alone(module: Any) -> None:
     assert score(module, ids) == pytest.approx(sum(words), abs=1e-3)
 
 
-def test_probabilities_of_all_captions_of_two_words_sum_to_one(module: Any) -> None:
+def test_probabilities_of_all_captions_of_two_words_sum_to_one(module):
     halves = Cappa(module)
     ids = torch.cartesian_prod(torch.tensor([1]), torch.arange(40), torch.arange(40))
     with torch.inference_mode():
@@ -114,7 +105,7 @@ def test_probabilities_of_all_captions_of_two_words_sum_to_one(module: Any) -> N
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_one_attention_is_the_formula(causal: bool) -> None:
+def test_one_attention_is_the_formula(causal):
     """Written anew in float64 numpy: a loop over heads and places, complex numbers for the rotation."""
     shapes = cappa_shapes()
     state = {name: tensor.double() for name, tensor in draw(shapes).items()}
@@ -144,7 +135,7 @@ def test_one_attention_is_the_formula(causal: bool) -> None:
     np.testing.assert_allclose(ours, np.concatenate(heads, axis=1) @ arrays["out"].T, atol=1e-6)
 
 
-def test_rotation_tells_distances_only() -> None:
+def test_rotation_tells_distances_only():
     states = torch.randn((1, 1, 1, 8), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     turned = rotate_states(states.expand(1, 1, 7, 8))[0, 0]
     products = turned @ turned.T
@@ -153,31 +144,21 @@ def test_rotation_tells_distances_only() -> None:
     assert len({round(float(products[0, k]), 4) for k in range(6)}) == 6
 
 
-def test_positions_are_resized_like_jax() -> None:
+def test_positions_are_resized_like_jax():
     """The numbers are those of `jax.image.resize(squares, (4, 1), "linear")` of jax 0.10.2."""
     squares = torch.arange(8.0)[:, None] ** 2
     np.testing.assert_allclose(resize_linearly(squares, 4)[:, 0], [1, 7, 21, 40.000004], rtol=1e-6)
     assert resize_linearly(squares, 8) is squares
 
 
-def test_it_is_a_generator_and_batches_change_nothing(file: Path) -> None:
-    model = find_model(f"cappa:{file}")
-    mean = find_model(f"cappa:{file}", ModelOptions(reading="mean_likelihood"))
-    assert isinstance(model, Generator)
-    assert isinstance(mean, Generator)
-    assert not isinstance(model, PairScorer)
-    assert (model.kind, mean.kind) == ("similarity", "similarity")
-    assert model.fingerprint != mean.fingerprint
-    logs = model.log_likelihoods(PICTURES, TEXTS)
-    assert logs.dtype == np.float32
-    assert (logs < 0).all()
-    for k in range(3):
-        np.testing.assert_array_equal(model.log_likelihoods(PICTURES[k : k + 1], TEXTS[k : k + 1]), logs[k : k + 1])
+def test_the_mean_is_over_the_tokens_that_are_predicted(file):
+    one, mean = (find_model(f"cappa:{file}", ModelOptions(reading=name)) for name in ("likelihood", "mean_likelihood"))
     # [CLS] is given, [SEP] is predicted; the second has one word with an ending.
-    np.testing.assert_allclose(mean.log_likelihoods(PICTURES, TEXTS) * [7, 4, 15], logs, rtol=1e-5)
+    means = mean.log_likelihoods(PICTURES, TEXTS)
+    np.testing.assert_allclose(means * [7, 4, 15], one.log_likelihoods(PICTURES, TEXTS), rtol=1e-5)
 
 
-def test_it_is_measured_by_the_command_line(file: Path, tmp_path: Path) -> None:
+def test_it_is_measured_by_the_command_line(file, tmp_path):
     out = tmp_path / "run"
     arguments = ["run", "-m", f"cappa:{file}", "-b", "demo", "--limit", "4", "--no-cache", "--out", str(out), "--json"]
     result = CliRunner().invoke(app, arguments)
@@ -185,7 +166,7 @@ def test_it_is_measured_by_the_command_line(file: Path, tmp_path: Path) -> None:
     assert read_result(out).model.kind == "similarity"
 
 
-def test_what_it_cannot_do(file: Path) -> None:
+def test_what_it_cannot_do(file):
     with raises(ModelError, "Open", "CapPa", "texts="):
         find_model(f"cappa:{file}", ModelOptions(texts="cleaned"))
     with raises(ModelError, "'itm'", "mean_likelihood"):
@@ -194,7 +175,7 @@ def test_what_it_cannot_do(file: Path) -> None:
         find_model(f"cappa:{file}", ModelOptions(image_size=64))
 
 
-def test_a_tokenizer_without_ends(file: Path) -> None:
+def test_a_tokenizer_without_ends(file):
     content = json.loads((file.parent / "tokenizer.json").read_text())
     content["post_processor"] = None
     (file.parent / "tokenizer.json").write_text(json.dumps(content))

@@ -6,11 +6,10 @@ Formulas and modules were written by the same hand from the same facts.
 import argparse
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from golden import build, build_published, needs_golden, published
 from numpy.typing import NDArray
 from PIL import Image
@@ -36,51 +35,48 @@ from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Generator, PairScorer
-from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 from tellapart_native.heads.decoding import Past, Search, search_beams
 from tellapart_native.ofa import Ofa, cell_distances, token_buckets
-from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
 
-torch = import_torch()
 
 FAMILIES = ("ofa", "xvlm", "fiber")
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def names(tmp_path_factory):
     folder = tmp_path_factory.mktemp("captioners")
     return {family: save_captioner(folder / family, family) for family in FAMILIES}
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def name(request: pytest.FixtureRequest, names: dict[str, str]) -> str:
+def name(request, names):
     return names[request.param]
 
 
 @pytest.fixture(scope="module")
-def model(name: str) -> Any:
+def model(name):
     return find_model(name)
 
 
-def image_of(model: Any, picture: Any = PICTURES[0]) -> Any:
+def image_of(model, picture=PICTURES[0]):
     (state,) = model._encoder.encode_images([picture])
     return tuple(tensor[None] for tensor in state.tensors)
 
 
-def decode(model: Any, ids: Any, image: Any = None, past: Any = None) -> Any:
+def decode(model, ids, image=None, past=None):
     with torch.inference_mode():
         return model._halves.decode(ids, image_of(model) if image is None else image, past)
 
 
-def captions(model: Any, length: int = 9) -> Any:
+def captions(model, length: int = 9):
     more = torch.randint(5, 20, (1, length), generator=torch.Generator().manual_seed(4))
     return torch.cat([torch.tensor([model._halves.start]), more], dim=1)
 
 
-def test_later_words_change_no_earlier_prediction(model: Any) -> None:
+def test_later_words_change_no_earlier_prediction(model):
     ids = captions(model)
     changed = ids.clone()
     changed[:, 6:] = ids[:, 6:] % 14 + 6
@@ -90,14 +86,14 @@ def test_later_words_change_no_earlier_prediction(model: Any) -> None:
     assert (before - decode(model, ids, image_of(model, PICTURES[1]))).abs().amax(-1).min() > 1e-3
 
 
-def test_what_is_kept_of_earlier_words_changes_no_prediction(model: Any) -> None:
+def test_what_is_kept_of_earlier_words_changes_no_prediction(model):
     ids, past = captions(model), Past()
     whole = decode(model, ids)
     pieces = [decode(model, ids[:, :k], past=past) for k in (4, 5, 6, ids.shape[1])]
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=1e-4, rtol=1e-4)
 
 
-def test_the_score_is_the_sum_of_each_word_read_alone(model: Any) -> None:
+def test_the_score_is_the_sum_of_each_word_read_alone(model):
     """The chain rule, behind the words that are given; and padding changes nothing."""
     ids, image, given = captions(model), image_of(model), len(model._halves.start)
     words = [
@@ -112,25 +108,14 @@ def test_the_score_is_the_sum_of_each_word_read_alone(model: Any) -> None:
     assert scores[0] == scores[1] == pytest.approx(sum(words), abs=1e-3)
 
 
-def test_a_batch_changes_nothing(model: Any, name: str) -> None:
-    assert isinstance(model, Generator)
-    assert not isinstance(model, PairScorer)
-    logs = model.log_likelihoods(PICTURES, TEXTS)
-    assert len(set(logs.tolist())) == 3
-    assert (logs < 0).all()
+def test_a_batch_changes_no_answer(model, name):
+    assert isinstance(model, Generator) and not isinstance(model, PairScorer)
     prompts = [model.task_prompt("caption").fill()] * 3
     written = model.answer([[picture] for picture in PICTURES], prompts)
-    for k in range(3):  # alone, to the bit
-        fresh = find_model(name)
-        np.testing.assert_array_equal(fresh.log_likelihoods(PICTURES[k : k + 1], TEXTS[k : k + 1]), logs[k : k + 1])
-        assert fresh.answer([[PICTURES[k]]], prompts[:1]) == written[k : k + 1]
-    mean = find_model(name, ModelOptions(reading="mean_likelihood"))
-    assert mean.fingerprint != model.fingerprint
-    tokens = logs / mean.log_likelihoods(PICTURES, TEXTS)
-    np.testing.assert_allclose(tokens, tokens.round(), rtol=1e-4)
+    assert [find_model(name).answer([[picture]], prompts[:1])[0] for picture in PICTURES] == written
 
 
-def greedy(model: Any, image: Any, longest: int) -> list[int]:
+def greedy(model, image, longest: int) -> list[int]:
     halves = model._halves
     ids = torch.tensor([halves.start])
     for step in range(longest):
@@ -143,7 +128,7 @@ def greedy(model: Any, image: Any, longest: int) -> list[int]:
     return ids[0, len(halves.start) :].tolist()
 
 
-def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model, monkeypatch):
     halves, image = model._halves, image_of(model)
     with torch.inference_mode():
         assert halves.write_text(image) == halves.write_text(image, keep=False)
@@ -154,14 +139,7 @@ def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model: Any, monkeyp
     assert several
 
 
-def test_a_captioner_has_the_readings_of_one(name: str) -> None:
-    """FIBER's file has the contrastive heads, too."""
-    others = {"ofa": ", itm, itm_logit", "xvlm": "", "fiber": ", itc"}[name.partition(":")[0]]
-    with raises(ModelError, "'vqa'", f"mean_likelihood{others}"):
-        find_model(name, ModelOptions(reading="vqa"))
-
-
-def test_what_a_captioner_cannot_do(model: Any) -> None:
+def test_what_a_captioner_cannot_do(model):
     with raises(ModelError, "task", "'vqa'"):
         model.task_prompt("vqa")
     with raises(ModelError, "'What is this?'"):
@@ -173,7 +151,7 @@ def test_what_a_captioner_cannot_do(model: Any) -> None:
         model.answer([PICTURES[:2]], [model.task_prompt("caption").fill()])
 
 
-def exhaustive(table: Any, longest: int) -> list[int]:
+def exhaustive(table, longest: int) -> list[int]:
     """Of all captions of a chain of words, the one with the greatest mean."""
     best, found = -math.inf, []
 
@@ -190,7 +168,7 @@ def exhaustive(table: Any, longest: int) -> list[int]:
     return found
 
 
-def test_beams_enough_find_the_best_of_all() -> None:
+def test_beams_enough_find_the_best_of_all():
     for seed in range(20):
         logits = torch.randn((4, 4), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         table = logits.log_softmax(-1)
@@ -198,10 +176,10 @@ def test_beams_enough_find_the_best_of_all() -> None:
         assert search_beams(lambda ids, _, t=table: t[ids[:, -1]].float(), [1], 0, search) == exhaustive(table, 4)
 
 
-def test_a_search_keeps_its_rules() -> None:
+def test_a_search_keeps_its_rules():
     table = torch.tensor([[0.0, 0, 0, 0], [9, 1, 5, 2], [9, 8, 1, 7], [9, 1, 8, 1]]).log_softmax(-1)
 
-    def write(**rules: Any) -> list[int]:
+    def write(**rules):
         return search_beams(lambda ids, _: table[ids[:, -1]], [1], 0, Search(**rules))
 
     assert write(beams=1, longest=6) == [2]  # an end is the likeliest behind all; the first may not be one
@@ -217,7 +195,7 @@ def test_a_search_keeps_its_rules() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 40])
-def test_buckets_are_the_formula(length: int) -> None:
+def test_buckets_are_the_formula(length):
     """Written anew, number by number: OFA's buckets of tokens, and of cells."""
     half, middle = 16, 8
     for query, row in enumerate(token_buckets(length, half).tolist()):
@@ -239,7 +217,7 @@ OFA_PARAMETERS = {"base": (182_238_536, 180_383_720), "large": (472_977_152, 469
 
 
 @pytest.mark.parametrize("size", PUBLISHED)
-def test_ofa_of_published_size(size: str) -> None:
+def test_ofa_of_published_size(size):
     shapes = ofa_shapes(PUBLISHED[size])
     module = build_published("ofa", shapes)  # no missing and no unknown name
     aside = ("version", "bucket", "_idx", "tracked", "running_mean", "running_var")
@@ -257,7 +235,7 @@ def test_ofa_of_published_size(size: str) -> None:
 
 
 @needs_golden
-def test_captions_of_published_size() -> None:
+def test_captions_of_published_size():
     keys = dict(published("fiber"))["caption_576"]["keys"]
     module = build_published("fiber", keys)
     assert sorted(module.cross_modal_att_layers) == ["6", "7", "8", "9"]
@@ -265,11 +243,11 @@ def test_captions_of_published_size() -> None:
 
 
 @pytest.fixture
-def module() -> Any:
+def module():
     return build("ofa", ofa_state(), OFA_SETTINGS)[1]
 
 
-def test_padding_of_a_question_changes_nothing(module: Any) -> None:
+def test_padding_of_a_question_changes_nothing(module):
     grid = module.encoder.embed_picture(torch.randn((1, 3, 32, 32), generator=torch.Generator().manual_seed(1)))
     ids, mask = torch.randint(5, 20, (1, 6), generator=torch.Generator().manual_seed(2)), torch.ones(1, 6).bool()
     whole, _ = module.encoder(grid, ids, mask)
@@ -279,7 +257,7 @@ def test_padding_of_a_question_changes_nothing(module: Any) -> None:
     assert places.shape == (12, 16)
 
 
-def test_ofa_reads_the_arguments_of_fairseq(names: dict[str, str], tmp_path: Path) -> None:
+def test_ofa_reads_the_arguments_of_fairseq(names, tmp_path):
     """The same arguments in `args` and in `cfg`; others change numbers; codes are words of the vocabulary."""
     old = find_model(names["ofa"])
     torch.save(
@@ -307,15 +285,11 @@ def test_ofa_reads_the_arguments_of_fairseq(names: dict[str, str], tmp_path: Pat
         find_model(names["ofa"], ModelOptions(image_size=112))
 
 
-def test_ofa_matches(names: dict[str, str]) -> None:
+def test_ofa_matches(names):
     model = find_model(names["ofa"], ModelOptions(reading="itm"))
     yes, no = model.encoder._halves.answers
     assert [model.encoder._preparation.texts.tokenizer.decode([word]) for word in (yes, no)] == [" yes", " no"]
-    logits = find_model(names["ofa"], ModelOptions(reading="itm_logit")).score_pairs(PICTURES, TEXTS)
     scores = model.score_pairs(PICTURES, TEXTS)
-    np.testing.assert_allclose(1 / (1 + np.exp(-logits)), scores, atol=1e-6)
-    for k in range(3):
-        np.testing.assert_array_equal(model.score_pairs(PICTURES[k : k + 1], TEXTS[k : k + 1]), scores[k : k + 1])
     cleaned = find_model(names["ofa"], ModelOptions(reading="itm", texts="cleaned")).score_pairs(PICTURES, TEXTS)
     assert (cleaned != scores).tolist() == [False, True, False]
     lowered = "a red bowl, on the cup!"  # the matching's form keeps the punctuation inside
@@ -323,22 +297,14 @@ def test_ofa_matches(names: dict[str, str]) -> None:
     np.testing.assert_array_equal(cleaned[1:2], as_authors)
 
 
-def test_an_ofa_file_without_its_arguments_is_refused(tmp_path: Path) -> None:
+def test_an_ofa_file_without_its_arguments_is_refused(tmp_path):
     torch.save({"model": ofa_state()}, tmp_path / "bare.pt")
     with raises(ModelError, "args", "config.json"):
         find_model(f"ofa:{tmp_path / 'bare.pt'}")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_converted_captioner_is_the_same(names: dict[str, str], family: str, tmp_path: Path) -> None:
-    convert_model(names[family], tmp_path / "folder")
-    one, other = find_model(names[family]), find_model(str(tmp_path / "folder"))
-    assert one.fingerprint == other.fingerprint
-    np.testing.assert_array_equal(one.log_likelihoods(PICTURES, TEXTS), other.log_likelihoods(PICTURES, TEXTS))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_captions_are_measured(names: dict[str, str], family: str, tmp_path: Path) -> None:
+def test_captions_are_measured(names, family, tmp_path):
     rows = []
     for k, picture in enumerate(PICTURES):
         Image.fromarray(picture).save(tmp_path / f"{k}.png")
@@ -351,7 +317,7 @@ def test_captions_are_measured(names: dict[str, str], family: str, tmp_path: Pat
     assert len(read_samples(out, "vlue-captions")) == 3
 
 
-def test_ofa_needs_yes_and_no(module: Any) -> None:
+def test_ofa_needs_yes_and_no(module):
     module.config.bin += len(bart()) - len(roberta())
     with raises(ModelError, "OFA", "3", "' yes'"):
         Ofa(module).take_words(roberta())
@@ -367,7 +333,7 @@ class PlainOfa(PlainBert):
     def norm(self, name: str, x: Numbers, eps: float = 1e-5) -> Numbers:
         return super().norm(name, x, eps)
 
-    def convolve(self, name: str, norm: str, x: Any, stride: int) -> Any:
+    def convolve(self, name: str, norm: str, x, stride: int):
         weight = torch.from_numpy(self.state[f"{name}.weight"])
         x = torch.nn.functional.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
         mean, variance, scale, shift = (
@@ -376,7 +342,7 @@ class PlainOfa(PlainBert):
         )
         return (x - mean) / (variance + 1e-5).sqrt() * scale + shift
 
-    def look(self, pixels: Any) -> Any:
+    def look(self, pixels):
         """The grid of cells, `(width, rows, columns)`."""
         own = "encoder.embed_images"
         x = self.convolve(f"{own}.conv1", f"{own}.bn1", pixels.double(), 2).relu()
@@ -417,7 +383,7 @@ class PlainOfa(PlainBert):
         )
         return np.asarray(x + self.linear(f"{name}.fc2", inner))
 
-    def encode(self, pixels: Any, ids: list[int]) -> tuple[Numbers, Numbers]:
+    def encode(self, pixels, ids: list[int]) -> tuple[Numbers, Numbers]:
         """States and normalised places of cells, then tokens."""
         grid = self.look(pixels)
         rows, columns = grid.shape[1:]
@@ -476,7 +442,7 @@ class PlainOfa(PlainBert):
         return np.asarray(self.norm("decoder.layer_norm", x) @ words.T)
 
 
-def test_ofa_is_the_formula() -> None:
+def test_ofa_is_the_formula():
     state = ofa_state()
     module, plain = build("ofa", state, OFA_SETTINGS)[1], PlainOfa(state)
     pixels = torch.randn((1, 3, 48, 32), generator=torch.Generator().manual_seed(3))  # three rows of two cells
@@ -498,17 +464,17 @@ def test_ofa_is_the_formula() -> None:
 class PlainRoberta(PlainBert):
     """RoBERTa's layers in float64, and FIBER's that read an image."""
 
-    def norm(self, name: str, x: Any, eps: float = 1e-5) -> Any:
+    def norm(self, name: str, x, eps: float = 1e-5):
         return super().norm(name, x, eps)
 
-    def read(self, name: str, x: Any, source: Any, *, causal: bool = False) -> Any:
+    def read(self, name: str, x, source, *, causal: bool = False):
         """An attention's output, neither added to anything nor normalised."""
         values = split(self.linear(f"{name}.self.value", source))
         shares = self.shares(name, x, source, causal=causal)
         read = np.einsum("hqk,khd->qhd", shares, values).reshape(len(x), -1)
         return self.linear(f"{name}.output.dense", read)
 
-    def fused(self, name: str, x: Any, image: Any) -> Any:
+    def fused(self, name: str, x, image):
         own = self.read(f"{name}.attention", x, x, causal=True)
         crossed = self.read(f"{name}.crossattention_t2i", own, image)
         alpha = self.state[f"{name}.alpha_t2i"]
@@ -517,8 +483,8 @@ class PlainRoberta(PlainBert):
         return self.norm(f"{name}.output.LayerNorm", self.linear(f"{name}.output.dense", inner) + x)
 
 
-def test_fiber_writes_by_the_formula(tmp_path: Path) -> None:
-    model: Any = find_model(save_captioner(tmp_path / "x", "fiber"))
+def test_fiber_writes_by_the_formula(tmp_path):
+    model = find_model(save_captioner(tmp_path / "x", "fiber"))
     plain, ids = PlainRoberta(fiber_captioner()), [0, 7, 9, 6, 11]
     images = image_of(model)
     cells = images[-1][0].double().numpy()  # the tower's last stage, of width 32
@@ -536,8 +502,8 @@ def test_fiber_writes_by_the_formula(tmp_path: Path) -> None:
     np.testing.assert_allclose(decode(model, torch.tensor([ids]), images)[0], expected, atol=2e-4)
 
 
-def test_xvlm_writes_by_the_formula(tmp_path: Path) -> None:
-    model: Any = find_model(save_captioner(tmp_path / "x", "xvlm"))
+def test_xvlm_writes_by_the_formula(tmp_path):
+    model = find_model(save_captioner(tmp_path / "x", "xvlm"))
     plain, ids = PlainBert(xvlm_captioner()), [2, 7, 9, 6, 11]
     images = image_of(model)
     cells = images[0][0].double().numpy()  # their mean comes first

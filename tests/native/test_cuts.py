@@ -5,7 +5,6 @@ The layouts are those that were published, and our own of tiny size, of which no
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +13,15 @@ import tiny_files
 import tiny_heads
 import tiny_meter_fiber
 import tiny_region_models
+import torch
 from golden import CASES, FAMILIES, published
 from tiny_files import save_family
 
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import DEPTHS, Layout, NativeFamily
 from tellapart_native.prefix import find_family
-
-torch = import_torch()
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -83,19 +80,19 @@ LAYOUTS |= {
 
 
 @pytest.fixture(autouse=True)
-def no_first_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_first_numbers(monkeypatch):
     """Modules on the device `meta` have no numbers; drawing none takes most of the time."""
     for name in ("kaiming_uniform_", "uniform_", "normal_", "trunc_normal_"):
         monkeypatch.setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
 
 
-def read_layout(folder: str, tensors: Any) -> tuple[NativeFamily, Shapes]:
+def read_layout(folder: str, tensors) -> tuple[NativeFamily, Shapes]:
     family = find_family(folder)
     kept = family.keep_tensors(tensors)
     return family, {name: tuple(getattr(tensor, "shape", tensor)) for name, tensor in kept.items()}
 
 
-def refuse(family: NativeFamily, keys: Shapes, settings: Any, *lost: str) -> None:
+def refuse(family: NativeFamily, keys: Shapes, settings, *lost: str) -> None:
     """The error names the file, and what is lost or its layer; nothing else is raised."""
     with pytest.raises(ModelError) as caught:
         family.build_module(Layout("model.pth", keys, settings))
@@ -113,7 +110,7 @@ def shorten(keys: Shapes, table: str) -> Shapes:
 
 def last_parts(keys: Shapes) -> Iterator[list[str]]:
     """For each list of numbered parts: the last one, and the last two."""
-    lists: dict[str, set[int]] = {}
+    lists = {}
     for name in keys:
         for number in re.finditer(r"(?<=\.)\d+(?=\.)", name):
             lists.setdefault(name[: number.start()], set()).add(int(number[0]))
@@ -126,7 +123,7 @@ def last_parts(keys: Shapes) -> Iterator[list[str]]:
 
 def keys_of_a_kind(keys: Shapes) -> list[str]:
     """Of the numbers of a kind of key, the last."""
-    kinds: dict[str, list[str]] = {}
+    kinds = {}
     for key in [key for key in keys if key not in OPTIONAL]:
         kinds.setdefault(re.sub(r"\d+", "*", key), []).append(key)
     return [max(same) for same in kinds.values()]
@@ -134,7 +131,7 @@ def keys_of_a_kind(keys: Shapes) -> list[str]:
 
 @pytest.mark.few(len(FAMILIES))
 @pytest.mark.parametrize("name", TINY)
-def test_a_tiny_file_without_a_key_is_refused(name: str) -> None:
+def test_a_tiny_file_without_a_key_is_refused(name):
     folder, make = TINY[name]
     family, keys = read_layout(folder, make())
     settings = SETTINGS.get(folder, tiny_files.SETTINGS)
@@ -145,7 +142,7 @@ def test_a_tiny_file_without_a_key_is_refused(name: str) -> None:
 
 @pytest.mark.few(FIRST)
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_a_published_file_without_its_last_layers_or_a_row_is_refused(name: str) -> None:
+def test_a_published_file_without_its_last_layers_or_a_row_is_refused(name):
     family, keys = read_layout(*LAYOUTS[name])
     assert family.build_module(Layout("model.pth", keys)).config.depths == {}
     for parts in last_parts(keys):
@@ -161,7 +158,7 @@ def test_a_published_file_without_its_last_layers_or_a_row_is_refused(name: str)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name.split()[0] in {"cappa", "albef", "vilbert"}][:3])
-def test_a_published_file_without_a_key_or_a_row_is_refused(name: str) -> None:
+def test_a_published_file_without_a_key_or_a_row_is_refused(name):
     family, keys = read_layout(*LAYOUTS[name])
     for key in keys_of_a_kind(keys):
         refuse(family, {other: shape for other, shape in keys.items() if other != key}, {}, key)
@@ -169,7 +166,7 @@ def test_a_published_file_without_a_key_or_a_row_is_refused(name: str) -> None:
             refuse(family, shorten(keys, key), {}, "")  # of another shape: its name, or of those that it must fit
 
 
-def test_layers_that_read_the_other_side_are_counted() -> None:
+def test_layers_that_read_the_other_side_are_counted():
     """One of six, without which the score would be another; all of them."""
     family, keys = read_layout(*LAYOUTS["albef vqa"])
     for part in ("text_encoder.encoder.layer.6.crossattention.", "text_decoder.bert.encoder.layer.0.crossattention."):
@@ -179,14 +176,14 @@ def test_layers_that_read_the_other_side_are_counted() -> None:
 
 
 @pytest.mark.parametrize("towers", [("vit_model.layers.3.",), ("vit_model.layers.2.", "vit_model.layers.3.")])
-def test_stages_of_a_tower_of_an_unknown_size_are_known_by_the_merging_before_them(towers: tuple[str, ...]) -> None:
+def test_stages_of_a_tower_of_an_unknown_size_are_known_by_the_merging_before_them(towers):
     family, keys = read_layout("fiber", tiny_meter_fiber.fiber_state())
     for tower in towers:
         keys = without(keys, tower)
     refuse(family, keys, tiny_meter_fiber.SETTINGS, towers[0])
 
 
-def test_a_number_that_is_stated_counts_before_the_published_one() -> None:
+def test_a_number_that_is_stated_counts_before_the_published_one():
     family, keys = read_layout(*LAYOUTS["albef vqa"])
     table = "text_encoder.embeddings.word_embeddings.weight"
     longer = {**keys, table: (30530, 768)}
@@ -195,7 +192,7 @@ def test_a_number_that_is_stated_counts_before_the_published_one() -> None:
     refuse(family, keys, {"depths": {table: 30530}}, f"{table}, row 30522")
 
 
-def test_a_file_that_lacks_its_types_is_refused_where_it_is_opened(tmp_path: Path) -> None:
+def test_a_file_that_lacks_its_types_is_refused_where_it_is_opened(tmp_path):
     """It scored: .258 for .116."""
     name = save_family(tmp_path / "x", "albef")
     path = tmp_path / "x" / "model.pth"

@@ -12,29 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import golden as authors
 import pytest
-from golden import (
-    CASES,
-    FAMILIES,
-    GOLDEN,
-    Golden,
-    build,
-    check_pixels,
-    distance,
-    needs_golden,
-    open_golden,
-    score,
-    shift_one,
-)
+import torch
 from tiny_captioners import OFA_SETTINGS, bart, ofa_state
 from tiny_files import cappa_shapes, draw
 
-from tellapart.models.torch.backend import import_torch
 from tellapart_native.family import NativeFamily
 from tellapart_native.layers.swin import SwinBlock
 from tellapart_native.vlt5 import Vlt5
-
-torch = import_torch()
 
 RECORD = Path(__file__).parents[2] / "bench" / "records" / "native_golden.json"
 
@@ -44,37 +30,42 @@ RECORD = Path(__file__).parents[2] / "bench" / "records" / "native_golden.json"
 TOLERANCE = 1e-5
 
 
-def tolerance(scores: Any) -> float:
+def tolerance(scores) -> float:
     return TOLERANCE * max(1.0, float(scores.abs().max()))
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize("name", CASES)
-def test_scores_equal_the_authors_code(name: str) -> None:
-    golden, family, module = open_golden(name)
+@pytest.mark.parametrize("name", authors.CASES)
+def test_scores_equal_the_authors_code(name):
+    golden, family, module = authors.open_golden(name)
     if family.images is not None and "pixel_values" in golden.input:
-        check_pixels(family, module, golden)
-    for reading, output in CASES[name].scores.items():
-        ours, match = score(family.readings[reading], module, golden), family.readings[reading].halves(module).match
-        assert distance(ours, golden.output[output]) < tolerance(golden.output[output]), reading
+        authors.check_pixels(family, module, golden)
+    for reading, output in authors.CASES[name].scores.items():
+        ours, match = (
+            authors.score(family.readings[reading], module, golden),
+            family.readings[reading].halves(module).match,
+        )
+        assert authors.distance(ours, golden.output[output]) < tolerance(golden.output[output]), reading
         if reading == "itm" and "itm_probability" in golden.output:  # ViLBERT's match is class 0
-            assert distance(ours.softmax(-1)[..., match], golden.output["itm_probability"]) < TOLERANCE
+            assert authors.distance(ours.softmax(-1)[..., match], golden.output["itm_probability"]) < TOLERANCE
         if reading == "itm" and "official_score_i2t" in golden.output and family.name != "blip_original":
-            assert distance(ours[..., match], golden.output["official_score_i2t"]) < TOLERANCE
+            assert authors.distance(ours[..., match], golden.output["official_score_i2t"]) < TOLERANCE
     held = module.state_dict()
-    if "rank" in family.readings and "rank" not in CASES[name].scores:
+    if "rank" in family.readings and "rank" not in authors.CASES[name].scores:
         assert family.readings["rank"].needs not in held
 
 
-@needs_golden
-def test_no_golden_file_is_left_out() -> None:
-    files = {path.name.removesuffix("_tiny.safetensors") for path in GOLDEN.glob("*_tiny.safetensors")}
-    assert files - set(CASES) == {"clip_flant5"}  # a folder, not a file: tests/models/generative/test_clip_flan_t5.py
+@authors.needs_golden
+def test_no_golden_file_is_left_out():
+    files = {path.name.removesuffix("_tiny.safetensors") for path in authors.GOLDEN.glob("*_tiny.safetensors")}
+    assert files - set(authors.CASES) == {
+        "clip_flant5"
+    }  # a folder, not a file: tests/models/generative/test_clip_flan_t5.py
 
 
-def test_the_recorded_differences_are_of_every_reading_and_within_the_tolerance() -> None:
+def test_the_recorded_differences_are_of_every_reading_and_within_the_tolerance():
     record = json.loads(RECORD.read_text())
-    readings = {name: list(case.scores) for name, case in CASES.items()} | {"lxmert_full": ["itm"]}
+    readings = {name: list(case.scores) for name, case in authors.CASES.items()} | {"lxmert_full": ["itm"]}
     assert {name: list(found) for name, found in record.items()} == readings
     assert all(0 <= number < TOLERANCE for found in record.values() for number in found.values())
 
@@ -94,26 +85,22 @@ RESIZED = [
 
 
 @pytest.mark.parametrize(("name", "size", "tensor", "output"), RESIZED)
-def test_positions_at_another_size_are_the_authors_and_not_the_librarys(
-    name: str, size: int, tensor: str, output: str
-) -> None:
-    golden, family, _ = open_golden(name)
+def test_positions_at_another_size_are_the_authors_and_not_the_librarys(name, size, tensor, output):
+    golden, family, _ = authors.open_golden(name)
     tensors, expected = family.keep_tensors(golden.state), golden.output[output]
-    assert family.resize is not None
-    assert distance(family.resize(tensors, size)[tensor], expected) < 1e-6
-    assert distance(resize_like_timm(tensors[tensor], expected), expected) > 1e-2
+    assert authors.distance(family.resize(tensors, size)[tensor], expected) < 1e-6
+    assert authors.distance(resize_like_timm(tensors[tensor], expected), expected) > 1e-2
 
 
 @pytest.mark.parametrize(("old", "new"), [(3, 4), (7, 12), (12, 15)])
-def test_x_vlms_tables_of_biases_are_the_authors_and_not_the_librarys(old: int, new: int) -> None:
-    golden, family, _ = open_golden("xvlm_pretrain")
+def test_x_vlms_tables_of_biases_are_the_authors_and_not_the_librarys(old, new):
+    golden, family, _ = authors.open_golden("xvlm_pretrain")
     table, expected = (part[f"bias_table_window_{old}_to_{new}"] for part in (golden.input, golden.output))
-    assert family.resize is not None
-    assert distance(family.resize({TABLE: table}, 32 * new)[TABLE], expected) < TOLERANCE
-    assert distance(resize_like_timm(table, expected), expected) > 1e-2
+    assert authors.distance(family.resize({TABLE: table}, 32 * new)[TABLE], expected) < TOLERANCE
+    assert authors.distance(resize_like_timm(table, expected), expected) > 1e-2
 
 
-def resize_like_timm(positions: Any, wanted: Any) -> Any:
+def resize_like_timm(positions, wanted):
     """Resize with the library's function: a Swin's table of biases, or positions on a grid behind the class token."""
     from timm.layers import resample_abs_pos_embed, resize_rel_pos_bias_table
 
@@ -126,71 +113,71 @@ def resize_like_timm(positions: Any, wanted: Any) -> Any:
 
 
 #: Makes a mistake in a module, its input or, for the length of a test, in the code.
-Mistake = Callable[[Any, Golden, pytest.MonkeyPatch], None]
+Mistake = Callable[[Any, authors.Golden, pytest.MonkeyPatch], None]
 
 
 def swap(first: str, second: str) -> Mistake:
     """Two layers, norms or heads in each other's place."""
-    return lambda module, golden, patch: shift_one(module, first, second)
+    return lambda module, golden, patch: authors.shift_one(module, first, second)
 
 
 def roll(name: str) -> Mistake:
     """Each row of a tensor in the next one's place: another class, another token."""
 
-    def change(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+    def change(module, golden: authors.Golden, patch: pytest.MonkeyPatch) -> None:
         tensor = module.state_dict()[name]
         tensor.copy_(tensor.roll(1, 0))
 
     return change
 
 
-def replace(target: str, other: Any) -> Mistake:
+def replace(target: str, other) -> Mistake:
     """Other code."""
     return lambda module, golden, patch: patch.setattr(target, other)
 
 
-def another_first_token(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def another_first_token(module, golden: authors.Golden, patch: pytest.MonkeyPatch) -> None:
     """A text that begins with a word."""
     golden.input["input_ids"] = golden.input["input_ids"].clone()
     golden.input["input_ids"][:, 0] = 7
 
 
-def places_transposed(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def places_transposed(module, golden: authors.Golden, patch: pytest.MonkeyPatch) -> None:
     """Boxes with y before x."""
     golden.input["region_boxes"] = golden.input["region_boxes"][..., [1, 0, 3, 2]]
 
 
-def read_true_for_false(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def read_true_for_false(module, golden: authors.Golden, patch: pytest.MonkeyPatch) -> None:
     module.config.true, module.config.false = module.config.false, module.config.true
 
 
-def begin_the_answer_with_a_word(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def begin_the_answer_with_a_word(module, golden: authors.Golden, patch: pytest.MonkeyPatch) -> None:
     decode = Vlt5.decode
     patch.setattr(Vlt5, "decode", lambda self, ids, *source: decode(self, ids + 7, *source))
 
 
-def dec_for_enc(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def dec_for_enc(module, golden: authors.Golden, patch: pytest.MonkeyPatch) -> None:
     """BLIP's two marks behind the words."""
     words = module.text_encoder.embeddings.word_embeddings.weight
     words[-2:] = words[-2:].flip(0)
 
 
-def shift_the_other_windows(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def shift_the_other_windows(module, golden: authors.Golden, patch: pytest.MonkeyPatch) -> None:
     for block in module.modules():
         if isinstance(block, SwinBlock):
             block.shifted = not block.shifted
 
 
-def close_a_gate(module: Any, golden: Golden, patch: pytest.MonkeyPatch) -> None:
+def close_a_gate(module, golden: authors.Golden, patch: pytest.MonkeyPatch) -> None:
     module.vit_model.layers[2].blocks[16].attn.alpha_i2t.zero_()
 
 
-def bicubic(grid: Any, size: Any, mode: str = "", align_corners: bool = False) -> Any:
+def bicubic(grid, size, mode: str = "", align_corners: bool = False):
     """What timm does with positions."""
     return torch.ops.aten._upsample_bicubic2d_aa(grid, list(size), False)
 
 
-def not_averaged(table: Any, size: int) -> Any:
+def not_averaged(table, size: int):
     """Linear interpolation of torch, where jax takes means."""
     return torch.nn.functional.interpolate(table.T[None], size=size, mode="linear")[0].T
 
@@ -206,11 +193,7 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         "order: image": swap("visual_encoder.blocks.0", "visual_encoder.blocks.1"),
         "token": another_first_token,
     },
-    "blip": {
-        "head": roll("itm_head.weight"),
-        "order: joint": swap(f"{_BERT}.0", f"{_BERT}.1"),
-        "token": dec_for_enc,
-    },
+    "blip": {"head": roll("itm_head.weight"), "order: joint": swap(f"{_BERT}.0", f"{_BERT}.1"), "token": dec_for_enc},
     "fiber": {
         "head": roll(_MATCH),
         "head: pooler": swap("cross_modal_text_pooler", "cross_modal_text_pooler_itc"),
@@ -282,15 +265,15 @@ DRAWN: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], Callable[[]
 }
 
 
-def draw_golden(name: str) -> tuple[Golden, NativeFamily, Any]:
+def draw_golden(name: str) -> tuple[authors.Golden, NativeFamily, Any]:
     """Return a family's module, and what it makes of pictures and captions drawn here."""
     generator = torch.Generator().manual_seed(3)
     pixels, ids = torch.randn((2, 3, 48, 48), generator=generator), torch.randint(8, 20, (2, 9), generator=generator)
     held = {"pixel_values": pixels, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
     make, settings, tokenizer = DRAWN[name]
-    golden = Golden(make(), held, {}, {}, {} if tokenizer is None else {"words": tokenizer()})
-    family, module = build(name, golden.state, settings)
-    golden.output["likelihood"] = score(family.readings["likelihood"], module, golden)
+    golden = authors.Golden(make(), held, {}, {}, {} if tokenizer is None else {"words": tokenizer()})
+    family, module = authors.build(name, golden.state, settings)
+    golden.output["likelihood"] = authors.score(family.readings["likelihood"], module, golden)
     return golden, family, module
 
 
@@ -303,23 +286,23 @@ def draw_golden(name: str) -> tuple[Golden, NativeFamily, Any]:
         for what, mistake in held.items()
     ],
 )
-def test_a_mistake_moves_the_scores(name: str, mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
-    golden, family, module = draw_golden(name) if name in DRAWN else open_golden(name)
-    scores = {"likelihood": "likelihood"} if name in DRAWN else CASES[name].scores
+def test_a_mistake_moves_the_scores(name, mistake, monkeypatch):
+    golden, family, module = draw_golden(name) if name in DRAWN else authors.open_golden(name)
+    scores = {"likelihood": "likelihood"} if name in DRAWN else authors.CASES[name].scores
     reading, output = next(iter(scores.items()))
     mistake(module, golden, monkeypatch)
-    assert distance(score(family.readings[reading], module, golden), golden.output[output]) > 1e-3
+    assert authors.distance(authors.score(family.readings[reading], module, golden), golden.output[output]) > 1e-3
 
 
 @pytest.mark.slow
-def test_every_family_has_a_mistake_of_each_kind() -> None:
-    kinds: dict[str, set[str]] = {}
+def test_every_family_has_a_mistake_of_each_kind():
+    kinds = {}
     for name, mistakes in MISTAKES.items():
-        family = name if name in DRAWN else CASES[name].family
+        family = name if name in DRAWN else authors.CASES[name].family
         kinds.setdefault(family, set()).update(what.partition(":")[0] for what in mistakes)
-    assert set(kinds) == set(FAMILIES)
+    assert set(kinds) == set(authors.FAMILIES)
     for family, found in kinds.items():
         assert found >= {"head", "order", "token"}, family
-    resized = {CASES[name].family for name, *_ in RESIZED} | {"xvlm"}
+    resized = {authors.CASES[name].family for name, *_ in RESIZED} | {"xvlm"}
     interpolated = {family for family, found in kinds.items() if found & {"interpolation", "place"}}
-    assert interpolated | resized == set(FAMILIES)
+    assert interpolated | resized == set(authors.FAMILIES)

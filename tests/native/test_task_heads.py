@@ -10,27 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny_heads as tiny
+import torch
 from golden import build, build_published, needs_golden, published
 from tiny_files import SETTINGS, albef_state, draw, linear
-from tiny_heads import (
-    ANSWERS,
-    PUBLISHED,
-    PlainBert,
-    albef_nlvr2,
-    albef_text,
-    albef_vqa,
-    decoder,
-    fiber_head,
-    gelu,
-    meter_head,
-    picture,
-    save,
-    two_image_head,
-    write_task,
-    xvlm_boxes,
-    xvlm_nlvr2,
-    xvlm_vqa,
-)
 from typer.testing import CliRunner
 
 from facts import raises
@@ -41,7 +24,6 @@ from tellapart.models.find import find_model
 from tellapart.models.huggingface.inputs import leave_out_end
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import AnswerChooser, BoxFinder, PairScorer, TwoImageClassifier
-from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 from tellapart_native.heads.other_tasks import FusionAnswers, FusionHeat
 from tellapart_native.prefix import find_family
@@ -49,43 +31,42 @@ from tellapart_native.training import convert_model
 
 pytestmark = pytest.mark.slow
 
-torch = import_torch()
 
-PICTURES = [picture(k) for k in range(3)]
+PICTURES = [tiny.picture(k) for k in range(3)]
 QUESTIONS = ["what is a cup", "red", "two dogs on the bowl"]
 TEXT = "text_encoder.encoder.layer"
 
 
-def states(model: Any, image: Any, text: str) -> tuple[Any, Any]:
+def states(model, image, text: str) -> tuple[Any, Any]:
     """An image's tokens, float64, and the ids of a text."""
     tokens = model.encoder.encode_images([image])[0].tensors[0].double().numpy()
     reader = model.encoder._preparation.texts
     return tokens, reader.tokenizer(text)["input_ids"]
 
 
-def question_of(plain: PlainBert, image: Any, ids: list[int], depth: int, fusion: int) -> Any:
+def question_of(plain: tiny.PlainBert, image, ids: list[int], depth: int, fusion: int):
     x = plain.embed("text_encoder.embeddings", ids)
     for k in range(depth):
         x = plain.layer(f"{TEXT}.{k}", x, image if k >= fusion else None)
     return x
 
 
-def load(folder: Path, family: str, state: dict[str, Any], reading: str | None = None, **settings: Any) -> Any:
-    return find_model(f"{family}:{save(folder, family, state, **settings)}", ModelOptions(reading=reading))
+def load(folder: Path, family: str, state: dict[str, Any], reading: str | None = None, **settings):
+    return find_model(f"{family}:{tiny.save(folder, family, state, **settings)}", ModelOptions(reading=reading))
 
 
-def test_answers_are_ranked_by_the_formula(tmp_path: Path) -> None:
-    state = albef_vqa()
+def test_answers_are_ranked_by_the_formula(tmp_path):
+    state = tiny.albef_vqa()
     model = load(tmp_path, "albef", state)
     assert isinstance(model, AnswerChooser)
-    plain = PlainBert(state)
+    plain = tiny.PlainBert(state)
     tokenizer = model.encoder._preparation.texts.tokenizer
     for image, question in zip(PICTURES, QUESTIONS, strict=True):
         tokens, ids = states(model, image, question)
         assert (ids[0], ids[-1] != 3) == (2, True)  # [CLS] first, and no [SEP]
         source = question_of(plain, tokens, ids, 4, 2)
         numbers = []
-        for answer in ANSWERS:
+        for answer in tiny.ANSWERS:
             row = [2, *tokenizer(answer, add_special_tokens=False)["input_ids"], 3]
             x = plain.embed("text_decoder.bert.embeddings", row)
             for k in range(2):
@@ -100,13 +81,13 @@ def test_answers_are_ranked_by_the_formula(tmp_path: Path) -> None:
         (ours,) = model.outputs([image], [question])
         np.testing.assert_allclose(ours, numbers, atol=1e-4)
         assert np.ptp(numbers) > 0.1
-        assert model.choose_answers([image], [question]) == [ANSWERS[int(np.argmax(numbers))]]
+        assert model.choose_answers([image], [question]) == [tiny.ANSWERS[int(np.argmax(numbers))]]
 
 
-def test_the_lists_order_changes_no_answer_and_neighbours_change_no_number(tmp_path: Path) -> None:
-    model = load(tmp_path, "albef", albef_vqa())
+def test_the_lists_order_changes_no_answer_and_neighbours_change_no_number(tmp_path):
+    model = load(tmp_path, "albef", tiny.albef_vqa())
     together = model.outputs(PICTURES, QUESTIONS)
-    (tmp_path / "answer_list.json").write_text(json.dumps(ANSWERS[::-1]))
+    (tmp_path / "answer_list.json").write_text(json.dumps(tiny.ANSWERS[::-1]))
     reversed_ = find_model(f"albef:{tmp_path / 'head.pth'}")
     assert isinstance(reversed_, FusionAnswers)
     assert reversed_.fingerprint != model.fingerprint
@@ -116,13 +97,11 @@ def test_the_lists_order_changes_no_answer_and_neighbours_change_no_number(tmp_p
     np.testing.assert_array_equal(model.outputs(PICTURES[1:2], QUESTIONS[1:2])[0], together[1])
 
 
-def test_only_the_answers_with_the_likeliest_first_tokens_are_read_to_their_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = load(tmp_path, "albef", albef_vqa())
+def test_only_the_answers_with_the_likeliest_first_tokens_are_read_to_their_end(tmp_path, monkeypatch):
+    model = load(tmp_path, "albef", tiny.albef_vqa())
     (whole,) = model.outputs(PICTURES[:1], QUESTIONS[:1])
     monkeypatch.setattr("tellapart_native.heads.answers._RANKED", 2)
-    (some,) = find_model(f"albef:{tmp_path / 'head.pth'}").outputs(PICTURES[:1], QUESTIONS[:1])  # type: ignore[attr-defined]
+    (some,) = find_model(f"albef:{tmp_path / 'head.pth'}").outputs(PICTURES[:1], QUESTIONS[:1])
     kept = np.isfinite(some)
     assert kept.sum() == 2
     np.testing.assert_allclose(some[kept], whole[kept], atol=1e-5)
@@ -138,8 +117,8 @@ def test_only_the_answers_with_the_likeliest_first_tokens_are_read_to_their_end(
         (["red " * 80], ("82", "64", "answer")),
     ],
 )
-def test_a_list_of_answers_that_does_not_do(tmp_path: Path, content: Any, said: str | tuple[str, ...]) -> None:
-    file = save(tmp_path, "albef", albef_vqa())
+def test_a_list_of_answers_that_does_not_do(tmp_path, content, said):
+    file = tiny.save(tmp_path, "albef", tiny.albef_vqa())
     (tmp_path / "answer_list.json").unlink()
     if content is not None:
         (tmp_path / "answer_list.json").write_text(json.dumps(content))
@@ -147,13 +126,15 @@ def test_a_list_of_answers_that_does_not_do(tmp_path: Path, content: Any, said: 
         find_model(f"albef:{file}")
 
 
-def test_an_object_of_numbers_is_a_list_of_answers(tmp_path: Path) -> None:
-    model = load(tmp_path, "albef", albef_vqa())
-    (tmp_path / "answer_list.json").write_text(json.dumps({str(k): one for k, one in reversed([*enumerate(ANSWERS)])}))
+def test_an_object_of_numbers_is_a_list_of_answers(tmp_path):
+    model = load(tmp_path, "albef", tiny.albef_vqa())
+    (tmp_path / "answer_list.json").write_text(
+        json.dumps({str(k): one for k, one in reversed([*enumerate(tiny.ANSWERS)])})
+    )
     assert find_model(f"albef:{tmp_path / 'head.pth'}").fingerprint == model.fingerprint
 
 
-def test_a_tokenizer_that_always_ends_a_text_is_refused() -> None:
+def test_a_tokenizer_that_always_ends_a_text_is_refused():
     class Bytes:
         cls_token = None
 
@@ -161,11 +142,11 @@ def test_a_tokenizer_that_always_ends_a_text_is_refused() -> None:
         leave_out_end(Bytes())
 
 
-def test_two_images_are_judged_by_the_formula(tmp_path: Path) -> None:
-    state = albef_nlvr2()
+def test_two_images_are_judged_by_the_formula(tmp_path):
+    state = tiny.albef_nlvr2()
     model = load(tmp_path, "albef", state)
     assert isinstance(model, TwoImageClassifier)
-    plain = PlainBert(state)
+    plain = tiny.PlainBert(state)
     seen = []
     for left, right in ((PICTURES[0], PICTURES[1]), (PICTURES[1], PICTURES[0])):
         tokens, ids = states(model, left, QUESTIONS[0])
@@ -185,11 +166,11 @@ def test_two_images_are_judged_by_the_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layer", [2, 3])
-def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path, layer: int) -> None:
+def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path, layer):
     state = {name: tensor for name, tensor in albef_state().items() if tensor.ndim and "queue" not in name}
     model = load(tmp_path, "albef", state, "grad_cam", gradcam_layer=layer)
     assert isinstance(model, BoxFinder)
-    plain = PlainBert(state)
+    plain = tiny.PlainBert(state)
     image, ids = states(model, PICTURES[0], QUESTIONS[0])
     x = plain.embed("text_encoder.embeddings", ids)
     for k in range(layer):
@@ -198,7 +179,7 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path, layer
     own = plain.attend(f"{name}.attention", x, x, plain.shares(f"{name}.attention", x, x))
     shares = plain.shares(f"{name}.crossattention", own, image)
 
-    def match(changed: Any) -> float:
+    def match(changed):
         y = plain.layer(name, x, image, shares=changed)
         for k in range(layer + 1, 4):
             y = plain.layer(f"{TEXT}.{k}", y, image)
@@ -217,21 +198,21 @@ def test_heat_is_attention_times_what_it_adds_to_the_match(tmp_path: Path, layer
     np.testing.assert_array_equal(together[0], ours)
 
 
-def test_the_layer_of_grad_cam_is_never_guessed(tmp_path: Path) -> None:
-    file = save(tmp_path, "albef", albef_state())
+def test_the_layer_of_grad_cam_is_never_guessed(tmp_path):
+    file = tiny.save(tmp_path, "albef", albef_state())
     with raises(ModelError, "4", "2", "gradcam_layer", "None"):
         find_model(f"albef:{file}", ModelOptions(reading="grad_cam"))
     assert isinstance(find_model(f"albef:{file}"), PairScorer)
 
 
-def test_grad_cam_reads_block_8_of_twelve() -> None:
+def test_grad_cam_reads_block_8_of_twelve():
     heads = linear("vision_proj", 16, 32) | linear("text_proj", 16, 32) | linear("itm_head", 2, 32)
-    family, module = build("albef", draw(albef_text(12, 6) | heads), SETTINGS)
-    halves: Any = family.readings["grad_cam"].halves(module)
+    family, module = build("albef", draw(tiny.albef_text(12, 6) | heads), SETTINGS)
+    halves = family.readings["grad_cam"].halves(module)
     assert halves.layer == 8
 
 
-def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path: Path) -> None:
+def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path):
     model = load(tmp_path, "albef", albef_state(), "grad_cam", gradcam_layer=3)
     assert isinstance(model, FusionHeat)
     proposals = ((0.0, 0.0, 20.0, 20.0), (25.0, 20.0, 25.0, 20.0), (0.0, 0.0, 50.0, 40.0))
@@ -243,11 +224,11 @@ def test_boxes_are_candidates_or_rectangles_of_cells(tmp_path: Path) -> None:
     assert model.find_boxes(PICTURES[:1], QUESTIONS[:1], [proposals[::-1]]) == [one]
 
 
-@pytest.mark.parametrize("state", [albef_vqa, albef_nlvr2])
-def test_a_converted_folder_is_the_same_model(tmp_path: Path, state: Any) -> None:
+@pytest.mark.parametrize("state", [tiny.albef_vqa, tiny.albef_nlvr2])
+def test_a_converted_folder_is_the_same_model(tmp_path, state):
     model = load(tmp_path / "file", "albef", state())
     convert_model(f"albef:{tmp_path / 'file' / 'head.pth'}", tmp_path / "folder")
-    converted: Any = find_model(f"albef:{tmp_path / 'folder'}")
+    converted = find_model(f"albef:{tmp_path / 'folder'}")
     if isinstance(model, FusionAnswers):
         ours, theirs = (one.outputs(PICTURES, QUESTIONS) for one in (model, converted))
     else:
@@ -255,16 +236,16 @@ def test_a_converted_folder_is_the_same_model(tmp_path: Path, state: Any) -> Non
     np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_file_has_the_reading_of_its_task() -> None:
-    for state, reading in ((albef_vqa(), "vqa"), (albef_nlvr2(), "nlvr2")):
+def test_a_file_has_the_reading_of_its_task():
+    for state, reading in ((tiny.albef_vqa(), "vqa"), (tiny.albef_nlvr2(), "nlvr2")):
         family, module = build("albef", state, SETTINGS)
         assert [name for name, one in family.readings.items() if one.needs in module.state_dict()] == [reading]
         assert module.config.context == 64  # every position: questions and sentences are read whole
 
 
-def test_heads_at_published_size() -> None:
-    asked = build_published("albef", albef_text(12, 6, PUBLISHED) | decoder(6, PUBLISHED))
-    judged = build_published("albef", albef_text(18, 6, PUBLISHED) | two_image_head(768))
+def test_heads_at_published_size():
+    asked = build_published("albef", tiny.albef_text(12, 6, tiny.PUBLISHED) | tiny.decoder(6, tiny.PUBLISHED))
+    judged = build_published("albef", tiny.albef_text(18, 6, tiny.PUBLISHED) | tiny.two_image_head(768))
     assert (asked.config.image_size, judged.config.image_size) == (384, 384)
     assert asked.text_decoder.cls.predictions.decoder.weight.shape == (30522, 768)
     assert (len(asked.text_decoder.bert.encoder.layer), len(judged.text_encoder.encoder.layer)) == (6, 18)
@@ -272,30 +253,32 @@ def test_heads_at_published_size() -> None:
     counts = [sum(one.numel() for one in module.parameters()) for module in (asked, judged)]
     # Six pairs of layers share the keys and values of their attention to the image.
     shared = 6 * 2 * (768 * 768 + 768)
-    whole = sum(math.prod(shape) for shape in (albef_text(18, 6, PUBLISHED) | two_image_head(768)).values())
+    whole = sum(
+        math.prod(shape) for shape in (tiny.albef_text(18, 6, tiny.PUBLISHED) | tiny.two_image_head(768)).values()
+    )
     assert counts == [313_776_954, whole - shared]
 
 
-def test_the_pairs_layers_share_keys_and_values() -> None:
-    _, module = build("albef", albef_nlvr2(), SETTINGS)
+def test_the_pairs_layers_share_keys_and_values():
+    _, module = build("albef", tiny.albef_nlvr2(), SETTINGS)
     layers = module.text_encoder.encoder.layer
     assert layers[2].crossattention.self.key is layers[3].crossattention.self.key
     assert layers[2].crossattention.self.query is not layers[3].crossattention.self.query
     assert layers[3].crossattention.self.value is not layers[4].crossattention.self.value
 
 
-def head_of(plain: PlainBert, name: str, x: Any) -> Any:
+def head_of(plain: tiny.PlainBert, name: str, x):
     x = plain.norm(f"{name}.1", plain.linear(f"{name}.0", x), 1e-5)
-    return plain.linear(f"{name}.3", gelu(x))
+    return plain.linear(f"{name}.3", tiny.gelu(x))
 
 
-def true_of(logits: Any) -> float:
+def true_of(logits) -> float:
     return float(1 / (1 + np.exp(logits[0] - logits[1])))
 
 
-def test_xvlm_judges_two_images_by_the_formula(tmp_path: Path) -> None:
-    state = xvlm_nlvr2()
-    model, plain = load(tmp_path, "xvlm", state), PlainBert(state)
+def test_xvlm_judges_two_images_by_the_formula(tmp_path):
+    state = tiny.xvlm_nlvr2()
+    model, plain = load(tmp_path, "xvlm", state), tiny.PlainBert(state)
     seen = []
     for pair in (PICTURES[:2], PICTURES[1::-1]):
         (one, ids), (other, _) = (states(model, one, QUESTIONS[0]) for one in pair)
@@ -308,18 +291,18 @@ def test_xvlm_judges_two_images_by_the_formula(tmp_path: Path) -> None:
     assert abs(seen[0] - seen[1]) > 1e-4
 
 
-def test_xvlm_ranks_answers_on_an_encoder_wider_than_its_text(tmp_path: Path) -> None:
-    model = load(tmp_path, "xvlm", xvlm_vqa())
+def test_xvlm_ranks_answers_on_an_encoder_wider_than_its_text(tmp_path):
+    model = load(tmp_path, "xvlm", tiny.xvlm_vqa())
     together = model.outputs(PICTURES, QUESTIONS)
-    assert [len(numbers) for numbers in together] == [len(ANSWERS)] * 3
+    assert [len(numbers) for numbers in together] == [len(tiny.ANSWERS)] * 3
     np.testing.assert_array_equal(model.outputs(PICTURES[2:], QUESTIONS[2:])[0], together[2])
     assert max(abs(together[0] - together[1])) > 1e-2
 
 
-def test_xvlm_finds_boxes_by_the_formula(tmp_path: Path) -> None:
-    state = xvlm_boxes()
+def test_xvlm_finds_boxes_by_the_formula(tmp_path):
+    state = tiny.xvlm_boxes()
     model = load(tmp_path, "xvlm", state)
-    plain = PlainBert({name.replace("text_encoder.bert.", "text_encoder."): one for name, one in state.items()})
+    plain = tiny.PlainBert({name.replace("text_encoder.bert.", "text_encoder."): one for name, one in state.items()})
     for pixels, phrase in zip(PICTURES, QUESTIONS, strict=True):
         image, ids = states(model, pixels, phrase)
         logits = head_of(plain, "bbox_head", question_of(plain, image, ids, 4, 2)[0])
@@ -328,10 +311,10 @@ def test_xvlm_finds_boxes_by_the_formula(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, [(x - width / 2, y - height / 2, width, height)], atol=1e-3)
 
 
-@pytest.mark.parametrize(("family", "make"), [("meter", meter_head), ("fiber", fiber_head)])
-def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path: Path, family: str, make: Any) -> None:
+@pytest.mark.parametrize(("family", "make"), [("meter", tiny.meter_head), ("fiber", tiny.fiber_head)])
+def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path, family, make):
     state = make("vqa")
-    model, plain = load(tmp_path, family, state), PlainBert(state)
+    model, plain = load(tmp_path, family, state), tiny.PlainBert(state)
     halves = model.encoder._halves
     for pixels, question in zip(PICTURES, QUESTIONS, strict=True):
         image, text = model.image_states([pixels])[0], model.text_states([question])[0]
@@ -339,16 +322,16 @@ def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path: Path, family: 
             pooled = halves.pool_states(*(tuple(t[None] for t in one.tensors) for one in (image, text)))
         logits = head_of(plain, "vqa_classifier", pooled[0].double().numpy())
         np.testing.assert_allclose(model.outputs([pixels], [question])[0], logits, atol=1e-4)
-        assert model.choose_answers([pixels], [question]) == [ANSWERS[int(logits.argmax())]]
-    (tmp_path / "answer_list.json").write_text(json.dumps(ANSWERS[1:]))
+        assert model.choose_answers([pixels], [question]) == [tiny.ANSWERS[int(logits.argmax())]]
+    (tmp_path / "answer_list.json").write_text(json.dumps(tiny.ANSWERS[1:]))
     with raises(ModelError, "answer_list.json", "4", "5"):
         find_model(f"{family}:{tmp_path / 'head.pth'}")
 
 
-@pytest.mark.parametrize(("family", "make"), [("meter", meter_head), ("fiber", fiber_head)])
-def test_both_images_passes_are_classified_together(tmp_path: Path, family: str, make: Any) -> None:
+@pytest.mark.parametrize(("family", "make"), [("meter", tiny.meter_head), ("fiber", tiny.fiber_head)])
+def test_both_images_passes_are_classified_together(tmp_path, family, make):
     state = make("nlvr2")
-    model, plain = load(tmp_path, family, state), PlainBert(state)
+    model, plain = load(tmp_path, family, state), tiny.PlainBert(state)
     halves = model.encoder._halves
     text = model.text_states(QUESTIONS[:1])[0]
     seen = []
@@ -372,20 +355,18 @@ def test_both_images_passes_are_classified_together(tmp_path: Path, family: str,
 @pytest.mark.parametrize(
     ("family", "task", "benchmark", "state", "options"),
     [
-        ("albef", "vqa", "vlue-vqa", albef_vqa, []),
-        ("albef", "nlvr2", "vlue-nlvr2", albef_nlvr2, []),
+        ("albef", "vqa", "vlue-vqa", tiny.albef_vqa, []),
+        ("albef", "nlvr2", "vlue-nlvr2", tiny.albef_nlvr2, []),
         ("albef", "refcoco+", "vlue-grounding", albef_state, ["--reading", "grad_cam"]),
-        ("xvlm", "refcoco+", "vlue-grounding", xvlm_boxes, []),
-        ("meter", "nlvr2", "vlue-nlvr2", lambda: meter_head("nlvr2"), []),
-        ("fiber", "vqa", "vlue-vqa", lambda: fiber_head("vqa"), []),
+        ("xvlm", "refcoco+", "vlue-grounding", tiny.xvlm_boxes, []),
+        ("meter", "nlvr2", "vlue-nlvr2", lambda: tiny.meter_head("nlvr2"), []),
+        ("fiber", "vqa", "vlue-vqa", lambda: tiny.fiber_head("vqa"), []),
     ],
 )
-def test_vlue_is_run_from_a_file(
-    tmp_path: Path, family: str, task: str, benchmark: str, state: Any, options: list[str]
-) -> None:
+def test_vlue_is_run_from_a_file(tmp_path, family, task, benchmark, state, options):
     extra = {"gradcam_layer": 2} if options else {}
-    file = save(tmp_path / "model", family, state(), **extra)
-    data = write_task(tmp_path / "data", task)
+    file = tiny.save(tmp_path / "model", family, state(), **extra)
+    data = tiny.write_task(tmp_path / "data", task)
     outputs = []
     for size in ("1", "32") if family == "albef" else ("32",):
         out = tmp_path / size
@@ -396,12 +377,12 @@ def test_vlue_is_run_from_a_file(
         assert list(read_result(out).benchmarks) == [benchmark]
         outputs.append([sample.output for sample in read_samples(out, benchmark) if sample.output is not None])
     assert outputs[0] == outputs[-1] and len(outputs[0]) >= 6
-    assert task != "vqa" or {one for one in outputs[0] if isinstance(one, str)} <= set(ANSWERS)
+    assert task != "vqa" or {one for one in outputs[0] if isinstance(one, str)} <= set(tiny.ANSWERS)
 
 
 @needs_golden
 @pytest.mark.parametrize("family", ["meter", "fiber"])
-def test_published_files_of_the_tasks_are_read_by_their_heads(family: str) -> None:
+def test_published_files_of_the_tasks_are_read_by_their_heads(family):
     files = {task: keys["keys"] for name, keys in published(family) for task in ("vqa", "nlvr2") if task in name}
     for task, keys in files.items():
         module = build_published(family, keys)

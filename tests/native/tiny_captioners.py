@@ -20,7 +20,7 @@ torch = import_torch()
 Shapes = dict[str, tuple[int, ...]]
 
 
-def bart() -> Any:
+def bart():
     """Return a tokenizer of single letters, to which "yes" and "no" are one token each, as to BART's."""
     merges = [("Ġ", "y"), ("Ġy", "e"), ("Ġye", "s"), ("Ġ", "n"), ("Ġn", "o")]
     letters = sorted(set("".join(WORDS) + "!,yes"))
@@ -128,7 +128,7 @@ def ofa_state() -> dict[str, Any]:
 
 def xvlm_captioner() -> dict[str, Any]:
     """The lower layer reads words alone, the upper one the image, too."""
-    shapes: Shapes = bert_embeddings("text_decoder.bert.embeddings", 32)
+    shapes = bert_embeddings("text_decoder.bert.embeddings", 32)
     shapes |= bert_layer("text_decoder.bert.encoder.layer.0", 32, 64)
     shapes |= bert_layer("text_decoder.bert.encoder.layer.1", 32, 64, 64)
     head = "text_decoder.cls.predictions"
@@ -139,7 +139,7 @@ def xvlm_captioner() -> dict[str, Any]:
 
 
 def fiber_captioner() -> dict[str, Any]:
-    shapes: Shapes = {}
+    shapes = {}
     for k in range(8):  # of the nine layers; the lower ones are never read
         shapes |= linear(f"cross_modal_att_layers.{k}", 16, 32)
     shapes |= linear("mlm_score.transform.dense", WIDTH, WIDTH) | norm("mlm_score.transform.LayerNorm", WIDTH)

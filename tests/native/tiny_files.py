@@ -1,5 +1,6 @@
 """State dicts of tiny size under the authors' names, and tokenizers; numbers are random, layouts are as published."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def draw(shapes: dict[str, tuple[int, ...]], seed: int = 0) -> dict[str, Any]:
     """Draw numbers that keep every layer alive: wide weights, norms around 1."""
     generator = torch.Generator().manual_seed(seed)
 
-    def numbers(name: str, shape: tuple[int, ...]) -> Any:
+    def numbers(name: str, shape: tuple[int, ...]):
         noise = torch.randn(shape, generator=generator)
         if len(shape) > 1:
             return noise * 1.5 / shape[-1] ** 0.5
@@ -42,7 +43,7 @@ def norm(name: str, width: int) -> dict[str, tuple[int, ...]]:
 
 
 def bert_layer(name: str, width: int, inner: int, source: int | None = None) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes = {}
     for attention, into in (("attention", width), ("crossattention", source)):
         if into is None:
             continue
@@ -62,7 +63,7 @@ def bert_embeddings(name: str, width: int, words: int = 100, positions: int = 64
 
 
 def vit(name: str, width: int, depth: int = 2, side: int = 2, patch: int = 16) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes = {
         f"{name}.cls_token": (1, 1, width),
         f"{name}.pos_embed": (1, 1 + side * side, width),
         f"{name}.patch_embed.proj.weight": (width, 3, patch, patch),
@@ -150,7 +151,7 @@ def xvlm_state() -> dict[str, Any]:
     return draw(shapes | {"temp": (), "vision_encoder.layers.0.blocks.1.attn_mask": (64, 9, 9)})
 
 
-def save_tokenizer(folder: Path, tokenizer: Any = None) -> None:
+def save_tokenizer(folder: Path, tokenizer=None) -> None:
     (tokenizer or bert()).save_pretrained(folder)
 
 
@@ -178,7 +179,7 @@ def save_family(folder: Path, family: str) -> str:
     return f"{family}:{folder / 'model.pth'}"
 
 
-def score(name: str, **options: Any) -> Any:
+def score(name: str, **options):
     model = find_model(name, ModelOptions(**options))
     if isinstance(model, PairScorer):
         return model.score_pairs(PICTURES, TEXTS)
@@ -191,7 +192,7 @@ def cappa_shapes(
 ) -> dict[str, tuple[int, ...]]:
     """Return the shapes of an Open CapPa, of tiny size if nothing else is said."""
     tables = {"rows": 32, "columns": 32, "registers": 8}
-    shapes: dict[str, tuple[int, ...]] = {f"vision.{name}": (count, width) for name, count in tables.items()}
+    shapes = {f"vision.{name}": (count, width) for name, count in tables.items()}
     shapes |= {"vision.patch.weight": (width, 3, 16, 16), "text.embedding.weight": (words, width)}
     shapes |= linear("text.logits", words, width)
     for tower, depth in zip(("vision", "text"), depths, strict=True):
@@ -203,3 +204,14 @@ def cappa_shapes(
             shapes |= {f"{block}.mlp.{part}.weight": (inner, width) for part in ("wi_0", "wi_1")}
             shapes[f"{block}.mlp.wo.weight"] = (width, inner)
     return shapes
+
+
+def save_cappa(folder: Path) -> str:
+    """Write a CapPa of tiny size with its tokenizer and settings, and return the model's name."""
+    from safetensors.torch import save_file
+
+    folder.mkdir()
+    save_file(draw(cappa_shapes()), folder / "cappa.safetensors")
+    (folder / "config.json").write_text(json.dumps({"model_type": "cappa", "image_size": 48}))
+    save_tokenizer(folder)
+    return f"cappa:{folder / 'cappa.safetensors'}"

@@ -102,7 +102,7 @@ def xvlm_vqa() -> dict[str, Any]:
 
 def xvlm_nlvr2() -> dict[str, Any]:
     state = without(rename(xvlm_state()), "text_proj")
-    more: dict[str, tuple[int, ...]] = {}
+    more = {}
     for k in (4, 5):
         more |= bert_layer(f"text_encoder.encoder.layer.{k}", TINY.width, TINY.inner, 64)
     return share_pairs(state | draw(more, 1) | draw(mlp("cls_head", 2, TINY.width), 2))
@@ -130,7 +130,7 @@ def classifier(task: str) -> dict[str, Any]:
     return draw(mlp("nlvr2_classifier", 2, 64, 32), 3)
 
 
-def save(folder: Path, family: str, state: dict[str, Any], **settings: Any) -> Path:
+def save(folder: Path, family: str, state: dict[str, Any], **settings) -> Path:
     """Write a file as the authors nest it, with heads, tokenizer and answers beside it."""
     folder.mkdir(exist_ok=True)
     torch.save({"model": state}, folder / "head.pth")

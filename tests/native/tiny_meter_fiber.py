@@ -1,10 +1,15 @@
 """State dicts of tiny size under METER's and FIBER's names; numbers are random, layouts are as published."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import tiny_files
 from tiny_files import bert_embeddings, bert_layer, linear, norm
 from tiny_files import draw as draw_numbers
+from tiny_fusion_encoders import roberta as roberta_tokenizer
+
+from tellapart.models.torch.backend import import_torch
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -100,3 +105,13 @@ def fiber_state(*, itm: bool = True, sharp: float = 4.0) -> dict[str, Any]:
         if name.endswith(("t2i.self.key.weight", "t2i.self.value.weight")):
             state[name] *= 0.1
     return state
+
+
+def save_lightning(folder: Path, family: str, state: dict[str, Any]) -> str:
+    """Write a file as the authors' trainer nests it, with tokenizer and settings beside it; return the model's name."""
+    folder.mkdir()
+    lightning = {"state_dict": state, "epoch": 3, "hyper_parameters": {"config": {"num_heads": 4}}}
+    import_torch().save(lightning, folder / "model.ckpt")
+    (folder / "config.json").write_text(json.dumps({"model_type": family, **SETTINGS}))
+    tiny_files.save_tokenizer(folder, roberta_tokenizer())
+    return f"{family}:{folder / 'model.ckpt'}"

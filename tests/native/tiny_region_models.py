@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tiny_files import PICTURES, bert_embeddings, bert_layer, draw, linear, norm, save_tokenizer
@@ -57,7 +56,7 @@ def vilbert() -> Shapes:
 
 
 def vlt5() -> Shapes:
-    shapes: Shapes = {f"{name}.weight": (60, WIDTH) for name in ("shared", "lm_head", "encoder.embed_tokens")}
+    shapes = {f"{name}.weight": (60, WIDTH) for name in ("shared", "lm_head", "encoder.embed_tokens")}
     for tower, parts in (("encoder", ["SelfAttention"]), ("decoder", ["SelfAttention", "EncDecAttention"])):
         for block in (f"{tower}.block.{k}" for k in range(2)):
             for k, part in enumerate(parts):
@@ -79,7 +78,7 @@ REGION_STATES = {"uniter": uniter, "vilbert": vilbert, "vlt5": vlt5}
 def save_regions(path: Path) -> None:
     """Write features and boxes of four regions for each picture."""
     rng = np.random.default_rng(6)
-    arrays: dict[str, Any] = {}
+    arrays = {}
     for picture in PICTURES:
         key = pixel_hash(picture)
         arrays[f"{key}/features"] = rng.normal(size=(4, FEATURES)).astype(np.float32)

@@ -22,7 +22,6 @@ def test_an_asset_stands_over_the_origin_at_unit_extent_with_its_picture(tmp_pat
     brick = shape(name)
     np.testing.assert_allclose(brick.extent, (1.0, 0.5, 0.25), atol=1e-5)
     np.testing.assert_allclose(brick.hull.min(axis=0), (-0.5, -0.25, 0.0), atol=1e-5)
-    assert brick.top is not None
     assert (brick.top.kind, round(brick.top.height, 4)) == ("flat", 0.25)
     assert asset_texture(name)[0, 0].tolist() == [1.0, 0.0, 0.0]
     assert surface(name, "texture", "").colour is asset_texture(name)

@@ -20,7 +20,7 @@ BLENDER_SETTINGS = Settings(size=48, samples=4, depth=3, seed=5)
 
 
 @pytest.fixture(scope="module")
-def python() -> str:
+def python():
     found = os.environ.get(VARIABLE) or (str(MADE) if MADE.exists() else "")
     if not found:
         pytest.skip(f"needs an interpreter that has bpy, in {VARIABLE}, or: python ci/parts.py blender")
@@ -28,7 +28,7 @@ def python() -> str:
 
 
 @pytest.fixture(scope="module")
-def blender(python) -> Blender:
+def blender(python):
     """Start the worker, and what the other renderer keeps for the process, before the first test."""
     if find_spec("mitsuba") and find_spec("pyoidn"):
         from tellapart_render.renderers.mitsuba import MITSUBA
@@ -73,7 +73,7 @@ def test_the_same_scene_gives_the_same_pixels_also_in_another_process(blender, p
 @pytest.mark.slow
 def test_a_job_that_fails_says_why_and_the_worker_goes_on(blender):
     with raises(DataError, "Blender", "Traceback"):
-        blender.render(SCENE, Settings(size=16, samples="many"))  # type: ignore[arg-type]
+        blender.render(SCENE, Settings(size=16, samples="many"))
     assert blender.masks(SCENE, 16)[0].shape == (16, 16)
     assert set(blender.versions) == {"blender"}
 

@@ -4,7 +4,6 @@ import io
 import json
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,27 +15,25 @@ from tellapart.builders.recipe_file import read_recipe_file
 from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import ASPECTS, HELD_OUT
-from tellapart_render.scenes.quadruple import Key, draw
+from tellapart_render.scenes.quadruple import draw
 from tellapart_render.scenes.scene import Scene
 from tellapart_render.scenes_builder import Recipe, check, draw_accepted, encode, pictures
 
-Row = dict[str, Any]
-
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
+def rows():
     lines = (DEMO_FOLDER / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 @pytest.fixture(scope="module")
-def recipe() -> Recipe:
+def recipe():
     made = read_recipe_file(DEMO_FOLDER / "recipe.toml")
     return Recipe(seed=made.seed, **made.options)
 
 
 @pytest.fixture(scope="module")
-def keys(rows, recipe) -> dict[str, Key]:
+def keys(rows, recipe):
     """Each item's key, with the attempt that was accepted, by its id."""
     attempts = {row["id"]: row["provenance"]["seed"][2] for row in rows}
     return {key.name: replace(key, attempt=attempts[key.name]) for key in recipe.item_keys()}

@@ -12,7 +12,7 @@ from tellapart.errors import UnknownNameError
 from tellapart_render.captions import grammar
 from tellapart_render.meshes.materials import PALETTE, surface
 from tellapart_render.meshes.objects import SHAPES, shape
-from tellapart_render.scenes.quadruple import Key, Quadruple, draw
+from tellapart_render.scenes.quadruple import Key, draw
 from tellapart_render.scenes.scene import Scene, Thing
 from tellapart_render.training_rows import foils, truths
 
@@ -184,9 +184,9 @@ def holds(caption: str, scene: Scene) -> bool:
 
 
 @pytest.fixture(scope="module")
-def quadruples() -> list[Quadruple]:
+def quadruples():
     return [
-        draw(Key("test", 21, aspect, index, wording=wording, held_out=held))  # type: ignore[arg-type]
+        draw(Key("test", 21, aspect, index, wording=wording, held_out=held))
         for aspect in grammar.ASPECTS
         for index in range(20)
         for wording, held in (("minimal", "no"), ("minimal", "yes"), ("paper", "no"))
@@ -213,9 +213,7 @@ def test_the_own_caption_comes_first_and_the_other_sides_caption_is_a_foil(quadr
 
 
 def test_no_text_of_a_training_scene_names_a_held_out_pair(quadruples):
-    forbidden: list[grammar.Noun] = [
-        each for each in grammar.WORDS.values() if (each.shape, each.colour) in grammar.HELD_OUT
-    ]
+    forbidden = [each for each in grammar.WORDS.values() if (each.shape, each.colour) in grammar.HELD_OUT]
     for quadruple in (q for q in quadruples if q.key.held_out == "no"):
         for side in (0, 1):
             for text in (*truths(quadruple, side), *(foil.text for foil in foils(quadruple, side))):

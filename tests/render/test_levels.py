@@ -77,7 +77,7 @@ def test_levels_of_the_scene_are_the_drawn_steps_up_to_rounding(aspect):
 
 
 def test_the_level_of_a_scene_is_that_of_its_places():
-    def places(aspect: Aspect) -> tuple[float, list[tuple[float, float]]]:
+    def places(aspect):
         scenes = drawn(aspect)[5].scenes
         shifts = [[a - b for a, b in zip(*(t.position for t in scene.things[:2]), strict=True)] for scene in scenes]
         return measure_level(aspect, scenes, ()), [(shift[0], shift[1]) for shift in shifts]

@@ -14,7 +14,7 @@ from facts import raises
 from tellapart.errors import DataError
 from tellapart_render.captions.grammar import ASPECTS, COUNTS, HELD_OUT, LOCATIONS, SIZES
 from tellapart_render.meshes.objects import SHAPES, shape
-from tellapart_render.scenes.quadruple import Key, Quadruple, draw
+from tellapart_render.scenes.quadruple import Key, draw
 from tellapart_render.scenes.scene import (
     Scene,
     Thing,
@@ -32,7 +32,7 @@ KEYS += [Key("test", 7, "attribute", 119)]  # the first pair of which the kind a
 
 
 @pytest.fixture(scope="module")
-def drawn() -> list[Quadruple]:
+def drawn():
     return [draw(key) for key in KEYS]
 
 
@@ -143,7 +143,7 @@ def test_things_on_top_rest_on_something_that_carries_them(drawn):
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2**31), index=st.integers(0, 10**6), aspect=st.sampled_from(ASPECTS))
 def test_a_key_determines_its_quadruple(seed, index, aspect):
-    key = Key("test", seed, aspect, index)  # type: ignore[arg-type]
+    key = Key("test", seed, aspect, index)
     assert draw(key) == draw(key)
 
 
@@ -189,7 +189,7 @@ def test_what_is_unseen_is_drawn_from_other_ranges_and_the_rest_stays():
         assert [scene.things for scene in one.scenes] == [scene.things for scene in new.scenes]
         assert new.scenes[0].camera == new.scenes[1].camera
 
-    def values(drawn: list[Quadruple], part: str, field: str) -> set[float]:
+    def values(drawn, part, field):
         return {getattr(getattr(one.scenes[0], part), field) for one in drawn}
 
     for field in ("elevation", "spread", "strength", "room"):
@@ -204,8 +204,8 @@ def test_what_is_unseen_is_drawn_from_other_ranges_and_the_rest_stays():
 
 
 def test_order_items_take_turns_with_the_exchanges_that_are_asked_for():
-    def drawn(**chosen: tuple[str, ...]) -> list[str]:
-        return [draw(replace(Key("demo", 7, "order", k), **chosen)).change for k in range(6)]  # type: ignore[arg-type]
+    def drawn(**chosen):
+        return [draw(replace(Key("demo", 7, "order", k), **chosen)).change for k in range(6)]
 
     assert drawn() == drawn(exchange=("colours", "numbers", "places")) == ["colours", "numbers", "places"] * 2
     assert drawn(exchange=("numbers",)) == ["numbers"] * 6
@@ -239,7 +239,7 @@ def test_scattered_things_never_touch(seed, count, reach):
 
 
 def test_things_stack_as_in_a_kitchen():
-    def on(above: str, below: str, size: float = 1.0) -> bool:
+    def on(above, below, size=1.0):
         return can_carry(Thing(below, "", 1.0, (0, 0, 0), 0.0), Thing(above, "", size, (0, 0, 0), 0.0))
 
     assert on("mug", "gift box")

@@ -1,8 +1,5 @@
 """Pictures: the same scene and seed give the same pixels, and a change stays where it is."""
 
-import subprocess
-import sys
-
 import pytest
 
 pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
@@ -10,6 +7,7 @@ pytest.importorskip("pyoidn", reason="needs the render extra: pyoidn")
 
 import numpy as np
 
+from scripts import run_python
 from tellapart_render.renderers.mitsuba import masks, render
 from tellapart_render.renderers.renderer import Settings
 from tellapart_render.scenes.quadruple import Key, draw
@@ -18,7 +16,7 @@ SMALL = Settings(size=40, samples=2, depth=3, seed=5)
 
 
 @pytest.fixture(scope="module")
-def pair() -> list[np.ndarray]:
+def pair():
     return [render(scene, SMALL) for scene in draw(Key("test", 2, "attribute", 2)).scenes]
 
 
@@ -57,5 +55,5 @@ def test_a_missing_renderer_is_named_with_the_line_that_installs_it():
         "try:\n    masks(draw(Key('test', 0, 'counting', 0)).scenes[0], 16)\n"
         "except MissingDependencyError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("mitsuba ") and 'pip install "tellapart[render]"' in done.stdout
+    printed = run_python("-c", code).stdout
+    assert printed.startswith("mitsuba ") and 'pip install "tellapart[render]"' in printed

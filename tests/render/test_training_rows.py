@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +39,7 @@ SCENES = Path(__file__).parents[2] / "examples" / "eqsim_ablation" / "smoke_scen
 
 
 @pytest.fixture(scope="module")
-def scenes(tmp_path_factory) -> Path:
+def scenes(tmp_path_factory):
     folder = shutil.copytree(SCENES, tmp_path_factory.mktemp("rows") / "scenes")
     lines = (folder / "pairs.jsonl").read_text().splitlines(keepends=True)
     (folder / "pairs.jsonl").write_text("".join(lines[::6]))  # two of each aspect
@@ -49,12 +48,12 @@ def scenes(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(scenes) -> list[dict[str, Any]]:
+def rows(scenes):
     return [json.loads(line) for line in (scenes / "rows.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
-def said(rows) -> list[dict[str, Any]]:
+def said(rows):
     """The rows in the grammar's own words."""
     return [row for number, row in enumerate(rows) if number % 4 < 2]
 
@@ -122,7 +121,7 @@ def _drawn(aspect: Aspect, index: int) -> Quadruple:
 
 def _all_places(quadruple: Quadruple, flip: bool) -> list[set[str]]:
     """What `draw_whereabouts` may call true of each side, found by drawing many times."""
-    found: list[set[str]] = [set(), set()]
+    found = [set(), set()]
     for seed in range(20):
         for side, (caption, _) in enumerate(draw_whereabouts(quadruple, flip, np.random.default_rng(seed))):
             found[side].add(caption)
@@ -146,7 +145,7 @@ def test_the_column_and_the_row_hold_the_middle_of_the_outline(aspect):
 
 @pytest.mark.parametrize("aspect", ["attribute", "counting", "location"])
 def test_a_mirrored_picture_has_the_columns_from_the_other_side(aspect):
-    def mirrored(caption: str) -> str:
+    def mirrored(caption):
         *name, column, row = caption.removesuffix(".").split()
         return " ".join([*name, str(GRID + 1 - int(column)), row]) + "."
 

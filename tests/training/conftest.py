@@ -1,15 +1,16 @@
 """Makes what stands beside this file importable; one torch thread is enough, and two would change last bits."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tellapart.errors import import_torch
+
 #: Nothing here runs without the extra `train`.
 collect_ignore_glob = [] if find_spec("torch") and find_spec("accelerate") else ["*.py"]
+if find_spec("torch"):
+    import_torch()  # as the package does, before a file of tests imports it
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def single_thread() -> Iterator[None]:
+def single_thread():
     import torch
 
     threads = torch.get_num_threads()

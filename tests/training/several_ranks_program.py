@@ -4,8 +4,6 @@
 `test_several_ranks`. Every rank writes `said-N.json`: scenario -> what it ended in.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -46,13 +44,13 @@ def ended(act: Callable[[], object]) -> str:
     return ""
 
 
-def trained(folder: Path, name: str, **options: Any) -> object:
+def trained(folder: Path, name: str, **options) -> object:
     home = options.pop("home", folder)
     return run_training(read_config(folder / f"{name}.toml"), home, options.pop("out", folder / name), **options)
 
 
 @contextlib.contextmanager
-def little_room() -> Any:
+def little_room():
     """The first rank can write no file of more than 64 KiB."""
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most if RANK else 2**16, most))
@@ -94,7 +92,7 @@ def lost(folder: Path) -> None:
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    said: dict[str, Any] = {"dual": command("train", folder / "dual.toml", "--out", folder / "dual")}
+    said = {"dual": command("train", folder / "dual.toml", "--out", folder / "dual")}
     for name in ("lora", "frozen", "blip", "meter", "fiber", "meter-eqsim", "fiber-eqsim"):
         said[name] = ended(lambda name=name: trained(folder, name))
     seeds = ("train", folder / "seeds.toml", "--out", folder / "seeds", "--allow-leak", "--json", "--seeds")

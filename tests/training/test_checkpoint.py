@@ -1,7 +1,5 @@
 """A checkpoint comes back to the bit; one that is damaged or another's is refused with what to do."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import resource
@@ -14,34 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import save_file
 from training_sets import Stopped, config, logged, stop_after
 
 import tellapart as ta
 from facts import check_facts, raises
 from tellapart.errors import MissingDependencyError, ModelError, RunError, TellapartWarning
-from tellapart.models.torch.backend import import_torch
+from tellapart.training import run_files
 from tellapart.training.losses.loss import read_terms
 from tellapart.training.record import read_record
 from tellapart.training.report.page import write_training_report
-from tellapart.training.run_files import (
-    RunFiles,
-    TrainingState,
-    copy_weights,
-    delete_older,
-    describe_idle,
-    find_idle_terms,
-    latest_checkpoint,
-    open_trackers,
-    read_checkpoint,
-    read_weights,
-    weights_of,
-    write_checkpoint,
-    write_folder,
-)
 from tellapart.training.training_run import run_training
-
-torch = import_torch()
 
 
 def trained(seed: int = 0, width: int = 3, steps: int = 2) -> tuple[Any, Any]:
@@ -58,37 +40,37 @@ def trained(seed: int = 0, width: int = 3, steps: int = 2) -> tuple[Any, Any]:
     return module, optimiser
 
 
-def test_a_checkpoint_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+def test_a_checkpoint_goes_on_as_if_nothing_had_been(tmp_path):
     module, optimiser = trained()
-    state = TrainingState(2, 0.5, 1, [(1, 0.5), (2, 0.25)])
-    write_checkpoint(tmp_path, module, optimiser, state, keep=1)
+    state = run_files.TrainingState(2, 0.5, 1, [(1, 0.5), (2, 0.25)])
+    run_files.write_checkpoint(tmp_path, module, optimiser, state, keep=1)
     other, again = trained(seed=7, steps=0)
-    result = latest_checkpoint(tmp_path)
-    assert result is not None and read_checkpoint(result, other, again) == state
+    result = run_files.latest_checkpoint(tmp_path)
+    assert result is not None and run_files.read_checkpoint(result, other, again) == state
     for each, opt in ((module, optimiser), (other, again)):
         each[2].bias.data.zero_()  # what is frozen is the start's, and in no checkpoint
         torch.manual_seed(9)
         opt.zero_grad()
         each(torch.randn(8, 4)).square().sum().backward()
         opt.step()
-    first, second = weights_of(module), weights_of(other)
+    first, second = run_files.weights_of(module), run_files.weights_of(other)
     assert first.keys() == second.keys() and "2.bias" not in first and "1.running_mean" in first
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_the_last_ones_are_kept_and_half_written_ones_are_no_checkpoints(tmp_path: Path) -> None:
+def test_the_last_ones_are_kept_and_half_written_ones_are_no_checkpoints(tmp_path):
     module, optimiser = trained()
     for step in (1, 2, 10):
-        write_checkpoint(tmp_path, module, optimiser, TrainingState(step), keep=2)
+        run_files.write_checkpoint(tmp_path, module, optimiser, run_files.TrainingState(step), keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000010"]
     (tmp_path / "step-00000011").mkdir()
-    result = latest_checkpoint(tmp_path)
-    assert result is not None and result.name == "step-00000010"
+    result = run_files.latest_checkpoint(tmp_path)
+    assert result.name == "step-00000010"
 
 
-def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_folder(tmp_path / "best", {"a.json": {"a": 1}, "b.json": {"b": float("nan")}})
+        run_files.write_folder(tmp_path / "best", {"a.json": {"a": 1}, "b.json": {"b": float("nan")}})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -104,22 +86,22 @@ def little_room() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("content", [{"w": torch.zeros(4096)}, {"text": "x" * 8192}])
-def test_a_folder_that_does_not_fit_on_the_disk_is_said_and_nothing_is_left(tmp_path: Path, content: Any) -> None:
+def test_a_folder_that_does_not_fit_on_the_disk_is_said_and_nothing_is_left(tmp_path, content):
     name = "state.json" if "text" in content else "weights.safetensors"
     with little_room(), raises(RunError, "best", "too large", "resume=True"):
-        write_folder(tmp_path / "best", {name: content})
+        run_files.write_folder(tmp_path / "best", {name: content})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
-    write_folder(tmp_path / "best", {"a.json": {"a": 1}})
+def test_a_folder_takes_the_place_of_the_one_before(tmp_path):
+    run_files.write_folder(tmp_path / "best", {"a.json": {"a": 1}})
     (tmp_path / ".best-0a1b2c3_" / "best").mkdir(parents=True)  # as a power cut leaves a draft
-    write_folder(tmp_path / "best", {"b.json": {"b": 1}})
+    run_files.write_folder(tmp_path / "best", {"b.json": {"b": 1}})
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
     assert [path.name for path in tmp_path.rglob("*.json")] == ["b.json"]
     (tmp_path / "file").touch()
     with raises(RunError, "file/best"):
-        write_folder(tmp_path / "file" / "best", {})
+        run_files.write_folder(tmp_path / "file" / "best", {})
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -131,27 +113,29 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors", "state.json"])
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_said(tmp_path: Path, name: str, damage: str) -> None:
+def test_a_damaged_file_is_said(tmp_path, name, damage):
     module, optimiser = trained()
-    write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
+    run_files.write_checkpoint(tmp_path, module, optimiser, run_files.TrainingState(2), keep=1)
     checkpoint = tmp_path / "step-00000002"
     DAMAGES[damage](checkpoint / name)
     with raises(RunError, name, "step-00000002", "delete"):
-        read_checkpoint(checkpoint, *trained())
+        run_files.read_checkpoint(checkpoint, *trained())
 
 
-def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+def test_another_models_checkpoint_is_refused(tmp_path):
     module, optimiser = trained()
-    write_checkpoint(tmp_path, module, optimiser, TrainingState(2), keep=1)
+    run_files.write_checkpoint(tmp_path, module, optimiser, run_files.TrainingState(2), keep=1)
     with raises(RunError, "model", "weights", "shape"):
-        read_checkpoint(tmp_path / "step-00000002", *trained(width=5))
+        run_files.read_checkpoint(tmp_path / "step-00000002", *trained(width=5))
     with raises(ModelError, "model", "2.weight", "weights"):
-        copy_weights({name: value for name, value in weights_of(module).items() if name != "2.weight"}, module)
+        run_files.copy_weights(
+            {name: value for name, value in run_files.weights_of(module).items() if name != "2.weight"}, module
+        )
     wider, moments = trained()
     wider.add_module("3", torch.nn.Linear(1, 1))
-    write_checkpoint(tmp_path / "other", wider, moments, TrainingState(1), keep=1)
+    run_files.write_checkpoint(tmp_path / "other", wider, moments, run_files.TrainingState(1), keep=1)
     with raises(RunError, "run"):
-        read_checkpoint(tmp_path / "other" / "step-00000001", *trained())
+        run_files.read_checkpoint(tmp_path / "other" / "step-00000001", *trained())
 
 
 def seal(checkpoint: Path) -> None:
@@ -161,29 +145,29 @@ def seal(checkpoint: Path) -> None:
     (checkpoint / "SHA256SUMS").write_text("".join(lines))
 
 
-def test_the_state_of_another_step_and_a_checkpoint_without_sums_are_refused(tmp_path: Path) -> None:
+def test_the_state_of_another_step_and_a_checkpoint_without_sums_are_refused(tmp_path):
     for step in (1, 2):
-        write_checkpoint(tmp_path, *trained(steps=step), TrainingState(step), keep=2)
+        run_files.write_checkpoint(tmp_path, *trained(steps=step), run_files.TrainingState(step), keep=2)
     first, second = sorted(tmp_path.iterdir())
     kept = (second / "state.json").read_bytes()
     shutil.copy(first / "state.json", second)
     seal(second)
     with raises(RunError, "state.json", "step 1", "step-00000002", "delete"):
-        read_checkpoint(second, *trained())
+        run_files.read_checkpoint(second, *trained())
     (second / "state.json").write_bytes(kept.replace(b'"unmoved": 0', b'"unmoved": 1'))
     with raises(RunError, "state.json", "step-00000002", "delete"):
-        read_checkpoint(second, *trained())
+        run_files.read_checkpoint(second, *trained())
     (second / "state.json").write_bytes(kept.replace(b'"unmoved": 0', b'"later": 0'))
     seal(second)
     with raises(RunError, "state.json", "another version", "later, unmoved", "step-00000002"):
-        read_checkpoint(second, *trained())
+        run_files.read_checkpoint(second, *trained())
     (second / "SHA256SUMS").unlink()
     with raises(RunError, "SHA256SUMS", "step-00000002", "delete"):
-        read_checkpoint(second, *trained())
+        run_files.read_checkpoint(second, *trained())
 
 
-def test_the_sums_are_those_of_sha256sum(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path, *trained(), TrainingState(2), keep=1)
+def test_the_sums_are_those_of_sha256sum(tmp_path):
+    run_files.write_checkpoint(tmp_path, *trained(), run_files.TrainingState(2), keep=1)
     told = subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"],
         cwd=tmp_path / "step-00000002",
@@ -193,57 +177,57 @@ def test_the_sums_are_those_of_sha256sum(tmp_path: Path) -> None:
     assert told.stdout.count(b": OK\n") == 3
 
 
-def test_best_weights_of_another_type_or_step_are_refused(tmp_path: Path) -> None:
+def test_best_weights_of_another_type_or_step_are_refused(tmp_path):
     module, _ = trained()
-    weights = weights_of(module)
-    sums = write_folder(tmp_path / "best", {"weights.safetensors": weights})
+    weights = run_files.weights_of(module)
+    sums = run_files.write_folder(tmp_path / "best", {"weights.safetensors": weights})
     path = tmp_path / "best" / "weights.safetensors"
-    read_weights(path, module, sums["weights.safetensors"])
+    run_files.read_weights(path, module, sums["weights.safetensors"])
     save_file({name: value + 1 for name, value in weights.items()}, path)
     with raises(RunError, "best/weights.safetensors", "SHA-256"):
-        read_weights(path, module, sums["weights.safetensors"])
+        run_files.read_weights(path, module, sums["weights.safetensors"])
     with raises(ModelError, "0.weight", "type"):
-        copy_weights({name: value.half() for name, value in weights.items()}, module)
+        run_files.copy_weights({name: value.half() for name, value in weights.items()}, module)
 
 
-def test_what_a_kill_left_of_older_checkpoints_is_deleted(tmp_path: Path) -> None:
+def test_what_a_kill_left_of_older_checkpoints_is_deleted(tmp_path):
     for name, file in (("step-00000002", "state.json"), ("step-00000004", "weights.safetensors")):
         (tmp_path / name).mkdir()
         (tmp_path / name / file).touch()
-    delete_older(tmp_path, 1)
+    run_files.delete_older(tmp_path, 1)
     assert {path.name for path in tmp_path.iterdir()} == {"step-00000002", "step-00000004"}  # 2 is the last whole one
     (tmp_path / "step-00000006").mkdir()
     (tmp_path / "step-00000006" / "state.json").touch()
-    delete_older(tmp_path, 1)
+    run_files.delete_older(tmp_path, 1)
     assert {path.name for path in tmp_path.iterdir()} == {"step-00000006"}
 
 
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"fingerprint": "a"}', '{"fingerprint": "a", "fingerprint": "b"}', "[" * 9_000]
 )
-def test_a_damaged_claim_is_said(tmp_path: Path, content: str) -> None:
+def test_a_damaged_claim_is_said(tmp_path, content):
     (tmp_path / "run.json").write_text(content)
     with raises(RunError, "run.json", "out="):
-        RunFiles(tmp_path).claim("b", resume=True)
+        run_files.RunFiles(tmp_path).claim("b", resume=True)
 
 
-def test_a_training_that_has_not_ended_is_not_shown_as_a_run(tmp_path: Path) -> None:
-    RunFiles(tmp_path / "run").claim("a", resume=False)
+def test_a_training_that_has_not_ended_is_not_shown_as_a_run(tmp_path):
+    run_files.RunFiles(tmp_path / "run").claim("a", resume=False)
     ta.evaluate("oracle", "demo", limit=2, out=tmp_path / "run" / "report")  # the first of its measurements is there
     with raises(RunError, f"{tmp_path}/run", "not ended", "report.html", "--resume"):
         ta.show(tmp_path / "run")
 
 
-def test_the_log_keeps_whole_lines_up_to_the_step(tmp_path: Path) -> None:
-    files = RunFiles(tmp_path)
+def test_the_log_keeps_whole_lines_up_to_the_step(tmp_path):
+    files = run_files.RunFiles(tmp_path)
     whole = '{"step": 1, "total": 2.0}\n'
     files.log_path.write_text(f'{whole}{{"step": 3, "total": 2.0}}\n{{"step": 1, "step": 2}}\n{{"step": 2, "to')
     files.cut_log(2)
     assert files.log_path.read_text() == whole
 
 
-def test_another_run_is_refused_by_the_keys_that_differ(tmp_path: Path) -> None:
-    files = RunFiles(tmp_path / "run")
+def test_another_run_is_refused_by_the_keys_that_differ(tmp_path):
+    files = run_files.RunFiles(tmp_path / "run")
     assert not files.claim("a", {"optimiser": {"epochs": 4}, "seed": 0}, resume=False)
     with raises(RunError, f"{tmp_path}/run", "optimiser.epochs 4 -> 8", "out=") as refused:
         files.claim("b", {"optimiser": {"epochs": 8}, "seed": 0}, resume=True)
@@ -253,8 +237,8 @@ def test_another_run_is_refused_by_the_keys_that_differ(tmp_path: Path) -> None:
         files.claim("b", {"optimiser": {"epochs": 8}, "seed": 0}, resume=True)
 
 
-def test_planned_steps_are_measured_once(tmp_path: Path) -> None:
-    files = RunFiles(tmp_path)
+def test_planned_steps_are_measured_once(tmp_path):
+    files = run_files.RunFiles(tmp_path)
     files.claim("a", {"seed": 0}, resume=False)
     assert [files.fix_steps(lambda: 7), files.fix_steps(lambda: 9)] == [7, 7]
     assert files.claim("a", resume=True)
@@ -267,20 +251,23 @@ def written(path: Path, steps: int, **terms: float) -> Path:
     return path
 
 
-def test_terms_that_are_0_at_each_of_the_first_50_steps_are_found(tmp_path: Path) -> None:
-    assert find_idle_terms(written(tmp_path / "log.jsonl", 50, itc=0.5, v1=0.0, v2=0.0)) == ("v1", "v2")
-    assert find_idle_terms(written(tmp_path / "log.jsonl", 49, itc=0.5, v1=0.0)) == ()
-    assert find_idle_terms(written(tmp_path / "log.jsonl", 60, itc=1e-9, gradient_norm=0.0, learning_rate=0.0)) == ()
+def test_terms_that_are_0_at_each_of_the_first_50_steps_are_found(tmp_path):
+    assert run_files.find_idle_terms(written(tmp_path / "log.jsonl", 50, itc=0.5, v1=0.0, v2=0.0)) == ("v1", "v2")
+    assert run_files.find_idle_terms(written(tmp_path / "log.jsonl", 49, itc=0.5, v1=0.0)) == ()
+    assert (
+        run_files.find_idle_terms(written(tmp_path / "log.jsonl", 60, itc=1e-9, gradient_norm=0.0, learning_rate=0.0))
+        == ()
+    )
 
 
-def test_the_reason_is_of_the_loss_that_owns_the_term() -> None:
+def test_the_reason_is_of_the_loss_that_owns_the_term():
     terms = read_terms({"name": "itc", "also": {"eqsim": {}}})
-    check_facts(describe_idle(["eqsim.v1"], terms), "eqsim.v1 was", "alpha")
-    assert "alpha" not in describe_idle(["image_to_text"], terms)
+    check_facts(run_files.describe_idle(["eqsim.v1"], terms), "eqsim.v1 was", "alpha")
+    assert "alpha" not in run_files.describe_idle(["image_to_text"], terms)
 
 
 @pytest.mark.slow
-def test_a_run_names_its_idle_terms(tmp_path: Path) -> None:
+def test_a_run_names_its_idle_terms(tmp_path):
     loss = {"name": "eqsim", "alpha": 0.99}
     settings = config(tmp_path, loss=loss, optimiser={"steps": 50, "learning_rate": 1e-3}, batch={"size": 4})
     with pytest.warns(TellapartWarning) as told:
@@ -303,7 +290,7 @@ def _events(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 @pytest.mark.slow
-def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
+def test_a_resumed_run_tells_each_step_once(tmp_path):
     settings = config(tmp_path, log={"tensorboard": True}, data={"validation": "folder:train"}, optimiser={"steps": 6})
     with pytest.raises(Stopped):  # one step beyond the checkpoint
         run_training(settings, tmp_path, tmp_path / "run", progress=stop_after(5))
@@ -320,14 +307,14 @@ def test_a_resumed_run_tells_each_step_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("wandb") is not None, reason="wandb is installed")
-def test_a_missing_tracker_is_said_before_the_first_step(tmp_path: Path) -> None:
+def test_a_missing_tracker_is_said_before_the_first_step(tmp_path):
     with raises(MissingDependencyError, "tellapart[wandb]", "needed"):
         run_training(config(tmp_path, log={"wandb": "pairs"}), tmp_path, tmp_path / "run")
     assert not (tmp_path / "run" / "log.jsonl").exists()
 
 
-def test_what_is_told_is_opened_with_the_first_number(tmp_path: Path) -> None:
-    with open_trackers(config(tmp_path, log={"tensorboard": True}).log, tmp_path / "run", "few") as settings:
+def test_what_is_told_is_opened_with_the_first_number(tmp_path):
+    with run_files.open_trackers(config(tmp_path, log={"tensorboard": True}).log, tmp_path / "run", "few") as settings:
         assert len(settings) == 1 and not (tmp_path / "run").exists()
         settings[0](7, {"total": 0.5})
     assert _events(tmp_path / "run" / "tensorboard") == {"total": [(7, 0.5)]}

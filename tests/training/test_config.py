@@ -3,8 +3,6 @@
 The message names file, key and the nearest known one.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 import tomllib
@@ -35,7 +33,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-def written(folder: Path, **changes: Any) -> Path:
+def written(folder: Path, **changes) -> Path:
     path = folder / "run.toml"
     values = VALUES | {
         key: {**VALUES.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()
@@ -44,7 +42,7 @@ def written(folder: Path, **changes: Any) -> Path:
     return path
 
 
-def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: Path) -> None:
+def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path):
     settings = read_config(written(tmp_path, optimiser={"betas": [0.9, 0.999], "learning_rate": 1}))
     assert (settings.optimiser.betas, settings.optimiser.learning_rate, settings.batch.size) == ((0.9, 0.999), 1.0, 8)
     assert (settings.seed, settings.precision, settings.data.share, settings.validation.every) == (
@@ -83,7 +81,7 @@ def test_a_file_says_all_that_it_says_and_defaults_stand_for_the_rest(tmp_path: 
         ({"lora": {"rank": 2**31}}, ("[lora]", "'rank'", 2**31)),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]) -> None:
+def test_what_is_wrong_is_named(tmp_path, changes, said):
     with raises(DataError, said):
         read_config(written(tmp_path, **changes))
 
@@ -99,7 +97,7 @@ def numbers_of(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     ("table", "name", "annotation"),
     [(table, *number) for table, model in {"": TrainConfig, **config_tables()}.items() for number in numbers_of(model)],
 )
-def test_no_number_of_a_training_file_is_infinite_or_of_64_bits(table: str, name: str, annotation: str) -> None:
+def test_no_number_of_a_training_file_is_infinite_or_of_64_bits(table, name, annotation):
     model = config_tables().get(table, TrainConfig)
     plain = {"LoraConfig": {"rank": 4}, "OptimiserConfig": VALUES["optimiser"], "BatchConfig": VALUES["batch"]}
     for value in (float("inf"), float("nan"), 2**63 - 1):
@@ -112,7 +110,7 @@ def test_no_number_of_a_training_file_is_infinite_or_of_64_bits(table: str, name
         assert name in {error["loc"][0] for error in caught.value.errors()}
 
 
-def test_a_toml_file_holds_finite_numbers_alone(tmp_path: Path) -> None:
+def test_a_toml_file_holds_finite_numbers_alone(tmp_path):
     text = written(tmp_path).read_text()
     for number in ("inf", "nan", "-inf"):
         (tmp_path / "run.toml").write_text(text.replace("k = 4", f"k = 4\nalpha = {number}"))
@@ -120,17 +118,17 @@ def test_a_toml_file_holds_finite_numbers_alone(tmp_path: Path) -> None:
             read_config(tmp_path / "run.toml")
 
 
-def test_an_unknown_loss_and_an_option_out_of_range_are_named(tmp_path: Path) -> None:
+def test_an_unknown_loss_and_an_option_out_of_range_are_named(tmp_path):
     with raises(UnknownNameError, "[loss]", "loss", "'eqsin'", "'eqsim'"):
         read_config(written(tmp_path, loss={"name": "eqsin"}))
     with raises(DataError, "[loss]", "'alpha'", "-1.0", "0"):
         read_config(written(tmp_path, loss={"alpha": -1.0}))
 
 
-def test_the_fingerprint_is_of_what_decides_the_weights_alone() -> None:
+def test_the_fingerprint_is_of_what_decides_the_weights_alone():
     settings = TrainConfig(**VALUES)
 
-    def changed(**changes: Any) -> str:
+    def changed(**changes):
         return TrainConfig(**(VALUES | changes)).fingerprint("data")
 
     assert settings.fingerprint("data") == changed(
@@ -152,7 +150,7 @@ def keys(model: type[BaseModel] = TrainConfig, prefix: str = "") -> Iterator[tup
             yield prefix + name, "needed" if field.is_required() else field.default
 
 
-def test_the_page_names_every_key_with_its_default() -> None:
+def test_the_page_names_every_key_with_its_default():
     rows = dict(re.findall(r"^\| `([a-z_.]+)` \| ([^|]*) \| [^|]+ \|$", PAGE.split("## Keys")[1], re.MULTILINE))
     said = {
         name: tomllib.loads(f"x = {value.strip('`')}")["x"] if "`" in value else value for name, value in rows.items()
@@ -161,14 +159,14 @@ def test_the_page_names_every_key_with_its_default() -> None:
     assert said == {name: "" if value in (None, []) else value for name, value in settings.items()}
 
 
-def test_the_page_names_every_preset_loss_and_example() -> None:
+def test_the_page_names_every_preset_loss_and_example():
     matching = {name for name in LOSSES if f"`{name}`" in PAGE and name.startswith(("itm", "ranking", "eqsim-"))}
     assert matching == {"itm", "ranking", "eqsim-itm", "eqsim-ranking"}
     assert {name for name in list_presets() if f"| `{name}` |" not in PAGE} == set()
     assert {path.name for path in EXAMPLES if f"../examples/training/{path.name}" not in PAGE} == set()
 
 
-def test_the_configuration_on_the_page_is_one(tmp_path: Path) -> None:
+def test_the_configuration_on_the_page_is_one(tmp_path):
     block = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
     (tmp_path / "run.toml").write_text(block, encoding="utf-8")
     settings = read_config(tmp_path / "run.toml")
@@ -176,7 +174,7 @@ def test_the_configuration_on_the_page_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_every_example_is_a_configuration_of_benchmarks_that_exist(path: Path) -> None:
+def test_every_example_is_a_configuration_of_benchmarks_that_exist(path):
     settings = read_config(path)
     assert settings.preset is not None or settings.test_time_matching is not None
     assert {*settings.report.benchmarks} <= {*names("benchmark")}
@@ -185,9 +183,7 @@ def test_every_example_is_a_configuration_of_benchmarks_that_exist(path: Path) -
     assert not settings.data.take or len(settings.data.take) == len(settings.data.train)
 
 
-def test_a_reported_folder_is_beside_the_configuration_or_in_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reported_folder_is_beside_the_configuration_or_in_the_working_folder(tmp_path, monkeypatch):
     (tmp_path / "home" / "sets" / "a").mkdir(parents=True)
     (tmp_path / "work" / "sets" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
@@ -202,7 +198,7 @@ def test_a_reported_folder_is_beside_the_configuration_or_in_the_working_folder(
 
 
 @pytest.mark.parametrize("also", [False, True])
-def test_an_option_out_of_range_names_the_file_and_the_loss(also: bool, tmp_path: Path) -> None:
+def test_an_option_out_of_range_names_the_file_and_the_loss(also, tmp_path):
     path = tmp_path / "train.toml"
     values = {key: value for key, value in VALUES.items() if key != "loss"}
     table = '[loss]\nname = "itc"\n[loss.also.eqsim]\n' if also else '[loss]\nname = "eqsim"\n'
@@ -211,7 +207,7 @@ def test_an_option_out_of_range_names_the_file_and_the_loss(also: bool, tmp_path
         read_config(path)
 
 
-def settings(folder: Path, preset: str, **more: Any) -> TrainConfig:
+def settings(folder: Path, preset: str, **more) -> TrainConfig:
     path = folder / "run.toml"
     values = {"name": "run", "model": "new:arch", "preset": preset, "data": {"train": ["a.jsonl"]}} | more
     path.write_text(toml(values), encoding="utf-8")
@@ -223,7 +219,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {"negbench": {"optimiser": {"epochs": 1}, "
 
 
 @pytest.mark.parametrize("preset", list_presets())
-def test_every_preset_needs_a_model_and_data_alone(tmp_path: Path, preset: str) -> None:
+def test_every_preset_needs_a_model_and_data_alone(tmp_path, preset):
     if preset in UNKNOWN:
         with raises(DataError, "epochs", "steps", path="run.toml"):
             settings(tmp_path, preset)
@@ -270,16 +266,16 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("preset", PUBLISHED)
-def test_a_preset_says_what_the_paper_says(tmp_path: Path, preset: str) -> None:
+def test_a_preset_says_what_the_paper_says(tmp_path, preset):
     result = settings(tmp_path, preset, **UNKNOWN.get(preset, {}))
 
-    def look(value: Any, part: str) -> Any:
+    def look(value, part):
         return value[part] if isinstance(value, dict) else getattr(value, part)
 
     assert {key: reduce(look, key.split("."), result) for key in PUBLISHED[preset]} == PUBLISHED[preset]
 
 
-def test_a_preset_names_its_source_and_a_reason_for_each_value_that_is_not_released() -> None:
+def test_a_preset_names_its_source_and_a_reason_for_each_value_that_is_not_released():
     named = {name for name, _ in keys()}
     for name, preset in list_presets().items():
         assert preset.source and preset.values.get("preset") is None, name
@@ -290,14 +286,14 @@ def test_a_preset_names_its_source_and_a_reason_for_each_value_that_is_not_relea
     assert {"data.join", "words that change places"} <= list_presets()["clic"].ours.keys()
 
 
-def test_presets_take_duplicates_for_negatives_as_the_released_code_and_the_file_may_mask_them(tmp_path: Path) -> None:
+def test_presets_take_duplicates_for_negatives_as_the_released_code_and_the_file_may_mask_them(tmp_path):
     for name in list_presets():
         assert settings(tmp_path, name, **UNKNOWN.get(name, {})).data.duplicates == "negatives", name
     assert settings(tmp_path, "negclip", data={"train": ["a"], "duplicates": "masked"}).data.duplicates == "masked"
     assert DataConfig(train=["a"]).duplicates == "masked"
 
 
-def test_the_file_has_the_last_word(tmp_path: Path) -> None:
+def test_the_file_has_the_last_word(tmp_path):
     result = settings(tmp_path, "negclip", optimiser={"steps": 3, "weight_decay": 0.0}, batch={"size": 16})
     assert (result.optimiser.steps, result.optimiser.epochs, result.optimiser.weight_decay) == (3, None, 0.0)
     assert (result.optimiser.learning_rate, result.batch.size) == (1e-6, 16)
@@ -308,7 +304,7 @@ def test_the_file_has_the_last_word(tmp_path: Path) -> None:
     assert (changed["alpha"], changed["k"], changed["as_released"]) == (0.04, 8, True)
 
 
-def test_merging_changes_no_preset() -> None:
+def test_merging_changes_no_preset():
     before = copy.deepcopy(list_presets()["negclip"].values)
     merge_preset(list_presets()["negclip"].values, {"optimiser": {"steps": 1}, "batch": {"size": 2}, "seed": 9})
     assert before == list_presets()["negclip"].values

@@ -1,7 +1,5 @@
 """A dry run finds every planted mistake, names all of them at once, forecasts, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -144,13 +142,13 @@ MISTAKES = {
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def write(tmp_path, monkeypatch):
     """A function that writes a configuration that is right, but for its changes."""
     monkeypatch.chdir(tmp_path)
     table(tmp_path)
     squares(tmp_path / "held", 3, seed=5)
 
-    def write_config(**changes: Any) -> Path:
+    def write_config(**changes):
         values = table(tmp_path, **RIGHT)
         for key, value in changes.items():
             values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) and key != "loss" else value
@@ -171,7 +169,7 @@ def try_run(path: Path) -> DryRun:
 
 @pytest.mark.parametrize("name", MISTAKES)
 @pytest.mark.few(12)
-def test_a_mistake_is_found_and_named(name: str, write: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_mistake_is_found_and_named(name, write, tmp_path):
     mistake = MISTAKES[name]
     path = write(**mistake.changes)
     mistake.spoil(tmp_path)
@@ -180,7 +178,7 @@ def test_a_mistake_is_found_and_named(name: str, write: Callable[..., Path], tmp
     assert any(not find_missing(problem, *mistake.facts) for problem in done.problems), done.problems
 
 
-def test_mistakes_are_shown_at_once(write: Callable[..., Path], tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_mistakes_are_shown_at_once(write, tmp_path, command):
     shutil.copytree(tmp_path / "train", tmp_path / "same")
     wrong = {"learning_rat": 1.0, "learning_rate": -1.0}
     path = write(optimiser=wrong, batch={"size": 1}, report={"benchmarks": ["folder:same"]})
@@ -193,14 +191,14 @@ def test_mistakes_are_shown_at_once(write: Callable[..., Path], tmp_path: Path, 
     check_facts(again.out, "2_1.png", "3_0.png", "22 training images", "--allow-leak", "2 to mend")
 
 
-def test_the_decoded_images_are_those_of_the_rows_that_train(write: Callable[..., Path]) -> None:
+def test_the_decoded_images_are_those_of_the_rows_that_train(write):
     path = write(model="local-dir:elsewhere")  # nothing is trained
     path.write_text(path.read_text().replace('validation = "folder:held"', "share = 0.75"))
     data = try_run(path).data
-    assert data is not None and 0 < data.rows == data.images == data.decoded < 24
+    assert 0 < data.rows == data.images == data.decoded < 24
 
 
-def test_the_plan_of_a_right_run(write: Callable[..., Path], tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_the_plan_of_a_right_run(write, tmp_path, command):
     squares(tmp_path / "reported", 9, seed=6)
     path = write(report={"benchmarks": ["folder:reported"], "alphas": [0.5]}, optimiser={'groups."*visual*"': 0.0})
     ran = command("train", path, "--out", tmp_path / "run", "--dry-run", "--json")
@@ -224,7 +222,7 @@ def test_the_plan_of_a_right_run(write: Callable[..., Path], tmp_path: Path, com
     assert done.passed and used == pytest.approx(forecast["disk_bytes"], rel=0.25)
 
 
-def test_memory_and_disk_that_do_not_suffice(write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_and_disk_that_do_not_suffice(write, monkeypatch):
     monkeypatch.setattr(os, "sysconf", lambda _name: 10)
     usage = shutil.disk_usage(Path())
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=1000))
@@ -232,41 +230,37 @@ def test_memory_and_disk_that_do_not_suffice(write: Callable[..., Path], monkeyp
     check_facts("\n".join(done.problems), "data.keep_images", "24 prepared images", "1.0 kB", "disk")
 
 
-def test_trackers_that_are_not_installed_are_shown_at_once(
-    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trackers_that_are_not_installed_are_shown_at_once(write, monkeypatch):
     for library in ("wandb", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, library, None)
     done = try_run(write(batch={"size": 64}, log={"wandb": "pairs", "tensorboard": True}))
     check_facts(" ".join(done.problems), "batch.size", "wandb", "tensorboard")
 
 
-def test_a_dry_run_goes_on_with_nothing(write: Callable[..., Path]) -> None:
+def test_a_dry_run_goes_on_with_nothing(write):
     with raises(DataError, "resume=", "against="):
         ta.train(write(), dry_run=True, resume=True)
 
 
 @pytest.mark.parametrize(("typed", "missing"), [("stepz", "steps"), ("learning_rat", "learning_rate")])
-def test_a_misspelt_key_is_one_problem(typed: str, missing: str, write: Callable[..., Path]) -> None:
+def test_a_misspelt_key_is_one_problem(typed, missing, write):
     path = write()
     path.write_text(re.sub(rf"^{missing} =", f"{typed} =", path.read_text(), flags=re.MULTILINE))
     (fault,) = find_faults(read_values(path), path)
     check_facts(str(fault), "[optimiser]", repr(typed), repr(missing))
 
 
-def test_errors_of_images_name_the_lines_of_the_training_file(tmp_path: Path) -> None:
+def test_errors_of_images_name_the_lines_of_the_training_file(tmp_path):
     for image, line in (("there/a.png", 'images = "FOLDER"'), ("/there/a.png", "outside_images = true")):
         (tmp_path / "rows.csv").write_text(f"image,caption\n{image},a cup\n")
         with raises(DataError, "rows.csv:2", image, line, "[data]"):
             read_sources(DataConfig(train=["rows.csv"]), tmp_path)
-        refused: list[DataError] = []
+        refused = []
         read_sources(DataConfig(train=["rows.csv"]), tmp_path, refused)
         check_facts(str(refused[0]), "rows.csv:2", image, line, "[data]")
 
 
-def test_rows_with_one_fault_are_one_line(
-    write: Callable[..., Path], tmp_path: Path, command: Callable[..., Any]
-) -> None:
+def test_rows_with_one_fault_are_one_line(write, tmp_path, command):
     rows = [f"/there/{number}.png,a cup\n" for number in range(12)]
     (tmp_path / "rows.csv").write_text("".join(["image,caption\n", *rows]))
     ran = command("train", write(data={"train": ["rows.csv"]}), "--out", tmp_path / "run", "--dry-run")

@@ -1,7 +1,5 @@
 """A fusion encoder's run equals a plain loop over the library's own model, however it is cut."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import pytest
 pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
 
 import numpy as np
+import torch
 from tiny_fusion import MODELS, blip, vilt
 from training_sets import architecture, check_resumed, config, far, logged, squares, table, weights
 
@@ -22,7 +21,6 @@ from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders import open_fusion
@@ -30,10 +28,8 @@ from tellapart.training.ranks import open_accelerator
 from tellapart.training.steps import FusionStep
 from tellapart.training.training_run import run_training
 
-torch = import_torch()
 
-
-def run(folder: Path, out: str, model: str = "blip", **changes: Any) -> tuple[Any, dict[str, Any]]:
+def run(folder: Path, out: str, model: str = "blip", **changes) -> tuple[Any, dict[str, Any]]:
     """Train a tiny model on squares; what came of it, and its weights."""
     name = f"hf:{folder / model}" if (folder / model).is_dir() else MODELS[model](folder / model)
     settings = config(folder, model=name, **{"loss": {"name": "itm"}, "reading": "itm"} | changes)
@@ -45,7 +41,7 @@ def _rows(folder: Path) -> list[tuple[Any, str]]:
     return [(pairs.pixels(item.images[k]), item.texts[k]) for item in pairs.items for k in (0, 1)]
 
 
-def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(tmp_path: Path) -> None:
+def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(tmp_path):
     _, trained = run(tmp_path, "run", matching={"hardest": True}, data={"duplicates": "negatives"})
     encoder = open_fusion(f"hf:{tmp_path / 'blip'}", "cpu")
     model, rows = encoder.module.model, _rows(tmp_path)
@@ -62,7 +58,7 @@ def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(
         images = torch.stack([encoder.image(pixels)["pixel_values"] for pixels, _ in chosen])
         tokens = encoder.tokens([text for _, text in chosen])
 
-        def read(i: Any, t: Any, head: bool, images: Any = images, tokens: Any = tokens) -> Any:
+        def read(i, t, head, images=images, tokens=tokens):
             return model(
                 pixel_values=images[i], input_ids=tokens["input_ids"][t], attention_mask=tokens["attention_mask"][t],
                 use_itm_head=head,
@@ -91,9 +87,9 @@ def test_matching_with_the_hardest_negatives_equals_a_plain_loop_of_the_library(
 @pytest.mark.few(2)
 @pytest.mark.parametrize("model", ["blip", "vilt"])
 @pytest.mark.parametrize("loss", ["itm", "ranking", "eqsim-itm", "eqsim-ranking"])
-def test_every_loss_trains_every_family_and_pieces_change_no_number(tmp_path: Path, model: str, loss: str) -> None:
+def test_every_loss_trains_every_family_and_pieces_change_no_number(tmp_path, model, loss):
     regular = {"alpha": 0.0} if "eqsim" in loss else {}
-    settings: dict[str, Any] = {
+    settings = {
         "loss": {"name": loss, **regular},
         "matching": {"negatives": 2},
         "optimiser": {"steps": 2},
@@ -113,7 +109,7 @@ def test_every_loss_trains_every_family_and_pieces_change_no_number(tmp_path: Pa
 
 @pytest.mark.parametrize("model", ["blip", "vilt"])
 @pytest.mark.parametrize("source", ["batch", "rows"])
-def test_eqsim_takes_the_four_similarities_of_the_pairs_it_names(tmp_path: Path, model: str, source: str) -> None:
+def test_eqsim_takes_the_four_similarities_of_the_pairs_it_names(tmp_path, model, source):
     _, _ = run(
         tmp_path, "run", model, loss={"name": "eqsim-itm", "alpha": 0.0, "variant": "v2-all"}, reading="itm_logit",
         matching={"source": source, "contrast": False}, optimiser={"steps": 1}, data={"together": True},
@@ -136,7 +132,7 @@ def test_eqsim_takes_the_four_similarities_of_the_pairs_it_names(tmp_path: Path,
     assert line["v2"] == pytest.approx(expected, rel=1e-4) and expected > 0
 
 
-def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Path) -> None:
+def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path):
     table(tmp_path)
     rows = read_rows(["folder:train"], tmp_path)
     from dataclasses import replace
@@ -167,7 +163,7 @@ def test_mined_negatives_are_the_rows_own_and_their_first_are_close(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_fusion_encoder_learns_its_pairs_and_is_measured_by_its_matching_head(tmp_path: Path) -> None:
+def test_a_fusion_encoder_learns_its_pairs_and_is_measured_by_its_matching_head(tmp_path):
     finished, _ = run(
         tmp_path,
         "run",
@@ -187,12 +183,12 @@ def test_a_fusion_encoder_learns_its_pairs_and_is_measured_by_its_matching_head(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["batch", "rows"])
-def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path: Path, source: str) -> None:
+def test_a_run_that_stops_goes_on_to_the_same_bytes(tmp_path, source):
     values = {"loss": {"name": "eqsim-itm"}, "matching": {"source": source}, "validation": {"every": 1}}
     check_resumed(config(tmp_path, model=blip(tmp_path / "blip"), optimiser={"steps": 3}, **values), tmp_path)
 
 
-def test_a_model_and_a_loss_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_a_model_and_a_loss_that_do_not_fit_are_refused(tmp_path):
     itc = config(tmp_path, model=vilt(tmp_path / "vilt"))
     with raises(ModelError, "ViltForImageAndTextRetrieval", "loss"):
         run_training(itc, tmp_path, tmp_path / "run")
@@ -211,12 +207,12 @@ def test_a_model_and_a_loss_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         ({"matching": {"source": "rows", "negatives": 2}}, ("0", "1", "row")),
     ],
 )
-def test_what_a_step_cannot_cross_is_said(tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]) -> None:
+def test_what_a_step_cannot_cross_is_said(tmp_path, changes, said):
     with raises(DataError, said):
         run(tmp_path, "run", **changes)
 
 
-def test_the_hardest_need_towers_and_close_ones_need_mined_rows(tmp_path: Path) -> None:
+def test_the_hardest_need_towers_and_close_ones_need_mined_rows(tmp_path):
     with raises(ModelError, "matching.hardest", "model"):
         run(tmp_path, "run", "vilt", matching={"hardest": True})
     with raises(ValueError, "close", "mined"):
@@ -226,7 +222,7 @@ def test_the_hardest_need_towers_and_close_ones_need_mined_rows(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("source", ["rows", "batch"])
-def test_a_pair_whose_text_is_true_of_the_image_is_no_negative(tmp_path: Path, source: str) -> None:
+def test_a_pair_whose_text_is_true_of_the_image_is_no_negative(tmp_path, source):
     squares(tmp_path / "train", 4)
     architecture(tmp_path / "arch")
     files = sorted(path.relative_to(tmp_path).as_posix() for path in (tmp_path / "train" / "images").iterdir())[:4]

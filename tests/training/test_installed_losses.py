@@ -1,9 +1,6 @@
 """Losses of other packages: a declaration or a plain function trains; anything else is refused with what to write."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tiny_fusion import blip
@@ -56,7 +53,7 @@ number = installed_losses:SOURCE
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(tmp_path, monkeypatch):
     about = tmp_path / "site" / "installed_losses-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-losses\nVersion: 1\n")
@@ -65,13 +62,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(about.parent))
 
 
-def totals(folder: Path, out: str, **changes: Any) -> list[float]:
+def totals(folder: Path, out: str, **changes) -> list[float]:
     run_training(config(folder, **changes), folder, folder / out)
     return [line["total"] for line in logged(folder / out) if "total" in line]
 
 
 @pytest.mark.slow
-def test_a_plain_function_is_declared_by_its_parameters(installed: None, tmp_path: Path) -> None:
+def test_a_plain_function_is_declared_by_its_parameters(installed, tmp_path):
     weighted, matched = find_loss("weighted"), find_loss("matched")
     assert (type(weighted), [*weighted.options.model_fields]) == (DualLoss, ["weight"])
     assert isinstance(matched, FusionLoss) and matched.counterparts and matched.negatives == 1
@@ -87,7 +84,7 @@ def test_a_plain_function_is_declared_by_its_parameters(installed: None, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_declaration_says_which_negatives_are_drawn(installed: None, tmp_path: Path) -> None:
+def test_a_declaration_says_which_negatives_are_drawn(installed, tmp_path):
     two = totals(tmp_path, "two", loss={"name": "declared"})
     assert find_loss("declared") != find_loss("other") and find_loss("other").negative_captions == 2
     settings = {"negative_captions": 2, "negative_images": "none"}
@@ -95,12 +92,12 @@ def test_a_declaration_says_which_negatives_are_drawn(installed: None, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["odd", "number", "positional"])
-def test_anything_else_is_refused(installed: None, name: str) -> None:
+def test_anything_else_is_refused(installed, name):
     with raises(DataError, "loss", f"'{name}'", "loss", "(batch)", "(matches)", "*, weight"):
         find_loss(name)
 
 
-def test_the_listing_has_the_first_line_of_every_loss(installed: None) -> None:
+def test_the_listing_has_the_first_line_of_every_loss(installed):
     rows = {row["name"]: row["about"] for row in ls("losses")}
     assert list(rows)[: len(LOSSES)] == list(LOSSES)
     assert rows["eqsim"].startswith("Return `itc` and EqSim's regularisation")

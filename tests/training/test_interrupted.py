@@ -1,7 +1,5 @@
 """A training run on the command line tells how far it is, and Ctrl-C what it leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -12,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from training_sets import config, far, table, toml, weights
@@ -24,7 +21,7 @@ from tellapart.training.training_run import run_training
 pytestmark = pytest.mark.slow
 
 
-def write_config(folder: Path, **changes: Any) -> Path:
+def write_config(folder: Path, **changes) -> Path:
     path = folder / "train.toml"
     path.write_text(toml(table(folder, **changes)), encoding="utf-8")
     return path
@@ -49,7 +46,7 @@ def interrupt(*arguments: object, when: Callable[[], bool]) -> str:
     return said.rstrip()
 
 
-def test_before_the_first_checkpoint_nothing_is_kept(tmp_path: Path) -> None:
+def test_before_the_first_checkpoint_nothing_is_kept(tmp_path):
     config = write_config(tmp_path, optimiser={"steps": 100000}, validation={"every": 100000})
     out = tmp_path / "run"
     said = interrupt(config, "--out", out, when=(out / "log.jsonl").exists)
@@ -57,10 +54,8 @@ def test_before_the_first_checkpoint_nothing_is_kept(tmp_path: Path) -> None:
     check_facts(said, "interrupted", "no step", f"{out} is this run's", again)
 
 
-def test_before_the_folder_is_the_runs_no_resume_is_named(
-    tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object, **__: object) -> None:
+def test_before_the_folder_is_the_runs_no_resume_is_named(tmp_path, command, monkeypatch):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tellapart.train", interrupted)
@@ -69,7 +64,7 @@ def test_before_the_folder_is_the_runs_no_resume_is_named(
     assert "--resume" not in told.err
 
 
-def test_after_a_checkpoint_that_one_is_kept_and_taken_up(tmp_path: Path) -> None:
+def test_after_a_checkpoint_that_one_is_kept_and_taken_up(tmp_path):
     config = write_config(tmp_path, optimiser={"steps": 100000}, validation={"every": 3, "keep": 100000})
     out = tmp_path / "run"
     said = interrupt(config, "--out", out, when=(out / "checkpoints" / "step-00000003").exists)
@@ -81,7 +76,7 @@ def test_after_a_checkpoint_that_one_is_kept_and_taken_up(tmp_path: Path) -> Non
     assert said.endswith(f"tellapart train {config} --out {out} --resume")
 
 
-def test_of_several_seeds_the_finished_ones_are_named(tmp_path: Path) -> None:
+def test_of_several_seeds_the_finished_ones_are_named(tmp_path):
     config = write_config(tmp_path, optimiser={"steps": 300}, validation={"every": 100})
     out = tmp_path / "seeds"
     second = out / "seed-001" / "log.jsonl"
@@ -89,9 +84,7 @@ def test_of_several_seeds_the_finished_ones_are_named(tmp_path: Path) -> None:
     check_facts(said, "interrupted", f"{out}/seed-000", "complete", "tellapart train")
 
 
-def test_off_a_terminal_lines_tell_step_loss_and_what_is_left(
-    tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_off_a_terminal_lines_tell_step_loss_and_what_is_left(tmp_path, command, monkeypatch):
     monkeypatch.setattr("tellapart.report.progress._INTERVAL", 0.05)
     config = write_config(tmp_path, optimiser={"steps": 60})
     told = command("train", config, "--out", "run")
@@ -102,13 +95,11 @@ def test_off_a_terminal_lines_tell_step_loss_and_what_is_left(
 
 
 @pytest.mark.parametrize(("room", "left"), [(200_000, "best"), (0, "log.jsonl")])
-def test_a_full_disk_ends_training_with_one_sentence_and_a_checkpoint_to_go_on_from(
-    tmp_path: Path, room: int, left: str
-) -> None:
+def test_a_full_disk_ends_training_with_one_sentence_and_a_checkpoint_to_go_on_from(tmp_path, room, left):
     settings, limits = config(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
     run_training(settings, tmp_path, tmp_path / "undisturbed")
 
-    def fill_up(stage: str, done: int, _total: int, _note: str = "") -> None:
+    def fill_up(stage, done, _total, _note=""):
         if (stage, done) == ("steps", 2):  # the checkpoint after it is written
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
 

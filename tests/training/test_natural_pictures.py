@@ -1,13 +1,9 @@
 """The example that fine-tunes on COCO runs from end to end on a few pictures in COCO's own files, with one command."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,8 +24,8 @@ COLOURS = ("red", "green", "blue", "black", "white", "brown")
 def coco(folder: Path, count: int = 24) -> Path:
     """COCO's files in small: captions of two coloured things, training pictures, and Karpathy's test pictures."""
     rng = np.random.default_rng(0)
-    images: list[dict[str, Any]] = []
-    annotations: list[dict[str, Any]] = []
+    images = []
+    annotations = []
     tested = []
     for k in range(count):
         split = "train2014" if k < count - 4 else "val2014"
@@ -56,7 +52,7 @@ def coco(folder: Path, count: int = 24) -> Path:
 
 
 @pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def example(tmp_path, monkeypatch):
     """The example in small: another start, fewer steps, and what is reported that this folder has."""
     monkeypatch.chdir(tmp_path)
     values = tomllib.loads((EXAMPLES / "negclip-coco.toml").read_text(encoding="utf-8"))
@@ -73,9 +69,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_one_command_makes_negatives_trains_and_measures_before_and_after(
-    command: Callable[..., Any], example: Path, tmp_path: Path
-) -> None:
+def test_one_command_makes_negatives_trains_and_measures_before_and_after(command, example, tmp_path):
     data = coco(tmp_path / "coco")
     ran = command("train", str(example), "--data", str(data), "--json", "-q")
     out = tmp_path / "runs" / "train-negclip-coco"
@@ -99,7 +93,7 @@ def test_one_command_makes_negatives_trains_and_measures_before_and_after(
     assert card.stat().st_mtime_ns == written
 
 
-def test_a_source_beside_the_configuration_comes_before_that_in_the_data(tmp_path: Path) -> None:
+def test_a_source_beside_the_configuration_comes_before_that_in_the_data(tmp_path):
     data = tmp_path / "data"
     (data / "more").mkdir(parents=True)
     sources = {"train": ["folder:train", "folder:more", "rows.jsonl"], "folder": str(data)}

@@ -1,11 +1,7 @@
 """A finished run has a record that says all, a card that is read from it, and curves of what was measured."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -23,13 +19,13 @@ from tellapart.stats.intervals import share_in_clusters
 from tellapart.training.data.duplicates import Leak
 from tellapart.training.record import Sweep, TrainRecord, read_record, write_record
 from tellapart.training.report.page import log_charts, model_card, sweep_chart, write_training_report
-from tellapart.training.training_run import FinishedRun, run_training
+from tellapart.training.training_run import run_training
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, FinishedRun]]:
+def run(tmp_path_factory):
     """A run on squares, some left over to choose by, reported on others, with a sweep."""
     import torch
 
@@ -46,15 +42,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Finish
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def record(run):
+    return run[1].record
+
+
 @pytest.mark.slow
-def test_the_record_says_what_was_told_and_what_came_of_it(run: tuple[Path, FinishedRun]) -> None:
+def test_the_record_says_what_was_told_and_what_came_of_it(run):
     folder, finished = run
     record = read_record(folder / "run")
     assert record == finished.record
     written = (folder / "run" / "record.json").read_bytes()
     write_record(folder / "again", record)
     assert (folder / "again" / "record.json").read_bytes() == written
-    assert record.config["optimiser"]["weight_decay"] == 0.1  # type: ignore[index,call-overload]
+    assert record.config["optimiser"]["weight_decay"] == 0.1
     assert record.fingerprint == json.loads((folder / "run" / "run.json").read_text())["fingerprint"]
     assert record.data.validation is not None
     assert record.data.rows == record.data.images == 2 * record.data.items == 24 - 2 * record.data.validation
@@ -65,9 +66,8 @@ def test_the_record_says_what_was_told_and_what_came_of_it(run: tuple[Path, Fini
 
 
 @pytest.mark.slow
-def test_the_card_in_the_models_folder_is_that_of_the_record(run: tuple[Path, FinishedRun]) -> None:
+def test_the_card_in_the_models_folder_is_that_of_the_record(run):
     folder, finished = run
-    assert finished.record is not None and finished.record.comparison is not None
     card = (folder / "run" / "model" / "README.md").read_text(encoding="utf-8")
     assert card == model_card(read_record(folder / "run"))
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
@@ -77,16 +77,15 @@ def test_the_card_in_the_models_folder_is_that_of_the_record(run: tuple[Path, Fi
         assert f"| {row.metric} | {row.n:,} | {100 * row.a:.2f} | {100 * row.b:.2f} | " in card
     assert "| `optimiser.learning_rate` | `0.001` |" in card
     assert f"is\n`{finished.record.start}`." in card and len(finished.record.start) == 64
-    chosen_by = f"{100 * finished.state.best:.2f} % on {finished.record.data.validation} items held out"  # type: ignore[operator]
+    chosen_by = f"{100 * finished.state.best:.2f} % on {finished.record.data.validation} items held out"
     assert f"measurements on a validation set, with group\\_score {chosen_by} of the training data" in card
-    assert f"Pareto-best is {finished.record.sweep.best:.2f}" in card  # type: ignore[union-attr]
+    assert f"Pareto-best is {finished.record.sweep.best:.2f}" in card
     for header, rule in re.findall(r"^(\|.*\|)\n(\|[-:|]+\|)$", card, re.MULTILINE):
         assert header.count("|") == rule.count("|")
 
 
-def test_the_match_and_the_priors_are_those_of_the_measured_scores(run: tuple[Path, FinishedRun]) -> None:
+def test_the_match_and_the_priors_are_those_of_the_measured_scores(run):
     folder, finished = run
-    assert finished.record is not None and finished.record.why is not None
     assert [row.model for row in finished.record.why.rows] == ["before", "after"]
     trained = next(path for path in find_runs(folder / "run" / "report"))
     (name,) = read_result(trained).benchmarks
@@ -114,9 +113,7 @@ def lost(low: float, high: float, name: str = "cifar10", **tests: object) -> Com
     return Comparison(a="before", b="after", rows=(row,), unshared=("valse",))
 
 
-def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, FinishedRun]) -> None:
-    record = run[1].record
-    assert record is not None
+def test_the_card_says_what_was_forgotten_shared_and_unknown(record):
     worse = model_card(changed(record, comparison=lost(-0.2, -0.01)))
     assert (
         "Worse, p after Holm below .05: cifar10 accuracy." in worse
@@ -148,18 +145,15 @@ def test_the_card_says_what_was_forgotten_shared_and_unknown(run: tuple[Path, Fi
     assert "pipeline_tag" not in card and "| `matching.negatives` | `2` |" in card and "| `reading` | `itm` |" in card
 
 
-def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card(run: tuple[Path, FinishedRun]) -> None:
-    record = run[1].record
-    assert record is not None
+def test_a_p_at_the_floor_of_the_drawn_flips_is_a_bound_on_the_card(record):
     floor = {"p": 1 / 10_001, "p_holm": 2 / 10_001, "test": "cluster sign flips"}
     drawn = changed(record, comparison=lost(-0.2, -0.01, flips=10_000, **floor))
     assert "-10.00 [-20.0, -1.0] | <= 0.0002 |" in model_card(drawn)
     assert "-10.00 [-20.0, -1.0] | 0.02 |" in model_card(changed(record, comparison=lost(-0.2, -0.01)))
 
 
-def test_a_validation_value_names_its_metric_and_its_items(run: tuple[Path, FinishedRun]) -> None:
-    record = run[1].record
-    assert record is not None and record.data.validation_metric == "group_score"
+def test_a_validation_value_names_its_metric_and_its_items(record):
+    assert record.data.validation_metric == "group_score"
     data = {**record.data.model_dump(), "validation": 1200}
     left_over = "group_score 68.75 % on 1,200 items held out of the training data (data.share)"
     assert changed(record, best=0.6875, data=data).describe_validation() == left_over
@@ -169,9 +163,7 @@ def test_a_validation_value_names_its_metric_and_its_items(run: tuple[Path, Fini
     assert changed(record, best=None).describe_validation() is None
 
 
-def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) -> None:
-    record = run[1].record
-    assert record is not None
+def test_a_hostile_name_ends_no_cell_and_no_line(record):
     card = model_card(changed(record, comparison=lost(-0.2, 0.2, "a|b\n# <script>`")))
     assert r"| a\|b # \<script\>\` | accuracy | 100 |" in card
     bare = record.model_dump()
@@ -180,7 +172,7 @@ def test_a_hostile_name_ends_no_cell_and_no_line(run: tuple[Path, FinishedRun]) 
 
 
 @pytest.mark.parametrize(("content", "said"), [("{", ("record.json", "JSON")), ("{}", ("record.json", "'config'"))])
-def test_a_record_that_is_damaged_is_said(tmp_path: Path, content: str, said: str | tuple[str, ...]) -> None:
+def test_a_record_that_is_damaged_is_said(tmp_path, content, said):
     (tmp_path / "record.json").write_text(content)
     with raises(RunError, said):
         read_record(tmp_path)
@@ -188,14 +180,13 @@ def test_a_record_that_is_damaged_is_said(tmp_path: Path, content: str, said: st
         read_record(tmp_path / "gone")
 
 
-def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, FinishedRun]) -> None:
+def test_the_curves_are_those_of_the_log_and_the_sweep(run):
     folder, finished = run
     write_training_report(folder / "run", finished.record)
     written = [folder / "run" / name for name in ("log.svg", "wise/curve.svg")]
     loss, chosen, rate = log_charts(folder / "run" / "log.jsonl")
     steps = [line for line in logged(folder / "run") if "total" in line]
     assert loss.lines["total"] == [(line["step"], line["total"]) for line in steps]
-    assert finished.record is not None
     assert next(iter(chosen.lines)) == "group_score"  # the first line's interval is drawn
     assert chosen.lines["group_score"] == [(step, 100 * value) for step, value in finished.record.history]
     measured = finished.record.data.validation
@@ -212,10 +203,10 @@ def test_the_curves_are_those_of_the_log_and_the_sweep(run: tuple[Path, Finished
         assert not drawn.findall(f".//{SVG}script")
 
 
-def test_a_point_is_drawn_where_its_value_lies_between_the_ticks() -> None:
+def test_a_point_is_drawn_where_its_value_lies_between_the_ticks():
     drawn = svg([LineChart("a <b>", "alpha", {"one & all": [(0.0, 0.0), (0.5, 50.0), (1.0, 100.0)]}, (0.5, "best"))])
     tree = ElementTree.fromstring(drawn)  # noqa: S314  (written here)
-    points = tree.find(f".//{SVG}polyline").get("points").split()  # type: ignore[union-attr]
+    points = tree.find(f".//{SVG}polyline").get("points").split()
     (x0, y0), (x1, y1), (x2, y2) = (map(float, point.split(",")) for point in points)
     assert (x0, x2) == (62, 622) and x1 == 342  # the axis from end to end
     assert y0 > y1 > y2 and y0 - y1 == pytest.approx(y1 - y2, abs=0.02)
@@ -225,7 +216,7 @@ def test_a_point_is_drawn_where_its_value_lies_between_the_ticks() -> None:
     assert {"a <b>", "one & all", "best", "alpha", "0", "20", "40", "60", "80", "100"} <= set(texts)
 
 
-def test_long_logs_are_thinned_to_means_and_flat_ones_are_drawn(tmp_path: Path) -> None:
+def test_long_logs_are_thinned_to_means_and_flat_ones_are_drawn(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text("".join(f'{{"step": {k}, "total": {k % 2}}}\n' for k in range(1, 1001)))
     (chart,) = log_charts(path)
@@ -249,7 +240,7 @@ def test_long_logs_are_thinned_to_means_and_flat_ones_are_drawn(tmp_path: Path) 
         ('{"step": 1, "validation_low": "x", "validation_high": 0.2}', "validation_low"),
     ],
 )
-def test_a_logs_field_that_is_no_number_is_named(line: str, name: str, tmp_path: Path) -> None:
+def test_a_logs_field_that_is_no_number_is_named(line, name, tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text(line + "\n")
     with raises(RunError, "log.jsonl", f"'{name}'", "resume=True"):

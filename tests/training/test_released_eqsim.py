@@ -1,12 +1,11 @@
 """EqSim on FIBER and METER: the presets' sums are those of their losses, and tiny runs learn and resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from training_sets import check_resumed, logged, toml, weights
 
 from facts import raises
@@ -14,7 +13,6 @@ from tellapart.errors import DataError, ModelError
 from tellapart.models.find import find_model
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder
-from tellapart.models.torch.backend import import_torch
 from tellapart.training.config import TrainConfig, read_config
 from tellapart.training.data.rows import BatchOrder, TrainingRows, read_rows
 from tellapart.training.encoders import open_fusion
@@ -30,7 +28,6 @@ from tiny_native import released_eqsim
 
 pytestmark = pytest.mark.slow
 
-torch = import_torch()
 
 PARTS = {
     "fiber": {"true", "wrong_text", "wrong_image", "eqsim.itc", "eqsim.v1", "eqsim.v2"},
@@ -40,7 +37,7 @@ PARTS = {
 SCALE = 1 / 0.07
 
 
-def settings(folder: Path, family: str, **changes: Any) -> TrainConfig:
+def settings(folder: Path, family: str, **changes) -> TrainConfig:
     folder.mkdir(exist_ok=True)
     values = released_eqsim(folder, family)
     for key, value in changes.items():
@@ -53,7 +50,7 @@ FAMILIES = pytest.mark.parametrize("family", ["fiber", "meter"])
 
 
 @FAMILIES
-def test_a_run_of_the_preset_learns(tmp_path: Path, family: str) -> None:
+def test_a_run_of_the_preset_learns(tmp_path, family):
     more = {"steps": 40, "learning_rate": 1e-3, "epsilon": 1e-8}
     made = settings(tmp_path, family, optimiser=more, data={"augment": "none"}, validation={"every": 100})
     run_training(made, tmp_path, tmp_path / "run")
@@ -64,7 +61,7 @@ def test_a_run_of_the_preset_learns(tmp_path: Path, family: str) -> None:
 
 @FAMILIES
 @pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
-def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path: Path, family: str) -> None:
+def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path, family):
     made = settings(tmp_path, family, dropout={'"*.output.dense"': 0.1})  # as published; augmented, too
     check_resumed(made, tmp_path)
     without = settings(tmp_path / "other", family)
@@ -75,15 +72,13 @@ def test_a_run_of_the_preset_goes_on_to_the_same_bytes(tmp_path: Path, family: s
 def read_by_fusion(model: str, reading: str, rows: TrainingRows) -> tuple[Any, Any, Any]:
     """Return a fusion model in one reading, and the eight rows' images and captions as it reads them."""
     opened = open_fusion(model, "cpu", reading)
-    fusion: Any = opened.module
+    fusion = opened.module
     images = fusion.images([opened.image(rows.pixels(n)) for n in range(8)])
     return fusion, images, fusion.texts(opened.tokens([row.caption for row in rows.rows]))
 
 
 @pytest.mark.parametrize("released", [True, False])
-def test_fibers_first_step_has_eqsims_formula_on_the_contrastive_matrix_of_each_part(
-    tmp_path: Path, released: bool
-) -> None:
+def test_fibers_first_step_has_eqsims_formula_on_the_contrastive_matrix_of_each_part(tmp_path, released):
     options = {"alpha": 0.0, "k": 2} | ({} if released else {"as_released": False, "variant": "v2-all", "factor": 0.5})
     changed = {f"also.eqsim.{name}": value for name, value in options.items()}
     made = settings(tmp_path, "fiber", data={"augment": "none"}, loss=changed)
@@ -102,7 +97,7 @@ def test_fibers_first_step_has_eqsims_formula_on_the_contrastive_matrix_of_each_
             found = reference.eqsim_released(SCALE * cosines, drawn_negatives(pairs, 2, part).tolist(), 0.5, 0.0)
         else:
             same = rows.image_ids[numbers][:, None] == rows.image_ids[numbers][None, :]
-            values: dict[str, Any] = {"alpha": 0.0, "beta": 0.5, "k": 2, "variant": "v2-all", "normalise": "batch"}
+            values = {"alpha": 0.0, "beta": 0.5, "k": 2, "variant": "v2-all", "normalise": "batch"}
             found = reference.eqsim(cosines, SCALE, same, **values)
         sums = {name: value + found[name] / 2 for name, value in sums.items()}
     for name, value in sums.items():
@@ -110,7 +105,7 @@ def test_fibers_first_step_has_eqsims_formula_on_the_contrastive_matrix_of_each_
     assert sums["v2"] > 0
 
 
-def test_fibers_matching_is_the_authors_cross_entropy_of_three_labelled_pairs_each(tmp_path: Path) -> None:
+def test_fibers_matching_is_the_authors_cross_entropy_of_three_labelled_pairs_each(tmp_path):
     made = settings(tmp_path, "fiber", data={"augment": "none"})
     run_training(made, tmp_path, tmp_path / "run")
     line, rows = logged(tmp_path / "run")[0], read_rows(made.data.train, tmp_path)
@@ -134,7 +129,7 @@ def test_fibers_matching_is_the_authors_cross_entropy_of_three_labelled_pairs_ea
     assert found == pytest.approx(np.mean(entropies), rel=1e-4)
 
 
-def test_meters_first_step_is_the_papers_formula_on_the_same_pairs(tmp_path: Path) -> None:
+def test_meters_first_step_is_the_papers_formula_on_the_same_pairs(tmp_path):
     made = settings(tmp_path, "meter", data={"augment": "none"}, loss={"alpha": 0.0})
     run_training(made, tmp_path, tmp_path / "run")
     line, rows = logged(tmp_path / "run")[0], read_rows(made.data.train, tmp_path)
@@ -159,13 +154,13 @@ def test_meters_first_step_is_the_papers_formula_on_the_same_pairs(tmp_path: Pat
 
 
 @FAMILIES
-def test_two_heads_read_one_pass_and_a_frozen_one_stays(tmp_path: Path, family: str) -> None:
+def test_two_heads_read_one_pass_and_a_frozen_one_stays(tmp_path, family):
     made = settings(tmp_path, family, data={"augment": "none"})
     rows = read_rows(made.data.train, tmp_path)
 
-    def logits(reading: str, *also: str) -> Any:
+    def logits(reading, *also):
         opened = open_fusion(made.model, "cpu", reading, also=also)
-        fusion: Any = opened.module
+        fusion = opened.module
         images = fusion.images([opened.image(rows.pixels(n)) for n in range(4)])
         return fusion.join(images, fusion.texts(opened.tokens([row.caption for row in rows.rows[:4]]))).detach()
 
@@ -176,12 +171,12 @@ def test_two_heads_read_one_pass_and_a_frozen_one_stays(tmp_path: Path, family: 
         logits("rank", "vqa")
     if family == "meter":
         run_training(made, tmp_path, tmp_path / "run")
-        before, after = open_fusion(made.model, "cpu", "rank").module.model.state_dict(), weights(tmp_path / "run")  # type: ignore[union-attr]
+        before, after = open_fusion(made.model, "cpu", "rank").module.model.state_dict(), weights(tmp_path / "run")
         moved = {name for name, value in after.items() if float((value - before[name]).abs().max()) > 0}
         assert "rank_output.weight" in moved and "itm_score.fc.weight" not in moved
 
 
-def test_a_contrastive_loss_needs_towers_and_dropout_a_part(tmp_path: Path) -> None:
+def test_a_contrastive_loss_needs_towers_and_dropout_a_part(tmp_path):
     with raises(ModelError, "loss.also.itc", "loss", "model"):
         run_training(settings(tmp_path, "meter", loss={"also.itc.factor": 1.0}), tmp_path, tmp_path / "run")
     with raises(DataError, "model", "'*norm9*'", "model"):

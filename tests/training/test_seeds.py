@@ -1,11 +1,7 @@
 """Seeds are runs of their own, kept when they are done; what is said over them is scipy's, paired by seed."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -24,7 +20,7 @@ from tellapart.training.training_run import FinishedRun, best_alpha, interpolate
 SCORES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=6)
 
 
-def made(seed: int, after: Sequence[float], before: Sequence[float], names: str = "ab", **changes: Any) -> TrainRecord:
+def made(seed: int, after: Sequence[float], before: Sequence[float], names: str = "ab", **changes) -> TrainRecord:
     """A record whose metrics have these values in the trained model and in its start."""
     rows = tuple(compared(name, a, b, p=1.0, p_holm=1.0) for name, a, b in zip(names, before, after, strict=False))
     told = {"name": "made", "seed": seed, **changes}
@@ -33,7 +29,7 @@ def made(seed: int, after: Sequence[float], before: Sequence[float], names: str 
 
 @settings(max_examples=30)  # scipy tries every sign where differences tie
 @given(SCORES)
-def test_the_tests_are_those_of_scipy_on_the_differences(values: list[tuple[int, int]]) -> None:
+def test_the_tests_are_those_of_scipy_on_the_differences(values):
     from scipy.stats import t
 
     a, b = (np.array(side) / 100 for side in zip(*values, strict=True))
@@ -52,13 +48,13 @@ def test_the_tests_are_those_of_scipy_on_the_differences(values: list[tuple[int,
     assert paired_by_seed(b.tolist(), a.tolist())[2:] == pytest.approx((p, ranks))
 
 
-def test_signed_ranks_of_a_few_seeds_are_counted_by_hand() -> None:
+def test_signed_ranks_of_a_few_seeds_are_counted_by_hand():
     # All of five differences are positive: two of the 32 signs are as extreme.
     assert paired_by_seed([0.2, 0.4, 0.7, 0.5, 0.9], [0.1, 0.2, 0.3, 0.0, 0.1])[3] == pytest.approx(2 / 32)
     assert paired_by_seed([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]) == (None, None, None, 1.0)
 
 
-def test_over_seeds_gives_means_spread_and_the_start() -> None:
+def test_over_seeds_gives_means_spread_and_the_start():
     result = over_seeds([made(s, (0.5 + 0.1 * s, 0.3), (0.4, 0.3)) for s in range(3)])
     first, second = result
     assert (first.benchmark, first.seeds, first.other) == ("a", 3, pytest.approx(0.4))
@@ -69,7 +65,7 @@ def test_over_seeds_gives_means_spread_and_the_start() -> None:
     assert (alone.sd, alone.p, alone.p_ranks, alone.mean) == (None, None, None, 0.5)
 
 
-def test_many_metrics_are_corrected_together() -> None:
+def test_many_metrics_are_corrected_together():
     records = [made(s, (0.5 + 0.01 * s, 0.4 + 0.02 * s), (0.4, 0.35)) for s in range(5)]
     result = over_seeds(records)
     ps = sorted(row.p for row in result if row.p is not None)
@@ -78,7 +74,7 @@ def test_many_metrics_are_corrected_together() -> None:
     )
 
 
-def test_two_configurations_are_paired_on_the_seeds_that_both_have() -> None:
+def test_two_configurations_are_paired_on_the_seeds_that_both_have():
     first = [made(s, (0.6 + 0.01 * s,), (0,)) for s in (1, 2, 3, 4)]
     second = [made(s, (0.5 + 0.02 * s,), (0,)) for s in (3, 2, 9)]
     (row,) = between(first, second)
@@ -90,7 +86,7 @@ def test_two_configurations_are_paired_on_the_seeds_that_both_have() -> None:
         between(first, [made(1, (0.5,), (0,), names="z")])
 
 
-def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path: Path) -> None:
+def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path):
     for seed in (107, 9, 1000):
         (tmp_path / f"seed-{seed:03d}").mkdir()
         write_record(tmp_path / f"seed-{seed:03d}", made(seed, (0.5,), (0.4,)))
@@ -99,18 +95,18 @@ def test_folders_of_seeds_are_read_in_the_order_of_numbers(tmp_path: Path) -> No
         read_seeds(tmp_path / "gone")
 
 
-def test_only_what_is_not_done_is_trained_again(tmp_path: Path) -> None:
+def test_only_what_is_not_done_is_trained_again(tmp_path):
     told = config(tmp_path)
-    trained: list[int] = []
+    trained = []
 
-    def once(one: Any, folder: Path) -> FinishedRun:
+    def once(one, folder):
         trained.append(one.seed)
         if one.seed == 2 and len(trained) == 3:
             raise KeyboardInterrupt
         folder.mkdir(parents=True, exist_ok=True)
         record = made(one.seed, (0.5,), (0.4,)).model_copy(update={"config": one.model_dump(mode="json")})
         write_record(folder, record)
-        return FinishedRun("x", None, False, record=record)  # type: ignore[arg-type]
+        return FinishedRun("x", None, False, record=record)
 
     with pytest.raises(KeyboardInterrupt):
         train_seeds(told, tmp_path / "out", 4, once)
@@ -123,20 +119,20 @@ def test_only_what_is_not_done_is_trained_again(tmp_path: Path) -> None:
     assert trained[5:] == [0, 0]
 
 
-def test_seeds_on_different_data_are_no_sample(tmp_path: Path) -> None:
+def test_seeds_on_different_data_are_no_sample(tmp_path):
     told = config(tmp_path)
 
-    def once(one: Any, folder: Path) -> FinishedRun:
+    def once(one, folder):
         data = DataRecord(rows=1, images=1, items=1, fingerprint=str(one.seed // 2))
         record = made(one.seed, (0.5,), (0.4,)).model_copy(update={"data": data})
-        return FinishedRun("x", None, False, record=record)  # type: ignore[arg-type]
+        return FinishedRun("x", None, False, record=record)
 
     with raises(RunError, "seed-002", "trained"):
         train_seeds(told, tmp_path / "out", 3, once)
 
 
 @pytest.mark.slow
-def test_the_command_trains_resumes_and_compares(tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_the_command_trains_resumes_and_compares(tmp_path, command):
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
     values = table(tmp_path, report={"benchmarks": [name]}, optimiser={"steps": 2}, seed=7)
     (tmp_path / "run.toml").write_text(toml(values), encoding="utf-8")
@@ -146,8 +142,8 @@ def test_the_command_trains_resumes_and_compares(tmp_path: Path, command: Callab
     assert (ran.json["seeds"], ran.json["against"]) == ([7, 8], None)
     records = [read_record(tmp_path / "a" / f"seed-00{seed}") for seed in (7, 8)]
     rows = {row["metric"]: row for row in ran.json["start"]}
-    for row in records[0].comparison.rows:  # type: ignore[union-attr]
-        seconds = records[1].comparison.rows  # type: ignore[union-attr]
+    for row in records[0].comparison.rows:
+        seconds = records[1].comparison.rows
         other = next(each for each in seconds if each.metric == row.metric)
         assert rows[row.metric]["mean"] == pytest.approx((row.b + other.b) / 2)
     assert (tmp_path / "a" / "seed-007" / "log.svg").is_file()
@@ -169,7 +165,7 @@ ALPHAS = tuple(k / 10 for k in range(11))
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @given(alpha=st.floats(0, 1, exclude_min=True, exclude_max=True))
-def test_every_tensor_equals_the_float64_reference(dtype: torch.dtype, alpha: float) -> None:
+def test_every_tensor_equals_the_float64_reference(dtype, alpha):
     before, after = torch.randn(2, 7, 5, generator=torch.Generator().manual_seed(0)).to(dtype)
     result = interpolate({"w": before}, {"w": after}, alpha)["w"]
     exact = (1 - alpha) * before.double().numpy() + alpha * after.double().numpy()
@@ -177,13 +173,13 @@ def test_every_tensor_equals_the_float64_reference(dtype: torch.dtype, alpha: fl
     assert torch.equal(result, torch.from_numpy(exact).to(dtype))
 
 
-def test_the_ends_are_kept_to_the_bit_also_where_a_weight_is_infinite() -> None:
+def test_the_ends_are_kept_to_the_bit_also_where_a_weight_is_infinite():
     before, after = {"w": torch.tensor([1.0, math.inf])}, {"w": torch.tensor([math.inf, 2.0])}
     assert torch.equal(interpolate(before, after, 0)["w"], before["w"])
     assert torch.equal(interpolate(before, after, 1)["w"], after["w"])
 
 
-def test_counters_are_copied_from_the_nearer_end_and_neither_end_is_changed_nor_shared() -> None:
+def test_counters_are_copied_from_the_nearer_end_and_neither_end_is_changed_nor_shared():
     before = {"counter": torch.tensor(1), "mean": torch.tensor([0.1, 2.0])}
     after = {"counter": torch.tensor(4), "mean": torch.tensor([0.7, -1.0])}
     copies = [{name: value.clone() for name, value in end.items()} for end in (before, after)]
@@ -212,12 +208,12 @@ def test_counters_are_copied_from_the_nearer_end_and_neither_end_is_changed_nor_
         ({"w": torch.zeros(2).half()}, 0.5, ("'w'", "torch.float32", "torch.float16")),
     ],
 )
-def test_what_is_no_line_between_two_states_is_refused(after, alpha: float, said: str | tuple[str, ...]) -> None:
+def test_what_is_no_line_between_two_states_is_refused(after, alpha, said):
     with raises(ModelError, said):
         interpolate({"w": torch.zeros(2)}, after, alpha)
 
 
-def test_the_best_alpha_is_the_one_with_the_greatest_mean_of_the_front() -> None:
+def test_the_best_alpha_is_the_one_with_the_greatest_mean_of_the_front():
     gain = np.linspace(0.2, 0.5, 11)
     kept = 0.6 - 0.4 * np.array(ALPHAS) ** 4
     curve = {alpha: (g, k) for alpha, g, k in zip(ALPHAS, gain, kept, strict=True)}
@@ -225,7 +221,7 @@ def test_the_best_alpha_is_the_one_with_the_greatest_mean_of_the_front() -> None
     assert best_alpha(dict(reversed(curve.items()))) == 0.6  # whatever the order
 
 
-def test_of_equally_good_alphas_the_nearest_to_the_start_is_taken_and_an_unmeasured_one_never() -> None:
+def test_of_equally_good_alphas_the_nearest_to_the_start_is_taken_and_an_unmeasured_one_never():
     assert best_alpha({1.0: (0.5, 0.5), 0.5: (0.5, 0.5), 0.0: (0.25, 0.25)}) == 0.5
     assert best_alpha({0.0: (0.2, 0.2), 0.5: (0.9, math.nan), 1.0: (0.3, 0.1)}) == 0.0
 
@@ -239,6 +235,6 @@ def test_of_equally_good_alphas_the_nearest_to_the_start_is_taken_and_an_unmeasu
         ({0.0: (math.nan,)}, ("1", "finite")),
     ],
 )
-def test_a_curve_without_a_best_is_refused(curve: dict[float, tuple[float, ...]], said: str | tuple[str, ...]) -> None:
+def test_a_curve_without_a_best_is_refused(curve, said):
     with raises(MetricError, said):
         best_alpha(curve)

@@ -1,12 +1,8 @@
 """Two ranks under torchrun: the numbers of one, and one clear error in both, whichever of them it happened in."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
-import subprocess
-import sys
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +14,7 @@ from tiny_native import MAKE, native, released_eqsim
 from training_sets import RESNET, architecture, far, logged, squares, table, toml, weights
 
 from facts import check_facts
+from scripts import run_python
 from tellapart.training.config import read_config
 from tellapart.training.data.rows import BatchOrder, read_rows
 from tellapart.training.record import read_record
@@ -40,7 +37,6 @@ FUSION: dict[str, Any] = {
     "reading": "itm",
 }
 SEEDS: dict[str, Any] = {"optimiser": {"steps": 2}, "data": {"train": ["folder:seeded"]}, "seed": 7}
-Said = tuple[dict[str, Any], dict[str, Any]]
 
 
 def read_by_the_second(folder: Path) -> Path:
@@ -50,7 +46,7 @@ def read_by_the_second(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Configurations, and what they name."""
     folder = tmp_path_factory.mktemp("ranks")
     SEEDS["report"] = {"benchmarks": [f"folder:{squares(folder / 'test', seed=1)}"]}
@@ -59,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     architecture(folder / "second" / "arch")
     image = read_by_the_second(folder / "second" / "broken")
     image.write_bytes(image.read_bytes()[:-60])
-    settings: dict[str, dict[str, Any]] = {
+    settings = {
         "dual": DUAL,
         "seeds": SEEDS,
         "leak": {"report": {"benchmarks": [f"folder:{squares(folder / 'leak-test')}"]}},
@@ -81,17 +77,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def said(folder: Path) -> Said:
+def said(folder):
     """What both ranks say of everything, in one go: most of the time goes into starting them."""
     program = Path(__file__).with_name("several_ranks_program.py")
-    done = subprocess.run(  # noqa: PLW1510  (its own words are shown below)
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", program, folder],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"},
-    )
-    assert done.returncode == 0, done.stderr
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2, program, folder]
+    run_python(*command, timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"})
     first, second = (json.loads((folder / f"said-{rank}.json").read_text()) for rank in (0, 1))
     return first, second
 
@@ -103,7 +93,7 @@ def near(one: Path, other: Path, relative: float = 1e-4, absolute: float = 2e-5)
     assert far(weights(one), weights(other)) < absolute
 
 
-def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) -> None:
+def test_two_ranks_train_a_dual_encoder_as_one_does(said, folder):
     run_training(read_config(folder / "dual.toml"), folder, folder / "dual-alone")
     near(folder / "dual-alone", folder / "dual")
     assert [each["dual"]["out"].count("measure with:") for each in said] == [1, 0]
@@ -112,9 +102,7 @@ def test_two_ranks_train_a_dual_encoder_as_one_does(said: Said, folder: Path) ->
 
 
 @pytest.mark.parametrize("name", ["frozen", "lora"])
-def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(
-    said: Said, folder: Path, name: str
-) -> None:
+def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(said, folder, name):
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
     near(folder / f"{name}-alone", folder / name)
     assert [each[name] for each in said] == ["", ""]
@@ -124,7 +112,7 @@ def test_two_ranks_normalise_by_frozen_statistics_and_train_updates_as_one_does(
 
 @pytest.mark.parametrize("name", [*MODELS, *(f"{family}-eqsim" for family in MAKE)])
 @pytest.mark.filterwarnings("ignore:data.augment:tellapart.errors.TellapartWarning")
-def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: str) -> None:
+def test_two_ranks_cross_the_same_pairs_as_one(said, folder, name):
     run_training(read_config(folder / f"{name}.toml"), folder, folder / f"{name}-alone")
     # Over 20 seeds a last bit of FIBER's weights moves a logged number by 2.3e-3 of it, and a weight by 6e-5, at most.
     rounding = (2e-2, 1e-4) if name.startswith("fiber") else ()
@@ -132,7 +120,7 @@ def test_two_ranks_cross_the_same_pairs_as_one(said: Said, folder: Path, name: s
     assert [each[name] for each in said] == ["", ""]
 
 
-def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(said: Said, folder: Path) -> None:
+def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(said, folder):
     first, second = (each["seeds"] for each in said)
     assert [call["code"] for call in (*first, *second)] == [0] * 4, first + second
     assert [call["out"] for call in second] == ["", ""]
@@ -156,9 +144,7 @@ def test_two_ranks_train_every_seed_keep_what_is_done_and_one_of_them_says_it(sa
         ("odd", 2, r"error: .*seeds: seed-009 trained on other data than the rest; delete .*\n"),
     ],
 )
-def test_a_command_that_is_refused_on_the_first_rank_ends_alike_on_both(
-    said: Said, what: str, code: int, message: str
-) -> None:
+def test_a_command_that_is_refused_on_the_first_rank_ends_alike_on_both(said, what, code, message):
     first, second = (each[what] for each in said)
     assert first == second
     assert (first["code"], first["out"]) == (code, "")
@@ -179,13 +165,13 @@ def test_a_command_that_is_refused_on_the_first_rank_ends_alike_on_both(
         ("diverged", r"RunError: .*training has diverged; lower optimiser.learning_rate.*"),
     ],
 )
-def test_an_error_of_one_rank_is_raised_in_both(said: Said, what: str, message: str) -> None:
+def test_an_error_of_one_rank_is_raised_in_both(said, what, message):
     first, second = (each[what] for each in said)
     assert first == second
     assert re.fullmatch(message, first)
 
 
-def test_a_rank_that_is_gone_is_said_and_none_waits_too_short_or_leaves_a_thread(said: Said) -> None:
+def test_a_rank_that_is_gone_is_said_and_none_waits_too_short_or_leaves_a_thread(said):
     gone = "RunError: another rank ended, and says why itself; go on with resume=True once that is mended"
     assert said[0]["lost"] == gone
     # An error that nobody foresaw keeps its class in the rank where it happened.

@@ -1,12 +1,8 @@
 """Rounds of training on a model's own matches: which they are, that a kill changes nothing, and the mark."""
 
-from __future__ import annotations
-
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,13 +25,13 @@ from tellapart.training.report.page import model_card, write_training_report
 from tellapart.training.training_run import train_matched
 
 
-def test_thresholds_fall_on_a_line_and_the_items_are_one_whole_set_without_labels(tmp_path: Path) -> None:
+def test_thresholds_fall_on_a_line_and_the_items_are_one_whole_set_without_labels(tmp_path):
     table = RoundsConfig(rounds=5, threshold=0.5, last_threshold=0.1)
     assert table.thresholds() == pytest.approx(np.linspace(0.5, 0.1, 5).tolist())
     assert RoundsConfig(rounds=1, threshold=0.5).thresholds() == [0.5]
     values = config(tmp_path).model_dump() | {"test_time_matching": {"threshold": 0.1}}
     TrainConfig.model_validate(values)
-    changes: list[tuple[str, dict[str, Any]]] = [
+    changes = [
         ("data", {"share": 0.5}),
         ("data", {"validation": "demo"}),
         ("data", {"train": ["demo", "winoground"]}),
@@ -48,15 +44,15 @@ def test_thresholds_fall_on_a_line_and_the_items_are_one_whole_set_without_label
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Path:
+def start(tmp_path):
     """A folder with squares, and a model of drawn weights that matches some of them."""
     squares(tmp_path / "train")
     write_new_model(Path(architecture(tmp_path / "arch").removeprefix("new:")), tmp_path / "start", 0)
     return tmp_path
 
 
-def rounds(folder: Path, **changes: Any) -> TrainConfig:
-    values: dict[str, Any] = {
+def rounds(folder: Path, **changes) -> TrainConfig:
+    values = {
         "model": f"local-dir:{folder / 'start'}",
         "data": {"train": [f"folder:{folder / 'train'}"], "together": True},
         "optimiser": {"steps": 2},
@@ -68,9 +64,7 @@ def rounds(folder: Path, **changes: Any) -> TrainConfig:
 
 
 @pytest.mark.slow
-def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(
-    start: Path, command: Callable[..., Any]
-) -> None:
+def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(start, command):
     settings = rounds(start)
     done = train_matched(settings, start, start / "run")
     record = read_record(start / "run")
@@ -92,7 +86,7 @@ def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(
         assert find_model(model).fingerprint == each.start
     assert record.start == record.rounds[0].start and record.data.items == record.rounds[1].matched
     # Before is the start of the first round; after has the mark, as has each later run of the model.
-    assert record.comparison is not None and record.why is not None
+    assert record.why is not None
     assert (record.comparison.b, record.comparison.a) == (f"{done.name} (transductive)", f"local-dir:{start / 'start'}")
     card, page = model_card(record), write_training_report(start / "run", record).read_text(encoding="utf-8")
     assert "\n- transductive\n" in card and "- transductive: fitted, without labels, to the very items of" in card
@@ -103,19 +97,19 @@ def test_each_round_trains_on_the_confident_matches_and_the_outcome_is_marked(
     for line in ("compare", "table"):
         assert "mine (transductive)" in command(line, start / "again").out
     assert "ours (transductive)" in command("table", start / "again", "--label", "mine (transductive)=ours").out
-    problems: list[str] = []
+    problems = []
     Board(BoardSettings(runs=(start / "again",))).read_in(problems.append)
     check_facts("\n".join(problems), "mine (transductive)", "results.json", "take the run out")
     assert len(problems) == 1
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_same_weights(start: Path) -> None:
+def test_a_killed_run_goes_on_to_the_same_weights(start):
     settings = rounds(start, report={"benchmarks": []}, validation={"every": 1})
     whole = train_matched(settings, start, start / "whole")
-    steps: list[int] = []
+    steps = []
 
-    def kill(stage: str, done: int, total: int, note: str = "") -> None:
+    def kill(stage, done, total, note=""):
         steps.extend([done] if stage == "steps" else [])
         if len(steps) == 3:  # the first of the second round
             raise KeyboardInterrupt
@@ -133,10 +127,10 @@ def test_a_killed_run_goes_on_to_the_same_weights(start: Path) -> None:
         train_matched(other, start, start / "run", resume=True)
     resumed = train_matched(settings, start, start / "run", resume=True)
     assert far(weights(start / "run"), weights(start / "whole")) == 0
-    assert resumed.record is not None and whole.record is not None and resumed.record.rounds == whole.record.rounds
+    assert resumed.record.rounds == whole.record.rounds
 
 
-def test_items_that_are_no_squares_and_thresholds_that_no_match_reaches_are_refused(start: Path) -> None:
+def test_items_that_are_no_squares_and_thresholds_that_no_match_reaches_are_refused(start):
     file = io.BytesIO()
     Image.new("RGB", (16, 16)).save(file, "PNG")
     choice = Item(id="a", images=("images/a.png",), texts=("a red square", "a green square"))

@@ -1,7 +1,5 @@
 """The tutorial on training: its commands run in the page's order, and its configuration is the file that they name."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shlex
@@ -22,15 +20,13 @@ def list_commands(page: Path) -> list[list[str]]:
     return [shlex.split(line) for line in lines]
 
 
-def test_the_page_shows_the_configuration_that_it_names() -> None:
+def test_the_page_shows_the_configuration_that_it_names():
     (shown,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     comment, _, values = (ROOT / FILE).read_text(encoding="utf-8").partition("\n")
     assert comment.startswith("#") and values == shown
 
 
-def test_pairs_are_drawn_once_and_a_second_try_is_refused_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_pairs_are_drawn_once_and_a_second_try_is_refused_in_one_line(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples/tutorial/draw_pairs.py"), run_name="__main__")
     with pytest.raises(SystemExit, match=r"my_pairs is there already.*delete it") as refused:
@@ -39,7 +35,7 @@ def test_pairs_are_drawn_once_and_a_second_try_is_refused_in_one_line(
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_page_run_in_its_order(command) -> None:
+def test_the_commands_of_the_page_run_in_its_order(command):
     shutil.copytree(ROOT / FILE.parent, FILE.parent)
     shutil.copytree(ROOT / "examples" / "demo_encoder" / "architecture", "examples/demo_encoder/architecture")
     values = FILE.read_text(encoding="utf-8")

@@ -1,9 +1,6 @@
 """Fusion encoders with a handful of weights, as transformers saves them."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 from tellapart.models.torch.backend import import_torch
 
@@ -15,7 +12,7 @@ VISION = TOWER | {"image_size": 16, "patch_size": 8}
 WORDS = ["a", "square", "left", "of", "one", "red", "green", "blue", "grey"]
 
 
-def words() -> Any:
+def words():
     import transformers
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]

@@ -1,7 +1,5 @@
 """METER and FIBER with a handful of weights, as their authors nest them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Small sets to train on, architectures without weights, and configurations."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable
@@ -58,7 +56,7 @@ def squares(folder: Path, count: int = 12, *, seed: int = 0) -> Path:
     return folder
 
 
-def architecture(folder: Path, **changes: Any) -> str:
+def architecture(folder: Path, **changes) -> str:
     """The name of an open_clip model without weights."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = OPEN_CLIP | {"model_cfg": OPEN_CLIP["model_cfg"] | changes}
@@ -66,9 +64,9 @@ def architecture(folder: Path, **changes: Any) -> str:
     return f"new:{folder}"
 
 
-def table(folder: Path, **changes: Any) -> dict[str, Any]:
+def table(folder: Path, **changes) -> dict[str, Any]:
     """A configuration's values: ITC on squares, from weights that nobody trained."""
-    values: dict[str, Any] = {
+    values = {
         "name": "squares",
         "model": "new:arch",
         "data": {"train": ["folder:train"]},
@@ -86,7 +84,7 @@ def table(folder: Path, **changes: Any) -> dict[str, Any]:
     return values
 
 
-def config(folder: Path, **changes: Any) -> TrainConfig:
+def config(folder: Path, **changes) -> TrainConfig:
     """The same, checked."""
     return TrainConfig(**table(folder, **changes))
 
@@ -146,7 +144,7 @@ def logged(out: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
 
 
-def compared(benchmark: str, a: float, b: float, metric: str = "group_score", **more: Any) -> MetricComparison:
+def compared(benchmark: str, a: float, b: float, metric: str = "group_score", **more) -> MetricComparison:
     """A metric of the start and of the trained model, with a test that finds them apart."""
     values = {
         "n": 100,
@@ -161,9 +159,9 @@ def compared(benchmark: str, a: float, b: float, metric: str = "group_score", **
     return MetricComparison(benchmark=benchmark, metric=metric, a=a, b=b, **values | more)
 
 
-def made_record(**changes: Any) -> TrainRecord:
+def made_record(**changes) -> TrainRecord:
     """The record of a run of one step that measured nothing, but for its changes."""
-    values: dict[str, Any] = {"config": {"name": "made", "seed": 0}, "fingerprint": "0", "start": "1", "model": "x"}
+    values = {"config": {"name": "made", "seed": 0}, "fingerprint": "0", "start": "1", "model": "x"}
     values |= {"started": "2026-01-01T00:00:00+00:00", "seconds": 1.0, "resumed": False, "ranks": 1, "versions": {}}
     values |= {"machine": Machine(processor="x", cores=1, system="x"), "steps": 1, "best_step": 1, "best": None}
     values |= {"data": DataRecord(rows=1, images=1, items=1, fingerprint="0"), "history": ()}

@@ -1,49 +1,19 @@
 """Small real files for every stage: a tagger and a splitter of NLTK's, models of transformers, nouns of WordNet's."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
 
 from tellapart.models.torch.backend import import_torch
 
-WORDS = [
-    "a",
-    "an",
-    "the",
-    "two",
-    "dog",
-    "dogs",
-    "cat",
-    "cats",
-    "poodle",
-    "man",
-    "men",
-    "horse",
-    "table",
-    "on",
-    "with",
-    "sits",
-    "rides",
-    ".",
-    ",",
-]
+WORDS = "a an the two dog dogs cat cats poodle man men horse table on with sits rides . ,".split()  # noqa: SIM905
 _SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 #: What WordNet's files say of them: lemma -> what it is a kind of.
-KINDS = {
-    "entity": "",
-    "animal": "entity",
-    "dog": "animal",
-    "poodle": "dog",
-    "cat": "animal",
-    "horse": "animal",
-    "man": "entity",
-    "table": "entity",
-}
+KINDS = {"entity": "", "animal": "entity", "dog": "animal", "poodle": "dog"}
+KINDS |= {"cat": "animal", "horse": "animal", "man": "entity", "table": "entity"}
 
 
 def write_nltk(folder: Path) -> Path:
@@ -70,7 +40,7 @@ def write_nltk(folder: Path) -> Path:
     return folder
 
 
-def _tokenizer() -> Any:
+def _tokenizer():
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -140,7 +110,7 @@ def write_wordnet(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def parts(tmp_path_factory):
     """A folder with every stage's files: nltk, masked, encoder, causal, wordnet."""
     pytest.importorskip("torch", reason="needs the models extra: torch")
     pytest.importorskip("transformers", reason="needs the models extra: transformers")
@@ -166,10 +136,10 @@ CAPTIONS = [
 
 
 @pytest.fixture
-def recipe(parts: Path, tmp_path: Path) -> Callable[..., Path]:
+def recipe(parts, tmp_path):
     """Write captions, images and a recipe for them, the stages all on and the range of similarity wide."""
 
-    def write(name: str = "recipe", times: int = 1, **changed: str | float) -> Path:
+    def write(name="recipe", times=1, **changed):
         home = tmp_path / name
         (home / "images").mkdir(parents=True)
         for k, image in enumerate(("a.png", "b.png", "c.png")):
@@ -179,7 +149,7 @@ def recipe(parts: Path, tmp_path: Path) -> Callable[..., Path]:
             for k, (image, caption) in enumerate(CAPTIONS * times)
         ]
         (home / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        options: dict[str, str | float] = {
+        options = {
             "captions": "captions.jsonl",
             "images": "images",
             "tagger": f"nltk:{parts / 'nltk'}",

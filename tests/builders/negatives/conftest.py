@@ -3,10 +3,9 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,11 +50,11 @@ def answer(kind: str, rewrite: Rewrite) -> str:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server():
     state = Server()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+        def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             time.sleep(state.seconds)
             state.asked.append({"path": self.path, **body})
@@ -75,7 +74,7 @@ def server() -> Iterator[Server]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, *args: object) -> None:
+        def log_message(self, *args):
             """Keep quiet."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
@@ -89,10 +88,10 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def captions(tmp_path: Path) -> Callable[[list[tuple[str, str]]], Path]:
+def captions(tmp_path):
     """Write captions and a picture for each image; return the folder."""
 
-    def write(rows: list[tuple[str, str]]) -> Path:
+    def write(rows):
         (tmp_path / "photos").mkdir(exist_ok=True)
         for k, image in enumerate(dict.fromkeys(image for image, _ in rows)):
             Image.new("RGB", (4, 4), (k, 0, 0)).save(tmp_path / "photos" / image)

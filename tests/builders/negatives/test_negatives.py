@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -48,7 +47,7 @@ def texts(text: str, kind: str) -> list[str]:
         ("add_att", "A dog in an umbrella", "A dog in a red umbrella"),
     ],
 )
-def test_a_rule_makes_this_false_caption(kind: str, caption: str, false: str) -> None:
+def test_a_rule_makes_this_false_caption(kind, caption, false):
     assert false in texts(caption, kind)
 
 
@@ -80,7 +79,7 @@ def test_a_rule_makes_this_false_caption(kind: str, caption: str, false: str) ->
         ("swap_obj", ""),
     ],
 )
-def test_a_rule_leaves_alone_what_it_cannot_be_sure_of(kind: str, caption: str) -> None:
+def test_a_rule_leaves_alone_what_it_cannot_be_sure_of(kind, caption):
     assert texts(caption, kind) == []
 
 
@@ -113,7 +112,7 @@ def test_a_rule_leaves_alone_what_it_cannot_be_sure_of(kind: str, caption: str) 
         ("add_att", "a small car", "no article or number stands right before it; needs"),
     ],
 )
-def test_a_rule_that_makes_nothing_says_what_it_needs_and_what_came_closest(kind: str, caption: str, why: str) -> None:
+def test_a_rule_that_makes_nothing_says_what_it_needs_and_what_came_closest(kind, caption, why):
     assert texts(caption, kind) == []
     assert explain_none(caption, kind).startswith(why)
 
@@ -134,20 +133,20 @@ def test_a_rule_that_makes_nothing_says_what_it_needs_and_what_came_closest(kind
         ("add_att", "A dog in a coloured basket and a car", "A dog in a coloured basket and a grey car"),
     ],
 )
-def test_british_words_are_known_and_answered_in_british_spelling(kind: str, caption: str, false: str) -> None:
+def test_british_words_are_known_and_answered_in_british_spelling(kind, caption, false):
     assert false in texts(caption, kind)
 
 
-def test_no_spelling_is_a_change_of_the_other() -> None:
+def test_no_spelling_is_a_change_of_the_other():
     assert "gray" not in " ".join(texts("a grey car", "replace_att"))
     assert "grey" not in " ".join(texts("a gray car", "replace_att"))
     assert not any("racket" in text for text in texts("a kite and a racquet", "replace_obj"))
 
 
-def test_a_caption_whose_words_do_not_tell_is_spelled_as_most_of_the_file(recipe: Path, tmp_path: Path) -> None:
+def test_a_caption_whose_words_do_not_tell_is_spelled_as_most_of_the_file(recipe, tmp_path):
     """A word that stands in false captions alone gives them away."""
 
-    def colours(*others: str) -> set[str]:
+    def colours(*others):
         path = tmp_path / "captions.csv"
         rows = [*(f"a.png,{text}" for text in others), *("sub/b.png,a cup on a red table" for _ in range(40))]
         path.write_text("image,caption\n" + "\n".join(rows) + "\n")
@@ -176,7 +175,7 @@ WORDS = st.one_of(
 
 
 @given(st.lists(WORDS, max_size=14).map(" ".join), st.sampled_from(KINDS))
-def test_no_rule_returns_the_caption_itself_or_one_twice_or_breaks_on_any_words(caption: str, kind: str) -> None:
+def test_no_rule_returns_the_caption_itself_or_one_twice_or_breaks_on_any_words(caption, kind):
     found = texts(caption, kind)
     assert caption not in found
     assert len(found) == len(set(found))
@@ -191,7 +190,7 @@ def test_no_rule_returns_the_caption_itself_or_one_twice_or_breaks_on_any_words(
             assert before < after
 
 
-def test_no_word_stands_in_two_groups() -> None:
+def test_no_word_stands_in_two_groups():
     for groups in (OBJECTS.values(), ATTRIBUTES):
         words = [word for group in groups for word in group]
         assert len(words) == len(set(words))
@@ -207,7 +206,7 @@ CAPTIONS = [
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Path:
+def recipe(tmp_path):
     (tmp_path / "photos" / "sub").mkdir(parents=True)
     for k, name in enumerate(("a.png", "sub/b.png")):
         Image.new("RGB", (4, 4), (k, 0, 0)).save(tmp_path / "photos" / name)
@@ -220,7 +219,7 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_captions_and_images_become_a_pair_set(recipe: Path, tmp_path: Path) -> None:
+def test_captions_and_images_become_a_pair_set(recipe, tmp_path):
     built = build(recipe, tmp_path / "set")
     pairs = read_pair_set(built.folder)
     assert pairs.shape == (1, 2)
@@ -237,7 +236,7 @@ def test_captions_and_images_become_a_pair_set(recipe: Path, tmp_path: Path) -> 
     assert list(json.loads((built.folder / "card.json").read_text())["inputs"]) == ["captions.jsonl"]
 
 
-def test_the_audit_finds_the_tag_that_it_asks_for(recipe: Path, tmp_path: Path) -> None:
+def test_the_audit_finds_the_tag_that_it_asks_for(recipe, tmp_path):
     pairs = read_pair_set(build(recipe, tmp_path / "set").folder)
     kinds = {item.tags["subset"].partition("_")[0] == "swap": item.tags["bag_of_words"] for item in pairs.items}
     assert kinds == {True: "same", False: "differs"}
@@ -246,8 +245,8 @@ def test_the_audit_finds_the_tag_that_it_asks_for(recipe: Path, tmp_path: Path) 
     assert finding.verdict == "pass"
 
 
-def test_another_seed_picks_other_words_and_other_captions_forbid_some(recipe: Path, tmp_path: Path) -> None:
-    def made(out: str) -> dict[str, tuple[str, ...]]:
+def test_another_seed_picks_other_words_and_other_captions_forbid_some(recipe, tmp_path):
+    def made(out):
         return {item.id: item.texts for item in read_pair_set(build(recipe, tmp_path / out).folder).items}
 
     first, whole = made("first"), recipe.read_text()
@@ -271,7 +270,7 @@ def test_another_seed_picks_other_words_and_other_captions_forbid_some(recipe: P
     assert {name: texts for name, texts in made("fourth").items() if name[0] != "4"} == first
 
 
-def test_a_caption_whose_every_change_another_one_names_is_rejected(recipe: Path, tmp_path: Path) -> None:
+def test_a_caption_whose_every_change_another_one_names_is_rejected(recipe, tmp_path):
     rows = [{"image": "a.png", "caption": text} for text in ("a man on a hill", "A woman on a hill.")]
     (tmp_path / "captions.jsonl").write_text("\n".join(map(json.dumps, [*rows, {**rows[0], "caption": "a red cup"}])))
     recipe.write_text(recipe.read_text() + 'kinds = ["replace_obj"]\nuniform = true\n')
@@ -298,9 +297,7 @@ def test_a_caption_whose_every_change_another_one_names_is_rejected(recipe: Path
         ("add_obj", "A tie.", "A tie and an airplane.", "two aeroplanes", "names what another caption names"),
     ],
 )
-def test_other_captions_forbid_what_they_say_or_name(
-    kind: str, true: str, false: str, other: str, fault: str | None
-) -> None:
+def test_other_captions_forbid_what_they_say_or_name(kind, true, false, other, fault):
     assert contradiction(kind, true, false, ["Nothing.", other]) == fault
     assert contradiction(kind, true, false, []) is None
 
@@ -315,25 +312,25 @@ def test_other_captions_forbid_what_they_say_or_name(
         ("image,caption\n", ("captions.csv", "captions")),
     ],
 )
-def test_a_wrong_row_is_named(tmp_path: Path, rows: str, says: str | tuple[str, ...]) -> None:
+def test_a_wrong_row_is_named(tmp_path, rows, says):
     (tmp_path / "captions.csv").write_text(rows)
     recipe = RecipeFile(name="few", builder="negatives", options={"captions": "captions.csv", "images": "."})
     with raises(DataError, says):
         open_builder(recipe, tmp_path)
 
 
-def test_a_folder_of_images_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_folder_of_images_that_is_not_there_is_named(tmp_path):
     (tmp_path / "captions.csv").write_text("image,caption\na.png,a dog\n")
     recipe = RecipeFile(name="few", builder="negatives", options={"captions": "captions.csv", "images": "gone"})
     with raises(DataError, "[options]", "folder"):
         open_builder(recipe, tmp_path)
 
 
-def test_the_builder_has_a_line_for_the_list() -> None:
+def test_the_builder_has_a_line_for_the_list():
     assert (Negatives.__doc__ or "").startswith("Make false captions")
 
 
-def test_the_lexicon_knows_spellings_forms_and_where_a_noun_ends() -> None:
+def test_the_lexicon_knows_spellings_forms_and_where_a_noun_ends():
     expected = ["gray", "donuts", "gray-haired", "dog"]
     assert [*map(lexicon.to_lexical, ("grey", "doughnuts", "grey-haired", "dog"))] == expected
     assert [*map(lexicon.to_british, ("gray", "airplanes", "dog"))] == ["grey", "aeroplanes", "dog"]

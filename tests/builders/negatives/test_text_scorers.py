@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +28,7 @@ TEXTS = ["two dogs", "a red cup on a table", "x", "two dogs", "a man rides a hor
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folders(tmp_path_factory):
     """A causal model, a classifier of two labels, and a regressor: tiny, random, saved as their authors save them."""
     torch = import_torch()
     transformers = pytest.importorskip("transformers", reason="needs the models extra: transformers")
@@ -76,7 +75,7 @@ def loaded(kind: str, folder: Path) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("name", ["likelihood", "likelihood-per-token"])
-def test_a_causal_model_s_likelihood_is_the_library_s_own_loss(folders: Path, name: str) -> None:
+def test_a_causal_model_s_likelihood_is_the_library_s_own_loss(folders, name):
     torch = import_torch()
     scorer = find_text_scorer(f"{name}:causal", folders)
     model, tokenizer = loaded("AutoModelForCausalLM", folders / "causal")
@@ -90,28 +89,25 @@ def test_a_causal_model_s_likelihood_is_the_library_s_own_loss(folders: Path, na
     assert np.ptp(expected) > 0.01
 
 
-def test_a_classifier_s_score_is_the_log_odds_of_its_label(folders: Path) -> None:
+def test_a_classifier_s_score_is_the_log_odds_of_its_label_and_a_regressor_s_its_output(folders):
     torch = import_torch()
-    model, tokenizer = loaded("AutoModelForSequenceClassification", folders / "cola")
-    with torch.no_grad():
-        logits = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
-    good = find_text_scorer("classifier:cola#acceptable", folders).score_texts(TEXTS)
-    assert good == pytest.approx((logits[:, 1] - logits[:, 0]).tolist(), abs=1e-4)
-    bad = find_text_scorer("classifier:cola#unacceptable", folders).score_texts(TEXTS)
+    logits = {}
+    for name in ("cola", "regressor"):
+        model, tokenizer = loaded("AutoModelForSequenceClassification", folders / name)
+        with torch.no_grad():
+            logits[name] = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in TEXTS])
+    good, bad, output = (
+        find_text_scorer(f"classifier:{name}", folders).score_texts(TEXTS)
+        for name in ("cola#acceptable", "cola#unacceptable", "regressor")
+    )
+    assert good == pytest.approx((logits["cola"][:, 1] - logits["cola"][:, 0]).tolist(), abs=1e-4)
     assert bad == pytest.approx(-good, abs=1e-5)
+    assert output == pytest.approx(logits["regressor"][:, 0].tolist(), abs=1e-4)
     assert np.ptp(good) > 0.01
 
 
-def test_a_regressor_s_score_is_its_output(folders: Path) -> None:
-    torch = import_torch()
-    model, tokenizer = loaded("AutoModelForSequenceClassification", folders / "regressor")
-    with torch.no_grad():
-        expected = [float(model(**tokenizer(text, return_tensors="pt")).logits) for text in TEXTS]
-    assert find_text_scorer("classifier:regressor", folders).score_texts(TEXTS) == pytest.approx(expected, abs=1e-4)
-
-
 @pytest.mark.parametrize("name", ["words", "characters", "likelihood:causal", "classifier:cola#acceptable"])
-def test_no_score_depends_on_the_texts_beside_it(folders: Path, name: str) -> None:
+def test_no_score_depends_on_the_texts_beside_it(folders, name):
     scorer = find_text_scorer(name, folders)
     assert isinstance(scorer, TextScorer)
     together, backwards = scorer.score_texts(TEXTS), scorer.score_texts(TEXTS[::-1])[::-1]
@@ -121,7 +117,7 @@ def test_no_score_depends_on_the_texts_beside_it(folders: Path, name: str) -> No
     assert scorer.score_texts([]).shape == (0,)
 
 
-def test_another_model_or_reading_has_another_fingerprint(folders: Path) -> None:
+def test_another_model_or_reading_has_another_fingerprint(folders):
     names = ["words", "characters", "likelihood:causal", "likelihood-per-token:causal", "classifier:regressor"]
     names += ["classifier:cola#acceptable", "classifier:cola#unacceptable"]
     assert len({find_text_scorer(name, folders).fingerprint for name in names}) == len(names)
@@ -139,21 +135,19 @@ def test_another_model_or_reading_has_another_fingerprint(folders: Path) -> None
         ("tinystories:gone.bin", ModelError, ("gone.bin", "No such file or directory")),
     ],
 )
-def test_a_scorer_that_cannot_be_had_is_named(
-    folders: Path, name: str, error: type[Exception], says: str | tuple[str, ...]
-) -> None:
+def test_a_scorer_that_cannot_be_had_is_named(folders, name, error, says):
     with raises(error, says):
         find_text_scorer(name, folders)
 
 
-def test_a_text_that_a_model_cannot_read_is_named(folders: Path) -> None:
+def test_a_text_that_a_model_cannot_read_is_named(folders):
     with raises(ModelError, "1", "64", "0"):
         find_text_scorer("likelihood:causal", folders).score_texts(["x", ""])
     with raises(ModelError, "1", "60", "202"):
         find_text_scorer("classifier:regressor", folders).score_texts(["dog " * 50])
 
 
-def test_roberta_s_two_positions_before_a_text_are_not_the_text_s(folders: Path) -> None:
+def test_roberta_s_two_positions_before_a_text_are_not_the_text_s(folders):
     scorer = find_text_scorer("classifier:roberta", folders)
     scorer.text_model.tokenizer.model_max_length = 10**6  # as some are saved
     assert np.isfinite(scorer.score_texts(["x" * 60])).all()  # and the two marks
@@ -161,7 +155,7 @@ def test_roberta_s_two_positions_before_a_text_are_not_the_text_s(folders: Path)
         scorer.score_texts(["x" * 61])
 
 
-def test_a_model_without_a_table_of_positions_reads_any_number_of_tokens(folders: Path) -> None:
+def test_a_model_without_a_table_of_positions_reads_any_number_of_tokens(folders):
     _, tokenizer = loaded("AutoModelForCausalLM", folders / "causal")
     model = TextModel("m", SimpleNamespace(config=SimpleNamespace(model_type="bloom")), tokenizer, Runtime("cpu"))
     assert model.limit is None
@@ -172,7 +166,7 @@ def test_a_model_without_a_table_of_positions_reads_any_number_of_tokens(folders
     assert capped.limit == 60
 
 
-def test_rows_and_dtype_are_part_of_a_fingerprint_and_not_of_the_weights(folders: Path) -> None:
+def test_rows_and_dtype_are_part_of_a_fingerprint_and_not_of_the_weights(folders):
     one, other, half = (
         TextModel.load("AutoModelForCausalLM", str(folders / "causal"), Runtime("cpu", dtype), rows=rows)
         for rows, dtype in ((4, "float32"), (8, "float32"), (4, "bfloat16"))
@@ -181,16 +175,16 @@ def test_rows_and_dtype_are_part_of_a_fingerprint_and_not_of_the_weights(folders
     assert one.weights_digest() == other.weights_digest() != half.weights_digest()
 
 
-def test_a_score_that_is_no_number_is_refused() -> None:
+def test_a_score_that_is_no_number_is_refused():
     class Broken(Length):
-        def score_texts(self, texts: Any) -> Any:
+        def score_texts(self, texts):
             return np.full(len(texts), np.nan, np.float32)
 
     with raises(ModelError, "words", "scores", "finite"):
         score_captions(Broken("words"), [item("a", "x", "y")])
 
 
-def test_the_parser_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_parser_is_asked_for_where_it_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with raises(ModelError, "PATH", "program"):
         find_text_scorer("link-grammar", tmp_path)
@@ -199,9 +193,7 @@ def test_the_parser_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("script", "says"), [("exit 3", ("exit", "3", "failed")), ("cat > /dev/null; echo Found 2 linkages", ("1", "2"))]
 )
-def test_a_parser_that_does_not_answer_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, says: str | tuple[str, ...]
-) -> None:
+def test_a_parser_that_does_not_answer_is_named(monkeypatch, tmp_path, script, says):
     (tmp_path / "link-parser").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "link-parser").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -210,13 +202,13 @@ def test_a_parser_that_does_not_answer_is_named(
 
 
 @pytest.mark.skipif(shutil.which("link-parser") is None, reason="needs the program link-parser (Debian: link-grammar)")
-def test_the_parser_tells_sentences_and_noun_phrases_from_scrambled_words(tmp_path: Path) -> None:
+def test_the_parser_tells_sentences_and_noun_phrases_from_scrambled_words(tmp_path):
     good = ["A cat is sitting on the mat.", "A man on a horse", "Two dogs chasing a ball."]
     bad = ["Two dogs chases a ball.", "mat the on cat a.", "A red cups", "", "!help"]
     assert find_text_scorer("link-grammar", tmp_path).score_texts([*good, *bad[:4]]).tolist() == [1, 1, 1, 0, 0, 0, 0]
 
 
-def test_every_form_of_a_name_is_one_that_is_known(tmp_path: Path) -> None:
+def test_every_form_of_a_name_is_one_that_is_known(tmp_path):
     (tmp_path / "nothing").mkdir()
     for form in SCORERS:
         name = form.replace("FILE", "nothing").replace("FOLDER", "nothing")
@@ -230,7 +222,7 @@ def item(name: str, true: str, false: str, subset: str = "") -> Item:
     return Item(id=name, images=("a.png",), texts=(true, false), tags={"subset": subset} if subset else {})
 
 
-def test_a_quantile_is_of_each_subset_and_of_every_scorer() -> None:
+def test_a_quantile_is_of_each_subset_and_of_every_scorer():
     items = [item(f"a{n}", "x", "y " * n, "add") for n in (1, 2, 3, 4)] + [item("s", "x", "y", "swap")]
     expected = {"a1": "words below the 0.5 quantile", "a2": "words below the 0.5 quantile"}
     assert Quantile(scorers=["words"], q=0.5).left_out(items, seed=0, home=Path()) == expected
@@ -241,12 +233,12 @@ def test_a_quantile_is_of_each_subset_and_of_every_scorer() -> None:
     )
 
 
-def test_a_minimum_is_of_one_scorer() -> None:
+def test_a_minimum_is_of_one_scorer():
     with raises(ValueError, "minimum", "scorer"):
         Quantile(scorers=["words", "characters"], minimum=1.0)
 
 
-def test_captions_too_much_or_too_little_alike_are_left_out() -> None:
+def test_captions_too_much_or_too_little_alike_are_left_out():
     items = [
         item("same", "a red cup", "a red cup"),
         item("colour", "the red coffee mug", "the blue coffee mug"),
@@ -267,9 +259,7 @@ def test_captions_too_much_or_too_little_alike_are_left_out() -> None:
         Similarity(model="demo-encoder").left_out([Item(id="q", images=("a.png",), texts=("x",))], seed=0, home=Path())
 
 
-def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(
-    captions: Callable[[list[tuple[str, str]]], Path],
-) -> None:
+def test_a_recipe_s_selections_leave_a_set_in_which_length_is_blind(captions):
     nouns = ["dog", "cat", "elephant", "giraffe", "bus", "car", "boat", "cow", "horse", "airplane", "zebra", "pig"]
     home = captions([(f"{k}.png", f"A {noun} in front of a {nouns[k - 3]}") for k, noun in enumerate(nouns)])
     recipe = home / "recipe.toml"
@@ -304,7 +294,7 @@ def names(gaps: NDArray[np.float64]) -> list[str]:
 
 
 @given(GAPS, st.integers(1, 8), st.integers(0, 3))
-def test_every_scorer_is_exactly_at_chance(gaps: NDArray[np.float64], bins: int, seed: int) -> None:
+def test_every_scorer_is_exactly_at_chance(gaps, bins, seed):
     stays = balance(gaps, names(gaps), bins, seed)
     left = gaps[stays]
     for axis in range(gaps.shape[1]):
@@ -312,14 +302,14 @@ def test_every_scorer_is_exactly_at_chance(gaps: NDArray[np.float64], bins: int,
 
 
 @given(GAPS, st.integers(1, 8))
-def test_no_more_is_left_out_than_the_balance_needs(gaps: NDArray[np.float64], bins: int) -> None:
+def test_no_more_is_left_out_than_the_balance_needs(gaps, bins):
     # What is balanced by itself stays whole: a set with its own mirror image.
     both = np.concatenate([gaps, -gaps])
     assert balance(both, names(both), bins, 0).all()
 
 
 @given(GAPS, st.integers(1, 8), st.randoms(use_true_random=False))
-def test_the_order_of_the_items_does_not_matter(gaps: NDArray[np.float64], bins: int, random: Any) -> None:
+def test_the_order_of_the_items_does_not_matter(gaps, bins, random):
     ids = names(gaps)
     order = list(range(len(ids)))
     random.shuffle(order)
@@ -329,19 +319,19 @@ def test_the_order_of_the_items_does_not_matter(gaps: NDArray[np.float64], bins:
 
 
 @given(GAPS, st.integers(1, 8))
-def test_true_and_false_may_change_places(gaps: NDArray[np.float64], bins: int) -> None:
+def test_true_and_false_may_change_places(gaps, bins):
     # As many stay when all captions change sides: nothing favours the true ones.
     assert balance(gaps, names(gaps), bins, 0).sum() == balance(-gaps, names(gaps), bins, 0).sum()
 
 
-def test_the_seed_chooses_within_a_cell() -> None:
+def test_the_seed_chooses_within_a_cell():
     gaps = np.array([[1.0]] * 20 + [[-1.0]] * 5)
     chosen = [frozenset(np.flatnonzero(balance(gaps, names(gaps), 3, seed)).tolist()) for seed in (0, 0, 1)]
     assert chosen[0] == chosen[1] != chosen[2]
     assert all(len(some) == 10 for some in chosen)
 
 
-def test_a_weighted_sum_of_two_scorers_is_near_chance_too() -> None:
+def test_a_weighted_sum_of_two_scorers_is_near_chance_too():
     rng = np.random.default_rng(0)
     gaps = rng.normal([0.6, 0.4], [1.0, 2.0], (4000, 2)) @ np.array([[1.0, 0.7], [0.0, 1.0]])
     left = gaps[balance(gaps, names(gaps), 10, 0)]
@@ -352,13 +342,13 @@ def test_a_weighted_sum_of_two_scorers_is_near_chance_too() -> None:
     assert max(text_accuracy(gaps @ np.array([np.cos(a), np.sin(a) / 2])) for a in np.linspace(0, np.pi, 37)) > 0.7
 
 
-def test_each_subset_is_balanced_by_itself() -> None:
+def test_each_subset_is_balanced_by_itself():
     items = [item("a1", "x", "x y", "add"), item("a2", "x", "x y", "add"), item("s1", "x y", "x", "swap")]
     assert set(Refine(scorers=["words"]).left_out(items, seed=0, home=Path())) == {"a1", "a2", "s1"}
     assert len(Refine(scorers=["words"], by="").left_out(items, seed=0, home=Path())) == 1
 
 
-def test_an_item_of_another_shape_is_named() -> None:
+def test_an_item_of_another_shape_is_named():
     four = Item(id="q", images=("a.png", "b.png"), texts=("x", "y"))
     with raises(DataError, "'q'", "2", "2"):
         Refine(scorers=["words"]).left_out([four], seed=0, home=Path())
@@ -366,7 +356,7 @@ def test_an_item_of_another_shape_is_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not SUGARCREPE.is_dir(), reason="needs SugarCrepe's captions in ../shared/data")
-def test_sugarcrepe_s_longer_captions_no_longer_give_the_true_ones_away() -> None:
+def test_sugarcrepe_s_longer_captions_no_longer_give_the_true_ones_away():
     items = []
     for path in sorted(SUGARCREPE.glob("*.json")):
         rows = json.loads(path.read_text())

@@ -1,6 +1,5 @@
 """Small real videos whose every frame says its own number, as grey blocks that survive any codec."""
 
-from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,23 +29,16 @@ def number_in(pixels: NDArray[Any]) -> int:
 
 
 @pytest.fixture(scope="session")
-def numbered() -> Callable[[NDArray[Any]], int]:
+def numbered():
     return number_in
 
 
 @pytest.fixture(scope="session")
-def film() -> Callable[..., Path]:
+def film():
     """Write a video with frame k on the screen from the k-th of these milliseconds on."""
     import av
 
-    def write(
-        path: Path,
-        milliseconds: Sequence[int],
-        *,
-        codec: str = "libx264",
-        paint: Callable[[int], NDArray[np.uint8]] = drawn,
-        **options: str,
-    ) -> Path:
+    def write(path, milliseconds, *, codec="libx264", paint=drawn, **options):
         base = Fraction(1, 1000)
         path.parent.mkdir(parents=True, exist_ok=True)
         with av.open(str(path), "w") as container:
@@ -67,10 +59,10 @@ def film() -> Callable[..., Path]:
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Callable[..., Path]:
+def recipe(tmp_path):
     """Write a recipe beside the folder `videos`."""
 
-    def write(builder: str, options: str = "", extra: str = "") -> Path:
+    def write(builder, options="", extra=""):
         (tmp_path / "videos").mkdir(exist_ok=True)
         path = tmp_path / f"{builder}.toml"
         path.write_text(
@@ -115,7 +107,7 @@ def yunet_of_magenta(path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def magenta_model() -> Callable[[Path], Path]:
+def magenta_model():
     pytest.importorskip("cv2", reason="needs the video extra: opencv-python-headless")
     pytest.importorskip("onnx", reason="needs onnx, to make a network in YuNet's format")
     return yunet_of_magenta

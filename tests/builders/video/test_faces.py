@@ -1,15 +1,13 @@
 """OpenCV finds frames with a face, or what its model takes for one, at any size; wrong models are named."""
 
 import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from facts import raises
+from scripts import run_python
 
 pytest.importorskip("cv2", reason="needs the video extra: opencv-python-headless")
 
@@ -30,9 +28,7 @@ def frame(height: int, width: int, *, face: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("height", "width"), [(48, 64), (360, 640), (640, 360), (1080, 1920)])
-def test_yunet_tells_frames_with_a_face_from_those_without(
-    magenta_model: Callable[[Path], Path], tmp_path: Path, height: int, width: int
-) -> None:
+def test_yunet_tells_frames_with_a_face_from_those_without(magenta_model, tmp_path, height, width):
     magenta_model(tmp_path / "yunet.onnx")
     detector = face_detector(FaceOptions(face_model="yunet.onnx", face_side=320), tmp_path)
     assert detector.find_fault(frame(height, width, face=True)) == "shows a face"
@@ -41,14 +37,14 @@ def test_yunet_tells_frames_with_a_face_from_those_without(
     assert detector.models == {"opencv": cv2.__version__}
 
 
-def test_channels_come_as_opencv_wants_them(magenta_model: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_channels_come_as_opencv_wants_them(magenta_model, tmp_path):
     magenta_model(tmp_path / "yunet.onnx")
     detector = face_detector(FaceOptions(face_model="yunet.onnx"), tmp_path)
     for colour in ((255, 255, 0), (0, 255, 255), (255, 0, 0), (0, 0, 255)):
         assert detector.find_fault(np.full((64, 64, 3), colour, np.uint8)) is None
 
 
-def test_yunet_says_which_file_it_needs(tmp_path: Path) -> None:
+def test_yunet_says_which_file_it_needs(tmp_path):
     with raises(DataError, "model", "face_detection_yunet_2023mar.onnx", "face_model"):
         face_detector(FaceOptions(), tmp_path)
     with raises(DataError, "face_model", "gone.onnx", "No such file or directory"):
@@ -60,7 +56,7 @@ def test_yunet_says_which_file_it_needs(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(hasattr(cv2, "CascadeClassifier"), reason="this OpenCV has the cascade detector")
-def test_an_opencv_without_cascades_says_so(tmp_path: Path) -> None:
+def test_an_opencv_without_cascades_says_so(tmp_path):
     with raises(DataError, "OpenCV", "5", '"yunet"', "OpenCV", "4"):
         face_detector(FaceOptions(faces="haar"), tmp_path)
 
@@ -68,7 +64,7 @@ def test_an_opencv_without_cascades_says_so(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not hasattr(cv2, "CascadeClassifier"), reason="OpenCV 5 has no cascades; the test below runs this one with 4"
 )
-def test_the_cascade_that_opencv_4_ships_sees_no_face_in_grey(tmp_path: Path) -> None:
+def test_the_cascade_that_opencv_4_ships_sees_no_face_in_grey(tmp_path):
     detector = face_detector(FaceOptions(faces="haar"), tmp_path)
     assert detector.find_fault(frame(48, 64, face=False)) is None
     (tmp_path / "text.xml").write_text("<no/>")
@@ -78,20 +74,13 @@ def test_the_cascade_that_opencv_4_ships_sees_no_face_in_grey(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.skipif(hasattr(cv2, "CascadeClassifier"), reason="this is OpenCV 4 already")
-def test_all_of_this_holds_with_opencv_4_too() -> None:
+def test_all_of_this_holds_with_opencv_4_too():
     if not (OPENCV_4 / "cv2").is_dir():
         pytest.skip("no OpenCV 4 here: python ci/parts.py opencv4")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(OPENCV_4)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "8 passed, 1 skipped" in done.stdout  # what is of OpenCV 5 alone
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__]
+    printed = run_python(*command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(OPENCV_4)}).stdout
+    assert "8 passed, 1 skipped" in printed  # what is of OpenCV 5 alone
 
 
-def test_without_faces_there_is_no_detector(tmp_path: Path) -> None:
+def test_without_faces_there_is_no_detector(tmp_path):
     assert face_detector(FaceOptions(faces="none"), tmp_path) is None

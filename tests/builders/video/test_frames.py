@@ -47,15 +47,13 @@ VIDEOS: dict[str, tuple[Sequence[int], dict[str, str]]] = {
 
 
 @pytest.fixture(scope="module")
-def videos(tmp_path_factory: pytest.TempPathFactory, film: Film) -> dict[str, Path]:
+def videos(tmp_path_factory, film):
     folder = tmp_path_factory.mktemp("videos")
     return {name: film(folder / name, times, **options) for name, (times, options) in VIDEOS.items()}
 
 
 @pytest.mark.parametrize("name", VIDEOS)
-def test_every_frame_is_found_at_its_first_moment_and_in_its_middle(
-    videos: dict[str, Path], numbered: Callable[[Any], int], name: str
-) -> None:
+def test_every_frame_is_found_at_its_first_moment_and_in_its_middle(videos, numbered, name):
     times = [time - VIDEOS[name][0][0] for time in VIDEOS[name][0]]
     for number, (time, following) in [*list(enumerate(pairwise(times)))[::5], (len(times) - 2, times[-2:])]:
         for asked in (time, (time + following) / 2):
@@ -66,7 +64,7 @@ def test_every_frame_is_found_at_its_first_moment_and_in_its_middle(
 
 @settings(max_examples=40)
 @given(st.sampled_from(["b-frames.mp4", "uneven.mkv", "begins-late.mkv"]), st.floats(0, 1))
-def test_any_moment_shows_the_last_frame_that_began(videos, numbered, name: str, share: float) -> None:
+def test_any_moment_shows_the_last_frame_that_began(videos, numbered, name, share):
     times = [time - VIDEOS[name][0][0] for time in VIDEOS[name][0]]
     asked = share * times[-1]
     began = {
@@ -75,13 +73,13 @@ def test_any_moment_shows_the_last_frame_that_began(videos, numbered, name: str,
     assert numbered(frame_at(videos[name], asked / 1000).pixels) in began
 
 
-def test_a_rounded_time_is_of_the_frame_that_it_was_rounded_from(videos, numbered) -> None:
+def test_a_rounded_time_is_of_the_frame_that_it_was_rounded_from(videos, numbered):
     assert numbered(frame_at(videos["b-frames.mp4"], 0.0396).pixels) == 1
     assert numbered(frame_at(videos["b-frames.mp4"], 0.039).pixels) == 0
 
 
 @pytest.mark.parametrize("name", ["b-frames.mp4", "uneven.mp4"])
-def test_numbers_count_frames_from_one(videos, numbered, name: str) -> None:
+def test_numbers_count_frames_from_one(videos, numbered, name):
     for number in (1, 2, 30, 60):
         assert numbered(frame_number(videos[name], number).pixels) == number - 1
     last = len(VIDEOS[name][0])
@@ -91,7 +89,7 @@ def test_numbers_count_frames_from_one(videos, numbered, name: str) -> None:
         frame_number(videos[name], 0)
 
 
-def test_after_the_last_frame_there_is_none(videos, numbered) -> None:
+def test_after_the_last_frame_there_is_none(videos, numbered):
     path = videos["b-frames.mp4"]
     assert numbered(frame_at(path, 3.995).pixels) == 99
     with raises(EndOfVideoError, "b-frames.mp4", "4.000", "4.500"):
@@ -101,7 +99,7 @@ def test_after_the_last_frame_there_is_none(videos, numbered) -> None:
             frame_at(path, wrong)
 
 
-def test_a_turned_video_is_turned_upright(videos, numbered, tmp_path: Path) -> None:
+def test_a_turned_video_is_turned_upright(videos, numbered, tmp_path):
     """A telephone held upright stores rows as columns and a matrix in the track's header that turns them back."""
     data = videos["b-frames.mp4"].read_bytes()
     place = data.index(b"tkhd") + 4 + 40
@@ -114,7 +112,7 @@ def test_a_turned_video_is_turned_upright(videos, numbered, tmp_path: Path) -> N
     assert numbered(np.rot90(upright)) == 50  # a quarter clockwise: back by a quarter the other way
 
 
-def test_what_is_no_whole_video_is_named(videos, tmp_path: Path) -> None:
+def test_what_is_no_whole_video_is_named(videos, tmp_path):
     whole = videos["b-frames.mp4"].read_bytes()
     for name, data in {"text.mp4": b"not a video" * 50, "cut.mp4": whole[: len(whole) // 2], "empty.mp4": b""}.items():
         (tmp_path / name).write_bytes(data)
@@ -124,7 +122,7 @@ def test_what_is_no_whole_video_is_named(videos, tmp_path: Path) -> None:
         frame_number(tmp_path / "gone.mp4", 1)
 
 
-def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, tmp_path: Path) -> None:
+def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, tmp_path):
     whole = videos["uneven.mp4"].read_bytes()
     header = whole.index(b"moov")
     rng = np.random.default_rng(1)
@@ -142,20 +140,20 @@ def test_damage_anywhere_gives_a_frame_or_an_error_that_names_the_file(videos, t
     assert 10 < errors < 80
 
 
-def test_a_format_that_nothing_decodes_is_named(videos, tmp_path: Path) -> None:
+def test_a_format_that_nothing_decodes_is_named(videos, tmp_path):
     (tmp_path / "odd.mp4").write_bytes(videos["b-frames.mp4"].read_bytes().replace(b"avc1", b"zzzz"))
     with raises(DataError, "odd.mp4", "format", "FFmpeg"):
         frame_at(tmp_path / "odd.mp4", 0.0)
 
 
-def test_a_title_in_an_old_encoding_is_no_harm(film, numbered, tmp_path: Path) -> None:
+def test_a_title_in_an_old_encoding_is_no_harm(film, numbered, tmp_path):
     data = film(tmp_path / "a.mkv", STEADY[:20]).read_bytes()
     assert data.count(b"Lavf")
     (tmp_path / "b.mkv").write_bytes(data.replace(b"Lavf", b"L\xe4vf"))
     assert numbered(frame_at(tmp_path / "b.mkv", 0.4).pixels) == 10
 
 
-def test_a_file_with_sound_alone_holds_no_video(tmp_path: Path) -> None:
+def test_a_file_with_sound_alone_holds_no_video(tmp_path):
     import av
 
     path = tmp_path / "sound.wav"
@@ -168,13 +166,13 @@ def test_a_file_with_sound_alone_holds_no_video(tmp_path: Path) -> None:
         frame_at(path, 0.0)
 
 
-def test_a_stream_without_timestamps_is_refused(film: Film, tmp_path: Path) -> None:
+def test_a_stream_without_timestamps_is_refused(film, tmp_path):
     path = film(tmp_path / "raw.h264", STEADY[:20], bf="2")
     with raises(DataError, "raw.h264", "frames"):
         frame_at(path, 0.2)
 
 
-def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path: Path) -> None:
+def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path):
     for name in (
         "a.mp4",
         "deep/b.webm",
@@ -200,7 +198,7 @@ def test_videos_have_their_stems_their_names_and_kinetics_ids(tmp_path: Path) ->
     assert "f" not in videos
 
 
-def test_a_name_of_two_files_is_refused_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_name_of_two_files_is_refused_when_it_is_asked_for(tmp_path):
     for name in ("a.mp4", "a.webm", "b.mp4"):
         (tmp_path / name).write_bytes(b"")
     videos = clip_files(tmp_path)
@@ -247,7 +245,7 @@ CHANGES = {
 
 
 @pytest.fixture
-def films() -> Path:
+def films():
     if not (FOOTAGE / SEEN[0][0]).exists():
         pytest.skip("real films are fetched by python ci/parts.py real-footage")
     return FOOTAGE
@@ -284,7 +282,7 @@ def middle(film: str, segment: int) -> float:
 
 
 @pytest.mark.slow
-def test_the_frames_of_real_films_are_those_on_the_screen_at_that_time(films: Path, tmp_path: Path) -> None:
+def test_the_frames_of_real_films_are_those_on_the_screen_at_that_time(films, tmp_path):
     rows = [{"video": film, "time": time, "caption": caption} for film, time, caption in SEEN]
     (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = TimestampedCaptions.Options(captions="captions.jsonl", videos=str(films))
@@ -310,8 +308,8 @@ def test_the_frames_of_real_films_are_those_on_the_screen_at_that_time(films: Pa
     ],
 )
 def test_annotated_segments_of_real_films_become_pairs_of_their_middle_frames(
-    builder: str, annotations: object, segments: dict[str, tuple[int, int]], films: Path, recipe: Any, tmp_path: Path
-) -> None:
+    builder, annotations, segments, films, recipe, tmp_path
+):
     (tmp_path / "notes.json").write_text(json.dumps(annotations))
     faces = '\nfaces = "none"' if builder == "youcook2" else ""
     path = recipe(builder, f'annotations = "notes.json"\nimage_format = "png"{faces}')

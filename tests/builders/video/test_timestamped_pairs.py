@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +27,10 @@ ROWS = [
 
 
 @pytest.fixture
-def builder(tmp_path: Path) -> Callable[..., TimestampedCaptions]:
+def builder(tmp_path):
     (tmp_path / "videos").mkdir()
 
-    def make(rows: list[dict], seed: int = 1, **options: object) -> TimestampedCaptions:
+    def make(rows, seed=1, **options):
         (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         values = TimestampedCaptions.Options(captions="captions.jsonl", videos="videos", **options)
         return TimestampedCaptions(Start(values, seed, tmp_path))
@@ -46,13 +45,13 @@ def seconds(pairs: dict[str, FramePair]) -> dict[str, list[float | None]]:
 @pytest.mark.parametrize(
     ("frame", "times"), [("start", [0.0, 0.8, 2.0]), ("middle", [0.4, 1.2, 2.5]), ("end", [0.799, 1.599, 2.999])]
 )
-def test_the_option_says_which_frame_of_a_stretch_is_taken(builder, frame: str, times: list[float]) -> None:
+def test_the_option_says_which_frame_of_a_stretch_is_taken(builder, frame, times):
     first, second, third = times
     pairs = builder(ROWS, frame=frame).pairs
     assert seconds(pairs) == {"1-2": [first, second], "1-3": [first, third], "2-3": [second, third]}
 
 
-def test_moments_of_a_time_need_no_stretch_and_csv_serves_as_well(builder, tmp_path: Path) -> None:
+def test_moments_of_a_time_need_no_stretch_and_csv_serves_as_well(builder, tmp_path):
     pairs = builder(
         [{"video": "v", "time": 2, "caption": "b", "id": "x"}, {"video": "v", "time": 1, "caption": "a", "id": "y"}]
     )
@@ -62,14 +61,14 @@ def test_moments_of_a_time_need_no_stretch_and_csv_serves_as_well(builder, tmp_p
     assert TimestampedCaptions(Start(options, 1, tmp_path)).pairs == pairs.pairs
 
 
-def test_groups_keep_moments_apart(builder) -> None:
+def test_groups_keep_moments_apart(builder):
     rows = [row | {"group": group} for row, group in zip(ROWS, ("one", "two", "one", "one"), strict=True)]
     pairs = builder(rows).pairs
     assert list(pairs) == ["1-3"]
     assert pairs["1-3"].tags == {"group": "one"}
 
 
-def test_gaps_and_words_reject_pairs_before_a_frame_is_read(builder) -> None:
+def test_gaps_and_words_reject_pairs_before_a_frame_is_read(builder):
     expected = [("moments", "less than 1.0 s apart"), None, None]
     assert [pair.fault for pair in builder(ROWS, min_gap=1.0).pairs.values()] == expected
     faults = [pair.fault for pair in builder(ROWS, min_words=3).pairs.values()]
@@ -78,18 +77,18 @@ def test_gaps_and_words_reject_pairs_before_a_frame_is_read(builder) -> None:
     assert builder(twins, min_words=0).pairs["1-2"].fault == ("captions", "both are the same")
 
 
-def test_words_that_differ_are_counted_without_case_and_punctuation() -> None:
+def test_words_that_differ_are_counted_without_case_and_punctuation():
     assert differing_words("A red box.", "a red box") == 0
     assert differing_words("a red box", "a blue box") == 2
     assert differing_words("the dog and the cat", "the dog and a cat") == 2
     assert differing_words("", "one two") == 2
 
 
-def test_pairs_of_a_video_are_drawn_by_the_seed_among_those_that_will_do(builder) -> None:
+def test_pairs_of_a_video_are_drawn_by_the_seed_among_those_that_will_do(builder):
     many = [{"video": "v", "time": t, "caption": f"caption {t}"} for t in range(8)]
     many += [{"video": "w", "time": t, "caption": f"caption {t}"} for t in range(2)]
 
-    def drawn(seed: int, rows: list[dict]) -> set[str]:
+    def drawn(seed, rows):
         pairs = builder(rows, seed, max_pairs=3, min_gap=2.0).pairs
         counts = Counter(pair.fault for name, pair in pairs.items() if pair.video == "v")
         expected = {None: 3, ("moments", "less than 2.0 s apart"): 7, ("draw", "more than 3 pairs of its video"): 18}
@@ -100,8 +99,8 @@ def test_pairs_of_a_video_are_drawn_by_the_seed_among_those_that_will_do(builder
     assert len({frozenset(drawn(seed, many)) for seed in range(5)}) > 1
 
 
-def test_frames_that_look_alike_or_are_the_same_are_rejected(film, builder, tmp_path: Path) -> None:
-    def paint(number: int) -> np.ndarray:
+def test_frames_that_look_alike_or_are_the_same_are_rejected(film, builder, tmp_path):
+    def paint(number):
         return np.full((48, 64, 3), 60 if number < 50 else 180, np.uint8)
 
     film(tmp_path / "videos" / "v.mp4", [40 * n for n in range(100)], paint=paint)
@@ -117,9 +116,7 @@ def test_frames_that_look_alike_or_are_the_same_are_rejected(film, builder, tmp_
 
 
 @pytest.mark.parametrize(("image_format", "suffix"), [("png", ".png"), ("jpeg", ".jpg"), ("webp", ".webp")])
-def test_frames_are_written_as_asked_and_shared_by_pairs(
-    film, numbered, builder, tmp_path: Path, image_format, suffix
-) -> None:
+def test_frames_are_written_as_asked_and_shared_by_pairs(film, numbered, builder, tmp_path, image_format, suffix):
     film(tmp_path / "videos" / "v.mp4", [40 * n for n in range(100)])
     made = builder(ROWS[:3], image_format=image_format, max_side=32, frame="end")
     outcomes = [made.make(candidate) for candidate in made.candidates()]
@@ -145,12 +142,12 @@ def test_frames_are_written_as_asked_and_shared_by_pairs(
         ({"video": "v", "caption": "a", "time": 1, "id": "x"}, ("captions.jsonl:2", "id", "'x'")),
     ],
 )
-def test_a_wrong_row_is_named(builder, row: dict, message: str | tuple[str, ...]) -> None:
+def test_a_wrong_row_is_named(builder, row, message):
     with raises(DataError, message):
         builder([{"video": "v", "caption": "b", "time": 0, "id": "x"}, row]).pairs  # noqa: B018
 
 
-def test_ids_that_make_one_pair_id_are_refused(builder) -> None:
+def test_ids_that_make_one_pair_id_are_refused(builder):
     rows = [
         {"video": "v", "caption": c, "time": t, "id": c, "group": g}
         for c, t, g in [("a", 0, "1"), ("b-c", 1, "1"), ("a-b", 0, "2"), ("c", 1, "2")]
@@ -159,12 +156,12 @@ def test_ids_that_make_one_pair_id_are_refused(builder) -> None:
         builder(rows).pairs  # noqa: B018
 
 
-def test_no_captions_are_refused(builder) -> None:
+def test_no_captions_are_refused(builder):
     with raises(DataError, "captions.jsonl", "captions"):
         builder([]).pairs  # noqa: B018
 
 
-def test_a_video_that_is_not_there_is_named_with_a_name_like_it(film, builder, tmp_path: Path, caplog) -> None:
+def test_a_video_that_is_not_there_is_named_with_a_name_like_it(film, builder, tmp_path, caplog):
     film(tmp_path / "videos" / "kitchen.mp4", [0, 40])
     rows = [{"video": name, "time": time, "caption": f"at {time}"} for name in ("kitchen", "kichen") for time in (0, 1)]
     builder(rows).candidates()
@@ -172,7 +169,7 @@ def test_a_video_that_is_not_there_is_named_with_a_name_like_it(film, builder, t
     assert all(fact in line for fact in ("1 of the 2", "kichen", "'kitchen"))
 
 
-def test_a_video_that_is_there_twice_is_not_guessed_at(builder, tmp_path: Path) -> None:
+def test_a_video_that_is_there_twice_is_not_guessed_at(builder, tmp_path):
     for name in ("v.mp4", "v.webm"):
         (tmp_path / "videos" / name).write_bytes(b"")
     with raises(DataError, "'v'", "v.mp4", "v.webm"):
@@ -193,10 +190,10 @@ def annotated(steps: list[tuple[list[float], str]], subset: str = "training") ->
 
 
 @pytest.fixture
-def kitchen(tmp_path: Path) -> Callable[..., YouCook2]:
+def kitchen(tmp_path):
     (tmp_path / "videos").mkdir()
 
-    def make(database: object, **options: object) -> YouCook2:
+    def make(database, **options):
         (tmp_path / "steps.json").write_text(json.dumps(database))
         values = {"annotations": "steps.json", "videos": "videos", "faces": "none"} | options
         return YouCook2(Start(YouCook2.Options(**values), 1, tmp_path))
@@ -204,7 +201,7 @@ def kitchen(tmp_path: Path) -> Callable[..., YouCook2]:
     return make
 
 
-def test_all_pairs_of_a_video_are_tried_in_order_of_time(kitchen: Callable[..., YouCook2]) -> None:
+def test_all_pairs_of_a_video_are_tried_in_order_of_time(kitchen):
     backwards = annotated(STEPS[::-1])
     pairs = kitchen({"database": {"v": backwards, "w": annotated(STEPS[:2], "validation")}}).pairs
     assert list(pairs) == ["v-3-2", "v-3-1", "v-3-0", "v-2-1", "v-2-0", "v-1-0", "w-0-1"]
@@ -213,15 +210,15 @@ def test_all_pairs_of_a_video_are_tried_in_order_of_time(kitchen: Callable[..., 
     assert [name for name, pair in pairs.items() if pair.fault] == ["v-2-0"]
 
 
-def test_subsets_choose_videos(kitchen: Callable[..., YouCook2]) -> None:
+def test_subsets_choose_videos(kitchen):
     database = {"database": {"v": annotated(STEPS[:2]), "w": annotated(STEPS[:2], "validation")}}
     assert list(kitchen(database, subsets=["validation"]).pairs) == ["w-0-1"]
 
 
 def test_frames_with_a_face_are_rejected_and_the_others_are_the_middle_ones(
-    film, numbered, recipe, magenta_model, tmp_path: Path
-) -> None:
-    def paint(number: int) -> np.ndarray:
+    film, numbered, recipe, magenta_model, tmp_path
+):
+    def paint(number):
         bits = np.array([number >> bit & 1 for bit in range(12)], np.uint8).reshape(3, 4)
         pixels = np.repeat(np.kron(bits * 160 + 48, np.ones((48, 48), np.uint8))[:, :, None], 3, axis=2).astype(
             np.uint8
@@ -248,9 +245,7 @@ def test_frames_with_a_face_are_rejected_and_the_others_are_the_middle_ones(
     assert build(path.with_name("youcook2.toml"), tmp_path / "set").resumed == 6
 
 
-def test_a_damaged_video_and_one_that_is_too_short_are_counted(
-    film, kitchen: Callable[..., YouCook2], tmp_path: Path
-) -> None:
+def test_a_damaged_video_and_one_that_is_too_short_are_counted(film, kitchen, tmp_path):
     whole = film(tmp_path / "videos" / "short.mp4", [40 * n for n in range(40)])
     (tmp_path / "videos" / "damaged.mp4").write_bytes(whole.read_bytes()[:700])
     builder = kitchen({"database": {name: annotated(STEPS[:3:2]) for name in ("short", "damaged", "missing")}})
@@ -273,14 +268,12 @@ def test_a_damaged_video_and_one_that_is_too_short_are_counted(
         ({"database": {"v": annotated([([2, 1], "chop")])}}, ("0", "'segment'", "1.0", "2.0")),
     ],
 )
-def test_wrong_annotations_are_named(
-    kitchen: Callable[..., YouCook2], database: object, message: str | tuple[str, ...]
-) -> None:
+def test_wrong_annotations_are_named(kitchen, database, message):
     with raises(DataError, message):
         kitchen(database).pairs  # noqa: B018
 
 
-def test_two_segments_of_one_id_are_refused(kitchen: Callable[..., YouCook2]) -> None:
+def test_two_segments_of_one_id_are_refused(kitchen):
     twice = annotated(STEPS[:2])
     twice["annotations"][1]["id"] = 0
     with raises(DataError, "'v'", "id"):
@@ -323,14 +316,14 @@ def moments_of(pairs: dict[str, FramePair]) -> dict[str, tuple[tuple[float | Non
     return {name: tuple((still.seconds, still.caption) for still in pair.stills) for name, pair in pairs.items()}
 
 
-def test_skip_pairs_the_state_before_a_boundary_with_the_one_after_the_next(tmp_path: Path) -> None:
+def test_skip_pairs_the_state_before_a_boundary_with_the_one_after_the_next(tmp_path):
     assert moments_of(pairs_of(tmp_path, THREE)) == {
         "v_0A-1A": ((1.0, "a man stands"), (6.0, "a man sits")),
         "v_1A-2A": ((3.0, "a man walks"), (8.5, "a man walks")),
     }
 
 
-def test_adjacent_pairs_the_states_before_and_after_one_boundary(tmp_path: Path) -> None:
+def test_adjacent_pairs_the_states_before_and_after_one_boundary(tmp_path):
     assert moments_of(pairs_of(tmp_path, THREE, reading="adjacent")) == {
         "v_0A": ((1.0, "a man stands"), (3.0, "a man walks")),
         "v_1A": ((3.0, "a man walks"), (6.0, "a man sits")),
@@ -338,12 +331,12 @@ def test_adjacent_pairs_the_states_before_and_after_one_boundary(tmp_path: Path)
     }
 
 
-def test_all_annotators_of_a_boundary_have_their_pairs(tmp_path: Path) -> None:
+def test_all_annotators_of_a_boundary_have_their_pairs(tmp_path):
     assert list(pairs_of(tmp_path, THREE, annotators="all")) == ["v_0A-1A", "v_0B-1A", "v_1A-2A"]
     assert list(pairs_of(tmp_path, THREE, annotators="all", reading="adjacent")) == ["v_0A", "v_0B", "v_1A", "v_2A"]
 
 
-def test_edges_lie_beside_the_boundary_and_never_beyond_the_middle(tmp_path: Path) -> None:
+def test_edges_lie_beside_the_boundary_and_never_beyond_the_middle(tmp_path):
     near = pairs_of(tmp_path, THREE, frame="edge", margin=0.25, reading="adjacent")
     expected = [[1.75, 2.25], [3.75, 4.25], [7.75, 8.25]]
     assert [[still.seconds for still in pair.stills] for pair in near.values()] == expected
@@ -351,7 +344,7 @@ def test_edges_lie_beside_the_boundary_and_never_beyond_the_middle(tmp_path: Pat
     assert moments_of(far) == moments_of(pairs_of(tmp_path, THREE))
 
 
-def test_what_the_annotations_rule_out_is_counted(tmp_path: Path) -> None:
+def test_what_the_annotations_rule_out_is_counted(tmp_path):
     every = pairs_of(tmp_path, THREE, annotators="all", min_segment=1.5)
     assert {name: pair.fault for name, pair in every.items()} == {
         "v_0A-1A": None,
@@ -365,14 +358,14 @@ def test_what_the_annotations_rule_out_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("word", "fault"), [("Upwards", True), ("toward the wall", True), ("cupboard", False)])
-def test_directions_are_whole_words_in_any_case(tmp_path: Path, word: str, fault: bool) -> None:
+def test_directions_are_whole_words_in_any_case(tmp_path, word, fault):
     rows = {"v": [row("v", 0, "A", 2.0, (0, 4.0), ("stands", f"looks {word}"))]}
     (pair,) = pairs_of(tmp_path, rows, reading="adjacent").values()
     assert (pair.fault == ("captions", "a word of direction")) is fault
 
 
 @needs_real
-def test_what_each_rule_leaves_of_the_real_annotations(tmp_path: Path) -> None:
+def test_what_each_rule_leaves_of_the_real_annotations(tmp_path):
     direction, same = ("captions", "a word of direction"), ("captions", "both are the same")
     wanted = {
         ("val", "skip", "first"): {None: 1784, direction: 2680, same: 205},
@@ -386,7 +379,7 @@ def test_what_each_rule_leaves_of_the_real_annotations(tmp_path: Path) -> None:
 
 @needs_real
 @pytest.mark.parametrize("reading", ["skip", "adjacent"])
-def test_the_set_holds_the_frames_of_the_real_boundaries(film, numbered, recipe, tmp_path: Path, reading: str) -> None:
+def test_the_set_holds_the_frames_of_the_real_boundaries(film, numbered, recipe, tmp_path, reading):
     annotations = json.loads((REAL / "val.json").read_text())
     (tmp_path / "few.json").write_text(json.dumps({video: annotations[video] for video in IDS}))
     film(tmp_path / "videos" / f"{IDS[0]}.mp4", [40 * n for n in range(250)], g="30", bf="2")
@@ -409,7 +402,7 @@ def test_the_set_holds_the_frames_of_the_real_boundaries(film, numbered, recipe,
     assert built.funnel.rejected["video", "not in the folder of videos"] == (2 if reading == "skip" else 3)
 
 
-def test_wrong_boundaries_are_named(tmp_path: Path) -> None:
+def test_wrong_boundaries_are_named(tmp_path):
     with raises(DataError, "geb.json", "'v'", "0", "'boundary_id'"):
         pairs_of(tmp_path, {"v": [row("w", 0, "A", 2.0, (0, 4.0), ("stands", "sits"))]})
     (tmp_path / "geb.json").unlink()
@@ -417,7 +410,7 @@ def test_wrong_boundaries_are_named(tmp_path: Path) -> None:
         GebPlus(Start(GebPlus.Options(annotations="geb.json", videos="."), 1, tmp_path))
 
 
-def test_a_folder_without_any_of_the_videos_is_the_wrong_folder(recipe: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_folder_without_any_of_the_videos_is_the_wrong_folder(recipe, tmp_path):
     (tmp_path / "geb.json").write_text(json.dumps(THREE))
     path = recipe("geb-plus", 'annotations = "geb.json"')
     with raises(DataError, "1", "v"):

@@ -1,14 +1,9 @@
 """Builds from videos: all builders, and Action Genome's pairs."""
 
 import json
-import os
 import pickle
-import signal
-import sqlite3
-import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -21,7 +16,6 @@ from PIL import Image
 from facts import raises
 from tellapart.auditing.audit import audit
 from tellapart.builders.builder import Made, Rejected, Start
-from tellapart.builders.journal import journal_of
 from tellapart.builders.pipeline import build
 from tellapart.builders.video.action_genome import (
     RELATIONS,
@@ -43,17 +37,6 @@ from tellapart.errors import DataError, MissingDependencyError
 
 RECIPES = Path(__file__).parents[3] / "docs" / "recipes"
 BUILDERS = ("action-genome", "geb-plus", "youcook2", "timestamped-captions")
-
-#: A build that waits after each candidate, so that it can be stopped in the middle.
-SLOWLY = """
-import sys, time
-from pathlib import Path
-from tellapart.builders.pipeline import build
-def wait(stage, done, total):
-    print(done, flush=True)
-    time.sleep(0.3)
-build(Path(sys.argv[1]), Path(sys.argv[2]), progress=wait)
-"""
 
 
 def annotations(builder: str) -> tuple[str, str]:
@@ -94,12 +77,10 @@ def boundary(k: int, words: tuple[str, ...]) -> dict[str, object]:
 
 
 @pytest.fixture
-def prepared(
-    film, recipe: Callable[..., Path], magenta_model: Callable[[Path], Path], tmp_path: Path
-) -> Callable[[str], Path]:
+def prepared(film, recipe, magenta_model, tmp_path):
     """Write the video, the annotations and the recipe of a builder."""
 
-    def prepare(builder: str) -> Path:
+    def prepare(builder):
         film(tmp_path / "videos" / "v.mp4", [40 * n for n in range(102)], bf="2", g="25")
         name, text = annotations(builder)
         (tmp_path / name).write_text(text)
@@ -113,39 +94,14 @@ def prepared(
     return prepare
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("builder", BUILDERS)
-def test_a_build_that_was_killed_goes_on_with_other_workers_and_ends_in_the_same_bytes(
-    prepared: Callable[[str], Path], tmp_path: Path, builder: str
-) -> None:
-    path = prepared(builder)
-    whole = build(path, tmp_path / "whole")
-    cut = tmp_path / "cut"
-    command = [sys.executable, "-c", SLOWLY, str(path), str(cut)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as process:
-        assert process.stdout is not None
-        while int(process.stdout.readline()) < 4:  # more than the half second after which outcomes are on the disk
-            pass
-        process.send_signal(signal.SIGKILL)
-    assert not cut.exists()
-    with sqlite3.connect(journal_of(cut)) as journal:
-        (kept,) = journal.execute("SELECT count(*) FROM outcome").fetchone()
-    assert 1 <= kept < whole.funnel.candidates
-    again = build(path, cut, workers=2)
-    assert again.resumed == kept
-    assert again.funnel == whole.funnel
-    assert contents(cut) == contents(whole.folder)
-    assert not journal_of(cut).exists()
+def test_a_build_that_stops_goes_on_with_other_workers_to_the_same_bytes(prepared, check_resumed, builder):
+    check_resumed(prepared(builder), 4)
 
 
 @pytest.mark.parametrize("builder", BUILDERS)
-def test_a_set_stands_its_audit_and_shares_frames(
-    prepared: Callable[[str], Path], tmp_path: Path, builder: str
-) -> None:
+def test_a_set_stands_its_audit_and_shares_frames(prepared, tmp_path, builder):
     built = build(prepared(builder), tmp_path / "set")
     pairs = read_pair_set(built.folder)
     assert len(pairs) == built.funnel.items >= 6
@@ -166,9 +122,7 @@ def test_a_set_stands_its_audit_and_shares_frames(
     assert {"title", "description", "licence", "source", "citation"} <= set(card)
 
 
-def test_a_build_without_pyav_says_what_to_install(
-    prepared: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_without_pyav_says_what_to_install(prepared, tmp_path, monkeypatch):
     path = prepared("youcook2")
     for module in ("av", "cv2"):
         with monkeypatch.context() as without, raises(MissingDependencyError, module, "tellapart[video]"):
@@ -177,7 +131,7 @@ def test_a_build_without_pyav_says_what_to_install(
 
 
 @pytest.mark.parametrize("builder", BUILDERS)
-def test_the_example_recipe_names_options_that_the_builder_has(builder: str) -> None:
+def test_the_example_recipe_names_options_that_the_builder_has(builder):
     example = tomllib.loads((RECIPES / f"{builder}.toml").read_text())
     assert example["builder"] == builder
     options = validate_table(load("builder", builder).Options, example["options"], builder)
@@ -216,10 +170,10 @@ GRAPHS = {
 
 
 @pytest.fixture
-def genome(tmp_path: Path) -> Callable[..., ActionGenome]:
+def genome(tmp_path):
     (tmp_path / "videos").mkdir()
 
-    def make(graphs: object = GRAPHS, **options: object) -> ActionGenome:
+    def make(graphs=GRAPHS, **options):
         (tmp_path / "graphs.json").write_text(json.dumps(graphs))
         values = {"annotations": "graphs.json", "videos": "videos"} | options
         return ActionGenome(Start(ActionGenome.Options(**values), 1, tmp_path))
@@ -227,7 +181,7 @@ def genome(tmp_path: Path) -> Callable[..., ActionGenome]:
     return make
 
 
-def test_pairs_state_what_is_annotated_of_one_frame_alone(genome: Callable[..., ActionGenome]) -> None:
+def test_pairs_state_what_is_annotated_of_one_frame_alone(genome):
     pairs = genome(differ=2, skip=0).pairs
     cup = "A1.mp4-cup+glass+bottle"
     assert {name: pair.fault for name, pair in pairs.items()} == {
@@ -246,7 +200,7 @@ def test_pairs_state_what_is_annotated_of_one_frame_alone(genome: Callable[..., 
     assert pair.provenance["object_boxes"] == [[8.0, 9.0, 18.0, 29.0]] * 2
 
 
-def test_a_caption_that_holds_for_both_frames_is_no_false_one(genome: Callable[..., ActionGenome]) -> None:
+def test_a_caption_that_holds_for_both_frames_is_no_false_one(genome):
     fault = genome(verb="contacting").pairs["A1.mp4-cup+glass+bottle-10-30"].fault
     assert fault == ("captions", "both are the same")  # each takes the first label: holding, in front of
     graphs = {
@@ -259,7 +213,7 @@ def test_a_caption_that_holds_for_both_frames_is_no_false_one(genome: Callable[.
 
 
 @pytest.mark.parametrize(("differ", "left"), [(1, 4), (2, 4), (3, 3)])
-def test_the_option_says_how_many_relations_differ(genome: Callable[..., ActionGenome], differ: int, left: int) -> None:
+def test_the_option_says_how_many_relations_differ(genome, differ, left):
     assert len(genome(differ=differ, skip=0).pairs) == left
 
 
@@ -273,9 +227,7 @@ FRAMES = st.lists(st.text("ab", min_size=3, max_size=3), max_size=12).map(
 
 
 @given(FRAMES, st.integers(1, 3), st.integers(0, 3))
-def test_chosen_frames_differ_enough_and_have_no_chosen_neighbours(
-    frames: list[ObjectInFrame], differ: int, skip: int
-) -> None:
+def test_chosen_frames_differ_enough_and_have_no_chosen_neighbours(frames, differ, skip):
     pairs = [(first.number, second.number) for first, second in sparse_pairs(frames, differ, skip)]
     every = {(i.number, j.number) for i, j in combinations(frames, 2)
              if sum(i.relations[kind] != j.relations[kind] for kind in RELATIONS) >= differ}  # fmt: skip
@@ -293,14 +245,14 @@ def test_chosen_frames_differ_enough_and_have_no_chosen_neighbours(
             assert i != first or any(0 < j - taken <= skip for taken in seconds)
 
 
-def test_both_skips_of_the_paper(genome: Callable[..., ActionGenome]) -> None:
+def test_both_skips_of_the_paper(genome):
     frames = [frame(0, "aaa"), *(frame(k, "bbb") for k in range(1, 6))]
     assert [j.number for _, j in sparse_pairs(frames, 2, 1)] == [1, 3, 5]
     assert [j.number for _, j in sparse_pairs(frames, 2, 2)] == [1, 4]
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])
-def test_the_released_pickle_is_read_as_plain_data(tmp_path: Path, protocol: int) -> None:
+def test_the_released_pickle_is_read_as_plain_data(tmp_path, protocol):
     (tmp_path / "object_bbox_and_relationship.pkl").write_bytes(pickle.dumps(GRAPHS, protocol=protocol))
     (tmp_path / "graphs.json").write_text(json.dumps(GRAPHS))
     read = read_scene_graphs(tmp_path / "object_bbox_and_relationship.pkl")
@@ -309,26 +261,23 @@ def test_the_released_pickle_is_read_as_plain_data(tmp_path: Path, protocol: int
     assert list(read["B2.mp4"]) == ["door"]
 
 
-def test_a_pickle_that_would_run_code_is_refused(tmp_path: Path) -> None:
+def test_a_pickle_that_would_run_code_is_refused(tmp_path):
     path = tmp_path / "object_bbox_and_relationship.pkl"
     path.write_bytes(pickle.dumps({"A.mp4/000001.png": [Path("x")]}))
     with raises(DataError, "plain", "runs"):
         read_scene_graphs(path)
 
 
-def test_both_spellings_of_labels_are_one(tmp_path: Path) -> None:
+def test_both_spellings_of_labels_are_one(tmp_path):
     (tmp_path / "a.json").write_text(
         json.dumps({"A.mp4/000001.png": [thing("bed", ["lookingat"], ["infrontof"], ["haveitontheback"])]})
     )
     (frame,) = read_scene_graphs(tmp_path / "a.json")["A.mp4"]["bed"]
     caption = sentence("bed", frame.relations, "both")
-    assert caption is not None
     assert caption.text == "The person is looking at and carrying on his/her back the bed which is in front of him/her."
 
 
-def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(
-    genome: Callable[..., ActionGenome], tmp_path: Path
-) -> None:
+def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(genome, tmp_path):
     persons = {"A1.mp4/000010.png": {"bbox": [[1, 2, 30, 40]], "bbox_mode": "xyxy"}, "A1.mp4/000040.png": {"bbox": []}}
     (tmp_path / "persons.json").write_text(json.dumps(persons))
     builder = genome(persons="persons.json", skip=0)
@@ -350,7 +299,7 @@ def test_persons_boxes_stay_as_they_are_and_objects_are_turned_to_the_same(
         person_boxes(tmp_path / "person_bbox.pkl")
 
 
-def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, numbered, genome, tmp_path: Path) -> None:
+def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, numbered, genome, tmp_path):
     film(tmp_path / "videos" / "A1.mp4", [40 * n for n in range(50)], bf="2")
     builder = genome(skip=0)
     from_video = [builder.make(candidate) for candidate in builder.candidates()]
@@ -359,7 +308,7 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
     for outcome in made:
         shown = [numbered(decode(outcome.images[image], image)) for image in outcome.item.images]
         numbers = outcome.item.provenance["frames"]
-        assert shown == [number - 1 for number in numbers]  # type: ignore[union-attr, operator]
+        assert shown == [number - 1 for number in numbers]
 
     (tmp_path / "videos" / "A1.mp4").rename(tmp_path / "video.mp4")
     folder = tmp_path / "videos" / "A1.mp4"
@@ -390,8 +339,6 @@ def test_frames_come_from_the_video_or_from_its_dumped_frames_alike(film, number
         ({"A.mp4/000001.png": [thing("bed", ["unsure"], ["above"], ["holding"], bbox=[1, 2])]}, ("'bbox'", "field")),
     ],
 )
-def test_wrong_annotations_are_named(
-    genome: Callable[..., ActionGenome], graphs: object, message: str | tuple[str, ...]
-) -> None:
+def test_wrong_annotations_are_named(genome, graphs, message):
     with raises(DataError, "graphs.json", message):
         genome(graphs).pairs  # noqa: B018

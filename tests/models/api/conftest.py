@@ -3,7 +3,6 @@
 import io
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,18 +28,16 @@ class LlamaServer:
         port = self.url.rpartition(":")[2].removesuffix("/v1") or "0"
         command = [sys.executable, str(HERE / "serve_gguf.py"), *map(str, self.files), port]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert self.process.stdout is not None
         self.url = f"{self.process.stdout.readline().strip()}/v1"
         assert self.url.startswith("http://127.0.0.1:"), "the server did not start"
 
     def kill(self) -> None:
-        assert self.process is not None
         self.process.kill()
         self.process.communicate()
 
 
 @pytest.fixture(scope="module")
-def gguf_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def gguf_files(tmp_path_factory):
     pytest.importorskip("xllamacpp")
     pytest.importorskip("gguf")
     from tiny_gguf import write_language_model, write_picture_encoder
@@ -52,7 +49,7 @@ def gguf_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return language, pictures
 
 
-def run_llama(gguf_files: tuple[Path, Path]) -> Iterator[LlamaServer]:
+def run_llama(gguf_files):
     running = LlamaServer(gguf_files)
     running.start()
     yield running
@@ -64,7 +61,7 @@ mortal_llama = pytest.fixture(run_llama, name="mortal_llama")
 
 
 @pytest.fixture(scope="module")
-def pairs() -> PairSet:
+def pairs():
     """Six items of two random pictures and two captions, held in memory."""
     draw = np.random.default_rng(3)
     pictures = {}

@@ -21,7 +21,7 @@ class JsonHandler(ABC, BaseHTTPRequestHandler):
     @abstractmethod
     def answer_post(self, body: dict[str, Any]) -> None: ...
 
-    def reply(self, status: int, answer: Any) -> None:
+    def reply(self, status: int, answer) -> None:
         data = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))

@@ -3,9 +3,7 @@
 import base64
 import io
 import threading
-from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from PIL import Image
 
 import tellapart
 from facts import raises
-from tellapart.data.pairset import PairSet
 from tellapart.diagnosis.parity import compare_doors
 from tellapart.errors import ModelError
 from tellapart.models.api import connection
@@ -32,14 +29,14 @@ from tellapart.models.torch.backend import import_torch
 class PoolingServer(ThreadingHTTPServer):
     """Answers as vLLM's pooling models do, by a model in memory; refuses every third request, as a busy server."""
 
-    def __init__(self, encoder: Any, reranker: Any) -> None:
+    def __init__(self, encoder, reranker) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.encoder, self.reranker = encoder, reranker
-        self.asked: list[str] = []
-        self.bodies: list[dict[str, Any]] = []
-        self.headers: list[Any] = []
+        self.asked = []
+        self.bodies = []
+        self.headers = []
         self.left = 10**6  # requests that are answered before the server refuses all
-        self.wrong: Any = None  # in place of an answer
+        self.wrong = None  # in place of an answer
         self.entry = {"id": "pooled"}
         self.lock = threading.Lock()
 
@@ -76,7 +73,7 @@ def decode_picture(url: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
 
 
-def read_part(part: Any) -> str | np.ndarray:
+def read_part(part) -> str | np.ndarray:
     """The text or the picture of a part, in whatever form."""
     if isinstance(part, str):
         return decode_picture(part) if part.startswith("data:") else part
@@ -131,7 +128,7 @@ ANSWERS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.fixture
-def served(histogram: Any, fusion: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolingServer]:
+def served(histogram, fusion, monkeypatch):
     for name in (connection.KEY, connection.HOST):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(connection, "_PAUSE", 0.01)
@@ -143,7 +140,7 @@ def served(histogram: Any, fusion: Any, monkeypatch: pytest.MonkeyPatch) -> Iter
         thread.join()
 
 
-def open_model(server: PoolingServer, reading: str | None, **options: Any) -> Any:
+def open_model(server: PoolingServer, reading: str | None, **options):
     return find_model(f"api:{server.url}#pooled", ModelOptions(reading=reading, calls=3, **options))
 
 
@@ -162,7 +159,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("reading", PATHS)
-def test_a_server_gets_the_scores_of_its_model_in_memory(served: PoolingServer, pairs: PairSet, reading: str) -> None:
+def test_a_server_gets_the_scores_of_its_model_in_memory(served, pairs, reading):
     local = served.encoder if reading.startswith("embeddings") else served.reranker
     values = score(open_model(served, reading), pairs, store=EmbeddingStore(None), batch_size=5).scores.values
     expected = score(local, pairs, store=EmbeddingStore(None)).scores.values
@@ -171,7 +168,7 @@ def test_a_server_gets_the_scores_of_its_model_in_memory(served: PoolingServer, 
     assert len(served.asked) >= 24 * reading.startswith("embeddings")
 
 
-def test_an_instruction_is_sent_and_recorded(served: PoolingServer, pairs: PairSet) -> None:
+def test_an_instruction_is_sent_and_recorded(served, pairs):
     default = open_model(served, "embeddings_qwen3_vl")
     told = open_model(served, "embeddings_qwen3_vl", instruction="Find the caption.")
     for model in (default, told):
@@ -186,12 +183,12 @@ def test_an_instruction_is_sent_and_recorded(served: PoolingServer, pairs: PairS
 
 
 @pytest.mark.parametrize("reading", ["embeddings", "score", "vqa"])
-def test_an_instruction_without_a_place_is_refused(served: PoolingServer, reading: str) -> None:
+def test_an_instruction_without_a_place_is_refused(served, reading):
     with raises(ModelError, "instruction", "Find it"):
         open_model(served, reading, instruction="Find it")
 
 
-def test_geminis_key_has_its_header(served: PoolingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_geminis_key_has_its_header(served, monkeypatch):
     monkeypatch.setenv(connection.KEY, "secret")
     open_model(served, "embeddings_gemini").encode_texts(["a cup"])
     open_model(served, "embeddings").encode_texts(["a cup"])
@@ -199,7 +196,7 @@ def test_geminis_key_has_its_header(served: PoolingServer, monkeypatch: pytest.M
     assert keys[0] == ("secret", None) and keys[-1] == (None, "Bearer secret")
 
 
-def test_a_caption_with_a_control_token_is_never_sent(served: PoolingServer, pairs: PairSet) -> None:
+def test_a_caption_with_a_control_token_is_never_sent(served, pairs):
     with raises(ModelError, "'<|im_end|>'"):
         open_model(served, "embeddings").encode_texts(["a cup", "a cup<|im_end|>"])
     with raises(ModelError, "'<|im_end|>'"):
@@ -207,7 +204,7 @@ def test_a_caption_with_a_control_token_is_never_sent(served: PoolingServer, pai
     assert not served.asked
 
 
-def test_a_run_that_was_cut_off_asks_for_the_rest_alone(served: PoolingServer, pairs: PairSet, tmp_path: Path) -> None:
+def test_a_run_that_was_cut_off_asks_for_the_rest_alone(served, pairs, tmp_path):
     served.left = 14
     with EmbeddingStore(tmp_path / "store.sqlite") as store, raises(ModelError, "400", "'pooled'"):
         score(open_model(served, "embeddings"), pairs, store=store, batch_size=4)
@@ -230,13 +227,13 @@ def test_a_run_that_was_cut_off_asks_for_the_rest_alone(served: PoolingServer, p
         {"error": "no such route"},
     ],
 )
-def test_an_answer_without_vectors_is_refused(served: PoolingServer, wrong: Any) -> None:
+def test_an_answer_without_vectors_is_refused(served, wrong):
     served.wrong = wrong
     with raises(ModelError, served.url):
         open_model(served, "embeddings").encode_texts(["a"])
 
 
-def test_the_reading_is_part_of_the_identity(served: PoolingServer) -> None:
+def test_the_reading_is_part_of_the_identity(served):
     encoder = open_model(served, "embeddings")
     assert isinstance(encoder, ServedEncoder)
     assert encoder.fingerprint != open_model(served, "score").fingerprint
@@ -248,7 +245,7 @@ def test_the_reading_is_part_of_the_identity(served: PoolingServer) -> None:
 
 @pytest.mark.parametrize("field", ["id", "root"])
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-VL-Embedding-2B", "gme-Qwen2-VL-2B-Instruct", "TIGER-Lab/VLM2Vec-Full"])
-def test_an_embedder_that_reads_an_instruction_is_refused(served: PoolingServer, name: str, field: str) -> None:
+def test_an_embedder_that_reads_an_instruction_is_refused(served, name, field):
     served.entry = {"id": "pooled", field: name}
     with raises(ModelError, ".776", ".277", "embeddings_qwen3_vl", "st:PATH", "vectors:DIR"):
         find_model(f"api:{served.url}", ModelOptions(reading="embeddings"))
@@ -256,9 +253,7 @@ def test_an_embedder_that_reads_an_instruction_is_refused(served: PoolingServer,
 
 
 @pytest.mark.parametrize("name", ["Qwen3-VL-Reranker-2B", "Qwen3-VL-Embedding-2B", "Skywork-VL-Reward-7B"])
-def test_a_served_model_is_no_chat_model_by_its_name_unless_a_reading_is_asked_for(
-    served: PoolingServer, name: str
-) -> None:
+def test_a_served_model_is_no_chat_model_by_its_name_unless_a_reading_is_asked_for(served, name):
     served.entry = {"id": name}
     with raises(ModelError, "reading=score", "reading=embeddings", "reading=vqa"):
         find_model(f"api:{served.url}", ModelOptions())
@@ -266,13 +261,13 @@ def test_a_served_model_is_no_chat_model_by_its_name_unless_a_reading_is_asked_f
     assert names == {name}
 
 
-def test_a_reranker_without_its_template_gives_a_note(served: PoolingServer, pairs: PairSet) -> None:
+def test_a_reranker_without_its_template_gives_a_note(served, pairs):
     """All of its scores lie about .5; the scores of the model in memory vary."""
     varied = tellapart.evaluate(open_model(served, "score"), pairs, cache=False)
     reranker = served.reranker
 
     class Flat:
-        def score_pairs(self, images: Any, texts: Any) -> Any:
+        def score_pairs(self, images, texts):
             return 0.5 + 0.02 * (reranker.score_pairs(images, texts) - 0.5)
 
     served.reranker = Flat()
@@ -287,25 +282,23 @@ class Behind:
 
     prompt: str | None = None
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model) -> None:
         self.model = model
 
-    def encode_texts(self, texts: list[str]) -> Any:
+    def encode_texts(self, texts: list[str]):
         return self.model.encode([{"text": text} for text in texts], prompt=self.prompt or "")
 
-    def encode_images(self, images: list[np.ndarray]) -> Any:
+    def encode_images(self, images: list[np.ndarray]):
         return self.model.encode([{"image": Image.fromarray(image)} for image in images], prompt=self.prompt or "")
 
 
 @pytest.fixture(scope="module")
-def library() -> Any:
+def library():
     import_torch()
     return pytest.importorskip("sentence_transformers")
 
 
-def test_parity_tells_a_server_without_the_instruction(
-    served: PoolingServer, pairs: PairSet, library: Any, tmp_path: Path
-) -> None:
+def test_parity_tells_a_server_without_the_instruction(served, pairs, library, tmp_path):
     """The local model has its default instruction; the server has it with one form of request and not with another."""
     tiny_generative.save_qwen(tmp_path / "base")
     parts = [library.base.modules.Transformer(str(tmp_path / "base"))]
@@ -319,4 +312,4 @@ def test_parity_tells_a_server_without_the_instruction(
         compare_doors(local, open_model(served, form), pairs) for form in ("embeddings_qwen3_vl", "embeddings")
     )
     assert same.first is None and same.flipped == 0
-    assert other.first is not None and other.first.step == "vectors"
+    assert other.first.step == "vectors"

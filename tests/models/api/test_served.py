@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -35,21 +34,21 @@ from tellapart.tasks.task import Session
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_keys(monkeypatch):
     for name in (KEY, HOST):
         monkeypatch.delenv(name, raising=False)
 
 
-def open_model(llama: Any, **options: Any) -> Any:
+def open_model(llama, **options):
     return find_model(f"api:{llama.url}#tiny", ModelOptions(**options))
 
 
-def measure(model: Any, pairs: PairSet, **options: Any) -> np.ndarray:
+def measure(model, pairs: PairSet, **options) -> np.ndarray:
     return score(model, pairs, store=EmbeddingStore(None), **options).scores.values
 
 
 @pytest.fixture(scope="module")
-def asked_apart(llama: Any, pairs: PairSet) -> dict[str, dict[str, float]]:
+def asked_apart(llama, pairs):
     """Return each token's probability after each picture and caption, asked of the server without our code."""
     found = {}
     for item in pairs.items:
@@ -71,9 +70,7 @@ def asked_apart(llama: Any, pairs: PairSet) -> dict[str, dict[str, float]]:
 
 
 @pytest.mark.slow
-def test_scores_are_the_servers_probabilities_and_bounds_are_counted(
-    llama: Any, pairs: PairSet, asked_apart: Any
-) -> None:
+def test_scores_are_the_servers_probabilities_and_bounds_are_counted(llama, pairs, asked_apart):
     model = open_model(llama)
     values = measure(model, pairs)
     bounds = 0
@@ -96,25 +93,25 @@ def test_scores_are_the_servers_probabilities_and_bounds_are_counted(
         assert over_no[0, 0, 0] == pytest.approx(both[0] / sum(both), abs=1e-6)
 
 
-def test_neither_batch_nor_calls_move_a_number(llama: Any, pairs: PairSet) -> None:
+def test_neither_batch_nor_calls_move_a_number(llama, pairs):
     one_by_one = measure(open_model(llama, calls=1), pairs, batch_size=1)
     assert np.abs(measure(open_model(llama, calls=6), pairs, batch_size=5) - one_by_one).max() < 1e-5
 
 
 def test_a_server_that_is_killed_and_started_again_costs_no_score_and_doubles_none(
-    mortal_llama: Any, pairs: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    mortal_llama, pairs, tmp_path, monkeypatch
+):
     monkeypatch.setattr(connection, "_PAUSE", 0.2)
     expected = measure(open_model(mortal_llama, calls=1), pairs)
     model = open_model(mortal_llama, calls=2, answers=tmp_path / "answers.sqlite")
-    seen: list[int] = []
+    seen = []
 
-    def restart() -> None:
+    def restart():
         mortal_llama.kill()
         time.sleep(0.5)
         mortal_llama.start()
 
-    def progress(_stage: str, done: int, _total: int) -> None:
+    def progress(_stage, done, _total):
         seen.append(done)
         if len(seen) == 3:
             restarting.start()
@@ -130,7 +127,7 @@ def test_a_server_that_is_killed_and_started_again_costs_no_score_and_doubles_no
     assert "was asked 0 times" in note and "24 answers were kept" in note
 
 
-def test_it_answers_in_words_and_chooses(llama: Any, pairs: PairSet) -> None:
+def test_it_answers_in_words_and_chooses(llama, pairs):
     model = open_model(llama, reading="choice")
     images = [(pairs.pixels("0.png"), pairs.pixels("1.png"))]
     words = model.choose(images, [("a", "b")])
@@ -143,13 +140,10 @@ def test_it_answers_in_words_and_chooses(llama: Any, pairs: PairSet) -> None:
         model.answer([], ["what?"])
 
 
-def test_which_caption_fits_is_asked_in_both_orders_and_each_answer_is_kept(
-    llama: Any, pairs: PairSet, tmp_path: Path
-) -> None:
+def test_which_caption_fits_is_asked_in_both_orders_and_each_answer_is_kept(llama, pairs, tmp_path):
     choices = tuple(Record(item.id, item.images[:1], item.texts) for item in pairs.items)
     model = open_model(llama, answers=tmp_path / "answers.sqlite")
     run = CHOICE.runner(model)
-    assert run is not None
     session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None))
     records = ChoiceSet("drawn", choices)
     chosen = run(model, records, session)
@@ -162,7 +156,7 @@ def test_which_caption_fits_is_asked_in_both_orders_and_each_answer_is_kept(
     assert "was asked 0 times" in model.take_notes()[-1]
 
 
-def test_the_fingerprint_is_of_the_model_the_server_and_the_reading(llama: Any) -> None:
+def test_the_fingerprint_is_of_the_model_the_server_and_the_reading(llama):
     assert open_model(llama).fingerprint == open_model(llama).fingerprint
     assert open_model(llama).fingerprint != open_model(llama, reading="yes_no").fingerprint
     assert find_model(f"api:{llama.url}").name == "tiny"  # the only one
@@ -172,7 +166,7 @@ def test_the_fingerprint_is_of_the_model_the_server_and_the_reading(llama: Any) 
         open_model(llama, reading="likelihood")
 
 
-def test_a_server_that_is_away_is_named_at_once() -> None:
+def test_a_server_that_is_away_is_named_at_once():
     with raises(ModelError, "http://127.0.0.1:9/v1", "reply"):
         find_model("api:http://127.0.0.1:9/v1#tiny")
     with raises(ModelError, "localhost:9/v1", "http://localhost"):
@@ -183,9 +177,7 @@ def test_a_server_that_is_away_is_named_at_once() -> None:
         find_model("api:http://node-1.example:8000/v1#tiny")
 
 
-def test_a_server_that_stays_away_is_named_while_a_run_waits_and_at_its_end(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_server_that_stays_away_is_named_while_a_run_waits_and_at_its_end(monkeypatch, caplog):
     monkeypatch.setattr(connection, "_PAUSE", 0.0)
     away = connection.Connection("http://127.0.0.1:9/v1", "tiny", timeout=1, tries=6, insecure=False)
     for _ in range(2):
@@ -196,7 +188,7 @@ def test_a_server_that_stays_away_is_named_while_a_run_waits_and_at_its_end(
     assert "asked again" in warning.getMessage()
 
 
-def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_for_again(tmp_path):
     path = tmp_path / "answers.sqlite"
     answers = Answers(path)
     answers.put(b"key", Completion(text="Yes", first=(("Yes", -0.5),)))
@@ -209,7 +201,7 @@ def test_a_file_of_answers_that_is_none_is_named_and_a_damaged_answer_is_asked_f
         Answers(path)
 
 
-def test_an_answer_of_another_version_makes_way_for_the_next_one(tmp_path: Path) -> None:
+def test_an_answer_of_another_version_makes_way_for_the_next_one(tmp_path):
     answers = Answers(tmp_path / "answers.sqlite")
     answers.write("answers", {b"key": b'{"text": "Yes", "later": 1}'})
     assert answers.get(b"key") is None
@@ -218,7 +210,7 @@ def test_an_answer_of_another_version_makes_way_for_the_next_one(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("logprobs", "says"), [("x", ("answers", "chat")), (float("inf"), "log-probability")])
-def test_what_is_no_log_probability_is_refused(logprobs: Any, says: str | tuple[str, ...]) -> None:
+def test_what_is_no_log_probability_is_refused(logprobs, says):
     listed = {"content": [{"top_logprobs": [{"token": "Yes", "logprob": logprobs}]}]}
     with raises(ModelError, says):
         Completion.read({"choices": [{"message": {"content": "Yes"}, "logprobs": listed}]}, "http://here/v1")
@@ -232,7 +224,7 @@ class Page(JsonHandler):
         self.end_headers()
         self.wfile.write(b"<html>sign in</html>")
 
-    answer_post = None  # type: ignore[assignment]
+    answer_post = None
 
 
 @contextmanager
@@ -244,7 +236,7 @@ def serve(handler: type[JsonHandler]) -> Iterator[str]:
         running.shutdown()
 
 
-def test_a_page_instead_of_json_is_answered_with_the_path_of_the_api() -> None:
+def test_a_page_instead_of_json_is_answered_with_the_path_of_the_api():
     with serve(Page) as address, raises(ModelError, address, "JSON", "/v1"):
         find_model(f"api:{address}#tiny")
 
@@ -265,9 +257,9 @@ class OtherServer(JsonHandler):
             self.reply(200, {"choices": choices, "usage": usage, "system_fingerprint": body["messages"][0]["role"]})
 
 
-def test_a_server_without_probabilities_is_read_in_words(pairs: PairSet) -> None:
+def test_a_server_without_probabilities_is_read_in_words(pairs):
     with serve(OtherServer) as address:
-        model: Any = find_model(f"api:{address}/v1")
+        model = find_model(f"api:{address}/v1")
         with raises(ModelError, "'new'", "reading=", "choice"):
             measure(model, pairs)
         model.take_notes()
@@ -291,14 +283,14 @@ class ThinkingServer(OtherServer):
         self.reply(200, {"choices": [{"message": {"content": words}, "finish_reason": "stop"}]})
 
 
-def test_a_thought_before_a_choice_is_not_read(pairs: PairSet) -> None:
+def test_a_thought_before_a_choice_is_not_read(pairs):
     with serve(ThinkingServer) as address, count_thoughts() as thoughts:
-        found = ask_both_orders(find_model(f"api:{address}/v1", ModelOptions(reading="choice")), pairs)  # type: ignore[arg-type]
+        found = ask_both_orders(find_model(f"api:{address}/v1", ModelOptions(reading="choice")), pairs)
     assert {*found.in_order, *found.swapped} == {"1;2"} and thoughts.stripped == 12
     assert found.measure()["group_score_in_order"].tolist() == [1] * 6
 
 
-def test_the_frames_of_a_video_are_asked_about_together(llama: Any, pairs: PairSet) -> None:
+def test_the_frames_of_a_video_are_asked_about_together(llama, pairs):
     model = open_model(llama)
     still = np.stack([pairs.pixels("0.png"), pairs.pixels("1.png")])
     values = model.score_pairs([still, still[::-1], still[0]], ["a dog"] * 3)

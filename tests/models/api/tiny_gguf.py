@@ -5,7 +5,6 @@ Random weights; every word of an answer is one of the few tokens below, so `Yes`
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import gguf
 import numpy as np
@@ -21,7 +20,7 @@ def write_language_model(path: Path, seed: int = 0) -> None:
     kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL]
     kinds += [gguf.TokenType.BYTE] * 256 + [gguf.TokenType.NORMAL] * len(_WORDS)
     writer = gguf.GGUFWriter(path, "llama")
-    facts: dict[str, Any] = {
+    facts = {
         "name": "tiny", "context_length": 2048, "embedding_length": _WIDTH, "block_count": 1,
         "feed_forward_length": _INNER, "head_count": _HEADS, "head_count_kv": _HEADS, "layer_norm_rms_eps": 1e-5,
         "rope_dimension_count": _WIDTH // _HEADS, "vocab_size": len(tokens), "tokenizer_model": "llama",

@@ -2,26 +2,13 @@
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from facts import raises
 from tellapart.errors import DataError, ModelError
-from tellapart.models.compact.dual_encoder import (
-    CONFIG,
-    PAD,
-    TOKENIZER,
-    WEIGHTS,
-    CompactConfig,
-    CompactParts,
-    CompactReader,
-    make_dual,
-    open_parts,
-    read_tokenizer,
-)
+from tellapart.models.compact import dual_encoder as compact
 from tellapart.models.compact.towers import build_encoder
 from tellapart.models.find import find_model
 from tellapart.models.onnx.dual_encoder import OnnxDualEncoder
@@ -33,7 +20,7 @@ from tellapart.training.encoders import open_start
 TEXTS = ["the red mug", "the blue mug is left of the bowl", "unheard words"]
 
 
-def make_tokenizer(words: list[str], **options: Any) -> Any:
+def make_tokenizer(words: list[str], **options):
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.WordLevel({word: k for k, word in enumerate(words)}, **options))
@@ -42,17 +29,17 @@ def make_tokenizer(words: list[str], **options: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A model of random weights, whose batch norms have seen pictures."""
-    torch, words = import_torch(), [PAD, "[UNK]", "the", "red", "blue", "mug", "is", "left", "of", "bowl"]
-    sizes: Any = {"image_size": 32, "channels": (8, 8, 16, 16), "text_width": 16, "dimensions": 12}
-    config = CompactConfig(model_type="compact", context_length=8, **sizes)
+    torch, words = import_torch(), [compact.PAD, "[UNK]", "the", "red", "blue", "mug", "is", "left", "of", "bowl"]
+    sizes = {"image_size": 32, "channels": (8, 8, 16, 16), "text_width": 16, "dimensions": 12}
+    config = compact.CompactConfig(model_type="compact", context_length=8, **sizes)
     torch.manual_seed(0)
     model = build_encoder(config, len(words)).train()
     with torch.no_grad():
         model.visual(torch.randn(8, 3, 32, 32) * 2 + 1)
     folder = tmp_path_factory.mktemp("compact") / "model"
-    CompactParts(config, model, make_tokenizer(words, unk_token="[UNK]")).save(folder)  # noqa: S106
+    compact.CompactParts(config, model, make_tokenizer(words, unk_token="[UNK]")).save(folder)  # noqa: S106
     return folder
 
 
@@ -60,7 +47,7 @@ def pictures(count: int = 3) -> list[np.ndarray]:
     return list(np.random.default_rng(1).integers(0, 256, (count, 40, 48, 3), np.uint8))
 
 
-def test_a_vector_does_not_depend_on_its_neighbours(folder: Path) -> None:
+def test_a_vector_does_not_depend_on_its_neighbours(folder):
     model = find_model(str(folder))  # a folder needs no prefix
     assert isinstance(model, TorchDual)
     many = pictures(20)
@@ -72,34 +59,32 @@ def test_a_vector_does_not_depend_on_its_neighbours(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder: Path, tmp_path: Path) -> None:
+def test_onnx_runtime_gives_the_vectors_of_the_rounded_torch_model(folder, tmp_path):
     pytest.importorskip("onnx", reason="needs the train extra: onnx")
     from tellapart.models.compact.onnx_export import convert_to_onnx, round_weights
 
     assert convert_to_onnx(f"compact:{folder}", tmp_path / "small") > 10_000
     converted, exact = OnnxDualEncoder.load(tmp_path / "small"), find_model(f"compact:{folder}")
     assert isinstance(exact, TorchDual)
-    parts = open_parts(folder)
+    parts = compact.open_parts(folder)
     round_weights(parts.model)
-    rounded = make_dual("rounded", parts, Runtime("cpu"))
+    rounded = compact.make_dual("rounded", parts, Runtime("cpu"))
     for given, method in ((pictures(), "encode_images"), (TEXTS, "encode_texts")):
         found = getattr(converted, method)(given)
         np.testing.assert_allclose(found, getattr(rounded, method)(given), atol=1e-5)
         np.testing.assert_allclose(found, getattr(exact, method)(given), atol=5e-3)
     assert converted.name == "small"
-    assert (tmp_path / "small" / "image.onnx").stat().st_size < (folder / WEIGHTS).stat().st_size
+    assert (tmp_path / "small" / "image.onnx").stat().st_size < (folder / compact.WEIGHTS).stat().st_size
 
 
-def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_the_same(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_the_same(folder, tmp_path):
     from tellapart.models.compact.onnx_export import convert_to_onnx
     from tellapart.models.compact.towers import fold_norms
 
     (tmp_path / "there").write_text("mine")
     with raises(DataError, str(tmp_path)):
         convert_to_onnx(f"compact:{folder}", tmp_path)
-    torch, tower = import_torch(), open_parts(folder).model.visual
+    torch, tower = import_torch(), compact.open_parts(folder).model.visual
     pixels = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
         before = tower(pixels)
@@ -111,14 +96,14 @@ def test_a_converted_folder_is_never_written_over_and_its_folded_norms_compute_t
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        (CONFIG, '{"model_type": "compact", "heads": 5}', ("5", "text_width", "128")),
-        (CONFIG, '{"model_type": "compact", "layer": 5}', ("'layer'", "key")),
-        (CONFIG, None, ("compact", "dual")),
-        (TOKENIZER, "{}", ("tokenizer.json", "file")),
-        (WEIGHTS, "nothing", "model.safetensors"),
+        (compact.CONFIG, '{"model_type": "compact", "heads": 5}', ("5", "text_width", "128")),
+        (compact.CONFIG, '{"model_type": "compact", "layer": 5}', ("'layer'", "key")),
+        (compact.CONFIG, None, ("compact", "dual")),
+        (compact.TOKENIZER, "{}", ("tokenizer.json", "file")),
+        (compact.WEIGHTS, "nothing", "model.safetensors"),
     ],
 )
-def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, file: str, content: str | None, said: Any) -> None:
+def test_a_damaged_file_is_named(folder, tmp_path, file, content, said):
     copy = shutil.copytree(folder, tmp_path / "copy")
     (copy / file).unlink()
     if content is not None:
@@ -127,24 +112,24 @@ def test_a_damaged_file_is_named(folder: Path, tmp_path: Path, file: str, conten
         find_model(f"compact:{copy}")
 
 
-def test_a_tokenizer_that_pads_otherwise_is_refused(folder: Path, tmp_path: Path) -> None:
-    values = json.loads((folder / TOKENIZER).read_text())
+def test_a_tokenizer_that_pads_otherwise_is_refused(folder, tmp_path):
+    values = json.loads((folder / compact.TOKENIZER).read_text())
     vocabulary = values["model"]["vocab"]
-    vocabulary[PAD], vocabulary["[UNK]"] = 1, 0
-    (tmp_path / TOKENIZER).write_text(json.dumps(values))
+    vocabulary[compact.PAD], vocabulary["[UNK]"] = 1, 0
+    (tmp_path / compact.TOKENIZER).write_text(json.dumps(values))
     with raises(ModelError, "0", "'[PAD]'"):
-        read_tokenizer(tmp_path, open_parts(folder).config)
+        compact.read_tokenizer(tmp_path, compact.open_parts(folder).config)
 
 
-def test_a_text_with_a_control_token_is_refused_by_the_model_s_name() -> None:
-    tokenizer = make_tokenizer([PAD, "<end>", "cat"], unk_token=PAD)
+def test_a_text_with_a_control_token_is_refused_by_the_model_s_name():
+    tokenizer = make_tokenizer([compact.PAD, "<end>", "cat"], unk_token=compact.PAD)
     tokenizer.add_special_tokens(["<end>"])
     with raises(ModelError, "compact:few", "cat <end>", "'<end>'"):
-        CompactReader("compact:few", tokenizer, 8).lengths(["a cat", "cat <end>"])
+        compact.CompactReader("compact:few", tokenizer, 8).lengths(["a cat", "cat <end>"])
 
 
-def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder: Path, tmp_path: Path) -> None:
-    def opened(loss: str) -> Any:
+def test_siglip_trains_a_bias_that_the_model_lacks_and_saves_none(folder, tmp_path):
+    def opened(loss):
         config = TrainConfig(
             name="few",
             model=f"compact:{folder}",

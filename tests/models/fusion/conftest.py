@@ -1,20 +1,17 @@
 """A tiny checkpoint of each family in turn."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 FAMILIES = ["vilt", "blip", "blip-2", "blip-2 with image tokens", "flava", "bridgetower"]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def family(request: pytest.FixtureRequest) -> Any:
+def family(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
-def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(family, tmp_path_factory):
     from tiny_fusion_encoders import MAKERS, save
 
     assert list(MAKERS) == FAMILIES

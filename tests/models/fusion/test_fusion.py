@@ -8,23 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_fusion_encoders as tiny
+import torch
+import transformers
 from numpy.typing import NDArray
 from tiny_fusion_encoders import MAKERS, TEXTS, blip, pictures, save, scorer, vilt, vilt_config
 
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.huggingface.files import quiet
 from tellapart.models.huggingface.load import FUSION
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
-from tellapart.models.torch.backend import import_torch
-
-torch, transformers = import_torch(), import_transformers()
 
 
-def library_logits(family: str, model: Any, processor: Any, image: NDArray[np.uint8], text: str) -> Any:
+def library_logits(family: str, model, processor, image: NDArray[np.uint8], text: str):
     """Return the matching head's logits for one pair as the library's documentation has it, alone and unpadded."""
     from PIL import Image
 
@@ -50,7 +48,7 @@ def library_logits(family: str, model: Any, processor: Any, image: NDArray[np.ui
 
 
 @pytest.mark.few(2)
-def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> None:
+def test_every_pair_gets_the_librarys_own_number(family, folder):
     with quiet():
         model = type(MAKERS[family]()[0]).from_pretrained(folder).eval()
         processor = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
@@ -73,10 +71,10 @@ def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> N
 
 
 @pytest.mark.slow
-def test_batches_order_and_neighbours_change_no_bit(family: str, folder: Path) -> None:
+def test_batches_order_neighbours_and_the_place_of_preparation_change_no_bit(family, folder):
     pairs = [(image, text) for image in pictures() for text in TEXTS]
 
-    def scores(model: FusionScorer, order: list[int], size: int) -> NDArray[np.float32]:
+    def scores(model, order, size):
         parts = [order[k : k + size] for k in range(0, len(order), size)]
         batches = [model.score_pairs([pairs[k][0] for k in part], [pairs[k][1] for k in part]) for part in parts]
         return np.concatenate(batches)[np.argsort(order)]
@@ -86,9 +84,12 @@ def test_batches_order_and_neighbours_change_no_bit(family: str, folder: Path) -
     shuffled = [int(k) for k in np.random.default_rng(2).permutation(len(pairs))]
     for order, size in ((straight, 1), (straight, 5), (straight[::-1], 7), (shuffled, len(pairs))):
         np.testing.assert_array_equal(scores(scorer(folder), order, size), reference)
+    model = scorer(folder)
+    pairs = [(model.prepare_image(image), text) for image, text in pairs]
+    np.testing.assert_array_equal(scores(model, straight, 5), reference)
 
 
-def test_it_scores_pairs_and_counts_texts_that_lose_their_end_once(family: str, folder: Path) -> None:
+def test_it_scores_pairs_and_counts_texts_that_lose_their_end_once(family, folder):
     model = scorer(folder)
     assert isinstance(model, PairScorer) and not isinstance(model, DualEncoder)
     assert model.kind == ("logit" if family == "vilt" else "probability")
@@ -102,7 +103,7 @@ def test_it_scores_pairs_and_counts_texts_that_lose_their_end_once(family: str, 
 
 
 @pytest.mark.few(2)
-def test_half_precision_weights_give_nearby_float32_scores(family: str, folder: Path) -> None:
+def test_half_precision_weights_give_nearby_float32_scores(family, folder):
     images, texts = pictures()[:2], TEXTS[:2]
     exact, rounded = (scorer(folder, dtype=dtype).score_pairs(images, texts) for dtype in ("float32", "bfloat16"))
     assert rounded.dtype == np.float32
@@ -110,7 +111,7 @@ def test_half_precision_weights_give_nearby_float32_scores(family: str, folder: 
     assert (rounded != exact).any()
 
 
-def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path: Path) -> None:
+def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path):
     folder = save(tmp_path, blip)
 
     tiny.change_weights(folder, lambda tensors: tensors["itm_head.weight"].mul_(1000))
@@ -123,15 +124,8 @@ def test_the_logit_tells_apart_what_the_probability_rounds_to_certainty(tmp_path
     assert (np.less.outer(logit, logit) >= np.less.outer(probability, probability)).all()
 
 
-@pytest.mark.few(2)
-def test_prepared_images_score_as_plain_ones(family: str, folder: Path) -> None:
-    model, texts = scorer(folder), TEXTS[:4]
-    prepared = [model.prepare_image(picture) for picture in pictures()]
-    np.testing.assert_array_equal(model.score_pairs(prepared, texts), scorer(folder).score_pairs(pictures(), texts))
-
-
-def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tmp_path: Path) -> None:
-    encoder: Any = scorer(save(tmp_path, blip)).encoder
+def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tmp_path):
+    encoder = scorer(save(tmp_path, blip)).encoder
     full, other_full, short, longer = encoder.encode_texts(
         ["a the red blue green small", "cup cup cup cup cup cup", "a", "a red cup on the blue bowl"]
     )
@@ -139,8 +133,8 @@ def test_a_text_that_fills_its_bucket_shares_no_batch_with_one_that_is_padded(tm
     assert full.group == other_full.group and len({full.group, short.group, longer.group}) == 3
 
 
-def test_a_state_holds_its_own_memory_and_not_its_batches(family: str, folder: Path) -> None:
-    encoder: Any = scorer(folder).encoder
+def test_a_state_holds_its_own_memory_and_not_its_batches(family, folder):
+    encoder = scorer(folder).encoder
     for state in (*encoder.encode_images(pictures()), *encoder.encode_texts(TEXTS)):
         assert sum(tensor.untyped_storage().nbytes() for tensor in state.tensors) == state.nbytes
 
@@ -156,24 +150,13 @@ HEADS = {
 
 
 @pytest.mark.few(2)
-def test_it_is_found_by_its_folder(family: str, folder: Path) -> None:
-    prints = set()
-    for reading in ("itm", "itm_logit"):
-        model: Any = find_model(f"hf:{folder}", ModelOptions(reading=reading))
-        assert model.fingerprint == scorer(folder, reading=reading).fingerprint
-        prints.add(model.fingerprint)
-    assert len(prints) == 2 and scorer(folder).fingerprint in prints
-
-
-@pytest.mark.few(2)
-def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_place(
-    family: str, folder: Path, tmp_path: Path
-) -> None:
+def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_place(family, folder, tmp_path):
     moved = Path(shutil.copytree(folder, tmp_path / "elsewhere"))
     first = scorer(folder)
     first.score_pairs(pictures()[:1], ["a " * 60])  # a tokenizer remembers how it was last called
-    prints = [first.fingerprint, scorer(moved).fingerprint]
+    prints = [first.fingerprint, find_model(f"hf:{moved}", ModelOptions(reading="itm")).fingerprint]
     assert prints[0] == prints[1]
+    prints.append(find_model(f"hf:{folder}", ModelOptions(reading="itm_logit")).fingerprint)
     prints.append(scorer(moved, dtype="bfloat16").fingerprint)
     name = next(path for path in moved.iterdir() if "processor_config" in path.name)
     name.write_text(name.read_text().replace("0.5,", "0.25,").replace("0.48145466", "0.25").replace("0.485", "0.25"))
@@ -184,21 +167,21 @@ def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_pl
     vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
     (moved / "tokenizer.json").write_text(json.dumps(tokenizer))
     prints.append(scorer(moved).fingerprint)
-    assert len(set(prints)) == 4
+    assert len(set(prints)) == 5
 
 
-def test_missing_and_left_over_weights_are_an_error_that_names_them(family: str, folder: Path, tmp_path: Path) -> None:
+def test_missing_and_left_over_weights_are_an_error_that_names_them(family, folder, tmp_path):
     broken = Path(shutil.copytree(folder, tmp_path / "model"))
     tiny.change_weights(broken, lambda tensors: tensors.update(stray=tensors.pop(f"{HEADS[family]}.weight")))
     with raises(ModelError, "model", "1 missing", f"({HEADS[family]}.weight)", "1 unexpected", "(stray)"):
         scorer(broken)
 
 
-def test_parts_that_the_reading_does_not_use_change_nothing(tmp_path: Path) -> None:
+def test_parts_that_the_reading_does_not_use_change_nothing(tmp_path):
     whole = save(tmp_path / "whole", tiny.flava)
     lean = Path(shutil.copytree(whole, tmp_path / "lean"))
 
-    def drop(tensors: dict[str, Any]) -> None:
+    def drop(tensors):
         for name in [name for name in tensors if name.startswith(("image_codebook.", "mim_head.", "mlm_head."))]:
             del tensors[name]
 
@@ -224,7 +207,7 @@ def save_pretrained_vilt(folder: Path) -> tuple[Any, Any]:
     return retrieval.vilt, head
 
 
-def test_a_pretrained_vilt_is_read_by_its_two_class_head(tmp_path: Path) -> None:
+def test_a_pretrained_vilt_is_read_by_its_two_class_head(tmp_path):
     from PIL import Image
 
     trunk, head = save_pretrained_vilt(tmp_path / "model")
@@ -238,7 +221,7 @@ def test_a_pretrained_vilt_is_read_by_its_two_class_head(tmp_path: Path) -> None
     np.testing.assert_allclose(model.score_pairs([image], [text]), logits.softmax(1)[:, 1], rtol=2e-5)
 
 
-def test_a_vilt_without_a_matching_head_is_refused(tmp_path: Path) -> None:
+def test_a_vilt_without_a_matching_head_is_refused(tmp_path):
     with quiet():
         transformers.ViltForMaskedLM(vilt_config()).save_pretrained(tmp_path)
         vilt()[1].save_pretrained(tmp_path)
@@ -247,7 +230,7 @@ def test_a_vilt_without_a_matching_head_is_refused(tmp_path: Path) -> None:
         scorer(tmp_path)
 
 
-def test_a_family_without_a_matching_head_is_named(tmp_path: Path) -> None:
+def test_a_family_without_a_matching_head_is_named(tmp_path):
     with quiet():
         transformers.BertConfig().save_pretrained(tmp_path)
     with raises(ModelError, "type", "'bert'", "'itm'", f"{', '.join(FUSION)}"):
@@ -278,6 +261,6 @@ def wordy() -> tuple[Any, Any]:
         (blip, "itc", ("'itc'", "itm", "itm_logit")),
     ],
 )
-def test_what_gives_no_number_of_a_pair_is_refused(tmp_path: Path, maker: Any, reading: str, facts: Any) -> None:
+def test_what_gives_no_number_of_a_pair_is_refused(tmp_path, maker, reading, facts):
     with raises(ModelError, *facts):
         scorer(save(tmp_path, maker), reading=reading)

@@ -1,10 +1,11 @@
 """LXMERT and VisualBERT on tiny random checkpoints and region files, against the library's own forward."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from numpy.typing import NDArray
 from tiny_fusion_encoders import save, scorer
 
@@ -13,10 +14,7 @@ from tellapart.data.images import pixel_hash
 from tellapart.errors import DataError, ModelError
 from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.huggingface.files import import_transformers, quiet
-from tellapart.models.torch.backend import import_torch
-
-torch, transformers = import_torch(), import_transformers()
+from tellapart.models.huggingface.files import quiet
 
 DIMENSIONS = 6
 REGIONS = (4, 7, 1, 10)
@@ -41,7 +39,7 @@ def visual_bert() -> tuple[Any, Any]:
     return transformers.VisualBertForPreTraining(config), words()
 
 
-def words() -> Any:
+def words():
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     return transformers.BertTokenizer(vocab={piece: k for k, piece in enumerate(pieces)})
 
@@ -73,18 +71,18 @@ def arrays(names: list[str] | None = None) -> dict[str, NDArray[np.float32]]:
 
 
 @pytest.fixture(scope="module", params=list(MAKERS))
-def family(request: pytest.FixtureRequest) -> str:
+def family(request):
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(family, tmp_path_factory):
     folder = save(tmp_path_factory.mktemp(family) / "model", MAKERS[family])
     np.savez(folder / "regions.npz", **arrays())
     return folder
 
 
-def library_score(model: Any, inputs: Any, features: Any, boxes: Any) -> float:
+def library_score(model, inputs, features, boxes) -> float:
     """Score one pair alone, unpadded, as the library's documentation does."""
     features, boxes = torch.from_numpy(features)[None], torch.from_numpy(boxes)[None]
     with torch.no_grad():
@@ -106,7 +104,7 @@ def scores(model: FusionScorer, order: list[int], size: int) -> NDArray[np.float
     return np.concatenate(batches)[np.argsort(order)]
 
 
-def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> None:
+def test_every_pair_gets_the_librarys_own_number(family, folder):
     with quiet():
         model = type(MAKERS[family]()[0]).from_pretrained(folder).eval()
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -123,7 +121,7 @@ def test_every_pair_gets_the_librarys_own_number(family: str, folder: Path) -> N
     assert (np.less.outer(logit, logit) >= np.less.outer(values, values)).all()
 
 
-def test_batches_and_order_change_no_bit_and_halves_are_computed_once(folder: Path) -> None:
+def test_batches_and_order_change_no_bit_and_halves_are_computed_once(folder):
     straight = list(range(len(PAIRS)))
     model = scorer(folder)
     reference = scores(model, straight, len(PAIRS))
@@ -133,7 +131,7 @@ def test_batches_and_order_change_no_bit_and_halves_are_computed_once(folder: Pa
         np.testing.assert_array_equal(scores(scorer(folder), order, size), reference)
 
 
-def test_images_may_be_named_by_their_path_and_the_file_may_be_safetensors(folder: Path, tmp_path: Path) -> None:
+def test_images_may_be_named_by_their_path_and_the_file_may_be_safetensors(folder, tmp_path):
     from PIL import Image
     from safetensors.numpy import save_file
 
@@ -147,7 +145,7 @@ def test_images_may_be_named_by_their_path_and_the_file_may_be_safetensors(folde
     np.testing.assert_array_equal(scores(named, straight[::-1], 4), scores(scorer(folder), straight, 4))
 
 
-def test_the_fingerprint_follows_the_region_file(folder: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_follows_the_region_file(folder, tmp_path):
     np.savez(tmp_path / "same.npz", **arrays())
     other = arrays()
     next(iter(other.values()))[0, 0] += 1
@@ -156,7 +154,7 @@ def test_the_fingerprint_follows_the_region_file(folder: Path, tmp_path: Path) -
     assert scorer(folder).fingerprint == same != changed
 
 
-def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> None:
+def test_without_region_features_the_error_says_what_to_do(tmp_path):
     save(tmp_path / "bare", lxmert)
     with raises(ModelError, "bare", "regions=", "regions.safetensors", "regions.npz"):
         scorer(tmp_path / "bare")
@@ -164,7 +162,7 @@ def test_without_region_features_the_error_says_what_to_do(tmp_path: Path) -> No
         scorer(tmp_path / "bare", regions=tmp_path / "gone.npz")
 
 
-def test_an_image_without_regions_and_one_that_is_gone_are_named(folder: Path, tmp_path: Path) -> None:
+def test_an_image_without_regions_and_one_that_is_gone_are_named(folder, tmp_path):
     stranger = np.zeros((5, 5, 3), np.uint8)
     with raises(ModelError, "hash", pixel_hash(stranger), "regions"):
         scorer(folder).score_pairs([stranger], ["a cup"])
@@ -186,8 +184,8 @@ def test_an_image_without_regions_and_one_that_is_gone_are_named(folder: Path, t
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
-def test_regions_that_are_not_what_they_must_be_are_refused(tmp_path: Path, part: str, change: Any, facts: Any) -> None:
-    content: dict[str, Any] = arrays()
+def test_regions_that_are_not_what_they_must_be_are_refused(tmp_path, part, change, facts):
+    content = arrays()
     picture = pictures()[0]
     name = f"{pixel_hash(picture)}/{part}"
     np.savez(tmp_path / "r.npz", **content | {name: change(content[name])})
@@ -195,7 +193,7 @@ def test_regions_that_are_not_what_they_must_be_are_refused(tmp_path: Path, part
         RegionFile(tmp_path / "r.npz", DIMENSIONS).inputs(picture)
 
 
-def test_half_an_image_and_damaged_files_are_refused(tmp_path: Path) -> None:
+def test_half_an_image_and_damaged_files_are_refused(tmp_path):
     half = arrays()
     lost = f"{pixel_hash(pictures()[1])}/boxes"
     del half[lost]
@@ -209,7 +207,7 @@ def test_half_an_image_and_damaged_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_two_images_with_the_same_pixels_and_other_regions_are_an_error(first: int, tmp_path: Path) -> None:
+def test_two_images_with_the_same_pixels_and_other_regions_are_an_error(first, tmp_path):
     from PIL import Image
 
     picture, (one, other, *_) = pictures()[0], regions()

@@ -60,7 +60,7 @@ def truth(k: int, text: str) -> np.float32:
     return np.float32(k * (sum(map(ord, text)) % 97) / 1e5)
 
 
-def test_every_half_is_computed_once_for_n_images_by_m_texts() -> None:
+def test_every_half_is_computed_once_for_n_images_by_m_texts():
     encoder = Counting()
     model = FusionScorer(encoder)
     texts = ["a", "b", "cc", "dd", "eeeeee"]
@@ -74,7 +74,7 @@ def test_every_half_is_computed_once_for_n_images_by_m_texts() -> None:
     assert model.bytes_held == 12 * SIZE
 
 
-def test_equal_pixels_are_one_image_whatever_object_holds_them_and_other_shapes_are_another() -> None:
+def test_equal_pixels_are_one_image_whatever_object_holds_them_and_other_shapes_are_another():
     encoder = Counting()
     zeros = [np.zeros((2, 3, 3), np.uint8), np.zeros((2, 3, 3), np.uint8), np.zeros((3, 2, 3), np.uint8)]
     FusionScorer(encoder).score_pairs(zeros, ["a", "b", "a"])
@@ -86,9 +86,7 @@ def test_equal_pixels_are_one_image_whatever_object_holds_them_and_other_shapes_
     size=st.integers(1, 150),
     room=st.integers(0, 30),
 )
-def test_the_bound_holds_after_every_call_and_changes_no_score(
-    pairs: list[tuple[int, str]], size: int, room: int
-) -> None:
+def test_the_bound_holds_after_every_call_and_changes_no_score(pairs, size, room):
     model = FusionScorer(Counting(), cache_bytes=room * SIZE)
     for start in range(0, len(pairs), size):
         part = pairs[start : start + size]
@@ -97,7 +95,7 @@ def test_the_bound_holds_after_every_call_and_changes_no_score(
         assert model.bytes_held <= room * SIZE
 
 
-def test_what_was_used_last_is_kept_and_a_cut_text_is_counted_once() -> None:
+def test_what_was_used_last_is_kept_and_a_cut_text_is_counted_once():
     encoder = Counting()
     model = FusionScorer(encoder, cache_bytes=3 * SIZE)  # two images and the text
     for k in (1, 2, 1, 3, 1, 2):
@@ -109,7 +107,7 @@ def test_what_was_used_last_is_kept_and_a_cut_text_is_counted_once() -> None:
     assert (model.truncated, model.texts_encoded) == (2, 4)
 
 
-def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes() -> None:
+def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes():
     different = [
         {"a": np.zeros(4, np.float32)},
         {"b": np.zeros(4, np.float32)},
@@ -123,7 +121,7 @@ def test_prepared_images_are_told_apart_by_name_type_shape_and_bytes() -> None:
     assert image_key(both) == image_key(dict(reversed(both.items())))
 
 
-def test_what_does_not_match_is_refused() -> None:
+def test_what_does_not_match_is_refused():
     with raises(ModelError, "score_pairs", "1", "2"):
         FusionScorer(Counting()).score_pairs([picture(0)], ["a", "b"])
     with raises(ModelError, "1", "2", "images"):

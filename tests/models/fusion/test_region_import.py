@@ -33,7 +33,7 @@ CORNERS = {
 PIXELS = {name: CORNERS[name] * np.array([*SIZES[name], *SIZES[name]], np.float32) for name in NAMES}
 
 
-def text(array: Any) -> str:
+def text(array) -> str:
     return base64.b64encode(np.ascontiguousarray(array, np.float32).tobytes()).decode()
 
 
@@ -85,7 +85,7 @@ def write_vilbert(folder: Path) -> Path:
     return write_lmdb(folder / "COCO_test_resnext152_faster_rcnn_genome.lmdb", entries | {"keys": pickle.dumps([])})
 
 
-def pack(array: Any) -> dict[bytes, Any]:
+def pack(array) -> dict[bytes, Any]:
     return {b"nd": True, b"type": array.dtype.str, b"kind": b"", b"shape": array.shape, b"data": array.tobytes()}
 
 
@@ -104,7 +104,7 @@ WRITERS = [write_lxmert, write_bottom_up, write_h5, write_vilbert, write_uniter]
 
 
 @pytest.fixture
-def images(tmp_path: Path) -> Path:
+def images(tmp_path):
     folder = tmp_path / "set" / "val2014"
     folder.mkdir(parents=True)
     for name in [*NAMES, "COCO_val2014_000000000999"]:
@@ -115,7 +115,7 @@ def images(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("write", WRITERS, ids=lambda write: write.__name__.removeprefix("write_"))
 @pytest.mark.parametrize("beside", [True, False], ids=["by path", "by pixels"])
-def test_every_public_form_gives_the_same_regions(tmp_path: Path, images: Path, write: Any, beside: bool) -> None:
+def test_every_public_form_gives_the_same_regions(tmp_path, images, write, beside):
     source = write(tmp_path)
     out = (images.parent if beside else tmp_path / "elsewhere") / "regions.safetensors"
     out.parent.mkdir(exist_ok=True)
@@ -130,7 +130,7 @@ def test_every_public_form_gives_the_same_regions(tmp_path: Path, images: Path, 
         np.testing.assert_allclose(found["boxes"][found["mask"]], CORNERS[name], atol=1e-6)
 
 
-def test_a_line_of_400_kb_is_read_and_no_other_reader_of_this_process_is_told(tmp_path: Path) -> None:
+def test_a_line_of_400_kb_is_read_and_no_other_reader_of_this_process_is_told(tmp_path):
     path, limit = tmp_path / "trainval_36.tsv", csv.field_size_limit()
     features = RNG.normal(size=(36, 2048)).astype(np.float32)
     path.write_text("\t".join(["42", "64", "48", "36", text(np.ones((36, 4))), text(features)]) + "\n")
@@ -139,13 +139,13 @@ def test_a_line_of_400_kb_is_read_and_no_other_reader_of_this_process_is_told(tm
     assert csv.field_size_limit() == limit
 
 
-def test_regions_of_other_images_are_left_out_and_counted(tmp_path: Path, images: Path) -> None:
+def test_regions_of_other_images_are_left_out_and_counted(tmp_path, images):
     (images / f"{NAMES[1]}.jpg").unlink()
     imported = regions([write_lxmert(tmp_path)], images, tmp_path / "regions.safetensors")
     assert (imported.images, imported.without_regions, imported.without_image) == (1, 1, 1)
 
 
-def test_wrong_files_are_one_line(tmp_path: Path, images: Path) -> None:
+def test_wrong_files_are_one_line(tmp_path, images):
     out = tmp_path / "regions.safetensors"
     path = write_lxmert(tmp_path)
     with raises(DataError, "COCO_val2014_000000000042", "image", "regions"):
@@ -172,7 +172,7 @@ def test_wrong_files_are_one_line(tmp_path: Path, images: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "pages", "longer entry"])
-def test_a_damaged_data_base_is_refused_and_ends_no_process(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_data_base_is_refused_and_ends_no_process(tmp_path, damage):
     stream = io.BytesIO()
     np.savez(stream, features=np.ones((2, 1000), np.float32), norm_bb=np.ones((2, 6), np.float32))
     value = stream.getvalue()

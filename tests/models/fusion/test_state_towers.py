@@ -6,25 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from PIL import Image
 from tiny_generative import CLIP_SIZE, IMAGES, LANGUAGE, QWEN_MARKS, TEXTS, VISION, tokenizer
 
 from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
-from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.huggingface.files import quiet
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.vectors import late_interaction
-
-torch, transformers = import_torch(), import_transformers()
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 DRAW = np.random.default_rng(0)
 FILMS = [DRAW.integers(0, 256, (4, *shape, 3), dtype=np.uint8) for shape in ((20, 24), (24, 40), (50, 16))]
 
 
-def save(folder: Path, model: Any, processor: Any) -> None:
+def save(folder: Path, model, processor) -> None:
     torch.manual_seed(0)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
@@ -153,10 +152,10 @@ VIDEO: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def saved(tmp_path_factory):
     root = tmp_path_factory.mktemp("towers")
 
-    def once(kind: str) -> Path:
+    def once(kind):
         if not (root / kind).is_dir():
             with quiet():
                 (LATE | VIDEO)[kind](root / kind)
@@ -177,7 +176,7 @@ def by_the_library(kind: str, folder: Path) -> tuple[Any, list[Any], list[Any]]:
 
 
 @pytest.mark.parametrize("kind", LATE)
-def test_late_scores_are_the_librarys_and_filip_is_the_mean_of_both_directions(saved: Any, kind: str) -> None:
+def test_late_scores_are_the_librarys_and_filip_is_the_mean_of_both_directions(saved, kind):
     folder = str(saved(kind))
     processor, texts, images = by_the_library(kind, saved(kind))
     model, filip = find_model(folder, ModelOptions()), find_model(folder, ModelOptions(reading="filip"))
@@ -193,13 +192,13 @@ def test_late_scores_are_the_librarys_and_filip_is_the_mean_of_both_directions(s
 
 
 @pytest.mark.parametrize("kind", LATE)
-def test_no_score_depends_on_its_neighbours(saved: Any, kind: str) -> None:
+def test_no_score_depends_on_its_neighbours(saved, kind):
     together = find_model(str(saved(kind)), ModelOptions()).score_pairs(IMAGES, TEXTS)
     alone = [find_model(str(saved(kind)), ModelOptions()).score_pairs([IMAGES[k]], [TEXTS[k]])[0] for k in range(3)]
     np.testing.assert_array_equal(together, alone)
 
 
-def test_rules_agree_with_loops() -> None:
+def test_rules_agree_with_loops():
     draw = np.random.default_rng(0)
     image, text = draw.normal(size=(5, 4)), draw.normal(size=(3, 4))
     nearest = [max(float(row @ other) for other in image) for row in text]
@@ -209,7 +208,7 @@ def test_rules_agree_with_loops() -> None:
     assert np.isclose(late_interaction(image, text, "filip"), (np.mean(nearest) + np.mean(back)) / 2)
 
 
-def pair_by_the_library(kind: str, folder: Path, film: Any, text: str) -> float:
+def pair_by_the_library(kind: str, folder: Path, film, text: str) -> float:
     """One pair's number by the model's forward pass, without the scale that is the same for all."""
     model = getattr(transformers, kind).from_pretrained(folder).eval()
     processor = transformers.AutoProcessor.from_pretrained(folder)
@@ -229,7 +228,7 @@ def pair_by_the_library(kind: str, folder: Path, film: Any, text: str) -> float:
 
 
 @pytest.mark.parametrize("kind", VIDEO)
-def test_video_scores_are_the_librarys_and_follow_the_frames(saved: Any, kind: str) -> None:
+def test_video_scores_are_the_librarys_and_follow_the_frames(saved, kind):
     model = find_model(str(saved(kind)), ModelOptions())
     pairs = [(film, text) for film in FILMS for text in TEXTS]
     scores = model.score_pairs([film for film, _ in pairs], [text for _, text in pairs])

@@ -42,7 +42,7 @@ def pictures() -> list[NDArray[np.uint8]]:
     return [rng.integers(0, 256, (*size, 3)).astype(np.uint8) for size in ((40, 40), (30, 60), (90, 41), (3, 5))]
 
 
-def bert(model_max_length: int = 40) -> Any:
+def bert(model_max_length: int = 40):
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     pieces = [*special, *WORDS, "##s", ",", "!"]
     return transformers.BertTokenizer(
@@ -50,14 +50,14 @@ def bert(model_max_length: int = 40) -> Any:
     )
 
 
-def roberta() -> Any:
+def roberta():
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "Ġ", *sorted(set("".join(WORDS) + "!,"))]
     return transformers.RobertaTokenizer(
         vocab={piece: k for k, piece in enumerate(pieces)}, merges=[], model_max_length=96
     )
 
 
-def vilt_config(**changes: Any) -> Any:
+def vilt_config(**changes):
     return transformers.ViltConfig(vocab_size=40, max_position_embeddings=16, **VISION, **changes)
 
 
@@ -130,7 +130,7 @@ MAKERS: dict[str, Callable[[], tuple[Any, Any]]] = {
 }  # fmt: skip
 
 
-def shake(model: Any) -> Any:
+def shake(model):
     """Give every weight a size that matters: fresh ones are often zero, and then any mistake passes."""
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
@@ -139,7 +139,7 @@ def shake(model: Any) -> Any:
     return model.eval()
 
 
-def save(folder: Path, maker: Any) -> Path:
+def save(folder: Path, maker) -> Path:
     torch.manual_seed(0)
     with quiet():
         model, processor = maker()
@@ -148,11 +148,11 @@ def save(folder: Path, maker: Any) -> Path:
     return folder
 
 
-def scorer(folder: Path, **changes: Any) -> FusionScorer:
+def scorer(folder: Path, **changes) -> FusionScorer:
     return load_itm(str(folder), ModelOptions(**changes))
 
 
-def change_weights(folder: Path, change: Any) -> None:
+def change_weights(folder: Path, change) -> None:
     from safetensors.torch import load_file, save_file
 
     path = folder / "model.safetensors"

@@ -20,5 +20,5 @@ class Folders(dict[str, Path]):
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory):
     return Folders(tmp_path_factory.mktemp("models"))

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from PIL import Image
 from tiny_generative import CLOSE, IMAGES, PAIRS, both, load, read_as, t5_tokenizer
 
@@ -14,11 +16,9 @@ from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.generative.encoder_decoder import FORMATS, EncoderDecoderModel
-from tellapart.models.huggingface.files import import_transformers, quiet
+from tellapart.models.huggingface.files import quiet
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import Runtime, import_torch
-
-torch, transformers = import_torch(), import_transformers()
+from tellapart.models.torch.backend import Runtime
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ SEEN = {
 }
 
 
-def save(folder: Path, state: dict[str, Any], words: Any, t5: dict[str, Any], vision: dict[str, Any]) -> None:
+def save(folder: Path, state: dict[str, Any], words, t5: dict[str, Any], vision: dict[str, Any]) -> None:
     """The released layout: one .bin, the configuration of the T5 that it was trained from, and a CLIP elsewhere."""
     tower = folder.with_name(folder.name + "-tower")
     folder.mkdir()
@@ -71,7 +71,7 @@ def draw(rows: int) -> tuple[Any, Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any, Any]:
+def made(tmp_path_factory):
     folder, words = tmp_path_factory.mktemp("clip_flan_t5") / "model", t5_tokenizer()
     rows = len(words) + 5  # FlanT5 has more rows than its tokenizer entries
     parts = draw(rows)
@@ -87,11 +87,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any, Any]
     return folder, *parts
 
 
-def read(folder: Path, reading: str | None = None) -> Any:
+def read(folder: Path, reading: str | None = None):
     return find_model(f"hf:{folder}", ModelOptions(reading=reading))
 
 
-def library_score(made: tuple[Path, Any, Any, Any], image: Any, text: str) -> float:
+def library_score(made: tuple[Path, Any, Any, Any], image, text: str) -> float:
     """VQAScore by the library's T5, in float64: exp of less the mean cross-entropy over "Yes" and the end."""
     folder, t5, tower, projection = made
     words = transformers.AutoTokenizer.from_pretrained(folder)
@@ -113,7 +113,7 @@ def library_score(made: tuple[Path, Any, Any, Any], image: Any, text: str) -> fl
     return float(logs[range(labels.shape[1]), labels[0]].mean().exp())
 
 
-def test_vqascore_is_exp_of_the_mean_over_yes_and_the_end(made: tuple[Path, Any, Any, Any]) -> None:
+def test_vqascore_is_exp_of_the_mean_over_yes_and_the_end(made):
     model = read(made[0])
     ours = model.score_pairs(*both(PAIRS))
     want = [library_score(made, image, text) for image, text in PAIRS]
@@ -126,7 +126,7 @@ def test_vqascore_is_exp_of_the_mean_over_yes_and_the_end(made: tuple[Path, Any,
     assert model.fingerprint != read(made[0], "vqa").fingerprint
 
 
-def test_answers_are_the_librarys_greedy_ones(made: tuple[Path, Any, Any, Any]) -> None:
+def test_answers_are_the_librarys_greedy_ones(made):
     model = read(made[0])
     prompt = model.task_prompt("vqa").fill(question="what is it?")
     one, other = (model.answer([[image]], [prompt], max_new_tokens=5)[0] for image in IMAGES[:2])
@@ -135,11 +135,11 @@ def test_answers_are_the_librarys_greedy_ones(made: tuple[Path, Any, Any, Any]) 
         model.answer([[IMAGES[0], IMAGES[1]]], [prompt])
 
 
-def test_files_that_do_not_fit_are_refused(made: tuple[Path, Any, Any, Any], tmp_path: Path) -> None:
+def test_files_that_do_not_fit_are_refused(made, tmp_path):
     folder, words = made[0], t5_tokenizer()
     state, config = torch.load(folder / "pytorch_model.bin"), json.loads((folder / "config.json").read_text())
 
-    def altered(name: str, *, drop: str = "", **settings: Any) -> Path:
+    def altered(name, *, drop="", **settings):
         other = tmp_path / name
         kept = {key: tensor for key, tensor in state.items() if not (drop and key.startswith(drop))}
         with quiet():
@@ -165,7 +165,7 @@ def test_files_that_do_not_fit_are_refused(made: tuple[Path, Any, Any, Any], tmp
 
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason="the authors' tiny files are not here (shared/data/native)")
-def test_scores_equal_the_authors_code(tmp_path: Path) -> None:
+def test_scores_equal_the_authors_code(tmp_path):
     from safetensors.torch import load_file
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
     from tokenizers.processors import TemplateProcessing
@@ -173,7 +173,7 @@ def test_scores_equal_the_authors_code(tmp_path: Path) -> None:
     held = load_file(GOLDEN / "clip_flant5_tiny.safetensors")
     facts = json.loads((GOLDEN / "clip_flant5_tiny.json").read_text())
     # Their stand-in for a tokenizer gave one id to each word; here words become ids by rules, and ids are the entries.
-    ids: dict[str, int] = {"Yes": int(held["input.labels"][0])}
+    ids = {"Yes": int(held["input.labels"][0])}
     for text, row in zip(facts["prompt"]["formatted"], held["input.input_ids"].tolist(), strict=True):
         ids |= zip(text.replace("<image>", " ").split(), [k for k in row if k not in {0, 1, -200}], strict=True)
     entries = {f"{k:02}": k for k in range(2, facts["config"]["t5"]["vocab_size"])} | {"<pad>": 0, "</s>": 1}
@@ -194,7 +194,7 @@ def test_scores_equal_the_authors_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not GOLDEN.is_dir(), reason="the published layouts are not here (shared/data/native)")
-def test_the_published_names_and_shapes_are_read() -> None:
+def test_the_published_names_and_shapes_are_read():
     from tellapart.models.generative.clip_flan_t5 import ClipFlanT5, _configure_t5
 
     published = json.loads((GOLDEN / "clip_flant5_layout.json").read_text())["variants"]["xl"]
@@ -206,13 +206,13 @@ def test_the_published_names_and_shapes_are_read() -> None:
     twice = {"embed_tokens.weight", "vision_tower.vision_tower.vision_model.embeddings.position_ids"}
     theirs = {name: shape for name, (shape, _) in published["keys"].items() if name not in twice}
 
-    def named(shapes: dict[str, list[int]]) -> dict[str, list[int]]:  # as transformers 5 calls the vision tower
+    def named(shapes):  # as transformers 5 calls the vision tower
         return {name.replace("vision_tower.vision_model.", "vision_tower."): shape for name, shape in shapes.items()}
 
     assert named(ours) == named(theirs)
 
 
-def library_logs(folder: Path, image: Any, prompt: str, answer: str) -> list[float]:
+def library_logs(folder: Path, image, prompt: str, answer: str) -> list[float]:
     """The log-probability of each token of the answer and of its end: one forward with the answer as labels."""
     model, processor = load(folder)
     prompt = FORMATS[model.config.model_type][0].format(prompt=prompt)
@@ -225,7 +225,7 @@ def library_logs(folder: Path, image: Any, prompt: str, answer: str) -> list[flo
 
 
 @pytest.mark.parametrize("family", ["blip-2", "instructblip", "florence2"])
-def test_a_caption_is_as_likely_as_to_the_library(folders: Any, family: str) -> None:
+def test_a_caption_is_as_likely_as_to_the_library(folders, family):
     model = read_as("likelihood", folders[family])
     logs = [library_logs(folders[family], image, model.prompt.text, text) for image, text in PAIRS]
     np.testing.assert_allclose(model.log_likelihoods(*both(PAIRS)), [sum(each) for each in logs], rtol=CLOSE)
@@ -237,7 +237,7 @@ def test_a_caption_is_as_likely_as_to_the_library(folders: Any, family: str) -> 
 
 
 @pytest.mark.parametrize("family", ["blip-2", "instructblip"])
-def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(folders: Any, family: str) -> None:
+def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(folders, family):
     with_end, plain = (read_as(reading, folders[family]) for reading in ("vqa_end", "vqa"))
     pairs = PAIRS[:4]
     questions = [with_end.prompt.fill(text=text) for _, text in pairs]
@@ -251,7 +251,7 @@ def test_vqascore_with_the_end_of_yes_is_the_geometric_mean(folders: Any, family
     assert with_end.fingerprint != plain.fingerprint
 
 
-def test_an_answer_is_the_library_s_greedy_one(folders: Any) -> None:
+def test_an_answer_is_the_library_s_greedy_one(folders):
     model, processor = load(folders["blip-2"])
     text = "Question: what is it? Answer:"
     inputs = processor(images=[Image.fromarray(IMAGES[1])], text=[text], return_tensors="pt")
@@ -261,23 +261,6 @@ def test_an_answer_is_the_library_s_greedy_one(folders: Any) -> None:
     assert read_as("vqa", folders["blip-2"]).answer([[IMAGES[1]]], ["what is it?"], max_new_tokens=6) == [want]
 
 
-def test_what_it_cannot_read_is_refused(folders: Any) -> None:
-    model = read_as("likelihood", folders["florence2"])
-    with raises(ModelError, "2", "one image", "chat"):
-        model.answer([[IMAGES[0], IMAGES[1]]], ["what?"])
-    with raises(ModelError, "256", "image", "prompt"):
-        model.answer([[IMAGES[0]]], ["what? " * 200])
-    with raises(ModelError, "'<image>'", "model"):
-        model.log_likelihoods([IMAGES[0]], ["a <image>"])
-    with raises(ModelError, "'likelihood'", "answers"):
-        read_as("vqa", folders["florence2"])
+def test_a_family_of_another_kind_is_refused(folders):
     with raises(ModelError, "format", "'llava'", "blip-2"):
         EncoderDecoderModel("x", *load(folders["llava"]), Runtime("cpu"))
-
-
-def test_a_caption_beyond_the_context_is_cut_and_counted(folders: Any) -> None:
-    model = read_as("likelihood", folders["florence2"])
-    whole = "a red cup and " * 99
-    values = model.log_likelihoods([IMAGES[0]] * 3, [whole, whole + "the cat", "a cat"])
-    assert model.truncated == 2
-    assert values[0] == values[1] != values[2]

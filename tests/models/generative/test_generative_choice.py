@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ class Person:
 
 
 @pytest.fixture
-def pairs(tmp_path: Path) -> PairSet:
+def pairs(tmp_path):
     for name, colour in COLOURS.items():
         Image.new("RGB", (4, 3), colour).save(tmp_path / f"{name}.png")
     names = [("red", "blue"), ("blue", "green"), ("green", "red")]
@@ -59,17 +58,15 @@ def pairs(tmp_path: Path) -> PairSet:
     ("habit", "expected"),
     [("knowing", (1, 1, 1, 0, 0.5, 0)), ("listing", (1, 0, 0, 1, 1, 0)), ("silent", (0, 0, 0, 0, 0.5, 1))],
 )
-def test_who_repeats_the_list_looks_perfect_in_one_order_alone(
-    pairs: PairSet, habit: str, expected: tuple[float, ...]
-) -> None:
+def test_who_repeats_the_list_looks_perfect_in_one_order_alone(pairs, habit, expected):
     names = ("group_score_in_order", "group_score_swapped", "group_score_both_orders")
     names += ("order_bias", "followed_list", "unparseable")
     values = ask_both_orders(Person(habit), pairs).measure()
     assert {name: float(value.mean()) for name, value in values.items()} == dict(zip(names, expected, strict=True))
 
 
-def test_answers_stay_with_their_items_for_any_batch_size(pairs: PairSet) -> None:
-    reports: list[tuple[str, int, int]] = []
+def test_answers_stay_with_their_items_for_any_batch_size(pairs):
+    reports = []
     person = Person()
     both = ask_both_orders(person, pairs, batch_size=2, progress=lambda *report: reports.append(report))
     assert both.ids == ("red-blue", "blue-green", "green-red")
@@ -80,7 +77,7 @@ def test_answers_stay_with_their_items_for_any_batch_size(pairs: PairSet) -> Non
     assert isinstance(person, Chooser)
 
 
-def test_other_shapes_and_missing_answers_are_refused(pairs: PairSet, tmp_path: Path) -> None:
+def test_other_shapes_and_missing_answers_are_refused(pairs, tmp_path):
     with raises(ModelError, "model", "'person'", "1", "3"):
         ask_both_orders(Person("few"), pairs)
     one = PairSet("one", (Item(id="a", images=("red.png",), texts=("red", "blue")),), tmp_path)
@@ -89,7 +86,7 @@ def test_other_shapes_and_missing_answers_are_refused(pairs: PairSet, tmp_path: 
 
 
 @given(st.lists(st.tuples(*[st.sampled_from(["1;2", "2;1", "?"])] * 2), min_size=1, max_size=8))
-def test_right_in_both_orders_is_never_more_than_right_in_one(answers: Any) -> None:
+def test_right_in_both_orders_is_never_more_than_right_in_one(answers):
     ids = tuple(map(str, range(len(answers))))
     both = BothOrders(ids, tuple(first for first, _ in answers), tuple(second for _, second in answers))
     values = both.measure()
@@ -99,7 +96,7 @@ def test_right_in_both_orders_is_never_more_than_right_in_one(answers: Any) -> N
     assert (right + values["unparseable"] <= 1).all()
 
 
-def test_images_stand_side_by_side_without_a_gap_and_at_one_height() -> None:
+def test_images_stand_side_by_side_without_a_gap_and_at_one_height():
     left, right = np.full((10, 20, 3), 200, np.uint8), np.full((30, 15, 3), 50, np.uint8)
     whole = side_by_side(left, right)
     assert whole.shape == (30, 60 + 15, 3)  # the lower one is enlarged in proportion
@@ -108,7 +105,7 @@ def test_images_stand_side_by_side_without_a_gap_and_at_one_height() -> None:
     np.testing.assert_array_equal(side_by_side(right, right), np.concatenate([right, right], axis=1))
 
 
-def test_a_square_keeps_every_pixel_in_its_middle() -> None:
+def test_a_square_keeps_every_pixel_in_its_middle():
     picture = np.random.default_rng(0).integers(0, 256, (10, 25, 3), dtype=np.uint8)
     whole = pad_to_square(picture)
     assert whole.shape == (25, 25, 3)
@@ -152,12 +149,12 @@ PAIRINGS = {
 
 
 @pytest.mark.parametrize(("answer", "pairing"), [(text, pair) for pair, texts in PAIRINGS.items() for text in texts])
-def test_a_pairing_is_read_where_the_grammar_covers_it_alone(answer: str, pairing: tuple[int, int] | None) -> None:
+def test_a_pairing_is_read_where_the_grammar_covers_it_alone(answer, pairing):
     assert parse_pairing(answer) == pairing
 
 
 @given(st.text(alphabet="12;#. ", max_size=20))
-def test_swapping_the_indices_of_an_answer_swaps_its_pairing(answer: str) -> None:
+def test_swapping_the_indices_of_an_answer_swaps_its_pairing(answer):
     read = parse_pairing(answer)
     assert parse_pairing(answer.translate({ord("1"): "2", ord("2"): "1"})) == (read and (read[1], read[0]))
 
@@ -166,13 +163,13 @@ VERDICTS = {
     True: ["True", "yes.", "The statement is true.", "1.", '{"why": "It is not blue", "answer": true}'],
     False: ["FALSE", "No, there is one dog.", "0.0", "**False**"],
     None: [
-        *("True or false?", "It is not true", "That isn\N{RIGHT SINGLE QUOTATION MARK}t true", "Nothing", "", "untrue"),
+        *("True or false?", "It is not true", "That isn\N{RIGHT SINGLE QUOTATION MARK}t true", "Nothing", "", "untrue")
     ],
 }
 
 
 @pytest.mark.parametrize(("answer", "verdict"), [(text, told) for told, texts in VERDICTS.items() for text in texts])
-def test_a_verdict_is_one_word_of_one_meaning(answer: str, verdict: bool | None) -> None:
+def test_a_verdict_is_one_word_of_one_meaning(answer, verdict):
     assert parse_verdict(answer) is verdict
 
 
@@ -189,12 +186,12 @@ BOXES = [
 
 
 @pytest.mark.parametrize(("answer", "convention", "resized", "box"), BOXES)
-def test_a_box_is_read_in_the_convention_of_its_family(answer: str, convention: Any, resized: Any, box: Any) -> None:
+def test_a_box_is_read_in_the_convention_of_its_family(answer, convention, resized, box):
     assert parse_box(answer, convention, (200, 100), resized) == box
 
 
 @pytest.mark.parametrize(("convention", "said"), [("pixels", ("size", "resized")), ("percent", ("'percent'", "box"))])
-def test_a_convention_that_cannot_be_read_is_refused(convention: Any, said: Any) -> None:
+def test_a_convention_that_cannot_be_read_is_refused(convention, said):
     with raises(ModelError, said):
         parse_box("[0, 0, 1, 1]", convention, (10, 10))
 
@@ -202,7 +199,7 @@ def test_a_convention_that_cannot_be_read_is_refused(convention: Any, said: Any)
 PROMPTS = [value for value in vars(prompts).values() if isinstance(value, Prompt)]
 
 
-def test_the_wordings_of_the_papers_are_theirs_to_the_letter() -> None:
+def test_the_wordings_of_the_papers_are_theirs_to_the_letter():
     assert prompts.VQASCORE.fill(text="a cat") == 'Does this figure show "a cat"? Please answer yes or no.'
     text = prompts.EQBEN_CHOICE.fill(first="a cat", second="a dog")
     assert text == (
@@ -216,7 +213,7 @@ def test_the_wordings_of_the_papers_are_theirs_to_the_letter() -> None:
     assert asked == "Which caption best describes the image?\n(1) a cat\n (2) a dog\nOutput (1) or (2)."
 
 
-def test_labels_are_distinct_and_values_are_filled_in_unchanged() -> None:
+def test_labels_are_distinct_and_values_are_filled_in_unchanged():
     assert len({prompt.label for prompt in PROMPTS}) == len(PROMPTS) > 5
     for prompt in PROMPTS:
         values = {field: f"<{field}> {{0}} %s" for field in prompt.fields}

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from json_handler import JsonHandler
 from tiny_generative import IMAGES, TEXTS, asked, load
 
@@ -21,17 +21,14 @@ from tellapart.models.api import connection
 from tellapart.models.find import find_model
 from tellapart.models.generative.sampling import Sampling, with_samples
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
 from tellapart.records.samples import read_samples
 
-torch = import_torch()
 
-
-def drawn(folder: Path, number: int, temperature: float = 1.5) -> Any:
+def drawn(folder: Path, number: int, temperature: float = 1.5):
     return find_model(f"sampled:{number}@{temperature}:hf:{folder}", ModelOptions())
 
 
-def test_a_draw_is_the_librarys_by_the_same_seed(folders: dict[str, Path]) -> None:
+def test_a_draw_is_the_librarys_by_the_same_seed(folders):
     from PIL import Image
 
     folder, prompt = folders["qwen2_vl"], "what is this?"
@@ -45,7 +42,7 @@ def test_a_draw_is_the_librarys_by_the_same_seed(folders: dict[str, Path]) -> No
     assert answers == [expected]
 
 
-def test_no_draw_depends_on_its_neighbours_and_draws_differ(folders: dict[str, Path]) -> None:
+def test_no_draw_depends_on_its_neighbours_and_draws_differ(folders):
     model = drawn(folders["qwen2_vl"], 1)
     images, prompts = [[image] for image in IMAGES], list(TEXTS)
     together = model.answer(images, prompts, max_new_tokens=6)
@@ -57,7 +54,7 @@ def test_no_draw_depends_on_its_neighbours_and_draws_differ(folders: dict[str, P
     assert len({model.fingerprint, other.fingerprint, greedy.fingerprint}) == 3
 
 
-def test_a_model_that_draws_nothing_is_refused(folders: dict[str, Path]) -> None:
+def test_a_model_that_draws_nothing_is_refused(folders):
     with raises(ModelError, "blip", "likeliest answer"):
         drawn(folders["blip_vqa"], 1)
     with raises(ModelError, "demo-encoder", "writes none"):
@@ -79,7 +76,7 @@ def test_a_model_that_draws_nothing_is_refused(folders: dict[str, Path]) -> None
         ({"samples": 3, "names": ["a"]}, ("samples=3", "names=")),
     ],
 )
-def test_options_of_draws_are_checked(options: dict[str, Any], facts: tuple[str, ...]) -> None:
+def test_options_of_draws_are_checked(options, facts):
     with raises(RunError, *facts):
         ta.evaluate("api:http://localhost:1/v1#m", "choice:demo", **options)
     with raises(RunError, "no name"):
@@ -99,7 +96,7 @@ class _Chat(JsonHandler):
 
 
 @pytest.fixture
-def coin(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def coin(monkeypatch):
     for name in (connection.KEY, connection.HOST):
         monkeypatch.delenv(name, raising=False)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Chat) as server:
@@ -111,7 +108,7 @@ def coin(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def choice(tmp_path: Path) -> str:
+def choice(tmp_path):
     """The name of a set of 30 choices between two captions."""
     from PIL import Image
 
@@ -122,7 +119,7 @@ def choice(tmp_path: Path) -> str:
     return f"choice:table:{tmp_path / 'pairs.csv'}"
 
 
-def test_rows_are_made_of_the_draws_outcomes(coin: str, choice: str, tmp_path: Path) -> None:
+def test_rows_are_made_of_the_draws_outcomes(coin, choice, tmp_path):
     run = ta.evaluate(coin, choice, samples=4, temperature=0.7, out=tmp_path / "run", cache=False)
     [name] = run.benchmarks
     assert run.models == [coin, *(f"sampled:{k}@0.7:{coin}" for k in range(1, 5))]
@@ -136,14 +133,14 @@ def test_rows_are_made_of_the_draws_outcomes(coin: str, choice: str, tmp_path: P
         assert row.all_right.value == pytest.approx((values == 1).all(axis=0).mean())
         assert row.any_right.value == pytest.approx((values == 1).any(axis=0).mean())
         assert row.all_right.value <= row.expected.value <= row.any_right.value
-        assert row.expected.low is not None and row.expected.low < row.expected.value < row.expected.high  # type: ignore[operator]
+        assert row.expected.low is not None and row.expected.low < row.expected.value < row.expected.high
     outputs = [{str(samples[k].output) for samples in draws[1:]} for k in range(len(draws[0]))]
     assert rows[0].changed.value == pytest.approx(np.mean([len(answers) > 1 for answers in outputs]))
     assert 0 < rows[0].changed.value <= 1
     assert len(run.to_json()["samples"]) == len(rows)
 
 
-def test_the_table_is_printed(coin: str, choice: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_is_printed(coin, choice, capsys):
     ta.evaluate(coin, choice, limit=10, samples=2, cache=False).show()
     out = " ".join(capsys.readouterr().out.split())
     assert all(part in out for part in ("of drawn answers", "answer changes", "2 at 1"))

@@ -47,7 +47,7 @@ IMAGES = [DRAW.integers(0, 256, shape, dtype=np.uint8) for shape in ((20, 24, 3)
 PAIRS = [(image, text) for image in IMAGES for text in TEXTS]
 
 
-def tokenizer(marks: list[str], roles: str) -> Any:
+def tokenizer(marks: list[str], roles: str):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     bpe = Tokenizer(models.BPE())
@@ -62,7 +62,7 @@ def tokenizer(marks: list[str], roles: str) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=bpe, additional_special_tokens=rest, **special)
 
 
-def save_llava(folder: Path, kind: str = "Llava", chat: str | None = LLAVA_CHAT, **extra: Any) -> None:
+def save_llava(folder: Path, kind: str = "Llava", chat: str | None = LLAVA_CHAT, **extra) -> None:
     words = tokenizer(MARKS, "bos_token eos_token pad_token")
     language = LANGUAGE | {"model_type": "llama", "vocab_size": len(words), "max_position_embeddings": 512}
     config = getattr(transformers, f"{kind}Config")(
@@ -156,7 +156,7 @@ def save_blip(folder: Path, kind: str = "BlipForConditionalGeneration") -> None:
     save(folder, getattr(transformers, kind)(config), transformers.BlipProcessor(images, bert))
 
 
-def t5_tokenizer() -> Any:
+def t5_tokenizer():
     """With T5's end of every text."""
     from tokenizers.processors import TemplateProcessing
 
@@ -212,7 +212,7 @@ def save_florence(folder: Path) -> None:
     save(folder, transformers.Florence2ForConditionalGeneration(config), processor)
 
 
-def save(folder: Path, model: Any, processor: Any) -> None:
+def save(folder: Path, model, processor) -> None:
     torch.manual_seed(0)
     model.init_weights()
     for name, parameter in model.named_parameters():
@@ -242,7 +242,7 @@ CHATS = ["llava", "llava_next", "qwen2_vl", "qwen2_5_vl"]
 WRITERS = [*CHATS, *(pytest.param(family, marks=pytest.mark.slow) for family in ("qwen3_vl", "gemma3"))]
 
 
-def read_as(reading: str | None, folder: Path, **options: Any) -> Any:
+def read_as(reading: str | None, folder: Path, **options):
     """The model of a folder, by one of its readings."""
     return load_generative(str(folder), ModelOptions(reading=reading, **options))
 
@@ -258,20 +258,20 @@ def load(folder: Path) -> tuple[Any, Any]:
     return transformers.AutoModelForImageTextToText.from_pretrained(folder).eval(), processor
 
 
-def asked(processor: Any, prompt: str, images: int = 1) -> str:
+def asked(processor, prompt: str, images: int = 1) -> str:
     content = [{"type": "image"}] * images + [{"type": "text", "text": prompt}]
     prompt = str(processor.apply_chat_template([{"role": "user", "content": content}], add_generation_prompt=True))
     return f"{prompt}\n</think>\n\n" if prompt.endswith("<think>\n") else prompt
 
 
-def greedy(model: Any, processor: Any, image: Any, prompt: str, most: int) -> str:
+def greedy(model, processor, image, prompt: str, most: int) -> str:
     """The library's greedy answer to a prompt about an image."""
     inputs = processor(images=Image.fromarray(image), text=asked(processor, prompt), return_tensors="pt")
     out = model.generate(**inputs, max_new_tokens=most, do_sample=False)[0][inputs["input_ids"].shape[1] :]
     return str(processor.tokenizer.decode(out, skip_special_tokens=True).strip())
 
 
-def direct(model: Any, processor: Any, image: Any, prompt: str, answer: str, end: bool) -> float:
+def direct(model, processor, image, prompt: str, answer: str, end: bool) -> float:
     """Log P(answer | image, prompt) by one forward over everything, as the library's documentation has it."""
     blank = "" if prompt.endswith("\n") else " "
     mark = processor.tokenizer.eos_token if end else ""

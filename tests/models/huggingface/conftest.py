@@ -1,21 +1,15 @@
 """Tiny dual encoders of transformers, saved and loaded once for each file of tests."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 from tiny_models import FAMILIES, loaded
 
-from tellapart.models.torch.dual_encoder import TorchDual
-
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def saved(tmp_path_factory):
     """Save a family's tiny model once."""
-    folders: dict[str, Path] = {}
+    folders = {}
 
-    def make(family: str) -> Path:
+    def make(family):
         if family not in folders:
             folders[family] = FAMILIES[family](tmp_path_factory.mktemp(family))
         return folders[family]
@@ -24,11 +18,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="module")
-def encoders(saved: Any) -> Callable[[str], TorchDual]:
+def encoders(saved):
     """Load a family's tiny model once."""
-    models: dict[str, TorchDual] = {}
+    models = {}
 
-    def make(family: str) -> TorchDual:
+    def make(family):
         if family not in models:
             models[family] = loaded(saved(family))
         return models[family]

@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+import torch
 from tiny_models import TEXTS, edit, loaded, pictures
 
 from facts import raises
+from scripts import run_python
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import FusionFamily
 from tellapart.models.huggingface.dual_encoder import TOWERS, context_length
@@ -24,24 +24,22 @@ from tellapart.models.huggingface.files import load_weights
 from tellapart.models.huggingface.inputs import check_images
 from tellapart.models.huggingface.load import FAMILIES, FUSION, GENERATIVE, import_target, load, readings_of
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime
 
 SOURCE = Path(__file__).parents[3] / "src"
 
-torch = import_torch()
 
-
-def written(folder: Path, **config: Any) -> str:
+def written(folder: Path, **config) -> str:
     (folder / "config.json").write_text(json.dumps(config))
     return str(folder)
 
 
 @pytest.fixture
-def loaders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def loaders(monkeypatch):
     """Note which function would have loaded the model, and for which reading; load nothing."""
-    loaders: list[str] = []
+    loaders = []
 
-    def import_target(target: str) -> Any:
+    def import_target(target):
         return lambda source, options: loaders.append(f"{target.partition(':')[2]} {options.reading}")
 
     monkeypatch.setattr("tellapart.models.huggingface.load.import_target", import_target)
@@ -70,9 +68,7 @@ def loaders(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("phi4_multimodal", "Phi4MultimodalForCausalLM", "load_generative vqa"),  # it hears, too
     ],
 )
-def test_the_architecture_chooses_the_reading_unless_one_is_asked_for(
-    family: str, architecture: str | None, loader: str, tmp_path: Path, loaders: list[str]
-) -> None:
+def test_the_architecture_chooses_the_reading_unless_one_is_asked_for(family, architecture, loader, tmp_path, loaders):
     name = written(tmp_path, model_type=family, architectures=architecture and [architecture])
     load(name, ModelOptions())
     if family == "blip":
@@ -82,7 +78,7 @@ def test_the_architecture_chooses_the_reading_unless_one_is_asked_for(
 
 
 @pytest.mark.parametrize("target", sorted({t for f in (*FAMILIES.values(), GENERATIVE) for t in f.values()}))
-def test_every_loader_can_be_imported(target: str) -> None:
+def test_every_loader_can_be_imported(target):
     assert callable(import_target(target))
     for model_type, declaration in FUSION.items():  # with a matching head
         assert isinstance(import_target(declaration), FusionFamily)
@@ -93,9 +89,7 @@ def test_every_loader_can_be_imported(target: str) -> None:
     ("model_type", "architecture", "reading"),
     [("bert", "BertModel", None), ("siglip", "SiglipModel", "itm"), ("blip", "BlipForConditionalGeneration", "itc")],
 )
-def test_a_reading_that_a_model_lacks_is_refused(
-    model_type: str, architecture: str, reading: str | None, tmp_path: Path
-) -> None:
+def test_a_reading_that_a_model_lacks_is_refused(model_type, architecture, reading, tmp_path):
     name = written(tmp_path, model_type=model_type, architectures=[architecture])
     facts = (architecture, "'itc'") if reading == "itc" else (f"'{model_type}'", (reading and f"'{reading}'") or "type")
     with raises(ModelError, facts):
@@ -113,7 +107,7 @@ def test_a_reading_that_a_model_lacks_is_refused(
         (None, ("config.json", "model", "folder")),
     ],
 )
-def test_a_configuration_that_is_none_is_refused(content: str | None, message: Any, tmp_path: Path) -> None:
+def test_a_configuration_that_is_none_is_refused(content, message, tmp_path):
     if content is not None:
         (tmp_path / "config.json").write_text(content)
     with raises(ModelError, message):
@@ -123,16 +117,16 @@ def test_a_configuration_that_is_none_is_refused(content: str | None, message: A
 
 
 @pytest.fixture(scope="module")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clip(tmp_path_factory):
     return tiny_models.clip(tmp_path_factory.mktemp("clip"))
 
 
 @pytest.fixture
-def copy(clip: Path, tmp_path: Path) -> Path:
+def copy(clip, tmp_path):
     return Path(shutil.copytree(clip, tmp_path / "copy"))
 
 
-def rewrite(folder: Path, change: Any) -> None:
+def rewrite(folder: Path, change) -> None:
     from safetensors.torch import load_file, save_file
 
     tensors = {name: tensor.clone() for name, tensor in load_file(folder / "model.safetensors").items()}
@@ -144,13 +138,13 @@ def rewrite(folder: Path, change: Any) -> None:
 Change = Callable[[Path], object]
 
 
-def tensors_changed(change: Any) -> Change:
+def tensors_changed(change) -> Change:
     return lambda folder: rewrite(folder, change)
 
 
 def crop_images(height: int | None) -> Change:
     """Have the image processor crop to another size, or not at all."""
-    changes: Any = {"do_center_crop": False} if height is None else {"crop_size": {"height": height, "width": height}}
+    changes = {"do_center_crop": False} if height is None else {"crop_size": {"height": height, "width": height}}
     return lambda folder: edit(
         folder / "processor_config.json", lambda content: content["image_processor"].update(changes)
     )
@@ -172,16 +166,14 @@ def crop_images(height: int | None) -> Change:
     ],
     ids=["missing", "unexpected", "shape", "no weights", "no processor", "other size", "several sizes"],
 )
-def test_files_that_do_not_fit_are_refused_in_one_line(copy: Path, change: Change, facts: Any) -> None:
+def test_files_that_do_not_fit_are_refused_in_one_line(copy, change, facts):
     change(copy)
     with raises(ModelError, facts) as refusal:
         load(str(copy), ModelOptions())
     assert "\n" not in str(refusal.value)
 
 
-def test_heads_of_other_readings_and_counters_of_older_versions_are_no_weights(
-    copy: Path, clip: Path, tmp_path: Path
-) -> None:
+def test_heads_of_other_readings_and_counters_of_older_versions_are_no_weights(copy, clip, tmp_path):
     positions = {"text_model.embeddings.position_ids": torch.arange(24)[None]}
     rewrite(copy, lambda tensors: tensors.update(positions))
     assert load(str(copy), ModelOptions()).fingerprint == load(str(clip), ModelOptions()).fingerprint
@@ -191,7 +183,7 @@ def test_heads_of_other_readings_and_counters_of_older_versions_are_no_weights(
 
 
 @pytest.mark.parametrize("present", [True, False])
-def test_a_part_that_is_not_used_is_dropped_whether_the_checkpoint_holds_it_or_not(copy: Path, present: bool) -> None:
+def test_a_part_that_is_not_used_is_dropped_whether_the_checkpoint_holds_it_or_not(copy, present):
     if not present:
         rewrite(copy, lambda tensors: tensors.pop("visual_projection.weight"))
         with raises(ModelError, "1", "missing"):  # by its whole name alone
@@ -210,7 +202,7 @@ def test_a_part_that_is_not_used_is_dropped_whether_the_checkpoint_holds_it_or_n
         ("siglip", ("Either", "model_file", "model_proto")),
     ],
 )
-def test_a_model_without_its_vocabulary_is_refused(family: str, message: Any, tmp_path: Path) -> None:
+def test_a_model_without_its_vocabulary_is_refused(family, message, tmp_path):
     folder = tiny_models.FAMILIES[family](tmp_path)
     for name in ("tokenizer.json", "spiece.model"):
         (folder / name).unlink(missing_ok=True)
@@ -218,22 +210,22 @@ def test_a_model_without_its_vocabulary_is_refused(family: str, message: Any, tm
         load(str(folder), ModelOptions())
 
 
-def test_an_image_tower_of_any_size_takes_what_its_processor_makes() -> None:
+def test_an_image_tower_of_any_size_takes_what_its_processor_makes():
     tower = SimpleNamespace(model_type="align", vision_config=SimpleNamespace(image_size=600))
     check_images("m", tower, lambda pixels: {"pixel_values": np.zeros((3, 289, 289))})
 
 
-def tokenizer(**changes: Any) -> SimpleNamespace:
+def tokenizer(**changes) -> SimpleNamespace:
     facts = {"vocab_size": 9, "model_max_length": 77, "pad_token_id": 1, "eos_token_id": 8, "padding_side": "right"}
     return SimpleNamespace(**facts | changes)
 
 
-def text_tower(**changes: Any) -> SimpleNamespace:
+def text_tower(**changes) -> SimpleNamespace:
     facts = {"vocab_size": 9, "max_position_embeddings": 514, "pad_token_id": 1, "eos_token_id": 8}
     return SimpleNamespace(text_config=SimpleNamespace(**facts | changes))
 
 
-def test_the_context_is_the_shortest_of_what_tokenizer_tower_and_processor_say() -> None:
+def test_the_context_is_the_shortest_of_what_tokenizer_tower_and_processor_say():
     assert context_length("m", text_tower(), tokenizer(), TOWERS["CLIPModel"]) == 77
     assert context_length("m", text_tower(), tokenizer(), TOWERS["AlignModel"]) == 64
     assert context_length("m", text_tower(), tokenizer(model_max_length=10**30), TOWERS["CLIPModel"]) == 514
@@ -250,29 +242,25 @@ def test_the_context_is_the_shortest_of_what_tokenizer_tower_and_processor_say()
         ("CLIPModel", {}, {"eos_token_id": 7}, ("8", "7", "text")),
     ],
 )
-def test_a_tokenizer_of_another_model_is_refused(
-    architecture: str, tokens: dict[str, Any], tower: dict[str, Any], message: Any
-) -> None:
+def test_a_tokenizer_of_another_model_is_refused(architecture, tokens, tower, message):
     with raises(ModelError, message):
         context_length("m", text_tower(**tower), tokenizer(**tokens), TOWERS[architecture])
 
 
-def test_pictures_and_vectors_that_do_not_fit_are_refused(copy: Path, tmp_path: Path) -> None:
-    model: Any = load(str(tiny_models.bridgetower(tmp_path / "bridgetower")), ModelOptions())
+def test_pictures_and_vectors_that_do_not_fit_are_refused(copy, tmp_path):
+    model = load(str(tiny_models.bridgetower(tmp_path / "bridgetower")), ModelOptions())
     with raises(ModelError, "BridgeTowerImageProcessorPil", "400", "x", "4"):
         model.encode_images([np.zeros((4, 400, 3), np.uint8)])
     with raises(ModelError, "5", "3", "images"):
         model.similarity(np.zeros((1, 5), np.float32), np.zeros((1, 3), np.float32))
     rewrite(copy, lambda tensors: tensors["text_projection.weight"].zero_())
     with raises(ModelError, "1", "1", "vectors"):  # without a direction
-        load(str(copy), ModelOptions()).encode_texts(["a cup"])  # type: ignore[attr-defined]
+        load(str(copy), ModelOptions()).encode_texts(["a cup"])
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", tiny_models.FAMILIES)
-def test_a_fingerprint_stays_where_only_the_place_changes(
-    family: str, saved: Any, encoders: Any, tmp_path: Path
-) -> None:
+def test_a_fingerprint_stays_where_only_the_place_changes(family, saved, encoders, tmp_path):
     elsewhere = Path(shutil.copytree(saved(family), tmp_path / "elsewhere"))
     edit(elsewhere / "config.json", lambda config: config.update(transformers_version="4.0.0", _name_or_path="/there"))
     assert loaded(elsewhere).fingerprint == encoders(family).fingerprint
@@ -292,12 +280,12 @@ CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_fingerprint_moves_with_all_that_moves_a_number(change: str, copy: Path, encoders: Any) -> None:
+def test_a_fingerprint_moves_with_all_that_moves_a_number(change, copy, encoders):
     CHANGES[change](copy)
     assert loaded(copy).fingerprint != encoders("clip").fingerprint
 
 
-def test_a_checkpoint_of_torch_loads_like_one_of_safetensors(copy: Path, encoders: Any) -> None:
+def test_a_checkpoint_of_torch_loads_like_one_of_safetensors(copy, encoders):
     from safetensors.torch import load_file
 
     torch.save(load_file(copy / "model.safetensors"), copy / "pytorch_model.bin")
@@ -306,9 +294,7 @@ def test_a_checkpoint_of_torch_loads_like_one_of_safetensors(copy: Path, encoder
 
 
 @pytest.mark.parametrize("indexed", [False, True])
-def test_a_checkpoint_of_torch_is_not_opened_by_an_older_torch(
-    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: bool
-) -> None:
+def test_a_checkpoint_of_torch_is_not_opened_by_an_older_torch(copy, tmp_path, monkeypatch, indexed):
     from safetensors.torch import load_file
 
     ran = tmp_path / "ran"
@@ -324,7 +310,7 @@ def test_a_checkpoint_of_torch_is_not_opened_by_an_older_torch(
     assert not ran.exists()
 
 
-def test_files_laid_out_as_openai_s_are_on_the_hub_give_the_same_numbers(copy: Path, encoders: Any) -> None:
+def test_files_laid_out_as_openai_s_are_on_the_hub_give_the_same_numbers(copy, encoders):
     images = json.loads((copy / "processor_config.json").read_text())["image_processor"]
     tokens = json.loads((copy / "tokenizer.json").read_text())["model"]
     for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
@@ -352,7 +338,7 @@ class _Payload:
         return Path.touch, (self.target,)
 
 
-def test_no_code_of_a_model_is_run(copy: Path, encoders: Any, tmp_path: Path) -> None:
+def test_no_code_of_a_model_is_run(copy, encoders, tmp_path):
     ran = tmp_path / "ran"
     (copy / "evil.py").write_text(f"open({str(ran)!r}, 'w')\nclass Evil: pass\n")
     classes = {"AutoModel": "evil.Evil", "AutoProcessor": "evil.Evil", "AutoConfig": "evil.Evil"}
@@ -366,7 +352,7 @@ def test_no_code_of_a_model_is_run(copy: Path, encoders: Any, tmp_path: Path) ->
     assert not ran.exists()
 
 
-def test_a_single_file_beside_other_shards_is_refused(copy: Path, clip: Path, tmp_path: Path) -> None:
+def test_a_single_file_beside_other_shards_is_refused(copy, clip, tmp_path):
     model = tiny_models.transformers().CLIPModel.from_pretrained(copy)
     model.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
     for file in (tmp_path / "shards").glob("model*"):
@@ -401,22 +387,14 @@ print(model.fingerprint, *[hashlib.sha256(side.tobytes()).hexdigest() for side i
 
 
 @pytest.mark.slow
-def test_a_hub_id_from_the_cache_offline_and_without_torchvision_says_what_the_folder_says(
-    clip: Path, tmp_path: Path
-) -> None:
+def test_a_hub_id_from_the_cache_offline_and_without_torchvision_says_what_the_folder_says(clip, tmp_path):
     repository = tmp_path / "hub" / "models--owner--tiny"
     shutil.copytree(clip, repository / "snapshots" / ("a" * 40))
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("a" * 40)
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCHVISION, str(Path(__file__).parent)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SOURCE)},
-    )
-    assert done.returncode == 0, done.stderr
-    model: Any = load(str(clip), ModelOptions())
+    environment = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SOURCE)}
+    done = run_python("-c", WITHOUT_TORCHVISION, Path(__file__).parent, env=environment)
+    model = load(str(clip), ModelOptions())
     vectors = [model.encode_images(pictures()), model.encode_texts(TEXTS)]
     expected = [model.fingerprint, *(hashlib.sha256(side.tobytes()).hexdigest() for side in vectors)]
     assert done.stdout.split() == expected

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+import torch
 from numpy.typing import NDArray
 from tiny_models import (
     FAMILIES,
@@ -37,10 +38,8 @@ from tellapart.models.huggingface.dual_encoder import find_towers, make_dual
 from tellapart.models.huggingface.files import load_processor
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, ImagePreparer, Sized, StackedSimilarity
-from tellapart.models.torch.backend import import_torch, runtime
+from tellapart.models.torch.backend import runtime
 from tellapart.training.encoders import open_dual
-
-torch = import_torch()
 
 
 @functools.cache
@@ -69,7 +68,7 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
     if kind.startswith("Blip"):
         tokens.pop("token_type_ids")
     picture = images(Image.fromarray(image), input_data_format="channels_last", return_tensors="pt")
-    options: dict[str, Any] = {
+    options = {
         "BlipForImageTextRetrieval": {"use_itm_head": False},
         "FlavaForPreTraining": {"return_loss": False},
     }.get(kind, {})
@@ -95,7 +94,7 @@ def by_the_library(folder: Path, image: NDArray[np.uint8], text: str) -> float:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_pair_gets_the_library_s_own_number(family: str, saved: Any, encoders: Any) -> None:
+def test_every_pair_gets_the_library_s_own_number(family, saved, encoders):
     model, images = encoders(family), pictures()
     if family == "siglip":  # by default its authors' rule, which tests/models/test_caption_rules.py holds
         model = loaded(saved(family), texts="library")
@@ -110,7 +109,7 @@ def test_every_pair_gets_the_library_s_own_number(family: str, saved: Any, encod
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(family: str, encoders: Any) -> None:
+def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(family, encoders):
     model, images, texts = encoders(family), pictures(11), [*TEXTS, *(f"bowl {k}" for k in range(9))]
     sides = ((images, model.encode_images), (texts, model.encode_texts))
     whole = [encode(samples) for samples, encode in sides]
@@ -127,9 +126,7 @@ def test_a_vector_depends_on_its_own_image_or_text_alone_bit_for_bit(family: str
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_padding_to_a_bucket_says_what_padding_to_the_whole_context_says(
-    family: str, encoders: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_padding_to_a_bucket_says_what_padding_to_the_whole_context_says(family, encoders, monkeypatch):
     model = encoders(family)
     lengths = set(model.towers.reader.lengths(TEXTS)[0])
     if family.startswith("siglip"):  # trained on padding: they get all of it
@@ -143,7 +140,7 @@ def test_padding_to_a_bucket_says_what_padding_to_the_whole_context_says(
     np.testing.assert_allclose(padded, model.encode_texts(TEXTS), rtol=0, atol=2e-6)
 
 
-def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_numbers(tmp_path: Path) -> None:
+def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_numbers(tmp_path):
     """TIPS v2: no special tokens, a processor that pads every text whole, and no processor of images in Pillow."""
     from PIL import Image
 
@@ -163,12 +160,12 @@ def test_a_model_of_no_row_in_the_table_is_tested_and_gives_the_library_s_own_nu
         model.encode_texts([""])
 
 
-class Neighbourly(tiny_models.transformers().CLIPModel):  # type: ignore[name-defined,misc]
+class Neighbourly(tiny_models.transformers().CLIPModel):
     """A model that may misbehave in each of the ways that the self-test looks for."""
 
     fault = ""
 
-    def get_text_features(self, input_ids: Any, attention_mask: Any, **_: Any) -> Any:
+    def get_text_features(self, input_ids, attention_mask, **_):
         if self.fault == "padding moves text vectors":
             attention_mask = torch.ones_like(attention_mask)
         states = self.text_model(input_ids, attention_mask).last_hidden_state
@@ -179,18 +176,16 @@ class Neighbourly(tiny_models.transformers().CLIPModel):  # type: ignore[name-de
 
 
 @pytest.mark.parametrize("fault", ["padding moves text vectors", "batching moves text vectors", "gives three texts"])
-def test_a_model_whose_vectors_are_not_its_samples_own_is_refused(
-    fault: str, saved: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_whose_vectors_are_not_its_samples_own_is_refused(fault, saved, monkeypatch):
     monkeypatch.setattr(Neighbourly, "fault", fault)
     folder, where = saved("clip"), runtime(ModelOptions())
     form = find_towers("GroupViTModel")  # of no row of the table
-    assert form is not None and not form.tested
+    assert not form.tested
     with raises(ModelError, fault):
         make_dual("odd", Neighbourly.from_pretrained(folder).eval(), load_processor(str(folder)), form, where)
 
 
-def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts(saved: Any) -> None:
+def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts(saved):
     folder, where = saved("siglip"), runtime(ModelOptions())
     model = loaded(folder)
     form, processor = find_towers("SiglipModel"), load_processor(str(folder))
@@ -204,7 +199,7 @@ def test_a_processor_that_pads_every_text_whole_is_followed_where_padding_counts
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_it_is_every_protocol_that_scoring_makes_use_of(family: str, encoders: Any, saved: Any) -> None:
+def test_it_is_every_protocol_that_scoring_makes_use_of(family, encoders, saved):
     model = encoders(family)
     for protocol in (DualEncoder, ImagePreparer, Sized, StackedSimilarity):
         assert isinstance(model, protocol)
@@ -217,7 +212,7 @@ def test_it_is_every_protocol_that_scoring_makes_use_of(family: str, encoders: A
         np.testing.assert_array_equal(stacked[item], alone)
 
 
-def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(encoders: Any) -> None:
+def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(encoders):
     model = encoders("blip_2")
     images, texts = model.encode_images(pictures(2)), model.encode_texts(TEXTS[:3])
     queries, dimensions = 4, tiny_models.DIMENSIONS
@@ -230,7 +225,7 @@ def test_an_image_of_several_vectors_scores_the_largest_of_their_cosines(encoder
 @pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_another_dtype_is_near_and_has_another_fingerprint(family: str, dtype: str, saved: Any, encoders: Any) -> None:
+def test_another_dtype_is_near_and_has_another_fingerprint(family, dtype, saved, encoders):
     exact, model = encoders(family), loaded(saved(family), dtype=dtype)
     assert model.fingerprint != exact.fingerprint
     images, texts = pictures(3), TEXTS[:4]
@@ -247,7 +242,7 @@ PLAIN = ["a red cup left of a blue bowl", "two bowls"]
 
 
 @pytest.mark.parametrize("make", [clip, groupvit])
-def test_added_words_are_read_in_their_sentence(make: Any, tmp_path: Path) -> None:
+def test_added_words_are_read_in_their_sentence(make, tmp_path):
     legacy, stated = (loaded(with_concept(make, tmp_path / str(end), end)) for end in (2, None))
     one, other = legacy.encode_texts(ADDED)
     assert np.abs(one - other).max() > 1e-3  # by transformers' rule both are read at <concept1>, and are equal
@@ -256,14 +251,14 @@ def test_added_words_are_read_in_their_sentence(make: Any, tmp_path: Path) -> No
     assert not stated.provenance
 
 
-def test_without_added_words_nothing_changes(saved: Any, encoders: Any) -> None:
+def test_without_added_words_nothing_changes(saved, encoders):
     legacy, stated = encoders("clip_legacy"), encoders("clip")
     assert not legacy.provenance
     np.testing.assert_array_equal(legacy.encode_texts(PLAIN), stated.encode_texts(PLAIN))
     assert json.loads((saved("clip_legacy") / "config.json").read_text())["text_config"]["eos_token_id"] == 2
 
 
-def test_training_reads_them_there_too_saves_the_rule_and_leaves_a_callers_model(tmp_path: Path) -> None:
+def test_training_reads_them_there_too_saves_the_rule_and_leaves_a_callers_model(tmp_path):
     folder = with_concept(clip, tmp_path / "model", 2)
     vectors, started = loaded(folder).encode_texts(ADDED), open_dual(str(folder), "cpu")
     np.testing.assert_array_equal(started.model().encode_texts(ADDED), vectors)
@@ -281,7 +276,7 @@ def test_training_reads_them_there_too_saves_the_rule_and_leaves_a_callers_model
     assert model.config.text_config.eos_token_id == 2
 
 
-def test_a_tower_without_a_rule_to_set_is_refused(tmp_path: Path) -> None:
+def test_a_tower_without_a_rule_to_set_is_refused(tmp_path):
     t, tokenizer = transformers(), clip_tokenizer()
     text = tower(vocab_size=len(tokenizer) + 1, max_position_embeddings=24, eos_token_id=tokenizer.eos_token_id)
     config = t.OwlViTConfig(text_config=text, vision_config=vision(), projection_dim=24)
@@ -293,7 +288,7 @@ def test_a_tower_without_a_rule_to_set_is_refused(tmp_path: Path) -> None:
         loaded(tmp_path)
 
 
-def test_two_is_no_rule_of_other_families(tmp_path: Path) -> None:
+def test_two_is_no_rule_of_other_families(tmp_path):
     """MetaCLIP 2 looks for the very token: of another tokenizer's texts it would read the first one."""
     folder = metaclip_2(tmp_path)
     assert len(loaded(folder).encode_images(pictures(2))) == 2
@@ -316,9 +311,7 @@ CAPTIONS = [
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("make", [clip, clip_legacy])
-def test_captions_have_the_bytes_of_the_plain_pass_in_any_company(
-    make: Any, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_captions_have_the_bytes_of_the_plain_pass_in_any_company(make, dtype, tmp_path, monkeypatch):
     model = loaded(make(tmp_path / "model"), dtype=dtype)
     assert model.shares_beginnings
     shared = model.encode_texts(CAPTIONS)
@@ -329,22 +322,22 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_company(
     assert np.array_equal(model.encode_texts(CAPTIONS), shared) and np.ptp(shared) > 0.1
 
 
-def hook_layer(model: Any) -> None:
+def hook_layer(model) -> None:
     model.text_model.encoder.layers[0].mlp.register_forward_hook(lambda _module, _inputs, output: output * 2)
 
 
-def attend_eagerly(model: Any) -> None:
+def attend_eagerly(model) -> None:
     model.set_attn_implementation("eager")
 
 
-def add_adapter(model: Any) -> None:
+def add_adapter(model) -> None:
     options = pytest.importorskip("peft").LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
     pytest.importorskip("peft").inject_adapter_in_model(options, model)
     model.eval()
 
 
 @pytest.mark.parametrize(("change", "moves"), [(hook_layer, True), (attend_eagerly, False), (add_adapter, True)])
-def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(change: Any, moves: bool, tmp_path: Path) -> None:
+def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(change, moves, tmp_path):
     model = loaded(clip(tmp_path / "model"))
     before = model.encode_texts(CAPTIONS)
     change(model.towers.module)
@@ -352,5 +345,5 @@ def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(change: An
     assert np.allclose(model.encode_texts(CAPTIONS), before, atol=1e-6) is not moves
 
 
-def test_a_tower_that_reads_both_ways_does_not_share(tmp_path: Path) -> None:
+def test_a_tower_that_reads_both_ways_does_not_share(tmp_path):
     assert not loaded(siglip(tmp_path)).shares_beginnings

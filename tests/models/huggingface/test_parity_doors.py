@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+import torch
 from PIL import Image
 from tiny_models import edit
 
@@ -19,22 +20,19 @@ from tellapart.data.folder import read_pair_set
 from tellapart.diagnosis.parity import compare_doors
 from tellapart.errors import ModelError, RunError
 from tellapart.models.find import find_model
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.dual_encoder import TorchDual
-
-torch = import_torch()
 
 LONG = "a red bowl and a blue cup and a red cup and a"
 TEXTS = [("A Red cup", "A Blue cup"), ("red, blue", "blue, red"), (f"{LONG} blue bowl", f"{LONG} red bowl")]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tiny_models.clip(tmp_path_factory.mktemp("clip"))
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pairs(tmp_path_factory):
     place = tmp_path_factory.mktemp("pairs")
     rng = np.random.default_rng(0)
     rows = []
@@ -47,15 +45,15 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copied(folder: Path, tmp_path: Path) -> Path:
+def copied(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "other")
 
 
-def counts(found: Any) -> list[tuple[str, int]]:
+def counts(found) -> list[tuple[str, int]]:
     return [(step.step, step.compared) for step in found.steps]
 
 
-def test_one_model_through_one_door_parts_nowhere(folder: Path, pairs: Path) -> None:
+def test_one_model_through_one_door_parts_nowhere(folder, pairs):
     same = parity(f"hf:{folder}", f"hf:{folder}", f"folder:{pairs}")
     assert same.first is None and same.flipped == 0 and not any(step.differ for step in same.steps)
     assert counts(same) == [("tokens", 6), ("pixels", 6), ("vectors", 12), ("scores", 12)]
@@ -97,12 +95,10 @@ QUICK = "QuickGELU in A, GELU in B"
         ),
     ],
 )  # fmt: skip
-def test_a_planted_difference_is_found_where_it_enters(
-    change: Any, options: Any, step: str, differ: int | None, cause: str, folder: Path, copied: Path, pairs: Path
-) -> None:
+def test_a_planted_difference_is_found_where_it_enters(change, options, step, differ, cause, folder, copied, pairs):
     change(copied)
     first = parity(f"hf:{folder}", f"hf:{copied}", f"folder:{pairs}", **options).first
-    assert first is not None and first.step == step and differ in (None, first.differ)
+    assert first.step == step and differ in (None, first.differ)
     assert cause == first.cause or (step == "pixels" and f"A is nearest to bicubic with {cause}" in first.cause)
     if step == "tokens":
         text, of_a, of_b = first.examples[0]
@@ -117,7 +113,7 @@ class Aliased:
         self.name, self.kind, self.fingerprint = "aliased", inner.kind, inner.fingerprint + "-aliased"
         self.encode_texts, self.similarity, self.token_ids = inner.encode_texts, inner.similarity, inner.token_ids
 
-    def input_pixels(self, pixels: Any) -> Any:
+    def input_pixels(self, pixels):
         size = self.inner.input_pixels(pixels).shape[-1]
         tensor = torch.from_numpy(np.array(pixels)).permute(2, 0, 1)[None].float()
         scale = size / min(pixels.shape[:2])
@@ -128,11 +124,11 @@ class Aliased:
         mean, deviation = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
         return ((unit - np.reshape(mean, (3, 1, 1))) / np.reshape(deviation, (3, 1, 1))).astype(np.float32)
 
-    def encode_images(self, images: Sequence[Any]) -> Any:
+    def encode_images(self, images: Sequence[Any]):
         return self.inner.encode_images([{"pixel_values": torch.from_numpy(self.input_pixels(one))} for one in images])
 
 
-def test_one_weight_that_changes_scores_is_seen_in_the_vectors(folder: Path, copied: Path, pairs: Path) -> None:
+def test_one_weight_that_changes_scores_is_seen_in_the_vectors(folder, copied, pairs):
     t = tiny_models.transformers()
     model = t.CLIPModel.from_pretrained(folder)
     with torch.no_grad():
@@ -145,7 +141,7 @@ def test_one_weight_that_changes_scores_is_seen_in_the_vectors(folder: Path, cop
     assert 0 < vectors.differ <= 6 and vectors.largest is not None and 5e-6 < vectors.largest < 1e-3
 
 
-def test_a_model_in_memory_is_compared_with_its_folder_step_by_step(folder: Path, pairs: Path) -> None:
+def test_a_model_in_memory_is_compared_with_its_folder_step_by_step(folder, pairs):
     t = tiny_models.transformers()
     held = ta.model(t.CLIPModel.from_pretrained(folder), t.AutoProcessor.from_pretrained(folder))
     same = parity(held, f"hf:{folder}", f"folder:{pairs}")
@@ -155,12 +151,12 @@ def test_a_model_in_memory_is_compared_with_its_folder_step_by_step(folder: Path
         parity(f"hf:{folder}", held, f"folder:{pairs}", dtype_b="bfloat16")
 
 
-def test_a_matching_head_is_compared_by_its_reading(pairs: Path, tmp_path: Path) -> None:
+def test_a_matching_head_is_compared_by_its_reading(pairs, tmp_path):
     one = tiny_models.blip(tmp_path / "blip")
     other = shutil.copytree(one, tmp_path / "other")
     edit(other / "tokenizer_config.json", lambda content: content.update(model_max_length=16))
     found = parity(f"hf:{one}", f"hf:{other}", f"folder:{pairs}", reading="itm")
-    assert found.first is not None and found.first.cause.startswith("context: B reads 16 tokens")
+    assert found.first.cause.startswith("context: B reads 16 tokens")
     assert counts(found) == [("tokens", 6), ("pixels", 6), ("vectors", 0), ("scores", 12)]
     assert found.steps[3].cause == "context: 24 tokens in A, 16 tokens in B"
     assert parity(f"hf:{one}", f"hf:{one}", f"folder:{pairs}", reading="itc").steps[2].compared == 12
@@ -168,13 +164,11 @@ def test_a_matching_head_is_compared_by_its_reading(pairs: Path, tmp_path: Path)
         parity(f"hf:{one}", f"hf:{one}", f"folder:{pairs}", reading="itm_logit", reading_b="itm")
 
 
-def test_a_resize_without_antialias_is_found_and_the_image_that_differs_the_most_is_drawn(
-    folder: Path, pairs: Path, tmp_path: Path
-) -> None:
+def test_a_resize_without_antialias_is_found_and_the_image_that_differs_the_most_is_drawn(folder, pairs, tmp_path):
     inner, picture = find_model(f"hf:{folder}"), tmp_path / "apart.png"
     assert isinstance(inner, TorchDual)
     found = compare_doors(inner, Aliased(inner), read_pair_set(pairs), picture=picture)
-    assert found.first is not None and (found.first.step, found.first.differ) == ("pixels", 6)
+    assert (found.first.step, found.first.differ) == ("pixels", 6)
     assert "antialias: A is nearest to bicubic with antialias, cropped, B to bicubic without" in found.first.cause
     drawn = np.asarray(Image.open(picture))
     size = inner.input_pixels(np.zeros((9, 9, 3), np.uint8)).shape[1]
@@ -186,9 +180,7 @@ def test_a_resize_without_antialias_is_found_and_the_image_that_differs_the_most
         parity("blind", "bag-of-words", f"folder:{pairs}", picture=picture)
 
 
-def test_the_command_exits_with_1_if_outcomes_differ_and_refuses_other_kinds(
-    folder: Path, pairs: Path, command: Any
-) -> None:
+def test_the_command_exits_with_1_if_outcomes_differ_and_refuses_other_kinds(folder, pairs, command):
     assert command("parity", f"hf:{folder}", f"hf:{folder}", "-b", f"folder:{pairs}").code == 0
     parted = command("parity", f"hf:{folder}", "bag-of-words", "-b", f"folder:{pairs}", "--json", "--most", "0")
     content = json.loads(parted.out)

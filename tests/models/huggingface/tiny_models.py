@@ -34,7 +34,7 @@ def pictures(n: int = 5, seed: int = 0) -> list[NDArray[np.uint8]]:
     return [rng.integers(0, 256, (*shapes[k % len(shapes)], 3), dtype=np.uint8) for k in range(n)]
 
 
-def transformers() -> Any:
+def transformers():
     import_torch()
     import transformers
 
@@ -58,7 +58,7 @@ def byte_level(specials: dict[str, int], *, end_of_word: str = "") -> tuple[dict
     return vocabulary, merges
 
 
-def clip_tokenizer(**options: Any) -> Any:
+def clip_tokenizer(**options):
     vocabulary, merges = byte_level({}, end_of_word="</w>")
     # As in OpenAI's, the end of the text is the last token of all.
     for token in ("<|startoftext|>", "<|endoftext|>"):
@@ -66,25 +66,25 @@ def clip_tokenizer(**options: Any) -> Any:
     return transformers().CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=24, **options)
 
 
-def bert_tokenizer(length: int = 24) -> Any:
+def bert_tokenizer(length: int = 24):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz,红色的杯子"]
     pieces += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"] + ["red", "blue", "cup", "bowl"]
     return transformers().BertTokenizer(vocab={p: k for k, p in enumerate(pieces)}, model_max_length=length)
 
 
-def roberta_tokenizer() -> Any:
+def roberta_tokenizer():
     vocabulary, merges = byte_level({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4})
     return transformers().RobertaTokenizer(vocab=vocabulary, merges=merges, model_max_length=24)
 
 
-def xlm_roberta_tokenizer() -> Any:
+def xlm_roberta_tokenizer():
     specials = ["<s>", "<pad>", "</s>", "<unk>"]
     pieces = ["▁", *"abcdefghijklmnopqrstuvwxyz,红色的杯子", "▁red", "▁blue", "▁cup", "▁bowl"]
     vocabulary = [(s, 0.0) for s in specials] + [(p, -float(len(p) == 1) - 1) for p in pieces] + [("<mask>", 0.0)]
     return transformers().XLMRobertaTokenizer(vocab=vocabulary, model_max_length=24)
 
 
-def siglip_tokenizer(folder: Path) -> Any:
+def siglip_tokenizer(folder: Path):
     """SigLIP's tokenizer reads a model of sentencepiece; this one is trained on a few captions."""
     import sentencepiece
 
@@ -99,7 +99,7 @@ def siglip_tokenizer(folder: Path) -> Any:
     )
 
 
-def siglip2_tokenizer() -> Any:
+def siglip2_tokenizer():
     pieces = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "▁", *"abcdefghijklmnopqrstuvwxyz,", "re", "red"]
     return transformers().Siglip2Tokenizer(
         vocab={p: k for k, p in enumerate(pieces)}, merges=[("r", "e"), ("re", "d")],
@@ -108,7 +108,7 @@ def siglip2_tokenizer() -> Any:
     )  # fmt: skip
 
 
-def tower(**changes: Any) -> dict[str, Any]:
+def tower(**changes) -> dict[str, Any]:
     """The sizes that all towers here share."""
     sizes = {
         "hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": LAYERS,
@@ -117,16 +117,16 @@ def tower(**changes: Any) -> dict[str, Any]:
     return sizes | changes
 
 
-def vision(**changes: Any) -> dict[str, Any]:
+def vision(**changes) -> dict[str, Any]:
     return tower(image_size=SIZE, patch_size=PATCH, **changes)
 
 
-def square(**changes: Any) -> dict[str, Any]:
+def square(**changes) -> dict[str, Any]:
     """An image processor's options: the shorter side to size, then the middle."""
     return {"size": {"shortest_edge": SIZE}, "crop_size": {"height": SIZE, "width": SIZE}} | changes
 
 
-def save(folder: Path, model: Any, processor: Any, seed: int = 0) -> Path:
+def save(folder: Path, model, processor, seed: int = 0) -> Path:
     """Give the model weights that tell inputs apart, and save it with its processor."""
     torch = import_torch()
     generator = torch.Generator().manual_seed(seed)
@@ -139,7 +139,7 @@ def save(folder: Path, model: Any, processor: Any, seed: int = 0) -> Path:
     return folder
 
 
-def clip(folder: Path, *, architecture: str = "CLIPModel", seed: int = 0, **text: Any) -> Path:
+def clip(folder: Path, *, architecture: str = "CLIPModel", seed: int = 0, **text) -> Path:
     t, tokenizer = transformers(), clip_tokenizer()
     ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     config = t.CLIPConfig(
@@ -173,7 +173,7 @@ def siglip2_fixed(folder: Path) -> Path:
     return _save_siglip(folder, siglip2_tokenizer(), padding=0)
 
 
-def _save_siglip(folder: Path, tokenizer: Any, padding: int) -> Path:
+def _save_siglip(folder: Path, tokenizer, padding: int) -> Path:
     t = transformers()
     text = tower(vocab_size=len(tokenizer), max_position_embeddings=16, projection_size=WIDTH, pad_token_id=padding)
     config = t.SiglipConfig(text_config=text, vision_config=vision())
@@ -328,7 +328,7 @@ _MAKERS = (
 FAMILIES: dict[str, Callable[[Path], Path]] = {make.__name__: make for make in _MAKERS}
 
 
-def with_concept(make: Any, folder: Path, end: int | None) -> Path:
+def with_concept(make, folder: Path, end: int | None) -> Path:
     """A model to whose tokenizer and embeddings a word was added, as by textual inversion."""
     make(folder)
     tokenizer = transformers().AutoTokenizer.from_pretrained(folder)
@@ -350,7 +350,7 @@ def with_concept(make: Any, folder: Path, end: int | None) -> Path:
     return folder
 
 
-def loaded(folder: Path, **options: Any) -> TorchDual:
+def loaded(folder: Path, **options) -> TorchDual:
     """A saved dual encoder, opened."""
     model = load(str(folder), ModelOptions(reading="itc", **options))
     assert isinstance(model, TorchDual)

@@ -6,7 +6,6 @@ import random
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from facts import raises
-from tellapart.data.scores import ScoreKind, Scores
+from tellapart.data.scores import Scores
 from tellapart.errors import ScoreError
 from tellapart.models.memory.external import read_counted, read_scores, write_scores
 
@@ -34,7 +33,7 @@ IDS = st.lists(
 def any_scores(draw: st.DrawFn) -> Scores:
     ids = draw(IDS)
     shape = (len(ids), draw(st.integers(1, 3)), draw(st.integers(1, 3)))
-    kind: ScoreKind = draw(st.sampled_from(["similarity", "logit", "probability"]))
+    kind = draw(st.sampled_from(["similarity", "logit", "probability"]))
     low, high = (0.0, 1.0) if kind == "probability" else (None, None)
     numbers = st.floats(low, high, width=32, allow_nan=False, allow_infinity=False)
     return Scores(ids, draw(arrays(np.float32, shape, elements=numbers)), kind)
@@ -44,7 +43,7 @@ def any_scores(draw: st.DrawFn) -> Scores:
 @example(Scores(("\r", "a,b", '"', "x\ny"), np.zeros((4, 1, 2)), "logit"), random.Random(0))
 @given(any_scores(), st.randoms(use_true_random=False))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, scores: Scores, shuffler: random.Random) -> None:
+def test_what_is_written_is_read_back(tmp_path, suffix, scores, shuffler):
     path = tmp_path / f"scores{suffix}"
     write_scores(scores, path)
     ids = list(scores.ids)
@@ -55,7 +54,7 @@ def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, scores: Score
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_only_npz_keeps_the_kind_and_another_one_is_refused(tmp_path: Path) -> None:
+def test_only_npz_keeps_the_kind_and_another_one_is_refused(tmp_path):
     scores = Scores(("a",), [[[0.25, 0.5]]], "probability")
     for suffix in SUFFIXES:
         write_scores(scores, tmp_path / f"s{suffix}")
@@ -74,7 +73,7 @@ def write_parquet(path: Path, **changes: list[object]) -> None:
 
 
 @pytest.mark.parametrize(("rows", "ids"), [(["b", "a", "a", "b"], ["a", "b"]), ([1, 0, 0, 1], ["0", "1"])])
-def test_parquet_holds_the_columns_of_csv_and_ids_may_be_numbers(tmp_path: Path, rows: Any, ids: Any) -> None:
+def test_parquet_holds_the_columns_of_csv_and_ids_may_be_numbers(tmp_path, rows, ids):
     write_parquet(tmp_path / "s.parquet", id=rows)
     assert read_scores(tmp_path / "s.parquet", ids=ids, shape=(1, 2)).values.tolist() == [[[1.5, -2.0]], [[3.0, 0.5]]]
 
@@ -89,13 +88,13 @@ def test_parquet_holds_the_columns_of_csv_and_ids_may_be_numbers(tmp_path: Path,
         ({"text": [0, 0, 1, 0]}, ("b_c0_i0", "twice")),
     ],
 )
-def test_parquet_that_lacks_or_repeats_scores_is_refused(tmp_path: Path, changes: Any, facts: Any) -> None:
+def test_parquet_that_lacks_or_repeats_scores_is_refused(tmp_path, changes, facts):
     write_parquet(tmp_path / "s.parquet", **changes)
     with raises(ScoreError, "s.parquet", facts):
         read_scores(tmp_path / "s.parquet", ids=["a", "b"], shape=(1, 2))
 
 
-def test_parquet_with_more_rows_than_pairs_or_damage_is_refused(tmp_path: Path) -> None:
+def test_parquet_with_more_rows_than_pairs_or_damage_is_refused(tmp_path):
     write_parquet(tmp_path / "s.parquet")
     with raises(ScoreError, "s.parquet", "4 rows", "2 pairs"):
         read_scores(tmp_path / "s.parquet", ids=["a"], shape=(1, 2))
@@ -105,11 +104,11 @@ def test_parquet_with_more_rows_than_pairs_or_damage_is_refused(tmp_path: Path) 
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     return tmp_path / "scores"
 
 
-def refused(path: Path, content: str | bytes, facts: Any, *, ids: tuple[str, ...] = ("0", "1")) -> None:
+def refused(path: Path, content: str | bytes, facts, *, ids: tuple[str, ...] = ("0", "1")) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with raises(ScoreError, facts):
         read_scores(path, ids=ids, shape=(2, 2))
@@ -120,7 +119,7 @@ def lines(**changes: object) -> list[str]:
     return [json.dumps({"label": label, "score": changes.get(f"_{label}", k / 8)}) for k, label in enumerate(labels)]
 
 
-def test_winoground_lines_put_the_caption_on_the_last_axis(file: Path) -> None:
+def test_winoground_lines_put_the_caption_on_the_last_axis(file):
     path = file.with_suffix(".jsonl")
     path.write_text("\n".join(reversed(lines())), encoding="utf-8-sig")
     scores = read_scores(path, ids=["0", "1"], shape=(2, 2))
@@ -129,13 +128,13 @@ def test_winoground_lines_put_the_caption_on_the_last_axis(file: Path) -> None:
     assert scores.values[1].tolist() == [[4 / 8, 6 / 8], [5 / 8, 7 / 8]]
 
 
-def test_an_id_may_look_like_a_label_itself(file: Path) -> None:
+def test_an_id_may_look_like_a_label_itself(file):
     path = file.with_suffix(".jsonl")
     path.write_text('{"label": "a_c1_i1_c0_i0", "score": 3, "model": "not looked at"}\n\n')
     assert read_scores(path, ids=["a_c1_i1"], shape=(1, 1)).values.tolist() == [[[3]]]
 
 
-def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file: Path) -> None:
+def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file):
     path, all_of_them = file.with_suffix(".jsonl"), lines()
     refused(path, "\n".join(all_of_them[:-2]), ("2", "8", "1_c1_i0, 1_c1_i1"))
     refused(path, "\n".join([*all_of_them, all_of_them[2]]), ("1", "twice", "0_c1_i0 (line 9)"))
@@ -148,7 +147,7 @@ def test_jsonl_that_lacks_or_repeats_or_adds_scores_is_refused(file: Path) -> No
 
 
 @pytest.mark.parametrize("score", ["NaN", "Infinity", "-Infinity", "1e39", "-1e300"])
-def test_a_score_that_is_not_finite_in_float32_is_refused(file: Path, score: str) -> None:
+def test_a_score_that_is_not_finite_in_float32_is_refused(file, score):
     rows = lines()
     rows[3] = f'{{"label": "0_c1_i1", "score": {score}}}'
     said = ("1", "float32", "0_c1_i1 (line 4)")
@@ -161,7 +160,7 @@ def test_a_score_that_is_not_finite_in_float32_is_refused(file: Path, score: str
 
 def npz(**arrays_: object) -> bytes:
     stream = io.BytesIO()
-    np.savez_compressed(stream, **arrays_)  # type: ignore[arg-type]
+    np.savez_compressed(stream, **arrays_)
     return stream.getvalue()
 
 
@@ -223,7 +222,7 @@ BAD_ARRAYS = [
     + [(".csv", *case) for case in BAD_TABLES]
     + [(".npz", *case) for case in BAD_ARRAYS],
 )
-def test_a_bad_file_is_an_error_with_its_place(file: Path, suffix: str, content: Any, facts: Any) -> None:
+def test_a_bad_file_is_an_error_with_its_place(file, suffix, content, facts):
     refused(file.with_suffix(suffix), content, facts)
 
 
@@ -235,9 +234,7 @@ def zipped(**members: bytes) -> bytes:
     return stream.getvalue()
 
 
-def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(file, monkeypatch):
     monkeypatch.setattr("tellapart.data.npz._MAX_ARRAY_BYTES", 1 << 20)
     plain = io.BytesIO()
     np.save(plain, np.array(["0", "1"]))
@@ -246,7 +243,7 @@ def test_an_npz_that_unpacks_to_a_gigabyte_is_refused_before_it_does(
     refused(file.with_suffix(".npz"), bomb, ("'scores.npy'", "5,242,880", "1,048,576"))
 
 
-def test_an_array_whose_header_claims_terabytes_is_refused(file: Path) -> None:
+def test_an_array_whose_header_claims_terabytes_is_refused(file):
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 2, 2)})
     content = zipped(ids=b"", scores=header.getvalue())
@@ -278,7 +275,7 @@ def crafted(header: bytes) -> bytes:
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_a_crafted_header_is_one_line(file: Path, header: bytes) -> None:
+def test_a_crafted_header_is_one_line(file, header):
     ids = io.BytesIO()
     np.save(ids, np.array(["0", "1"]))
     content = zipped(ids=ids.getvalue(), scores=crafted(header))
@@ -288,8 +285,8 @@ def test_a_crafted_header_is_one_line(file: Path, header: bytes) -> None:
     assert len(str(caught.value)) < 600 and "\n" not in str(caught.value)
 
 
-def test_an_array_named_twice_is_refused(file: Path) -> None:
-    arrays: dict[str, bytes] = {}
+def test_an_array_named_twice_is_refused(file):
+    arrays = {}
     for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD), ("kind", np.array("logit"))):
         stream = io.BytesIO()
         np.save(stream, array)
@@ -305,7 +302,7 @@ def test_an_array_named_twice_is_refused(file: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_an_archive_packed_as_numpy_does_not_is_refused_before_it_reserves_memory(file: Path, method: int) -> None:
+def test_an_archive_packed_as_numpy_does_not_is_refused_before_it_reserves_memory(file, method):
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", method) as archive:
         for name, array in (("ids", np.array(["0", "1"])), ("scores", GOOD)):
@@ -314,14 +311,14 @@ def test_an_archive_packed_as_numpy_does_not_is_refused_before_it_reserves_memor
     refused(file.with_suffix(".npz"), stream.getvalue(), ("'ids.npy'", "packed"))
 
 
-def test_probabilities_outside_their_range_are_refused_with_the_files_name(file: Path) -> None:
+def test_probabilities_outside_their_range_are_refused_with_the_files_name(file):
     path = file.with_suffix(".jsonl")
     path.write_text("\n".join(lines(_1_c0_i0=1.5)))
     with raises(ScoreError, "scores.jsonl", "[0, 1]", "1", "2", "1"):
         read_scores(path, ids=["0", "1"], shape=(2, 2), kind="probability")
 
 
-def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
     scores = Scores(("a",), [[[0.25, 0.5]]], "logit")
     with raises(ScoreError, "gone.csv", "No such file or directory"):
         read_scores(tmp_path / "gone.csv", ids=["a"], shape=(1, 2))
@@ -339,7 +336,7 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_numbers_are_rounded_to_float32_and_the_ties_that_makes_are_counted(file: Path) -> None:
+def test_numbers_are_rounded_to_float32_and_the_ties_that_makes_are_counted(file):
     path = file.with_suffix(".jsonl")
     path.write_text("\n".join(lines(_0_c0_i0=0.1, _0_c0_i1=0.1 + 1e-10)))
     scores, ties = read_counted(path, ids=["0", "1"], shape=(2, 2))
@@ -349,7 +346,7 @@ def test_numbers_are_rounded_to_float32_and_the_ties_that_makes_are_counted(file
     assert read_counted(path, ids=["0", "1"], shape=(2, 2))[1] == 0
 
 
-def test_a_plain_array_holds_items_in_their_order_or_one_number_a_pair(tmp_path: Path) -> None:
+def test_a_plain_array_holds_items_in_their_order_or_one_number_a_pair(tmp_path):
     values = np.arange(12.0).reshape(2, 2, 3)
     for name, array in (("items", values), ("pairs", values.reshape(-1)), ("column", values.reshape(-1, 1))):
         np.save(tmp_path / f"{name}.npy", array)
@@ -377,7 +374,7 @@ GOLDEN = {
 
 @pytest.mark.skipif(not WINOGROUND.is_dir(), reason="Winoground's score files are not part of the repository")
 @pytest.mark.parametrize("name", GOLDEN)
-def test_rounding_keeps_the_published_winoground_scores(name: str) -> None:
+def test_rounding_keeps_the_published_winoground_scores(name):
     ids = [str(k) for k in range(400)]
     scores, ties = read_counted(WINOGROUND / f"{name}.jsonl", ids=ids, shape=(2, 2))
     assert ties == 0
@@ -389,13 +386,13 @@ def test_rounding_keeps_the_published_winoground_scores(name: str) -> None:
 
 
 @pytest.mark.skipif(not WINOGROUND.is_dir(), reason="Winoground's score files are not part of the repository")
-def test_the_35_tied_comparisons_of_winogrounds_people_are_still_tied() -> None:
+def test_the_35_tied_comparisons_of_winogrounds_people_are_still_tied():
     s = read_scores(WINOGROUND / "human.jsonl", ids=[str(k) for k in range(400)], shape=(2, 2)).values
     assert sum((s[:, k, k] == other).sum() for k in (0, 1) for other in (s[:, k, 1 - k], s[:, 1 - k, k])) == 35
 
 
 @pytest.mark.parametrize("suffix", ["npz", "npy"])
-def test_whole_numbers_that_differ_beyond_float32_are_counted_as_made_equal(suffix: str, tmp_path: Path) -> None:
+def test_whole_numbers_that_differ_beyond_float32_are_counted_as_made_equal(suffix, tmp_path):
     values = np.full((3, 1, 2), 2**60, np.uint64)
     values[0, 0, 1] += 1  # beyond float64, too
     values[1, 0, 1] += 2**20

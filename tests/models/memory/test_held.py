@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_models
+import torch
 from plain_towers import PREPARED, Towers, preprocess, tokenizer
 
 import tellapart as ta
@@ -23,12 +24,9 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.batches import available_cores
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
-
-torch = import_torch()
 
 
-def bytes_of(model: Any, pairs: PairSet) -> bytes:
+def bytes_of(model, pairs: PairSet) -> bytes:
     return score(model, pairs, store=EmbeddingStore(None)).scores.values.tobytes()
 
 
@@ -42,7 +40,7 @@ HELD = {"clip": "CLIPModel", "siglip": "SiglipModel", "blip": "BlipForImageTextR
 
 
 @pytest.mark.parametrize("family", HELD)
-def test_a_model_of_transformers_gives_the_bytes_of_its_folder(family: str, tmp_path: Path, picture_set: Any) -> None:
+def test_a_model_of_transformers_gives_the_bytes_of_its_folder(family, tmp_path, picture_set):
     pairs, folder = picture_set(4), tiny_models.FAMILIES[family](tmp_path)
     model, processor = held_in_memory(folder, HELD[family])
     model.train()  # as in a loop: dropout would show
@@ -52,7 +50,7 @@ def test_a_model_of_transformers_gives_the_bytes_of_its_folder(family: str, tmp_
     assert model.training
 
 
-def test_the_other_reading_is_chosen_where_the_model_is_given(tmp_path: Path, picture_set: Any) -> None:
+def test_the_other_reading_is_chosen_where_the_model_is_given(tmp_path, picture_set):
     pairs, folder = picture_set(3), tiny_models.blip(tmp_path)
     held = ta.model(*held_in_memory(folder, "BlipForImageTextRetrieval"), reading="itc")
     assert bytes_of(held, pairs) == bytes_of(find_model(f"hf:{folder}", ModelOptions(reading="itc")), pairs)
@@ -61,14 +59,12 @@ def test_the_other_reading_is_chosen_where_the_model_is_given(tmp_path: Path, pi
 
 
 @pytest.fixture
-def towers() -> Any:
+def towers():
     torch.manual_seed(0)
     return Towers()
 
 
-def test_a_plain_module_gives_the_bytes_of_its_weights_read_again(
-    tmp_path: Path, towers: Any, picture_set: Any
-) -> None:
+def test_a_plain_module_gives_the_bytes_of_its_weights_read_again(tmp_path, towers, picture_set):
     from safetensors.torch import load_file, save_file
 
     save_file(towers.state_dict(), tmp_path / "weights.safetensors")
@@ -88,7 +84,7 @@ def test_a_plain_module_gives_the_bytes_of_its_weights_read_again(
     assert np.allclose(numbers, np.frombuffer(bytes_of(one, pairs), np.float32), atol=1e-6)
 
 
-def state_of(model: Any) -> list[Any]:
+def state_of(model) -> list[Any]:
     return [
         [(name, part.training) for name, part in model.named_modules()],
         hash_tensors(model),
@@ -100,15 +96,15 @@ def state_of(model: Any) -> list[Any]:
     ]
 
 
-def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(towers: Any, picture_set: Any) -> None:
+def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(towers, picture_set):
     pairs = picture_set(3)
     towers.train()
     towers.frozen.eval()
     towers.encode_text(tokenizer(["a"])).sum().backward()
     before = state_of(towers)
-    seen: list[bool] = []
+    seen = []
 
-    def watch(module: Any, _given: Any, _output: Any) -> None:
+    def watch(module, _given, _output):
         seen.append(module.training or torch.is_grad_enabled())
         random.random(), np.random.rand(), torch.rand(1)
 
@@ -119,7 +115,7 @@ def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(towe
     assert state_of(towers) == before
     for error in (KeyboardInterrupt, RuntimeError("a fault of its own")):
 
-        def fail(_module: Any, _given: Any, error: Any = error) -> None:
+        def fail(_module, _given, error=error):
             raise error
 
         handle = towers.text.register_forward_pre_hook(fail)
@@ -132,20 +128,20 @@ def test_a_model_is_left_as_it_was_after_a_run_an_error_and_an_interruption(towe
 
 
 @pytest.fixture
-def known() -> dict[str, Any]:
+def known():
     """The preparation of the towers' inputs, of functions with a fingerprint."""
 
-    def with_fingerprint(name: str) -> Any:
-        def call(given: Any) -> Any:
+    def with_fingerprint(name):
+        def call(given):
             return PREPARED[name](given)
 
-        call.fingerprint = name  # type: ignore[attr-defined]
+        call.fingerprint = name
         return call
 
     return {name: with_fingerprint(name) for name in PREPARED}
 
 
-def test_a_hook_counts_and_turns_the_store_off(towers: Any, known: Any, picture_set: Any, tmp_path: Path) -> None:
+def test_a_hook_counts_and_turns_the_store_off(towers, known, picture_set, tmp_path):
     pairs = picture_set(2)
     plain = ta.evaluate(ta.model(towers, **known), pairs, cache=tmp_path)
     assert plain.result().benchmarks["pictures"].notes == ()
@@ -157,9 +153,7 @@ def test_a_hook_counts_and_turns_the_store_off(towers: Any, known: Any, picture_
     assert "hook" in note and "visual" in note and "stored" in note
 
 
-def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(
-    towers: Any, known: Any, picture_set: Any, tmp_path: Path
-) -> None:
+def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(towers, known, picture_set, tmp_path):
     held, pairs = ta.model(towers, **known), picture_set(3)
     first = ta.evaluate(held, pairs, cache=tmp_path)
     same = ta.evaluate(held, pairs, cache=tmp_path)
@@ -176,7 +170,7 @@ def test_the_fingerprint_is_that_of_the_weights_as_they_are_at_each_measurement(
 
 
 @pytest.mark.slow
-def test_a_fingerprint_takes_a_second_for_a_gigabyte_of_parameters() -> None:
+def test_a_fingerprint_takes_a_second_for_a_gigabyte_of_parameters():
     layers = torch.nn.ParameterList([torch.randn(8_000_000) for _ in range(8)])
     rates = []
     for _ in range(3):
@@ -186,9 +180,7 @@ def test_a_fingerprint_takes_a_second_for_a_gigabyte_of_parameters() -> None:
     assert max(rates) * available_cores() >= 1e9, rates  # each core hashes pieces of its own
 
 
-def test_an_unknown_preparation_turns_the_store_off_and_the_record_names_it(
-    towers: Any, picture_set: Any, tmp_path: Path
-) -> None:
+def test_an_unknown_preparation_turns_the_store_off_and_the_record_names_it(towers, picture_set, tmp_path):
     record = ta.evaluate(ta.model(towers, **PREPARED), picture_set(2), cache=tmp_path).result()
     (note,) = record.benchmarks["pictures"].notes
     assert "preprocess" in note and "tokenizer" in note and "fingerprint=" in note
@@ -196,7 +188,7 @@ def test_an_unknown_preparation_turns_the_store_off_and_the_record_names_it(
         assert store.models() == []
 
 
-def test_a_compiled_module_is_measured(towers: Any, picture_set: Any) -> None:
+def test_a_compiled_module_is_measured(towers, picture_set):
     pairs = picture_set(2)
     expected = bytes_of(ta.model(towers, **PREPARED), pairs)
     towers.visual = torch.compile(towers.visual, backend="eager")
@@ -204,7 +196,7 @@ def test_a_compiled_module_is_measured(towers: Any, picture_set: Any) -> None:
         assert bytes_of(ta.model(module, **PREPARED), pairs) == expected
 
 
-def test_settings_of_named_models_do_not_move_one_in_memory(towers: Any, picture_set: Any) -> None:
+def test_settings_of_named_models_do_not_move_one_in_memory(towers, picture_set):
     pairs, held = picture_set(2), ta.model(towers, **PREPARED)
     assert isinstance(held, HeldModel) and held.parts.module is towers
     assert all(gate.passed for gate in ta.check(held))
@@ -218,17 +210,17 @@ def test_settings_of_named_models_do_not_move_one_in_memory(towers: Any, picture
     assert next(towers.parameters()).dtype == torch.bfloat16
 
 
-def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_images(picture_set: Any) -> None:
-    modes: set[tuple[str, str]] = set()
+def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_images(picture_set):
+    modes = set()
 
     class Mine:
         fingerprint = "mine-1"
 
-        def encode_images(self, images: list[Any]) -> list[list[float]]:
+        def encode_images(self, images):
             modes.update((type(image).__module__.partition(".")[0], image.mode) for image in images)
             return [[*np.asarray(image).reshape(-1, 3).mean(axis=0)] for image in images]
 
-        def encode_texts(self, texts: list[str]) -> Any:
+        def encode_texts(self, texts):
             return torch.tensor([[len(text), text.count("e") + 1, 3.0] for text in texts], requires_grad=True)
 
     pairs = picture_set(3)
@@ -242,12 +234,12 @@ def test_an_object_with_two_methods_is_a_dual_encoder_of_cosines_and_gets_pil_im
     assert scores[0, 1, 0] == pytest.approx(cosine, abs=1e-6)
 
 
-def test_a_module_with_two_methods_is_known_by_its_parameters(picture_set: Any, tmp_path: Path) -> None:
+def test_a_module_with_two_methods_is_known_by_its_parameters(picture_set, tmp_path):
     class Both(Towers):
-        def encode_images(self, images: list[Any]) -> Any:
+        def encode_images(self, images):
             return self.encode_image(torch.stack([preprocess(image) for image in images]))
 
-        def encode_texts(self, texts: list[str]) -> Any:
+        def encode_texts(self, texts):
             return self.encode_text(tokenizer(texts))
 
     model, pairs = Both().train(), picture_set(2)
@@ -260,8 +252,8 @@ def test_a_module_with_two_methods_is_known_by_its_parameters(picture_set: Any, 
     assert ta.evaluate(model, pairs, cache=tmp_path).result().model.fingerprint != first.result().model.fingerprint
 
 
-def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(towers: Any, picture_set: Any) -> None:
-    def tokenize(texts: list[str], truncate: bool = False) -> Any:
+def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(towers, picture_set):
+    def tokenize(texts, truncate=False):
         if len(texts[0]) > 12 and not truncate:
             raise RuntimeError(f"Input {texts[0]} is too long for context length 12")
         return torch.tensor([[ord(letter) % 128 for letter in texts[0].ljust(12)[:12]]])
@@ -271,16 +263,16 @@ def test_a_text_that_the_tokenizer_of_clip_refuses_is_cut_and_counted(towers: An
     assert held.truncated == 1
 
 
-def measure(thing: Any) -> Any:
+def measure(thing):
     return ta.evaluate(thing, "demo", limit=2, cache=False)
 
 
 @pytest.mark.parametrize(("batched", "taken"), [(False, "an image and a text"), (True, "images and a list of texts")])
-def test_a_function_of_another_number_of_arguments_is_named_with_these(batched: bool, taken: str) -> None:
-    def brightness(image: Any) -> float:
+def test_a_function_of_another_number_of_arguments_is_named_with_these(batched, taken):
+    def brightness(image):
         return float(image.width)
 
-    brightness.fingerprint = "brightness-1"  # type: ignore[attr-defined]
+    brightness.fingerprint = "brightness-1"
     with raises(ModelError, "brightness", "too many", taken):
         ta.evaluate(brightness, "demo", limit=2, cache=False, batched=batched)
 
@@ -288,30 +280,30 @@ def test_a_function_of_another_number_of_arguments_is_named_with_these(batched: 
 class CLIPProcessor:
     image_processor = tokenizer = object()
 
-    def __call__(self, *given: Any) -> None: ...
+    def __call__(self, *given) -> None: ...
 
 
-def elsewhere(_images: list[Any]) -> Any:
+def elsewhere(_images: list[Any]):
     raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices")
 
 
-def lacking(_texts: list[str]) -> Any:
+def lacking(_texts: list[str]):
     raise RuntimeError("\"LayerNormKernelImpl\" not implemented for 'Half'")
 
 
-def generated(given: list[Any]) -> Any:
+def generated(given: list[Any]):
     return ([1.0, 2.0] for _ in given)
 
 
-async def later(*_given: Any) -> float:
+async def later(*_given) -> float:
     return 1.0
 
 
-def of(function: Any, texts: Any = None) -> Any:
+def of(function, texts=None):
     return measure(ta.model(images=function, texts=texts or function, fingerprint="x"))
 
 
-def prepared_by(towers: Any, preprocess: Any, tokenizer: Any = tokenizer) -> Any:
+def prepared_by(towers, preprocess, tokenizer=tokenizer):
     return measure(ta.model(towers, preprocess=preprocess, tokenizer=tokenizer))
 
 
@@ -327,7 +319,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], tuple[str, ...]]] = [
     (lambda t: measure(torch.compile(t, backend="eager")), ("Towers", "preprocess=", "tokenizer=")),
     (lambda t: ta.model(t, preprocess=preprocess), ("preprocess", "tokenizer=")),
     (
-        lambda t: ta.evaluate("oracle", "demo", tokenizer=tokenizer),  # type: ignore[arg-type]
+        lambda t: ta.evaluate("oracle", "demo", tokenizer=tokenizer),
         ("tokenizer=", "ta.model(model, preprocess=preprocess, tokenizer=tokenizer)"),
     ),
     (lambda t: prepared_by(t, preprocess, CLIPProcessor()), ("CLIPProcessor", "tokenizer=processor.tokenizer")),
@@ -337,10 +329,10 @@ MISTAKES: list[tuple[Callable[[Any], Any], tuple[str, ...]]] = [
     (lambda t: of(elsewhere), ("model.to(device)",)),
     *((lambda t, call=call: call(["a.png", "b.JPG"]), FILES) for call in (measure, ta.model)),
     (lambda t: ta.evaluate("oracle", ["a.png", "b.JPG"]), FILES),
-    (lambda t: ta.model(images=["a.png", "b.JPG"], texts=tokenizer), FILES),  # type: ignore[arg-type]
+    (lambda t: ta.model(images=["a.png", "b.JPG"], texts=tokenizer), FILES),
     (lambda t: measure(name for name in ["oracle"]), ("models=[...]",)),
     (lambda t: of(generated, lambda given: np.ones((len(given), 2))), ("generator", "np.stack(list(...))")),
-    (lambda t: ta.evaluate("oracle", PIXELS), ("pixels", "ta.load_pairs(FOLDER)")),  # type: ignore[arg-type]
+    (lambda t: ta.evaluate("oracle", PIXELS), ("pixels", "ta.load_pairs(FOLDER)")),
     (lambda t: prepared_by(t, np.asarray), ("permute(2, 0, 1)", "uint8")),
     (lambda t: prepared_by(t, lambda image: image.shape), ("PIL", "np.asarray(image)")),
     (
@@ -353,25 +345,25 @@ MISTAKES: list[tuple[Callable[[Any], Any], tuple[str, ...]]] = [
     ),
     (lambda t: of(lacking), ("float16", "model.float()")),
     (lambda t: measure(later), ("later", f"model{LATER}")),
-    (lambda t: ta.model(score=later), ("later", f"score{LATER}")),  # type: ignore[arg-type]
-    (lambda t: ta.model(images=later, texts=later), ("later", f"images{LATER}")),  # type: ignore[arg-type]
+    (lambda t: ta.model(score=later), ("later", f"score{LATER}")),
+    (lambda t: ta.model(images=later, texts=later), ("later", f"images{LATER}")),
     (lambda t: prepared_by(t, preprocess, later), ("later", f"tokenizer{LATER}")),
     (lambda t: of(lambda given: later()), ("coroutine", "asyncio.run")),
     (lambda t: ta.model(), ("images=", "score=")),
     (lambda t: ta.model(images=lambda given: given), ("images=", "texts=")),
-    (lambda t: ta.model(score=lambda images, texts: [], kind="cosine"), ("kind='cosine'", "similarity")),  # type: ignore[arg-type]
+    (lambda t: ta.model(score=lambda images, texts: [], kind="cosine"), ("kind='cosine'", "similarity")),
     (lambda t: ta.model(np.zeros((300, 256))), ("(300, 256)", "score_vectors")),
 ]
 
 
 @pytest.mark.parametrize(("mistake", "facts"), MISTAKES)
-def test_a_mistake_is_answered_with_the_line_to_write(towers: Any, mistake: Any, facts: tuple[str, ...]) -> None:
+def test_a_mistake_is_answered_with_the_line_to_write(towers, mistake, facts):
     with raises(TellapartError, *facts) as caught:
         mistake(towers)
     assert not str(caught.value).endswith("None")
 
 
-def test_transforms_of_torchvision_are_answered_with_the_line_to_write(towers: Any) -> None:
+def test_transforms_of_torchvision_are_answered_with_the_line_to_write(towers):
     transforms = pytest.importorskip("torchvision.transforms")
     with raises(ModelError, "ToTensor()", "PIL"):
         prepared_by(towers, transforms.Normalize((0.5,) * 3, (0.5,) * 3))
@@ -381,7 +373,7 @@ def test_transforms_of_torchvision_are_answered_with_the_line_to_write(towers: A
         ta.model(towers, preprocess=transforms.Compose([transforms.RandomCrop(4)]), tokenizer=tokenizer)
 
 
-def test_half_precision_on_a_cpu_is_measured_with_a_warning(towers: Any) -> None:
+def test_half_precision_on_a_cpu_is_measured_with_a_warning(towers):
     with pytest.warns(TellapartWarning, match=r"Towers.*float16.*model\.float\(\)"):
         held = ta.model(towers.half(), **PREPARED)
     with warnings.catch_warnings():

@@ -1,15 +1,12 @@
 """open_clip with tiny architectures, and their checkpoints."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 
 @pytest.fixture(scope="module")
-def open_clip(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def open_clip(tmp_path_factory):
     """open_clip, with the tiny architectures among its own and without the hub."""
     from tellapart.models.openclip.library import import_open_clip
 
@@ -29,13 +26,13 @@ def open_clip(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def checkpoints(open_clip: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def checkpoints(open_clip, tmp_path_factory):
     """Make a checkpoint of random weights of an architecture, large enough that every step shows."""
     import torch
 
-    made: dict[str, Path] = {}
+    made = {}
 
-    def make(architecture: str) -> Path:
+    def make(architecture):
         if architecture not in made:
             torch.manual_seed(0)  # whichever test asks first
             model = open_clip.create_model(architecture)

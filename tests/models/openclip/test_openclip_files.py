@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_openclip import CLIP, MEAN, PREPROCESSING, TEXT, library_vectors, pictures, saved_folder, spoilt, tagged
 
 import tellapart as ta
@@ -18,16 +19,13 @@ from tellapart.models.find import find_model, source_key
 from tellapart.models.openclip.library import build_model
 from tellapart.models.openclip.weights import fitting_architectures
 from tellapart.models.options import ModelOptions
-from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders import open_dual
-
-torch = import_torch()
 
 pytestmark = pytest.mark.usefixtures("open_clip")
 
 
 @pytest.mark.slow
-def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(checkpoints: Any, tmp_path: Path) -> None:
+def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(checkpoints, tmp_path):
     from safetensors.torch import save_file
 
     file = checkpoints("tiny")
@@ -45,10 +43,8 @@ def test_one_set_of_weights_has_one_fingerprint_wherever_it_lies(checkpoints: An
 
 
 @pytest.mark.slow
-def test_the_fingerprint_changes_with_preprocessing_and_with_what_no_weight_shows(
-    checkpoints: Any, tmp_path: Path
-) -> None:
-    changes: list[dict[str, Any]] = [
+def test_the_fingerprint_changes_with_preprocessing_and_with_what_no_weight_shows(checkpoints, tmp_path):
+    changes = [
         {},
         {"preprocess_cfg": PREPROCESSING | {"interpolation": "bilinear"}},
         {"model_cfg": CLIP | {"text_cfg": TEXT | {"heads": 1}}},
@@ -59,7 +55,7 @@ def test_the_fingerprint_changes_with_preprocessing_and_with_what_no_weight_show
     assert len({find_model(f"local-dir:{folder}").fingerprint for folder in folders}) == len(folders)
 
 
-def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(checkpoints: Any, tmp_path: Path) -> None:
+def test_a_folders_preferred_file_is_taken_and_one_of_several_is_not_guessed(checkpoints, tmp_path):
     folder = saved_folder(tmp_path / "a", checkpoints("tiny"), file="first.pt")
     first = find_model(f"local-dir:{folder}").fingerprint
     saved_folder(folder, checkpoints("tiny"), file="second.pt")
@@ -87,9 +83,7 @@ def fill_bias(number: float) -> Callable[[dict[str, Any]], Any]:
         (lambda state: state.update({"vision_model.a": torch.ones(1)}), "checkpoint"),
     ],
 )
-def test_a_checkpoint_that_does_not_fit_names_what_is_wrong(
-    checkpoints: Any, tmp_path: Path, change: Any, message: Any
-) -> None:
+def test_a_checkpoint_that_does_not_fit_names_what_is_wrong(checkpoints, tmp_path, change, message):
     file = spoilt(tmp_path, checkpoints("tiny"), change)
     with raises(ModelError, message) as caught:
         find_model(f"open_clip:tiny-gelu@{file}")
@@ -97,8 +91,8 @@ def test_a_checkpoint_that_does_not_fit_names_what_is_wrong(
 
 
 def test_a_checkpoint_of_another_architecture_is_answered_with_that_one_and_a_bias_is_not_filled_in(
-    checkpoints: Any, tmp_path: Path
-) -> None:
+    checkpoints, tmp_path
+):
     for other in ("tiny-wide", "tiny-40"):
         with raises(ModelError, f"'{other}'", "shape"):
             find_model(f"open_clip:tiny-gelu@{checkpoints(other)}")
@@ -108,9 +102,7 @@ def test_a_checkpoint_of_another_architecture_is_answered_with_that_one_and_a_bi
 
 
 @pytest.mark.slow
-def test_numbers_whose_sum_is_infinite_are_finite_and_another_reading_is_refused(
-    checkpoints: Any, tmp_path: Path
-) -> None:
+def test_numbers_whose_sum_is_infinite_are_finite_and_another_reading_is_refused(checkpoints, tmp_path):
     name = f"open_clip:tiny-gelu@{spoilt(tmp_path, checkpoints('tiny'), fill_bias(3e38))}"
     find_model(name)
     with raises(ModelError, "'itm'", "open_clip", "'itc'"):
@@ -128,15 +120,13 @@ def test_numbers_whose_sum_is_infinite_are_finite_and_another_reading_is_refused
         ("MobileCLIP-B", "MobileCLIP-S1", ["MobileCLIP-B", "MobileCLIP2-B"]),
     ],
 )
-def test_architectures_that_fit_come_with_the_one_first_that_is_named_like_the_one_asked_for(
-    file: str, asked: str, answer: list[str]
-) -> None:
+def test_architectures_that_fit_come_with_the_one_first_that_is_named_like_the_one_asked_for(file, asked, answer):
     tensors = build_model(file, meta=True).state_dict()  # shapes, without hundreds of megabytes
     fits = fitting_architectures({name: tuple(tensor.shape) for name, tensor in tensors.items()}, like=asked)
     assert [architecture for architecture, odd in fits.items() if odd == 0] == answer
 
 
-def test_a_bare_file_whose_activation_must_be_said_is_answered_with_both_names(checkpoints: Any) -> None:
+def test_a_bare_file_whose_activation_must_be_said_is_answered_with_both_names(checkpoints):
     file = checkpoints("tiny")
     with raises(UnknownNameError, f"open_clip:tiny-quickgelu@{file}", "OpenAI", f"open_clip:tiny-gelu@{file}", "LAION"):
         find_model(str(file))
@@ -150,14 +140,14 @@ def test_a_bare_file_whose_activation_must_be_said_is_answered_with_both_names(c
         ({"epoch": 3}, ModelError, ("dict", "open_clip")),
     ],
 )
-def test_a_bare_file_that_nothing_fits_is_told_so(content: Any, error: Any, facts: Any, tmp_path: Path) -> None:
+def test_a_bare_file_that_nothing_fits_is_told_so(content, error, facts, tmp_path):
     torch.save(content, tmp_path / "a.pt")
     with raises(error, "a.pt", facts):
         find_model(str(tmp_path / "a.pt"))
 
 
-def test_names_and_shapes_that_open_clip_itself_renames_are_read(checkpoints: Any, tmp_path: Path) -> None:
-    def as_older_versions_did(state: dict[str, Any]) -> None:
+def test_names_and_shapes_that_open_clip_itself_renames_are_read(checkpoints, tmp_path):
+    def as_older_versions_did(state):
         for key in [key for key in state if key.startswith("text.")]:
             state[key.removeprefix("text.")] = state.pop(key)
         state["logit_scale"] = state["logit_scale"].reshape(1)
@@ -192,16 +182,14 @@ def test_names_and_shapes_that_open_clip_itself_renames_are_read(checkpoints: An
         ({"model_cfg": CLIP | {"text_cfg": TEXT | {"hf_tokenizer_name": "x"}}}, ("open_clip", "load")),
     ],
 )
-def test_a_configuration_that_does_not_fit_is_refused_in_one_line(
-    checkpoints: Any, tmp_path: Path, config: Any, message: Any
-) -> None:
+def test_a_configuration_that_does_not_fit_is_refused_in_one_line(checkpoints, tmp_path, config, message):
     folder = saved_folder(tmp_path / "model", checkpoints("tiny"), **config)
     with raises(ModelError, message) as caught:
         find_model(f"local-dir:{folder}")
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_without_a_configuration_and_a_file_that_is_none_are_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_configuration_and_a_file_that_is_none_are_refused(tmp_path):
     for content, facts in ((None, ()), ("{", ("JSON",)), ("\ufeff{}", ("byte order mark",))):
         if content:
             (tmp_path / "open_clip_config.json").write_text(content)
@@ -211,7 +199,7 @@ def test_a_folder_without_a_configuration_and_a_file_that_is_none_are_refused(tm
         find_model(f"open_clip:ViT-B-32-quickgelu@{tmp_path / 'gone.pt'}")
 
 
-def _twice(checkpoints: Any, folder: Path) -> tuple[Path, Path]:
+def _twice(checkpoints, folder: Path) -> tuple[Path, Path]:
     """A training checkpoint with plain weights and others as their average, and a file of the average alone."""
     plain = torch.load(checkpoints("tiny"), weights_only=True)
     mean = {name: tensor * 0.9 if tensor.ndim > 1 else tensor for name, tensor in plain.items()}
@@ -220,7 +208,7 @@ def _twice(checkpoints: Any, folder: Path) -> tuple[Path, Path]:
     return folder / "epoch_2.pt", folder / "mean.pt"
 
 
-def test_of_plain_and_averaged_weights_a_record_names_those_that_were_read(checkpoints: Any, tmp_path: Path) -> None:
+def test_of_plain_and_averaged_weights_a_record_names_those_that_were_read(checkpoints, tmp_path):
     file, alone = _twice(checkpoints, tmp_path)
     plain, mean = f"open_clip:tiny-gelu@{file}", f"open_clip:tiny-gelu@{file}#ema"
     fingerprints = [find_model(f"open_clip:tiny-gelu@{path}").fingerprint for path in (checkpoints("tiny"), alone)]
@@ -248,8 +236,8 @@ def test_of_plain_and_averaged_weights_a_record_names_those_that_were_read(check
 
 
 @pytest.mark.parametrize("prefix", ["_orig_mod.", "module._orig_mod.", "model.", "clip_model."])
-def test_a_wrappers_prefix_is_left_out_and_said(checkpoints: Any, tmp_path: Path, prefix: str) -> None:
-    def wrap(state: dict[str, Any]) -> None:
+def test_a_wrappers_prefix_is_left_out_and_said(checkpoints, tmp_path, prefix):
+    def wrap(state):
         for name in list(state):
             state[prefix + name] = state.pop(name)
 
@@ -260,9 +248,7 @@ def test_a_wrappers_prefix_is_left_out_and_said(checkpoints: Any, tmp_path: Path
     assert plain.provenance == ""
 
 
-def test_a_whole_model_is_not_run_and_the_line_that_saves_its_weights_works(
-    open_clip: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_whole_model_is_not_run_and_the_line_that_saves_its_weights_works(open_clip, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = open_clip.create_model("tiny")
     for content in (model, {"epoch": 3, "model": model}):
@@ -275,7 +261,7 @@ def test_a_whole_model_is_not_run_and_the_line_that_saves_its_weights_works(
         Path("weights.pt").unlink()
 
 
-def test_a_bias_of_siglips_loss_is_answered_with_the_folder_that_reads_it(checkpoints: Any, tmp_path: Path) -> None:
+def test_a_bias_of_siglips_loss_is_answered_with_the_folder_that_reads_it(checkpoints, tmp_path):
     file = spoilt(tmp_path, checkpoints("tiny"), lambda state: state.update(logit_bias=torch.tensor(-9.0)))
     with raises(ModelError, "logit_bias", "local-dir:FOLDER", '"init_logit_bias": -10'):
         find_model(f"open_clip:tiny-gelu@{file}")
@@ -283,9 +269,7 @@ def test_a_bias_of_siglips_loss_is_answered_with_the_folder_that_reads_it(checkp
     assert find_model(f"local-dir:{folder}").fingerprint
 
 
-def test_a_bare_file_of_one_architecture_is_opened_as_that_with_a_warning(
-    checkpoints: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bare_file_of_one_architecture_is_opened_as_that_with_a_warning(checkpoints, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("base.pt").write_bytes(checkpoints("tiny-wide").read_bytes())
     for typed in ("base.pt", "open_clip:base.pt"):
@@ -299,7 +283,7 @@ def test_a_bare_file_of_one_architecture_is_opened_as_that_with_a_warning(
         find_model("less.pt")
 
 
-def test_a_file_of_open_clips_trainer_has_the_architectures_activation(checkpoints: Any, tmp_path: Path) -> None:
+def test_a_file_of_open_clips_trainer_has_the_architectures_activation(checkpoints, tmp_path):
     state = {f"module.{name}": tensor for name, tensor in torch.load(checkpoints("tiny"), weights_only=True).items()}
     trained = {"epoch": 3, "name": "run", "state_dict": state, "optimizer": {"state": {}, "param_groups": []}}
     file = tmp_path / "run" / "checkpoints" / "epoch_3.pt"
@@ -319,7 +303,7 @@ def test_a_file_of_open_clips_trainer_has_the_architectures_activation(checkpoin
         find_model(f"open_clip:tiny@{tmp_path / 'other.pt'}")
 
 
-def test_an_adapter_in_a_folder_of_a_folder_is_named(tmp_path: Path) -> None:
+def test_an_adapter_in_a_folder_of_a_folder_is_named(tmp_path):
     adapter = tmp_path / "run" / "adapter"
     adapter.mkdir(parents=True)
     (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "base_model_name_or_path": "x/y"}))
@@ -330,9 +314,7 @@ def test_an_adapter_in_a_folder_of_a_folder_is_named(tmp_path: Path) -> None:
         find_model(f"local-dir:{adapter}")
 
 
-def test_vectors_that_overflow_in_float16_are_answered_with_the_dtypes_that_hold_them(
-    checkpoints: Any, tmp_path: Path
-) -> None:
+def test_vectors_that_overflow_in_float16_are_answered_with_the_dtypes_that_hold_them(checkpoints, tmp_path):
     file = spoilt(tmp_path, checkpoints("tiny"), lambda state: state["text_projection"].mul_(1e6))
     model = find_model(f"open_clip:tiny-gelu@{file}", ModelOptions(dtype="float16"))
     with raises(ModelError, "not finite", "65,504", "dtype='bfloat16'", "'float32'"):
@@ -342,8 +324,8 @@ def test_vectors_that_overflow_in_float16_are_answered_with_the_dtypes_that_hold
 
 @pytest.mark.parametrize("form", ["tag", "file"])
 def test_a_tag_has_its_preprocessing_and_lends_it_to_files_if_published_weights_agree(
-    form: str, open_clip: Any, checkpoints: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    form, open_clip, checkpoints, monkeypatch
+):
     file, half = checkpoints("tiny"), {"mean": (0.5,) * 3, "std": (0.5,) * 3, "resize_mode": "squash"}
     mine = half | {"file": str(file)}
     tagged(open_clip, monkeypatch, "tiny", mine=mine, other=mine, openai={"quick_gelu": True})
@@ -354,9 +336,7 @@ def test_a_tag_has_its_preprocessing_and_lends_it_to_files_if_published_weights_
     assert find_model("open_clip:tiny/MINE").fingerprint == model.fingerprint
 
 
-def test_a_tag_of_the_other_activation_is_refused_with_the_architecture_that_fits(
-    open_clip: Any, checkpoints: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tag_of_the_other_activation_is_refused_with_the_architecture_that_fits(open_clip, checkpoints, monkeypatch):
     tags = {"openai": {"file": str(checkpoints("tiny")), "quick_gelu": True}}
     tagged(open_clip, monkeypatch, "tiny", laion={"file": str(checkpoints("tiny"))}, **tags)
     tagged(open_clip, monkeypatch, "tiny-quickgelu", **tags)
@@ -380,12 +360,12 @@ def test_a_tag_of_the_other_activation_is_refused_with_the_architecture_that_fit
         ("open_clip:ViT-B/32", ("open_clip:ViT-B-32/TAG", "laion400m_e31")),
     ],
 )
-def test_an_unknown_or_incomplete_name_is_answered_with_the_nearest(name: str, message: Any) -> None:
+def test_an_unknown_or_incomplete_name_is_answered_with_the_nearest(name, message):
     with raises(ModelError if "TAG" in message[0] else UnknownNameError, message):
         find_model(name)
 
 
-def _trained(run: Path, checkpoint: Path, **settings: Any) -> Path:
+def _trained(run: Path, checkpoint: Path, **settings) -> Path:
     """A checkpoint where open_clip's trainer leaves it."""
     (run / "checkpoints").mkdir(parents=True)
     (run / "checkpoints" / "epoch_5.pt").write_bytes(checkpoint.read_bytes())
@@ -406,9 +386,7 @@ def _trained(run: Path, checkpoint: Path, **settings: Any) -> Path:
         ({"model": "another", "pretrained": "", "force_quick_gelu": False}, None),
     ],
 )
-def test_what_open_clips_trainer_wrote_decides_the_activation(
-    checkpoints: Any, tmp_path: Path, settings: Any, activation: str | None
-) -> None:
+def test_what_open_clips_trainer_wrote_decides_the_activation(checkpoints, tmp_path, settings, activation):
     file = _trained(tmp_path / "run", checkpoints("tiny"), **settings)
     right, wrong = ("tiny-quickgelu", "tiny-gelu") if activation == "QuickGELU" else ("tiny-gelu", "tiny-quickgelu")
     assert find_model(f"open_clip:{right}@{file}").traits["activation"] == (activation or "GELU")
@@ -423,7 +401,7 @@ def test_what_open_clips_trainer_wrote_decides_the_activation(
         assert find_model(f"open_clip:tiny@{file}").traits["activation"] == "GELU"
 
 
-def test_a_configuration_beside_the_file_decides_activation_and_preprocessing(checkpoints: Any, tmp_path: Path) -> None:
+def test_a_configuration_beside_the_file_decides_activation_and_preprocessing(checkpoints, tmp_path):
     stated, quick = PREPROCESSING | {"mean": [0.1, 0.2, 0.3]}, CLIP | {"quick_gelu": True}
     folder = saved_folder(tmp_path, checkpoints("tiny"), model_cfg=quick, preprocess_cfg=stated)
     file = folder / "open_clip_pytorch_model.bin"
@@ -433,9 +411,7 @@ def test_a_configuration_beside_the_file_decides_activation_and_preprocessing(ch
     assert model.fingerprint == find_model(f"local-dir:{folder}").fingerprint
 
 
-def test_a_fine_tune_has_activation_and_preprocessing_of_the_tag_it_came_from(
-    open_clip: Any, checkpoints: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fine_tune_has_activation_and_preprocessing_of_the_tag_it_came_from(open_clip, checkpoints, monkeypatch):
     tagged(open_clip, monkeypatch, "tiny", a={}, b={"mean": (0.5,) * 3, "resize_mode": "squash"})
     file = checkpoints("tiny")
     with raises(ModelError, "2", f"open_clip:tiny-gelu/a@{file}"):
@@ -445,7 +421,7 @@ def test_a_fine_tune_has_activation_and_preprocessing_of_the_tag_it_came_from(
     assert find_model(f"open_clip:tiny-gelu/a@{file}").fingerprint == models[0].fingerprint
 
 
-def test_openais_own_state_dict_must_have_quickgelu(checkpoints: Any, tmp_path: Path) -> None:
+def test_openais_own_state_dict_must_have_quickgelu(checkpoints, tmp_path):
     state = torch.load(checkpoints("tiny"), weights_only=True)
     numbers = {"input_resolution": 32, "context_length": 77, "vocab_size": 49408}
     torch.save(state | {key: torch.tensor(value) for key, value in numbers.items()}, tmp_path / "openai.pt")
@@ -455,14 +431,14 @@ def test_openais_own_state_dict_must_have_quickgelu(checkpoints: Any, tmp_path: 
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], None]:
+def hub(tmp_path, monkeypatch):
     """An offline hub, whose cache is filled from folders."""
     import huggingface_hub.constants as constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
 
-    def put(repository: str, folder: Path) -> None:
+    def put(repository, folder):
         place = tmp_path / "hub" / f"models--{repository.replace('/', '--')}"
         (place / "refs").mkdir(parents=True)
         (place / "refs" / "main").write_text("0" * 40)
@@ -473,8 +449,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path]
 
 
 def test_hub_models_and_published_models_in_the_cache_are_loaded_offline(
-    hub: Any, open_clip: Any, checkpoints: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    hub, open_clip, checkpoints, tmp_path, monkeypatch
+):
     local = find_model(f"local-dir:{saved_folder(tmp_path / 'a', checkpoints('tiny'))}")
     tagged(open_clip, monkeypatch, "tiny", whole={"hf_hub": "org/whole/"}, part={"hf_hub": "org/part/weights.bin"})
     hub("org/whole", tmp_path / "a")
@@ -485,7 +461,7 @@ def test_hub_models_and_published_models_in_the_cache_are_loaded_offline(
 
 
 @pytest.mark.parametrize("name", ["hf-hub:org/absent", "open_clip:ViT-B-32/laion2b_s34b_b79k"])
-def test_what_is_not_in_the_cache_is_not_fetched_offline(hub: Any, name: str) -> None:
+def test_what_is_not_in_the_cache_is_not_fetched_offline(hub, name):
     with raises(ModelError, "HF_HUB_OFFLINE", "hub") as caught:
         find_model(name)
     assert "\n" not in str(caught.value)
@@ -498,11 +474,11 @@ def test_what_is_not_in_the_cache_is_not_fetched_offline(hub: Any, name: str) ->
         ("HfHubHTTPError", ("org/repo", "hub", "line")),
     ],
 )
-def test_what_the_hub_refuses_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, failure: str, message: Any) -> None:
+def test_what_the_hub_refuses_is_told_in_one_line(monkeypatch, failure, message):
     import huggingface_hub
     from huggingface_hub import errors
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_):
         kind = getattr(errors, failure)
         error = kind.__new__(kind)  # its own constructor wants a response of the hub's
         error.args = ("a first line\na second",)

@@ -3,17 +3,15 @@
 import json
 import os
 import re
-import subprocess
-import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from scripts import run_python
 from tellapart.models.openclip.library import VERSIONS, import_open_clip
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="each program runs in a fork")]
@@ -35,35 +33,47 @@ model = open_clip.create_model("timm")
 print(type(model.visual.trunk).__module__.split(".")[0], "timm" in here())
 """
 
-#: The first has torch alone, the others open_clip as the models import it.
+#: Programs, and the lines that they print. The first has torch alone, the others open_clip as the models import it.
 PROGRAMS = {
-    "libraries first": """
+    "libraries first": (
+        """
 import transformers, timm
 open_clip = import_open_clip()
 print(here(), open_clip is import_open_clip(), open_clip.model.TimmModel is open_clip.timm_model.TimmModel)
 print(open_clip.hf_model.transformers is transformers)
 """,
-    "alone": """
+        ["['transformers', 'timm', 'torch._dynamo'] True True", "True"],
+    ),
+    "alone": (
+        """
 open_clip = import_open_clip()
 print(here(), open_clip is import_open_clip(), open_clip.model.TimmModel is open_clip.timm_model.TimmModel)
 """,
-    "timm": CONFIGS + BUILD_TIMM,
+        ["[] True False"],
+    ),
+    "timm": (CONFIGS + BUILD_TIMM, ["timm True"]),
     # There is no configuration of it on this machine: that transformers looked for one is enough.
-    "transformers": CONFIGS
-    + """
+    "transformers": (
+        CONFIGS
+        + """
 try:
     open_clip.model.HFTextEncoder("roberta-base", 16, pretrained=False)
 except (OSError, ValueError) as error:
     print("transformers" in here(), open_clip.hf_model.transformers.__name__)
 """,
+        ["True transformers"],
+    ),
     # Where no compiled operator can be had torchvision asks; here it is asked in its place.
-    "torchvision": """
+    "torchvision": (
+        """
 import torch
 from torchvision.ops import roi_align
 boxes = torch.tensor([[0.0, 0, 0, 3, 3]])
 print(here(), roi_align(torch.ones(1, 1, 4, 4), boxes, 1).flatten().tolist())
 print(roi_align.__globals__["is_compile_supported"]("cpu") in (True, False), "torch._dynamo" in here())
 """,
+        ["[] [1.0]", "True True"],
+    ),
 }
 
 #: Runs each program of its input in a fork: torch, and open_clip after the first, are imported once for all.
@@ -90,37 +100,13 @@ for program in json.load(sys.stdin):
 """
 
 
-@pytest.fixture(scope="module")
-def printed() -> dict[str, list[str]]:
-    """Return the lines that each program prints."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORK],
-        input=json.dumps([*PROGRAMS.values()]),
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "TORCHDYNAMO_DISABLE": "1"},  # nothing is compiled: it takes 26 s
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    texts = done.stdout.split("end\n")[:-1]
-    return {name: text.splitlines() for name, text in zip(PROGRAMS, texts, strict=True)}
-
-
-def test_open_clip_comes_alone_and_is_the_same_module_again(printed: dict[str, list[str]]) -> None:
-    assert printed["alone"] == ["[] True False"]
-    assert printed["libraries first"] == ["['transformers', 'timm', 'torch._dynamo'] True True", "True"]
-
-
-def test_a_tower_of_timm_is_built_with_timm(printed: dict[str, list[str]]) -> None:
-    assert printed["timm"] == ["timm True"]
-
-
-def test_a_text_tower_of_transformers_is_built_with_transformers(printed: dict[str, list[str]]) -> None:
-    assert printed["transformers"] == ["True transformers"]
-
-
-def test_torchvision_asks_the_compiler_when_it_needs_it(printed: dict[str, list[str]]) -> None:
-    assert printed["torchvision"] == ["[] [1.0]", "True True"]
+def test_open_clip_comes_alone_and_each_library_with_the_first_call_that_needs_it():
+    programs = json.dumps([program for program, _ in PROGRAMS.values()])
+    # What TorchDynamo compiles takes 26 s.
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "TORCHDYNAMO_DISABLE": "1"}
+    done = run_python("-W", "ignore", "-c", FORK, input=programs, env=environment)
+    printed = [text.splitlines() for text in done.stdout.split("end\n")[:-1]]
+    assert dict(zip(PROGRAMS, printed, strict=True)) == {name: lines for name, (_, lines) in PROGRAMS.items()}
 
 
 #: Another version's number in place of the installed one's, as a package that another program brought.
@@ -137,7 +123,7 @@ for _ in range(2):
 """
 
 
-def test_the_bound_is_that_of_pyproject(open_clip: Any) -> None:
+def test_the_bound_is_that_of_pyproject(open_clip):
     content = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
     extra = content["project"]["optional-dependencies"]["models"]
     stated = next(Requirement(line) for line in extra if re.match("open_clip_torch", line)).specifier
@@ -148,11 +134,9 @@ def test_the_bound_is_that_of_pyproject(open_clip: Any) -> None:
 
 @pytest.mark.parametrize("version", ["4.2.1", "3.2.0"])
 @pytest.mark.usefixtures("open_clip")
-def test_another_version_is_refused_each_time(version: str, tmp_path: Path) -> None:
+def test_another_version_is_refused_each_time(version, tmp_path):
     (tmp_path / "open_clip").mkdir()
     (tmp_path / "open_clip" / "__init__.py").write_text(f"__version__ = {version!r}\n")
-    done = subprocess.run(
-        [sys.executable, "-c", REFUSED, str(tmp_path)], capture_output=True, text=True, check=True
-    ).stdout
+    done = run_python("-c", REFUSED, tmp_path).stdout
     assert done.count(f"open_clip_torch {version}") == 2
     assert done.count(f'pip install "open_clip_torch{VERSIONS}"') == 2

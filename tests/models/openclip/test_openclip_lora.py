@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_models import edit
 from tiny_openclip import TEXTS, pictures
 
@@ -15,9 +16,7 @@ from facts import raises
 from tellapart.errors import ModelError
 from tellapart.models.find import find_model
 from tellapart.models.openclip.weights import merge_updates
-from tellapart.models.torch.backend import import_torch
 
-torch = import_torch()
 linear = torch.nn.functional.linear
 
 RANK, ALPHA = 4, 6
@@ -54,14 +53,14 @@ def written(folder: Path, tensors: Mapping[str, Any], config: object = None) -> 
     return folder / "lora.pt"
 
 
-def add_at_each_layer(model: Any, tensors: Mapping[str, Any], scale: float) -> None:
+def add_at_each_layer(model, tensors: Mapping[str, Any], scale: float) -> None:
     """Change a model's forward pass, not its weights: W x + scale * B (A x), as the authors' layers compute."""
 
-    def attend(attention: Any, name: str) -> Callable[..., Any]:
+    def attend(attention, name: str) -> Callable[..., Any]:
         a, b = (tensors[f"{name}.in_proj_weight_lora_{half}"] for half in "AB")
         out_a, out_b = (tensors[f"{name}.out_proj.lora_{half}"] for half in "AB")
 
-        def forward(x: Any, *_: Any, attn_mask: Any = None, **__: Any) -> tuple[Any, None]:
+        def forward(x, *_, attn_mask=None, **__) -> tuple[Any, None]:
             packed = linear(x, attention.in_proj_weight, attention.in_proj_bias) + scale * linear(linear(x, a), b)
             heads = [part.unflatten(-1, (attention.num_heads, -1)).transpose(1, 2) for part in packed.chunk(3, dim=-1)]
             y = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=attn_mask)
@@ -71,7 +70,7 @@ def add_at_each_layer(model: Any, tensors: Mapping[str, Any], scale: float) -> N
 
         return forward
 
-    def added(layer: Any, update: Callable[[Any], Any]) -> Callable[..., Any]:
+    def added(layer, update: Callable[[Any], Any]) -> Callable[..., Any]:
         plain = layer.forward
         return lambda x: plain(x) + scale * update(x)
 
@@ -90,7 +89,7 @@ def add_at_each_layer(model: Any, tensors: Mapping[str, Any], scale: float) -> N
 
 
 @pytest.mark.slow
-def test_a_merged_file_scores_as_updates_added_at_each_layer(open_clip: Any, checkpoints: Any, tmp_path: Path) -> None:
+def test_a_merged_file_scores_as_updates_added_at_each_layer(open_clip, checkpoints, tmp_path):
     from PIL import Image
 
     state = torch.load(checkpoints("tiny"), weights_only=True)
@@ -128,9 +127,7 @@ WEIGHTS = {
         ({"r": 2, "lora_alpha": 1, "use_rslora": True}, math.sqrt(0.5)),
     ],
 )
-def test_the_update_is_alpha_over_rank_times_b_a_and_half_weights_keep_small_ones(
-    config: Any, scale: float, tmp_path: Path
-) -> None:
+def test_the_update_is_alpha_over_rank_times_b_a_and_half_weights_keep_small_ones(config, scale, tmp_path):
     a, b = torch.randn(2, 3), torch.randn(3, 2) / 1e5
     tensors = {"fc.weight": torch.ones(3, 3).half(), "fc.lora_A": a, "fc.lora_B": b}
     merged = merge_updates("m", tensors, written(tmp_path / "f", tensors, config))
@@ -157,15 +154,13 @@ def dropped(name: str) -> dict[str, Any]:
         (dropped("fc.weight"), {"r": 1, "lora_alpha": 1}, ("fc.lora_A", "fc.weight")),
     ],
 )
-def test_what_cannot_be_merged_is_an_error(
-    tensors: Mapping[str, Any], config: object, message: Any, tmp_path: Path
-) -> None:
+def test_what_cannot_be_merged_is_an_error(tensors, config, message, tmp_path):
     with raises(ModelError, message):
         merge_updates("m", tensors, written(tmp_path / "f", tensors, config))
 
 
 @pytest.mark.slow
-def test_an_adapter_s_folder_is_merged_as_peft_merges_it(open_clip: Any, checkpoints: Any, tmp_path: Path) -> None:
+def test_an_adapter_s_folder_is_merged_as_peft_merges_it(open_clip, checkpoints, tmp_path):
     peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     torch.manual_seed(4)
     file = checkpoints("tiny")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -18,11 +19,9 @@ from tellapart.models.openclip.dual_encoder import SharedTexts
 from tellapart.models.openclip.tokens import TextTower
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import exact_batches, fixed_batches, import_torch, positions_by_key
+from tellapart.models.torch.backend import exact_batches, fixed_batches, positions_by_key
 from tellapart.models.torch.dual_encoder import TorchDual
 from tellapart.models.torch.shared_beginnings import HIDDEN, pack_texts
-
-torch = import_torch()
 
 VALSE = Path(__file__).parents[4] / "shared" / "data" / "valse"
 START, END, SIZE = 49406, 49407, 16
@@ -42,7 +41,7 @@ CAPTIONS = [
 ]
 
 
-def tower_of(open_clip: Any, architecture: str, dtype: str) -> tuple[Any, TextTower]:
+def tower_of(open_clip, architecture: str, dtype: str) -> tuple[Any, TextTower]:
     torch.manual_seed(0)
     model = open_clip.create_model(architecture).eval().to(getattr(torch, dtype))
     for parameter in model.parameters():  # large enough that every step shows; CoCa leaves one as the memory was
@@ -50,7 +49,7 @@ def tower_of(open_clip: Any, architecture: str, dtype: str) -> tuple[Any, TextTo
     return model, TextTower(model)
 
 
-def encode_apart(tower: TextTower, ids: Any) -> Any:
+def encode_apart(tower: TextTower, ids):
     """The plain pass: batches of one shape."""
     return torch.cat([tower.encode(ids[batch])[:real] for batch, real in fixed_batches(range(len(ids)), SIZE)])
 
@@ -79,9 +78,7 @@ def token_rows(draw: st.DrawFn, length: int) -> NDArray[np.int64]:
         ("tiny-coca", "float64", 76),
     ],
 )
-def test_trees_of_every_shape_give_the_bits_of_the_plain_pass(
-    open_clip: Any, architecture: str, dtype: str, length: int
-) -> None:
+def test_trees_of_every_shape_give_the_bits_of_the_plain_pass(open_clip, architecture, dtype, length):
     model, tower = tower_of(open_clip, architecture, dtype)
     shared = SharedTexts(model, tower)
     assert shared.works
@@ -99,9 +96,7 @@ def test_trees_of_every_shape_give_the_bits_of_the_plain_pass(
 
 
 @pytest.mark.parametrize("architecture", ["tiny", "tiny-custom", "tiny-coca"])
-def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(
-    checkpoints: Any, monkeypatch: pytest.MonkeyPatch, architecture: str
-) -> None:
+def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(checkpoints, monkeypatch, architecture):
     model = find_model(f"open_clip:{named(architecture)}@{checkpoints(architecture)}")
     assert isinstance(model, TorchDual) and model.shares_beginnings
     shared = model.encode_texts(CAPTIONS)
@@ -114,9 +109,7 @@ def test_captions_have_the_bytes_of_the_plain_pass_in_any_order_and_company(
         assert not model.shares_beginnings
 
 
-def test_a_run_has_the_scores_of_the_plain_pass_for_any_batch_size(
-    checkpoints: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_has_the_scores_of_the_plain_pass_for_any_batch_size(checkpoints, picture_set, monkeypatch):
     model, pairs = find_model(f"open_clip:tiny-gelu@{checkpoints('tiny')}"), picture_set(9)
     runs = [score(model, pairs, store=EmbeddingStore(None), batch_size=size).scores.values for size in (None, 1, 7)]
     monkeypatch.setattr(SharedTexts, "works", False)
@@ -124,22 +117,22 @@ def test_a_run_has_the_scores_of_the_plain_pass_for_any_batch_size(
     assert all(np.array_equal(runs[0], run) for run in runs[1:])
 
 
-def hook_states(text: Any) -> None:
+def hook_states(text) -> None:
     text.transformer.resblocks[1].register_forward_hook(lambda _module, _inputs, output: output * 1.5)
 
 
-def hook_inputs(text: Any) -> None:
+def hook_inputs(text) -> None:
     text.ln_final.register_forward_pre_hook(lambda _module, inputs: (inputs[0] + 1,))
 
 
-def replace_forward(text: Any) -> None:
+def replace_forward(text) -> None:
     mlp = text.transformer.resblocks[0].mlp
     mlp.forward = lambda states: torch.nn.Sequential.forward(mlp, states) * 2
 
 
-def wrap_layer(text: Any) -> None:
+def wrap_layer(text) -> None:
     class Adapted(torch.nn.Linear):
-        def forward(self, states: Any) -> Any:
+        def forward(self, states):
             return super().forward(states) * 2
 
     block = text.transformer.resblocks[0]
@@ -148,7 +141,7 @@ def wrap_layer(text: Any) -> None:
     block.mlp.c_fc = adapted.eval()
 
 
-def quantise_weight(text: Any) -> None:
+def quantise_weight(text) -> None:
     class Quantised(torch.nn.Parameter):  # as libraries wrap a weight that they unpack for each product
         pass
 
@@ -157,7 +150,7 @@ def quantise_weight(text: Any) -> None:
 
 
 @pytest.mark.parametrize("change", [hook_states, hook_inputs, replace_forward, wrap_layer, quantise_weight])
-def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(checkpoints: Any, change: Any) -> None:
+def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(checkpoints, change):
     model = find_model(f"open_clip:tiny-custom@{checkpoints('tiny-custom')}")
     assert isinstance(model, TorchDual)
     before = model.encode_texts(CAPTIONS)
@@ -168,10 +161,8 @@ def test_a_tower_that_was_changed_is_computed_plainly_with_its_change(checkpoint
     assert not np.array_equal(before, after)
 
 
-def test_towers_that_are_compiled_trained_or_of_other_classes_do_not_share(
-    open_clip: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def works(model: Any) -> bool:
+def test_towers_that_are_compiled_trained_or_of_other_classes_do_not_share(open_clip, monkeypatch):
+    def works(model):
         return SharedTexts(model, TextTower(model)).works
 
     model, _ = tower_of(open_clip, "tiny", "float32")
@@ -187,7 +178,7 @@ def test_towers_that_are_compiled_trained_or_of_other_classes_do_not_share(
     assert works(model)
     assert not works(tower_of(open_clip, "tiny-bidirectional", "float32")[0])
 
-    class Wrapped(type(model)):  # type: ignore[misc]
+    class Wrapped(type(model)):
         pass
 
     model.__class__ = Wrapped
@@ -203,7 +194,7 @@ def read_captions(names: Sequence[str], count: int) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
-def test_real_captions_have_the_bytes_of_the_plain_pass_at_full_width(open_clip: Any, threads: int) -> None:
+def test_real_captions_have_the_bytes_of_the_plain_pass_at_full_width(open_clip, threads):
     captions = read_captions(["counting-hard", "foil-it", "coreference-standard"], 20)
     torch.manual_seed(0)
     model = open_clip.create_model("ViT-B-32").eval()
@@ -230,9 +221,7 @@ def beginnings(tokens: NDArray[np.int64]) -> set[tuple[tuple[int, int], ...]]:
     tokens=arrays(np.int64, st.tuples(st.integers(0, 12), st.integers(1, 6)), elements=st.integers(-1, 2)),
     spare=st.integers(0, 9),
 )
-def test_each_text_is_in_one_pack_with_its_tokens_and_each_beginning_once(
-    tokens: NDArray[np.int64], spare: int
-) -> None:
+def test_each_text_is_in_one_pack_with_its_tokens_and_each_beginning_once(tokens, spare):
     tokens[:, 0] = 3  # as every tokenizer starts
     size = tokens.shape[1] + spare
     packs = list(pack_texts(tokens, size))
@@ -253,7 +242,7 @@ def test_each_text_is_in_one_pack_with_its_tokens_and_each_beginning_once(
 
 
 @pytest.mark.parametrize(("size", "packs"), [(6, 1), (5, 2), (4, 2)])
-def test_a_pack_that_is_full_starts_the_next_and_a_text_beyond_a_pack_is_refused(size: int, packs: int) -> None:
+def test_a_pack_that_is_full_starts_the_next_and_a_text_beyond_a_pack_is_refused(size, packs):
     texts = np.array([[7, 1, 2, 9], [7, 1, 3, 9]])
     assert len(list(pack_texts(texts, size))) == packs
     with pytest.raises(ValueError, match=r"4 tokens.*size=3"):

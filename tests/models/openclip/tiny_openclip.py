@@ -61,7 +61,7 @@ def named(architecture: str) -> str:
     return "tiny-gelu" if architecture == "tiny" else architecture
 
 
-def library_vectors(open_clip: Any, architecture: str, file: Path, **options: Any) -> tuple[Any, Any]:
+def library_vectors(open_clip, architecture: str, file: Path, **options) -> tuple[Any, Any]:
     """Vectors of images and texts by open_clip alone, one at a time."""
     from PIL import Image
 
@@ -75,7 +75,7 @@ def library_vectors(open_clip: Any, architecture: str, file: Path, **options: An
 
 
 def saved_folder(
-    path: Path, checkpoint: Path, *, file: str = "open_clip_pytorch_model.bin", model_cfg: Any = CLIP, **config: Any
+    path: Path, checkpoint: Path, *, file: str = "open_clip_pytorch_model.bin", model_cfg=CLIP, **config
 ) -> Path:
     """A folder as open_clip saves it."""
     path.mkdir(exist_ok=True)
@@ -85,12 +85,12 @@ def saved_folder(
     return path
 
 
-def tagged(open_clip: Any, monkeypatch: pytest.MonkeyPatch, architecture: str, **tags: dict[str, Any]) -> None:
+def tagged(open_clip, monkeypatch: pytest.MonkeyPatch, architecture: str, **tags: dict[str, Any]) -> None:
     table = open_clip.pretrained._PRETRAINED
     monkeypatch.setitem(table, architecture, {tag: PREPROCESSING | config for tag, config in tags.items()})
 
 
-def spoilt(path: Path, checkpoint: Path, change: Any) -> Path:
+def spoilt(path: Path, checkpoint: Path, change) -> Path:
     state = torch.load(checkpoint, weights_only=True)
     change(state)
     torch.save(state, path / "spoilt.pt")

@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +24,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 MODELS = [Random, Constant, Oracle, Blind, BagOfWords, "histogram", "fusion", "likelihood", "onnx"]
 
 
-def fresh(model: Any, pairset: PairSet, **options: Any) -> Scored:
+def fresh(model, pairset: PairSet, **options) -> Scored:
     """Scores of a pair set that nothing was stored of."""
     with EmbeddingStore(None) as store:
         return score(model, pairset, store=store, **options)
@@ -37,9 +36,7 @@ every_model = pytest.mark.parametrize("new_model", MODELS, indirect=True)
 @pytest.mark.few(4)
 @every_model
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3), (3, 1)])
-def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(
-    new_model: Any, picture_set: Any, shape: Any
-) -> None:
+def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(new_model, picture_set, shape):
     pairset = picture_set(9, shape)
     reference = fresh(new_model(), pairset, batch_size=32).scores
     assert reference.values.shape == (9, *shape)
@@ -52,9 +49,7 @@ def test_no_score_changes_with_the_batch_size_the_order_or_the_neighbours(
     np.testing.assert_array_equal(alone.values, reference.values[4:5])
 
 
-def test_texts_come_by_length_so_that_little_is_padded_and_those_that_begin_alike_together(
-    histogram: Any, picture_set: Any
-) -> None:
+def test_texts_come_by_length_so_that_little_is_padded_and_those_that_begin_alike_together(histogram, picture_set):
     model, batches = histogram(), []
     encode = model.encode_texts
     model.encode_texts = lambda texts: (batches.append(texts), encode(texts))[1]
@@ -82,7 +77,7 @@ class Preparing:
     threads: set[str] = field(default_factory=set)
     prepared: list[int] = field(default_factory=list)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str):
         return getattr(self.model, name)
 
     def prepare_image(self, pixels: np.ndarray) -> dict[str, np.ndarray]:
@@ -90,15 +85,15 @@ class Preparing:
         self.prepared.append(pixels.size)
         return {"halved": pixels // 2}
 
-    def whole(self, images: Any) -> list[np.ndarray]:
+    def whole(self, images) -> list[np.ndarray]:
         return [image["halved"] if isinstance(image, dict) else image // 2 for image in images]
 
 
 class PreparingDual(Preparing):
-    def encode_images(self, images: Any) -> np.ndarray:
+    def encode_images(self, images) -> np.ndarray:
         return self.model.encode_images(self.whole(images))
 
-    def encode_texts(self, texts: Any) -> np.ndarray:
+    def encode_texts(self, texts) -> np.ndarray:
         return self.model.encode_texts(texts)
 
     def similarity(self, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
@@ -106,14 +101,12 @@ class PreparingDual(Preparing):
 
 
 class PreparingPairs(Preparing):
-    def score_pairs(self, images: Any, texts: Any) -> np.ndarray:
+    def score_pairs(self, images, texts) -> np.ndarray:
         return self.model.score_pairs(self.whole(images), texts)
 
 
 @pytest.mark.parametrize("kind", ["histogram", "fusion"])
-def test_a_model_gets_the_images_it_prepared_in_the_readers_threads(
-    kind: str, request: pytest.FixtureRequest, picture_set: Any
-) -> None:
+def test_a_model_gets_the_images_it_prepared_in_the_readers_threads(kind, request, picture_set):
     pairset, make = picture_set(6), request.getfixturevalue(kind)
     model = (PreparingDual if kind == "histogram" else PreparingPairs)(make())
     prepared = fresh(model, pairset, batch_size=5)
@@ -140,7 +133,7 @@ class Stacked(PreparingDual):
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3), (3, 1)])
-def test_items_scored_in_one_call_get_the_same_bits(histogram: Any, picture_set: Any, shape: Any) -> None:
+def test_items_scored_in_one_call_get_the_same_bits(histogram, picture_set, shape):
     pairset = picture_set(9, shape)
     apart, calls = fresh(PreparingDual(histogram()), pairset), []
     model = Stacked(histogram())
@@ -153,7 +146,7 @@ def test_items_scored_in_one_call_get_the_same_bits(histogram: Any, picture_set:
         fresh(model, pairset)
 
 
-def test_models_that_read_no_image_need_none(tmp_path: Path) -> None:
+def test_models_that_read_no_image_need_none(tmp_path):
     pairset = PairSet("absent", (Item(id="a", images=("0.png", "1.png"), texts=("one cat", "a cat")),), tmp_path)
     for model in (Constant(), Blind(), Oracle(), BagOfWords()):
         assert fresh(model, pairset).images_distinct == 0
@@ -161,9 +154,9 @@ def test_models_that_read_no_image_need_none(tmp_path: Path) -> None:
         fresh(Random(), pairset)
 
 
-def test_progress_ends_at_the_total_and_never_goes_back(histogram: Any, fusion: Any, picture_set: Any) -> None:
+def test_progress_ends_at_the_total_and_never_goes_back(histogram, fusion, picture_set):
     for model, stages in ((histogram(), {"images", "texts", "pairs"}), (fusion(), {"pairs"}), (Oracle(), {"items"})):
-        said: list[tuple[str, int, int]] = []
+        said = []
         fresh(model, picture_set(7), batch_size=4, progress=lambda *args, said=said: said.append(args))
         assert {stage for stage, _, _ in said} == stages
         for stage in stages:
@@ -172,7 +165,7 @@ def test_progress_ends_at_the_total_and_never_goes_back(histogram: Any, fusion: 
             assert [d for d, _ in done] == sorted(d for d, _ in done)
 
 
-def test_an_image_that_changes_during_a_run_is_an_error(histogram: Any, fusion: Any, picture_set: Any) -> None:
+def test_an_image_that_changes_during_a_run_is_an_error(histogram, fusion, picture_set):
     pairset, hashes = picture_set(2), {}
     with EmbeddingStore(None) as store:
         score(histogram(), pairset, store=store, hashes=hashes)
@@ -182,10 +175,8 @@ def test_an_image_that_changes_during_a_run_is_an_error(histogram: Any, fusion: 
 
 
 @pytest.mark.parametrize("method", ["put_vectors", "put_pixel_hashes"])
-def test_a_store_that_cannot_be_written_ends_the_run(
-    histogram: Any, picture_set: Any, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    def refuse(*_: object) -> None:
+def test_a_store_that_cannot_be_written_ends_the_run(histogram, picture_set, monkeypatch, method):
+    def refuse(*_):
         raise StoreError("the disk is full")
 
     monkeypatch.setattr(EmbeddingStore, method, refuse)
@@ -193,7 +184,7 @@ def test_a_store_that_cannot_be_written_ends_the_run(
         fresh(histogram(), picture_set(9), batch_size=2)
 
 
-def test_a_truncated_image_is_named_and_nothing_is_stored_of_it(histogram: Any, picture_set: Any) -> None:
+def test_a_truncated_image_is_named_and_nothing_is_stored_of_it(histogram, picture_set):
     pairset = picture_set(4)
     file = pairset.root / "2-1.png"
     file.write_bytes(file.read_bytes()[:60])
@@ -214,9 +205,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 @pytest.mark.parametrize("method", ["encode_images", "encode_texts"])
-def test_wrong_vectors_are_an_error_that_names_the_model_and_the_input(
-    histogram: Any, picture_set: Any, method: str, case: str
-) -> None:
+def test_wrong_vectors_are_an_error_that_names_the_model_and_the_input(histogram, picture_set, method, case):
     pairset = picture_set(4)
     model, (spoil, message) = histogram(), WRONG[case]
     right = getattr(model, method)
@@ -228,9 +217,7 @@ def test_wrong_vectors_are_an_error_that_names_the_model_and_the_input(
     assert case != "NaN" or repr(third) in str(raised.value).split("NaN")[1]
 
 
-def test_wrong_scores_are_an_error_that_names_the_pair_or_the_item(
-    fusion: Any, histogram: Any, picture_set: Any
-) -> None:
+def test_wrong_scores_are_an_error_that_names_the_pair_or_the_item(fusion, histogram, picture_set):
     pairset = picture_set(2)
     model = fusion()
     model.score_pairs = lambda images, texts: np.full(len(texts), np.inf, np.float32)
@@ -245,7 +232,7 @@ def test_wrong_scores_are_an_error_that_names_the_pair_or_the_item(
         fresh(model, pairset)
 
 
-def test_a_changed_model_with_an_old_fingerprint_is_an_error(histogram: Any, picture_set: Any) -> None:
+def test_a_changed_model_with_an_old_fingerprint_is_an_error(histogram, picture_set):
     pairset = picture_set(4)
     with EmbeddingStore(None) as store:
         score(histogram(), pairset.select(range(2)), store=store)
@@ -255,7 +242,7 @@ def test_a_changed_model_with_an_old_fingerprint_is_an_error(histogram: Any, pic
             score(changed, pairset, store=store)
 
 
-def test_what_is_no_model_is_refused(picture_set: Any) -> None:
+def test_what_is_no_model_is_refused(picture_set):
     with raises(ModelError, "object", "model", "encode_images"):
         fresh(object(), picture_set(1))
     with raises(ModelError, "batch_size", "1", "0"):
@@ -263,15 +250,13 @@ def test_what_is_no_model_is_refused(picture_set: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["prepare_image", "encode_images", "score_pairs", "score_matrix"])
-def test_what_a_model_raises_for_one_picture_names_item_and_file(
-    histogram: Any, fusion: Any, picture_set: Any, method: str
-) -> None:
+def test_what_a_model_raises_for_one_picture_names_item_and_file(histogram, fusion, picture_set, method):
     pairset = picture_set(4)
     Image.fromarray(np.zeros((8, 300, 3), np.uint8)).save(pairset.root / "2-1.png")
     model = fusion() if method == "score_pairs" else histogram()
     right = getattr(model, method, None)
 
-    def fail(images: Any, *rest: Any) -> Any:
+    def fail(images, *rest):
         for image in images if isinstance(images, list) else [images]:
             if image.shape[1] == 300:
                 raise ValueError("aspect ratio must be smaller than 20")
@@ -296,8 +281,8 @@ every_encoder = pytest.mark.parametrize(
 
 @every_encoder
 def test_a_second_run_loads_decodes_and_computes_nothing_and_says_the_same(
-    new_model: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    new_model, picture_set, tmp_path, monkeypatch
+):
     pairset, model = picture_set(7), new_model()
     part = pairset.select(range(6))
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
@@ -317,10 +302,8 @@ def test_a_second_run_loads_decodes_and_computes_nothing_and_says_the_same(
 
 
 @every_encoder
-def test_numbers_of_other_versions_of_libraries_are_computed_again(
-    new_model: Any, picture_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run() -> tuple[int, int, int]:
+def test_numbers_of_other_versions_of_libraries_are_computed_again(new_model, picture_set, tmp_path, monkeypatch):
+    def run():
         with EmbeddingStore(tmp_path / "store.sqlite") as store:
             scored = score(new_model(), picture_set(3), store=store)
             assert len(store.models()) == 1 and store.models()[0].fingerprint == new_model().fingerprint
@@ -342,8 +325,8 @@ def test_numbers_of_other_versions_of_libraries_are_computed_again(
 
 
 def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks_and_each_pair_is_scored_once(
-    histogram: Any, fusion: Any, picture_set: Any
-) -> None:
+    histogram, fusion, picture_set
+):
     pairset = picture_set(6)
     twice = [item.model_copy(update={"id": f"{item.id}-again"}) for item in pairset.items]
     doubled = PairSet("doubled", (*pairset.items, *twice), pairset.root)
@@ -361,16 +344,14 @@ def test_each_distinct_image_and_text_is_encoded_once_over_benchmarks_and_each_p
 
 
 @pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def decoded(monkeypatch):
     """Images that are decoded during the test."""
     said, decode = list[str](), tellapart.data.video.decode
     monkeypatch.setattr("tellapart.data.video.decode", lambda data, where: (said.append(where), decode(data, where))[1])
     return said
 
 
-def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
-    fusion: Any, picture_set: Any, decoded: list[str]
-) -> None:
+def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(fusion, picture_set, decoded):
     pairset = picture_set(4)
     # Every image stands in four items, far apart.
     items = [
@@ -389,14 +370,12 @@ def test_pairs_come_image_by_image_and_an_image_is_one_object_and_decoded_once(
     np.testing.assert_array_equal(fresh(fusion(), many, batch_size=3).scores.values, scored.scores.values)
 
 
-def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(
-    histogram: Any, picture_set: Any, decoded: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(histogram, picture_set, decoded, monkeypatch):
     pairset, read, read_bytes = picture_set(6), [], PairSet.read_bytes
     expected = pairset.fingerprint()
     decoded.clear()
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), read_bytes(self, ref))[1])
-    hashes: dict[str, str] = {}
+    hashes = {}
     with EmbeddingStore(None) as store:
         score(histogram(), pairset, store=store, hashes=hashes)
         assert pairset.fingerprint(image_hashes(pairset, store=store, hashes=hashes).__getitem__) == expected
@@ -405,11 +384,11 @@ def test_a_cold_run_decodes_each_image_once_with_its_fingerprint(
     assert len(decoded) == len(read) == 12
 
 
-def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(histogram: Any, picture_set: Any) -> None:
+def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(histogram, picture_set):
     pairset, model = picture_set(20), histogram()
     encode = model.encode_images
 
-    def interrupted(images: Any) -> np.ndarray:
+    def interrupted(images):
         if len(model.image_batches) == 3:
             raise KeyboardInterrupt
         return encode(images)
@@ -424,7 +403,7 @@ def test_an_interrupted_run_keeps_what_was_computed_and_leaves_no_thread(histogr
         assert score(model, pairset, store=store, batch_size=4).images_encoded == 40 - 3 * 4
 
 
-def test_one_picture_in_three_formats_is_one_image(histogram: Any, tmp_path: Path) -> None:
+def test_one_picture_in_three_formats_is_one_image(histogram, tmp_path):
     pixels = np.random.default_rng(0).integers(0, 255, (8, 9, 3)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     Image.fromarray(pixels).save(tmp_path / "b.webp", lossless=True)

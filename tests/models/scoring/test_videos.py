@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +41,7 @@ def film(path: Path, greys: list[int]) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Two items of two videos of 11 frames: one becomes brighter, one darker."""
     folder = tmp_path_factory.mktemp("videos")
     rows = []
@@ -58,22 +57,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("data", "count", "says"), [(b"no video", 8, ("bad.mp4", "decoded")), (b"", 8, "bad.mp4"), (b"x", 0, ("1", "0"))]
 )
-def test_what_is_no_video_is_named(data: bytes, count: int, says: str | tuple[str, ...]) -> None:
+def test_what_is_no_video_is_named(data, count, says):
     with raises(DataError, says):
         sample_frames(data, "bad.mp4", count)
-
-
-def test_a_damaged_video_is_an_error_that_names_it(folder: Path) -> None:
-    data = bytearray((folder / "0up.mp4").read_bytes())
-    draw = np.random.default_rng(0)
-    for _ in range(60):
-        changed = bytearray(data)
-        for place in draw.integers(0, len(data), 8):
-            changed[place] = draw.integers(256)
-        try:
-            assert sample_frames(bytes(changed), "0up.mp4", 4).shape[0] == 4
-        except DataError as error:
-            assert "0up.mp4" in str(error)
 
 
 class ByGrey:
@@ -82,14 +68,14 @@ class ByGrey:
     name, fingerprint, kind, reads_arrays = "by-grey", "by-grey-1", "similarity", True
     seen = 0
 
-    def encode_images(self, images: Any) -> Any:
+    def encode_images(self, images):
         self.seen += len(images)
         return np.array([[image.mean() / 255, 0.5] for image in images], np.float32)
 
-    def encode_texts(self, texts: Any) -> Any:
+    def encode_texts(self, texts):
         return np.array([[1.0, len(text)] for text in texts], np.float32)
 
-    def similarity(self, images: Any, texts: Any) -> Any:
+    def similarity(self, images, texts):
         return (images @ texts.T).astype(np.float32)
 
 
@@ -98,15 +84,15 @@ class ByPair:
 
     name, fingerprint, kind = "by-pair", "by-pair-1", "similarity"
 
-    def score_pairs(self, images: Any, texts: Any) -> Any:
+    def score_pairs(self, images, texts):
         squares = [(image.mean() / 255) ** 2 for image in images]
         return np.array([square * len(text) for square, text in zip(squares, texts, strict=True)], np.float32)
 
 
-def test_a_dual_encoder_averages_frames_and_the_store_knows_how_many(folder: Path, tmp_path: Path) -> None:
+def test_a_dual_encoder_averages_frames_and_the_store_knows_how_many(folder, tmp_path):
     pairs, model = read_pair_set(folder), ByGrey()
     with EmbeddingStore(tmp_path / "store.sqlite") as store:
-        scored = score(model, pairs, store=store, batch_size=1)  # type: ignore[arg-type]
+        scored = score(model, pairs, store=store, batch_size=1)
         assert model.seen == 4 * 8
         frames = pairs.pixels("0up.mp4")
         own = model.encode_images(list(frames)).astype(float)
@@ -114,29 +100,29 @@ def test_a_dual_encoder_averages_frames_and_the_store_knows_how_many(folder: Pat
         mean *= np.linalg.norm(own, axis=1).mean() / np.linalg.norm(mean)
         assert scored.scores.values[0, 0, 0] == pytest.approx(mean @ [1, len("brighter")], abs=1e-6)
         model.seen = 0
-        again = score(model, pairs, store=store, batch_size=3)  # type: ignore[arg-type]
+        again = score(model, pairs, store=store, batch_size=3)
         np.testing.assert_array_equal(again.scores.values, scored.scores.values)
         assert model.seen == 0
         fewer = PairSet(pairs.name, pairs.items, pairs.root, frames=2)
         assert fewer.fingerprint() != pairs.fingerprint()
-        score(model, fewer, store=store)  # type: ignore[arg-type]
+        score(model, fewer, store=store)
         assert model.seen == 4 * 2
 
 
-def test_a_pair_scorer_is_asked_frame_by_frame(folder: Path) -> None:
+def test_a_pair_scorer_is_asked_frame_by_frame(folder):
     pairs = read_pair_set(folder)
     values = score(ByPair(), pairs, store=EmbeddingStore(None)).scores.values
     expected = np.mean([(frame.mean() / 255) ** 2 for frame in pairs.pixels("1down.mp4")]) * len("brighter")
     assert values[1, 1, 0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_set_of_videos_is_measured_and_shown(folder: Path, tmp_path: Path) -> None:
+def test_a_set_of_videos_is_measured_and_shown(folder, tmp_path):
     measured = run(ByGrey(), f"folder:{folder}", out=tmp_path / "run", frames=3)
     (record,) = measured.result().benchmarks.values()
     assert "each video is read as 3 frames, evenly spread" in record.notes
 
 
-def test_a_card_says_how_many_frames(folder: Path, tmp_path: Path) -> None:
+def test_a_card_says_how_many_frames(folder, tmp_path):
     copy = tmp_path / "set"
     copy.mkdir()
     for file in folder.iterdir():
@@ -154,15 +140,15 @@ class ByWords:
     name, fingerprint, kind = "by-words", "by-words-1", "probability"
     seen: tuple[int, ...] = ()
 
-    def answer(self, images: Any, prompts: Any, *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts, *, max_new_tokens: int = 32) -> list[str]:
         self.seen = images[0][0].shape
         return ["Yes" if film[-1].mean() > film[0].mean() else "No" for (film,) in images]
 
-    def task_prompt(self, task: str) -> Any:
+    def task_prompt(self, task: str):
         raise NotImplementedError
 
 
-def test_a_question_about_a_film_is_asked_of_its_frames(folder: Path, tmp_path: Path) -> None:
+def test_a_question_about_a_film_is_asked_of_its_frames(folder, tmp_path):
     rows = [{"film": f"{k}{way}.mp4", "pair": k, "up": way == "up"} for k in range(2) for way in ("up", "down")]
     (tmp_path / "asked.jsonl").write_text("".join(json.dumps(row | {"up": str(row["up"])}) + "\n" for row in rows))
     (tmp_path / "films.toml").write_text(
@@ -172,14 +158,14 @@ def test_a_question_about_a_film_is_asked_of_its_frames(folder: Path, tmp_path: 
     )
     model, store = ByWords(), EmbeddingStore(None)
     three, four = (prepare(find_benchmark(str(tmp_path / "films.toml")), store=store, frames=n) for n in (3, 4))
-    result = evaluate(model, three).result  # type: ignore[arg-type]
+    result = evaluate(model, three).result
     assert model.seen == (3, SIDE, SIDE, 3)
     assert result.metrics["g_acc"].value == 1
     assert "each video is read as 3 frames, evenly spread" in result.notes
     assert three.fingerprint != four.fingerprint
 
 
-def test_two_doors_are_compared_on_frames_and_a_probe_measures_as_a_run_does(folder: Path) -> None:
+def test_two_doors_are_compared_on_frames_and_a_probe_measures_as_a_run_does(folder):
     pytest.importorskip("torch", reason="a probe needs torch, of the extra 'models'")
     doors = ta.parity("demo-encoder", "demo-encoder", f"folder:{folder}")
     assert {step.step: (step.compared, step.differ) for step in doors.steps}["pixels"] == (4 * 8, 0)
@@ -189,12 +175,12 @@ def test_two_doors_are_compared_on_frames_and_a_probe_measures_as_a_run_does(fol
     assert ta.PairProbe(f"folder:{folder}").record(model, 0) == {f"pairs/{s}": measured.value(s) for s in scores}
 
 
-def test_the_cost_of_a_film_is_not_measured(folder: Path) -> None:
+def test_the_cost_of_a_film_is_not_measured(folder):
     with raises(DataError, "folder:", "0up.mp4", "pictures"):
         time_model("demo-encoder", f"folder:{folder}", batch_size=2)
 
 
-def test_a_training_picture_that_is_a_frame_of_a_benchmarks_film_is_named(folder: Path, tmp_path: Path) -> None:
+def test_a_training_picture_that_is_a_frame_of_a_benchmarks_film_is_named(folder, tmp_path):
     for name, pixels in (("frame", read_pair_set(folder).pixels("1down.mp4")[3]), ("other", np.eye(64) * 255)):
         Image.fromarray(pixels.astype(np.uint8)).convert("RGB").save(tmp_path / f"{name}.png")
     rows = TrainingRows(tuple(TrainingRow(tmp_path / f"{name}.png", "a caption") for name in ("other", "frame")))

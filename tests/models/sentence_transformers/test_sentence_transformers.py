@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tiny_generative
 import tiny_models
+import torch
 from tiny_models import pictures, with_concept
 
 import tellapart
@@ -23,37 +24,36 @@ from tellapart.models.protocols import DualEncoder, ImagePreparer, PairScorer
 from tellapart.models.scoring.score import score
 from tellapart.models.sentence_transformers.load import hold_library
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import Runtime, import_torch
+from tellapart.models.torch.backend import Runtime
 
-torch = import_torch()  # before the library, whose torchvision may not load by itself
 library = pytest.importorskip("sentence_transformers", reason="models of sentence-transformers need the extra 'st'")
 
 #: One of them is a file's name, which as a bare string the library would open as an image; one is too long for CLIP.
 TEXTS = ["a red cup left of a blue bowl", "cup.png", "two bowls", "a", "one blue bowl and a cat on the mat"]
 
 
-def save_dual(folder: Path, **settings: Any) -> Any:
+def save_dual(folder: Path, **settings):
     tiny_models.clip(folder / "base")
     modules = [library.base.modules.Transformer(str(folder / "base"))]
     return library.SentenceTransformer(modules=modules, prompts={"query": "q ", "hint": "the "}, **settings)
 
 
-def qwen(folder: Path, **options: Any) -> Any:
+def qwen(folder: Path, **options):
     tiny_generative.save_qwen(folder / "base")
     return library.base.modules.Transformer(str(folder / "base"), **options)
 
 
-def save_dual_of_chat(folder: Path) -> Any:
+def save_dual_of_chat(folder: Path):
     pooling = library.sentence_transformer.modules.Pooling(32, "lasttoken")
     return library.SentenceTransformer(modules=[qwen(folder), pooling])
 
 
-def save_cross(folder: Path) -> Any:
+def save_cross(folder: Path):
     yes_over_no = library.cross_encoder.modules.LogitScore(50, 61)
     return library.CrossEncoder(modules=[qwen(folder, transformer_task="any-to-any"), yes_over_no])
 
 
-def save_many_vectors(folder: Path) -> Any:
+def save_many_vectors(folder: Path):
     torch.manual_seed(0)
     parts, tokens = library.sentence_transformer.modules, {"module_input_name": "token_embeddings"}
     to_few = parts.Dense(32, 16, bias=False, activation_function=torch.nn.Identity(), **tokens)
@@ -71,10 +71,10 @@ SAVERS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    folders: dict[str, Path] = {}
+def saved(tmp_path_factory):
+    folders = {}
 
-    def make(kind: str) -> Path:
+    def make(kind):
         if kind not in folders:
             root = tmp_path_factory.mktemp(kind)
             SAVERS[kind](root).save(str(root / "model"), create_model_card=False)
@@ -84,18 +84,18 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return make
 
 
-def loaded(folder: Path, **options: Any) -> Any:
+def loaded(folder: Path, **options):
     return find_model(f"st:{folder}", ModelOptions(**options))
 
 
-def scores_of(model: Any, images: list[Any], texts: list[str]) -> Any:
+def scores_of(model, images: list[Any], texts: list[str]):
     if isinstance(model, DualEncoder):
         return model.similarity(model.encode_images(images), model.encode_texts(texts))
     flat = model.score_pairs([image for image in images for _ in texts], texts * len(images))
     return flat.reshape(len(images), len(texts))
 
 
-def by_the_library(folder: Path, kind: str, reading: str | None, image: Any, text: str, **prompt: str) -> float:
+def by_the_library(folder: Path, kind: str, reading: str | None, image, text: str, **prompt: str) -> float:
     """One pair's number by the library's own call, on this pair alone; `prompt` is an instruction to the query."""
     from PIL import Image
 
@@ -126,7 +126,7 @@ def by_the_library(folder: Path, kind: str, reading: str | None, image: Any, tex
         ("many_vectors", None),
     ],
 )
-def test_every_pair_gets_the_library_s_own_number(kind: str, reading: str | None, saved: Any) -> None:
+def test_every_pair_gets_the_library_s_own_number(kind, reading, saved):
     folder, images = saved(kind), pictures(2)
     scores = scores_of(loaded(folder, reading=reading), images, TEXTS)
     expected = [[by_the_library(folder, kind, reading, image, text) for text in TEXTS] for image in images]
@@ -138,7 +138,7 @@ def test_every_pair_gets_the_library_s_own_number(kind: str, reading: str | None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dual", "dual_of_chat", "cross", "many_vectors"])
-def test_it_obeys_every_law_of_models_and_its_scores_are_kept(kind: str, saved: Any, picture_set: Any) -> None:
+def test_it_obeys_every_law_of_models_and_its_scores_are_kept(kind, saved, picture_set):
     model, pairs, store = loaded(saved(kind)), picture_set(3), EmbeddingStore(None)
     assert isinstance(model, DualEncoder if kind.startswith("dual") else PairScorer)
     assert isinstance(model, ImagePreparer) == (kind != "cross")
@@ -154,7 +154,7 @@ def test_it_obeys_every_law_of_models_and_its_scores_are_kept(kind: str, saved: 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["dual_of_chat", "cross", "dual", "many_vectors"])
 @pytest.mark.parametrize("prefix", ["hf:", ""])
-def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(kind: str, prefix: str, saved: Any) -> None:
+def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(kind, prefix, saved):
     folder = saved(kind)
     with pytest.warns(TellapartWarning, match=f"st:{folder}"):
         assert find_model(f"{prefix}{folder}").fingerprint == loaded(folder).fingerprint
@@ -167,7 +167,7 @@ def test_its_folder_is_measured_by_this_library_and_not_as_a_chat_model(kind: st
         assert find_model(f"hf:{folder}", ModelOptions(reading="itc")).fingerprint != loaded(folder).fingerprint
 
 
-def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(saved: Any, tmp_path: Path) -> None:
+def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(saved, tmp_path):
     folder = Path(shutil.copytree(saved("dual_of_chat"), tmp_path / "model"))
     (folder / "modules.json").unlink()
     with raises(ModelError, "copy modules.json", "config_sentence_transformers.json"):
@@ -176,13 +176,13 @@ def test_a_folder_without_its_list_of_parts_is_refused_by_both_prefixes(saved: A
         find_model(f"hf:{folder}")
 
 
-def test_a_text_that_loses_its_end_is_counted_and_a_name_of_a_file_is_a_text(saved: Any) -> None:
+def test_a_text_that_loses_its_end_is_counted_and_a_name_of_a_file_is_a_text(saved):
     model = loaded(saved("dual"))
     model.encode_texts(["a red cup", "cup " * 40, "cup.png", "https://example.org/cup.png", "bowl " * 60])
     assert model.truncated == 3  # 24 tokens; an address of letters has more
 
 
-def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_place(saved: Any, tmp_path: Path) -> None:
+def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_place(saved, tmp_path):
     model = loaded(saved("dual"))
     elsewhere = Path(shutil.copytree(saved("dual"), tmp_path / "elsewhere"))
     assert loaded(elsewhere).fingerprint == model.fingerprint
@@ -190,7 +190,7 @@ def test_a_fingerprint_moves_with_the_reading_and_the_prompt_and_not_with_the_pl
     assert loaded(edit(elsewhere, prompts={"query": "Q ", "hint": "the "})).fingerprint != model.fingerprint
 
 
-def test_weights_that_are_missing_are_not_drawn_at_random(saved: Any, tmp_path: Path) -> None:
+def test_weights_that_are_missing_are_not_drawn_at_random(saved, tmp_path):
     from safetensors.torch import load_file, save_file
 
     folder = Path(shutil.copytree(saved("dual"), tmp_path / "less"))
@@ -201,13 +201,13 @@ def test_weights_that_are_missing_are_not_drawn_at_random(saved: Any, tmp_path: 
         loaded(folder)
 
 
-def edit(folder: Path, **changes: Any) -> Path:
+def edit(folder: Path, **changes) -> Path:
     path = folder / "config_sentence_transformers.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     return folder
 
 
-def test_what_cannot_be_read_is_refused_with_what_to_do(saved: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_refused_with_what_to_do(saved, tmp_path):
     plain = saved("dual").parent / "base"
     with raises(ModelError, "modules.json", "missing"):
         loaded(plain)
@@ -220,7 +220,7 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(saved: Any, tmp_path: Pa
         loaded(saved("dual"), reading="itc")
 
 
-def test_a_model_of_texts_alone_is_refused(tmp_path: Path) -> None:
+def test_a_model_of_texts_alone_is_refused(tmp_path):
     transformers = tiny_models.transformers()
     words = tiny_models.bert_tokenizer()
     sizes = tiny_models.tower(vocab_size=len(words), max_position_embeddings=32)
@@ -233,12 +233,12 @@ def test_a_model_of_texts_alone_is_refused(tmp_path: Path) -> None:
         loaded(tmp_path / "model")
 
 
-def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Any, tmp_path: Path) -> None:
+def test_a_model_whose_numbers_move_with_padding_is_refused(saved, tmp_path):
     """A tower that attends to padding: the mask of a text is lost, as some exports lose it."""
     model = library.SentenceTransformer(str(saved("dual_of_chat")))
     inner = model[0].forward
 
-    def unmasked(features: dict[str, Any], **options: Any) -> Any:
+    def unmasked(features, **options):
         mask = features["attention_mask"]
         outputs = inner(features | {"attention_mask": torch.ones_like(mask)}, **options)
         return outputs | {"attention_mask": torch.ones_like(mask)}
@@ -249,7 +249,7 @@ def test_a_model_whose_numbers_move_with_padding_is_refused(saved: Any, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["dual_with_default_prompt", "cross", "many_vectors"])
-def test_a_model_in_memory_gives_the_bytes_of_its_folder(kind: str, saved: Any, picture_set: Any) -> None:
+def test_a_model_in_memory_gives_the_bytes_of_its_folder(kind, saved, picture_set):
     classes = {"cross": library.CrossEncoder, "many_vectors": library.MultiVectorEncoder}
     folder, pairs = saved(kind), picture_set(2)
     model = classes.get(kind, library.SentenceTransformer)(str(folder)).train()
@@ -258,7 +258,7 @@ def test_a_model_in_memory_gives_the_bytes_of_its_folder(kind: str, saved: Any, 
     assert model.training
 
 
-def test_a_text_with_a_control_token_is_refused(saved: Any) -> None:
+def test_a_text_with_a_control_token_is_refused(saved):
     model = loaded(saved("dual"))
     with raises(ModelError, "'<|endoftext|>'", "'a cat <|endoftext|> dog'"):
         model.encode_texts(["a cat <|endoftext|> dog"])
@@ -267,7 +267,7 @@ def test_a_text_with_a_control_token_is_refused(saved: Any) -> None:
         cross.score_pairs(pictures(1), ["a cat<|im_end|>"])
 
 
-def test_a_clip_reads_added_words_in_their_sentence(tmp_path: Path) -> None:
+def test_a_clip_reads_added_words_in_their_sentence(tmp_path):
     texts, vectors = ["a <concept1> red cup", "a <concept1> blue cat"], []
     for end in (2, None):
         base = with_concept(tiny_models.clip, tmp_path / f"base {end}", end)
@@ -280,7 +280,7 @@ def test_a_clip_reads_added_words_in_their_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "reading"), [("dual", "encode"), ("dual", "retrieval"), ("cross", "predict")])
-def test_an_instruction_is_the_prompt(saved: Callable[[str], Path], kind: str, reading: str) -> None:
+def test_an_instruction_is_the_prompt(saved, kind, reading):
     folder, (image,), prompt = saved(kind), pictures(1), "find a picture of "
     model = loaded(folder, reading=reading, instruction=prompt)
     expected = by_the_library(folder, kind, reading, image, TEXTS[0], prompt=prompt)
@@ -288,7 +288,7 @@ def test_an_instruction_is_the_prompt(saved: Callable[[str], Path], kind: str, r
     assert model.fingerprint != loaded(folder, reading=reading).fingerprint
 
 
-def test_filip_is_a_rule_of_many_vectors(saved: Callable[[str], Path]) -> None:
+def test_filip_is_a_rule_of_many_vectors(saved):
     from PIL import Image
 
     folder, (image,) = saved("many_vectors"), pictures(1)

@@ -1,10 +1,9 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,15 +20,15 @@ class OutOfMemoryError(RuntimeError):
 
 
 @pytest.fixture
-def emptied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def emptied(monkeypatch):
     """Stand in for torch's CUDA memory, and say when its cache was emptied."""
-    said: list[str] = []
+    said = []
     cuda = SimpleNamespace(OutOfMemoryError=OutOfMemoryError, empty_cache=lambda: said.append("emptied"))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     return said
 
 
-def model(**attributes: Any) -> Any:
+def model(**attributes):
     return SimpleNamespace(name="m", fingerprint="m-1", kind="similarity", **attributes)
 
 
@@ -38,8 +37,8 @@ class Device:
 
     def __init__(self, room: int, *, call: float = 0.0, sample: float = 0.0) -> None:
         self.room, self.call, self.sample = room, call, sample
-        self.sizes: list[int] = []
-        self.got: list[int] = []
+        self.sizes = []
+        self.got = []
 
     def compute(self, samples: Sequence[int]) -> None:
         self.sizes.append(len(samples))
@@ -49,20 +48,20 @@ class Device:
         self.got.extend(samples)
 
 
-def test_a_size_is_kept_as_asked_and_the_last_batch_is_the_rest() -> None:
+def test_a_size_is_kept_as_asked_and_the_last_batch_is_the_rest():
     device = Device(100)
     Batches(model(device="cuda"), 4).run_samples(device.compute, range(10))
     assert (device.sizes, device.got) == ([4, 4, 2], list(range(10)))
 
 
-def test_a_model_knows_its_size_better_than_the_device_but_not_better_than_the_user() -> None:
+def test_a_model_knows_its_size_better_than_the_device_but_not_better_than_the_user():
     assert Batches(model(batch_size=48, device="cuda"), None).size == 48
     assert Batches(model(batch_size=48), 5).size == 5
     assert Batches(model(), None).size == Batches(model(device="cpu"), None).size == 32
     assert Batches(model(device="cuda:1"), None).size == 64
 
 
-def test_batches_grow_on_a_gpu_while_that_is_faster(emptied: list[str]) -> None:
+def test_batches_grow_on_a_gpu_while_that_is_faster(emptied):
     device = Device(10_000, call=0.02)
     batches = Batches(model(device="cuda"), None)
     batches.run_samples(device.compute, range(4000))
@@ -77,9 +76,7 @@ def test_batches_grow_on_a_gpu_while_that_is_faster(emptied: list[str]) -> None:
 
 
 @pytest.mark.parametrize("asked", [None, 500])
-def test_a_full_memory_halves_the_batch_and_no_sample_is_lost_or_given_twice(
-    emptied: list[str], asked: int | None
-) -> None:
+def test_a_full_memory_halves_the_batch_and_no_sample_is_lost_or_given_twice(emptied, asked):
     device = Device(100, call=0.01)
     batches = Batches(model(device="cuda"), asked)
     batches.run_samples(device.compute, range(1000))
@@ -89,8 +86,8 @@ def test_a_full_memory_halves_the_batch_and_no_sample_is_lost_or_given_twice(
     assert set(device.sizes[-3:-1]) == {batches.size}  # it does not grow again
 
 
-def test_one_sample_too_many_is_an_error_and_another_one_is_raised_as_it_is(emptied: list[str]) -> None:
-    def fail(samples: Sequence[int]) -> None:
+def test_one_sample_too_many_is_an_error_and_another_one_is_raised_as_it_is(emptied):
+    def fail(samples):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     with raises(ModelError, "model", "'m'"):
@@ -102,27 +99,25 @@ def test_one_sample_too_many_is_an_error_and_another_one_is_raised_as_it_is(empt
 
 
 @pytest.fixture(autouse=True)
-def no_thread_is_left() -> Iterator[None]:
+def no_thread_is_left():
     yield
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("prefetch")]
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.integers(0, 3), max_size=30), st.integers(1, 5), st.sampled_from([1, 3000, 2**30]))
-def test_results_come_in_order_whatever_the_threads_and_the_budget(
-    inputs: list[int], workers: int, budget: int
-) -> None:
-    def compute(k: int) -> int:
+def test_results_come_in_order_whatever_the_threads_and_the_budget(inputs, workers, budget):
+    def compute(k):
         time.sleep(k / 5000)  # later inputs are often done first
         return k * k
 
     assert list(prefetch(compute, inputs, workers=workers, budget=budget)) == [k * k for k in inputs]
 
 
-def test_no_more_is_held_than_the_budget_and_one_result_a_thread() -> None:
+def test_no_more_is_held_than_the_budget_and_one_result_a_thread():
     held, most, lock = 0, 0, threading.Lock()
 
-    def compute(k: int) -> np.ndarray:
+    def compute(k):
         nonlocal held, most
         with lock:
             held += 1
@@ -138,8 +133,8 @@ def test_no_more_is_held_than_the_budget_and_one_result_a_thread() -> None:
     assert most <= 5 + 1 + 3
 
 
-def test_work_goes_on_while_the_loop_is_busy() -> None:
-    begun: list[int] = []
+def test_work_goes_on_while_the_loop_is_busy():
+    begun = []
     with closing(prefetch(begun.append, range(8), workers=2)) as results:
         next(results)
         deadline = time.monotonic() + 10
@@ -149,17 +144,17 @@ def test_work_goes_on_while_the_loop_is_busy() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_an_error_comes_in_the_place_of_its_result_and_nothing_is_begun_after_it(workers: int) -> None:
+def test_an_error_comes_in_the_place_of_its_result_and_nothing_is_begun_after_it(workers):
     begun = []
 
-    def compute(k: int) -> int:
+    def compute(k):
         begun.append(k)
         if k in {5, 6}:
             raise ValueError(f"broken {k}")
         time.sleep(0.002)
         return k
 
-    got: list[int] = []
+    got = []
     with pytest.raises(ValueError, match="broken 5"):
         got.extend(prefetch(compute, range(100), workers=workers))
     assert got == [0, 1, 2, 3, 4]
@@ -168,10 +163,10 @@ def test_an_error_comes_in_the_place_of_its_result_and_nothing_is_begun_after_it
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("budget", [1, 3000])  # with the small one the threads wait for room
-def test_leaving_early_ends_the_threads_and_drops_what_they_made(error: type[BaseException], budget: int) -> None:
+def test_leaving_early_ends_the_threads_and_drops_what_they_made(error, budget):
     begun = []
 
-    def compute(k: int) -> int:
+    def compute(k):
         begun.append(k)
         time.sleep(0.01)
         return k
@@ -184,7 +179,7 @@ def test_leaving_early_ends_the_threads_and_drops_what_they_made(error: type[Bas
     assert time.monotonic() - started < 5
 
 
-def test_bytes_are_counted_in_arrays_and_in_what_holds_them() -> None:
+def test_bytes_are_counted_in_arrays_and_in_what_holds_them():
     array = np.zeros((3, 4), np.float32)
     assert bytes_held({"a": array, "b": [array, (array, "text")], "c": 3}) == 144
     assert bytes_held(None) == 0

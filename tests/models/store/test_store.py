@@ -20,6 +20,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from facts import check_facts, raises
+from scripts import run_python
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.many_objects import collector_paused
@@ -29,18 +30,18 @@ from tellapart.models.scoring.score import score
 from tellapart.models.store.cache import default_store_path
 from tellapart.models.store.content_hash import ImageReader, image_hashes, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore, PreparedPictures, StoreCounts, kept_preparations
-from tellapart.models.store.row_file import RowFile, Space
+from tellapart.models.store.row_file import RowFile
 from tellapart.models.store.shard import Shard
 
 A, B, C = "aa" * 32, "bb" * 32, "cc" * 32
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "cache" / "store.sqlite"
 
 
-def test_the_first_number_under_a_key_stays_for_its_model_when_the_file_was_closed(path: Path) -> None:
+def test_the_first_number_under_a_key_stays_for_its_model_when_the_file_was_closed(path):
     with EmbeddingStore(path) as store:
         for value in (1, 2):
             store.put_vectors("m", {A: np.full(3, value, np.float32)})
@@ -57,7 +58,7 @@ def test_the_first_number_under_a_key_stays_for_its_model_when_the_file_was_clos
 
 
 @given(arrays(np.float32, st.integers(0, 40), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
-def test_a_vector_comes_back_bit_for_bit(vector: np.ndarray) -> None:
+def test_a_vector_comes_back_bit_for_bit(vector):
     with EmbeddingStore(None) as store:
         store.put_vectors("m", {A: vector})
         assert store.vectors("m", [A])[A].tobytes() == vector.tobytes()
@@ -77,7 +78,7 @@ with EmbeddingStore(path) as store:
 
 
 @pytest.mark.slow
-def test_four_processes_make_and_fill_one_file_at_once(path: Path) -> None:
+def test_four_processes_make_and_fill_one_file_at_once(path):
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, str(path), str(offset)],
@@ -88,7 +89,6 @@ def test_four_processes_make_and_fill_one_file_at_once(path: Path) -> None:
         for offset in (0, 5, 300, 305)
     ]
     for writer in writers:
-        assert writer.stdin is not None
         writer.stdin.write("go\n")
         writer.stdin.flush()
     errors = [writer.communicate(timeout=60)[1] for writer in writers]
@@ -101,7 +101,7 @@ def test_four_processes_make_and_fill_one_file_at_once(path: Path) -> None:
         assert store.counts() == StoreCounts(models=5, vectors=len(keys), pairs=4 * 610, pictures=0)
 
 
-def test_a_batch_that_fails_leaves_nothing_and_the_next_one_works(path: Path) -> None:
+def test_a_batch_that_fails_leaves_nothing_and_the_next_one_works(path):
     with EmbeddingStore(path) as store:
         with pytest.raises(ValueError, match="hexadecimal"):
             store.put_vectors("m", {A: np.ones(2, np.float32), "no hash": np.ones(2, np.float32)})
@@ -147,9 +147,7 @@ def give_schema(path: Path, schema: int) -> None:
         *((give_schema, schema, (f"schema {schema}", "reads 3")) for schema in (0, 2)),
     ],
 )
-def test_a_file_that_cannot_be_used_is_kept_under_another_name(
-    path: Path, spoil: Any, value: Any, said: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_that_cannot_be_used_is_kept_under_another_name(path, spoil, value, said, caplog):
     path.parent.mkdir()
     spoil(path, value)
     before = path.read_bytes()
@@ -162,7 +160,7 @@ def test_a_file_that_cannot_be_used_is_kept_under_another_name(
     assert Path(f"{path}.damaged-2").exists()
 
 
-def test_another_programs_database_is_kept_with_its_log(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_programs_database_is_kept_with_its_log(path, caplog):
     path.parent.mkdir()
     with contextlib.closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA journal_mode = WAL")
@@ -174,7 +172,7 @@ def test_another_programs_database_is_kept_with_its_log(path: Path, caplog: pyte
         assert other.execute("SELECT count(*) FROM thesis").fetchone() == (0,)
 
 
-def test_of_two_that_find_a_damaged_file_one_renames_it(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_of_two_that_find_a_damaged_file_one_renames_it(path, caplog):
     filled(path)
     first, second = EmbeddingStore(path), EmbeddingStore(path)
     path.write_bytes(path.read_bytes()[:100])
@@ -185,7 +183,7 @@ def test_of_two_that_find_a_damaged_file_one_renames_it(path: Path, caplog: pyte
     assert len(caplog.messages) == 1
 
 
-def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+def test_a_newer_schema_is_refused_and_left_alone(path):
     give_schema(path, 4)
     with raises(StoreError, "schema 4", "reads 3", str(path), "delete it"):
         EmbeddingStore(path)
@@ -197,9 +195,7 @@ def filled(path: Path) -> None:
         store.put_vectors("m", {f"{k:064x}": np.full(256, k, np.float32) for k in range(200)})
 
 
-def test_a_file_overwritten_in_the_middle_is_replaced_when_it_is_read(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_overwritten_in_the_middle_is_replaced_when_it_is_read(path, caplog):
     filled(path)
     data = bytearray(path.read_bytes())
     data[8192:-4096] = b"\xa5" * (len(data) - 12288)
@@ -212,7 +208,7 @@ def test_a_file_overwritten_in_the_middle_is_replaced_when_it_is_read(
         assert store.counts().vectors == 200
 
 
-def test_a_number_that_is_not_finite_is_not_stored(path: Path) -> None:
+def test_a_number_that_is_not_finite_is_not_stored(path):
     with EmbeddingStore(path) as store:
         with raises(StoreError, "model", "'m'"):
             store.put_vectors("m", {A: np.array([1, np.inf], np.float32)})
@@ -221,7 +217,7 @@ def test_a_number_that_is_not_finite_is_not_stored(path: Path) -> None:
         assert store.counts() == StoreCounts(0, 0, 0, 0)
 
 
-def test_a_full_disk_is_an_error_and_what_was_stored_stays(path: Path) -> None:
+def test_a_full_disk_is_an_error_and_what_was_stored_stays(path):
     with EmbeddingStore(path) as store:
         store.put_vectors("m", {A: np.ones(2, np.float32)})
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
@@ -233,7 +229,7 @@ def test_a_full_disk_is_an_error_and_what_was_stored_stays(path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of this kind are POSIX's")
 @pytest.mark.parametrize("place", ["store.sqlite", "new/store.sqlite", "file/store.sqlite"])
-def test_a_folder_that_cannot_be_written_or_is_a_file_is_an_error(place: str) -> None:
+def test_a_folder_that_cannot_be_written_or_is_a_file_is_an_error(place):
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as after:
         (Path(folder) / "file").touch()
         Path(folder).chmod(0o555)
@@ -245,7 +241,7 @@ def test_a_folder_that_cannot_be_written_or_is_a_file_is_an_error(place: str) ->
             EmbeddingStore(Path(folder) / place)
 
 
-def test_a_file_that_another_process_holds_is_an_error_in_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_another_process_holds_is_an_error_in_the_end(path, monkeypatch):
     EmbeddingStore(path).close()
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
@@ -254,7 +250,7 @@ def test_a_file_that_another_process_holds_is_an_error_in_the_end(path: Path, mo
             EmbeddingStore(path)
 
 
-def test_the_default_path_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_path_follows_the_environment(monkeypatch):
     monkeypatch.delenv("TELLAPART_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert default_store_path() == Path.home() / ".cache" / "tellapart" / "store.sqlite"
@@ -265,7 +261,7 @@ def test_the_default_path_follows_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def homeless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+def homeless(monkeypatch, tmp_path):
     for name in ("TELLAPART_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", "")
@@ -274,9 +270,7 @@ def homeless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("home", ["", "/"])
-def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(
-    home: str, homeless: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(home, homeless, tmp_path):
     homeless.setenv("HOME", home)
     with pytest.warns(TellapartWarning, match="TELLAPART_CACHE") as said:
         path = default_store_path()
@@ -289,7 +283,7 @@ def test_a_user_without_a_home_has_a_temporary_cache_and_is_told(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="another user needs root")
-def test_an_unknown_user_without_a_home_has_a_temporary_cache() -> None:
+def test_an_unknown_user_without_a_home_has_a_temporary_cache():
     code = "from tellapart.models.store.cache import default_store_path as path; print(path())"
     unset = {"HOME", "TELLAPART_CACHE", "XDG_CACHE_HOME"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
@@ -297,19 +291,13 @@ def test_an_unknown_user_without_a_home_has_a_temporary_cache() -> None:
     code = f"import os, tellapart.models.store.embedding_store; os.setuid(54321)\n{code}"
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's are closed to others
         Path(folder).chmod(0o777)
-        ran = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment | {"TMPDIR": folder},
-        )
+        ran = run_python("-c", code, env=environment | {"TMPDIR": folder})
     assert ran.stdout.strip() == str(Path(folder) / "tellapart-54321" / "store.sqlite"), ran.stderr
     assert "TELLAPART_CACHE" in ran.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="another user needs root")
-def test_a_temporary_cache_of_another_user_is_refused(homeless: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_temporary_cache_of_another_user_is_refused(homeless, tmp_path):
     folder = tmp_path / f"tellapart-{os.getuid()}"
     folder.mkdir()
     os.chown(folder, 54321, 54321)
@@ -317,11 +305,11 @@ def test_a_temporary_cache_of_another_user_is_refused(homeless: pytest.MonkeyPat
         default_store_path()
 
 
-def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[object] = []
+def test_a_dropped_store_may_be_collected_in_any_thread(monkeypatch):
+    said = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
     # A cycle, as a traceback makes one: reference counting alone does not free the store.
-    cycle: list[object] = [EmbeddingStore(None)]
+    cycle = [EmbeddingStore(None)]
     cycle.append(cycle)
     del cycle
     collector = threading.Thread(target=gc.collect)
@@ -373,9 +361,7 @@ WHOLE = [{A: [1.0, 1.0]}, {(A, B): np.float32(1)}, {A: B}, {"name": "m"}]
         ("value = x'ff'", 3, "models"),
     ],
 )
-def test_a_damaged_row_counts_as_never_stored_and_is_said_once(
-    path: Path, statement: str, table: int, what: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_row_counts_as_never_stored_and_is_said_once(path, statement, table, what, caplog):
     fill(path)
     change(path, f"UPDATE entry SET {statement} WHERE space = {table + 1}")
     with EmbeddingStore(path) as store:
@@ -393,7 +379,7 @@ def test_a_damaged_row_counts_as_never_stored_and_is_said_once(
     assert caplog.messages == []
 
 
-def test_a_vector_filed_under_another_key_or_another_model_is_damage(path: Path) -> None:
+def test_a_vector_filed_under_another_key_or_another_model_is_damage(path):
     fill(path)
     with EmbeddingStore(path) as store:
         store.put_vectors("n", {C: np.zeros(2, np.float32)})
@@ -403,7 +389,7 @@ def test_a_vector_filed_under_another_key_or_another_model_is_damage(path: Path)
         assert store.vectors("m", [A, B, C]) == {}
 
 
-def test_a_rank_takes_its_own_number_for_one_that_is_damaged_in_the_store(path: Path, tmp_path: Path) -> None:
+def test_a_rank_takes_its_own_number_for_one_that_is_damaged_in_the_store(path, tmp_path):
     fill(path)
     change(path, "UPDATE entry SET value = x'0000003f' WHERE space = 2")
     with EmbeddingStore(path) as main, Shard(tmp_path / "shard.sqlite", main) as shard:
@@ -416,9 +402,7 @@ def test_a_rank_takes_its_own_number_for_one_that_is_damaged_in_the_store(path: 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("new_model", ["histogram", "fusion"], indirect=True)
 @pytest.mark.parametrize("vectors_alone", [True, False])
-def test_random_bytes_in_the_file_never_give_other_numbers(
-    new_model: Any, vectors_alone: bool, picture_set: Any, tmp_path: Path
-) -> None:
+def test_random_bytes_in_the_file_never_give_other_numbers(new_model, vectors_alone, picture_set, tmp_path):
     pairset, path = picture_set(40), tmp_path / "store.sqlite"
     with EmbeddingStore(path) as store:
         right = score(new_model(), pairset, store=store).scores.values
@@ -439,11 +423,11 @@ def test_random_bytes_in_the_file_never_give_other_numbers(
 
 
 @given(st.text(), st.text())
-def test_texts_share_a_hash_only_if_they_are_equal(one: str, other: str) -> None:
+def test_texts_share_a_hash_only_if_they_are_equal(one, other):
     assert (text_hash(one) == text_hash(other)) == (one == other)
 
 
-def test_a_text_shares_no_hash_with_an_image_of_its_bytes() -> None:
+def test_a_text_shares_no_hash_with_an_image_of_its_bytes():
     pixels = np.zeros((1, 2, 3), np.uint8)
     assert text_hash(f"{pixels.shape}" + pixels.tobytes().decode()) != pixel_hash(pixels)
 
@@ -453,12 +437,12 @@ def every(images: Sequence[tuple[str, str]]) -> list[bool]:
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set: Any, workers: int) -> None:
+def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set, workers):
     pairset = picture_set(12)
     references = [image for item in pairset.items for image in item.images][::-1]
     with EmbeddingStore(None) as store:
         for _ in range(2):  # the second reader finds every hash in the store
-            hashes: dict[str, str] = {}
+            hashes = {}
             with ImageReader(pairset, store, references, needs_pixels=every, hashes=hashes, workers=workers) as reader:
                 pictures = list(reader)
             assert [picture.reference for picture in pictures] == references
@@ -469,7 +453,7 @@ def test_pictures_come_in_order_with_the_pixels_of_their_files(picture_set: Any,
         assert image_hashes(pairset, store=store) == hashes
 
 
-def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_set: Any) -> None:
+def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_set):
     pairset = picture_set(5)
     references = [image for item in pairset.items for image in item.images]
     names = image_hashes(pairset, store=EmbeddingStore(None))
@@ -486,7 +470,7 @@ def test_pixels_that_nobody_wants_are_dropped_and_the_others_prepared(picture_se
         }
 
 
-def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set, monkeypatch):
     pairset, read, hashes = picture_set(1), [], {}
     original = PairSet.read_bytes
     monkeypatch.setattr(PairSet, "read_bytes", lambda self, ref: (read.append(ref), original(self, ref))[1])
@@ -498,7 +482,7 @@ def test_an_image_is_read_once_and_a_repetition_not_at_all(picture_set: Any, mon
     assert a.hash == later.hash != b.hash
 
 
-def test_a_reader_that_was_closed_waits_for_no_collector(picture_set: Any) -> None:
+def test_a_reader_that_was_closed_waits_for_no_collector(picture_set):
     pairset = picture_set(2)
     with collector_paused():
         with ImageReader(pairset, EmbeddingStore(None), ["0-0.png"]) as reader:
@@ -509,19 +493,19 @@ def test_a_reader_that_was_closed_waits_for_no_collector(picture_set: Any) -> No
 
 
 @pytest.mark.parametrize("broken", [0, 5, 19])
-def test_images_before_a_broken_one_are_read_and_kept(picture_set: Any, broken: int) -> None:
+def test_images_before_a_broken_one_are_read_and_kept(picture_set, broken):
     pairset = picture_set(10)
     references = [image for item in pairset.items for image in item.images]
     (pairset.root / references[broken]).unlink()
     with EmbeddingStore(None) as store:
-        said: list[int] = []
+        said = []
         with raises(DataError, f"'{references[broken]}'", "image"):
             image_hashes(pairset, store=store, progress=lambda stage, done, total: said.append(done))
         assert broken <= store.counts().pictures < 20
         assert said == sorted(said)
 
 
-def test_a_changed_file_gets_another_hash_although_the_store_knew_the_old_one(picture_set: Any) -> None:
+def test_a_changed_file_gets_another_hash_although_the_store_knew_the_old_one(picture_set):
     pairset = picture_set(2)
     with EmbeddingStore(None) as store:
         before = image_hashes(pairset, store=store)
@@ -533,7 +517,7 @@ def test_a_changed_file_gets_another_hash_although_the_store_knew_the_old_one(pi
     }
 
 
-def test_a_file_that_is_no_image_is_named_by_its_line(tmp_path: Path) -> None:
+def test_a_file_that_is_no_image_is_named_by_its_line(tmp_path):
     (tmp_path / "a.png").write_text("no image")
     item = Item(id="a", images=("a.png",), texts=("x", "y"))
     pairset = PairSet("s", (item,), tmp_path, lines={"a": "pairs.jsonl:1"})
@@ -554,18 +538,18 @@ def names(prepared: Path) -> list[str]:
 
 
 @pytest.fixture
-def prepared(tmp_path: Path) -> Path:
+def prepared(tmp_path):
     return tmp_path / "prepared.sqlite"
 
 
-def test_a_picture_comes_back_as_it_was_and_may_be_written_into(prepared: Path) -> None:
+def test_a_picture_comes_back_as_it_was_and_may_be_written_into(prepared):
     PreparedPictures(prepared, "crop").put(A, picture(3))
     kept = PreparedPictures(prepared, "crop").get(A)
-    assert kept is not None and (kept == picture(3)).all() and kept.flags.writeable
+    assert (kept == picture(3)).all() and kept.flags.writeable
     assert PreparedPictures(prepared, "another crop").get(A) is None
 
 
-def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(prepared: Path) -> None:
+def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(prepared):
     for name in ("old", "new"):
         PreparedPictures(prepared, name, limit=TWO).put(A, picture(1))
     assert names(prepared) == ["new", "old"]
@@ -580,11 +564,11 @@ def test_the_preprocessing_longest_unused_goes_first_and_the_own_one_never(prepa
     assert kept_preparations(prepared)[0].bytes == 2 * 12_288
 
 
-def test_a_full_file_is_not_counted_again_for_every_picture(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[Path | None] = []
+def test_a_full_file_is_not_counted_again_for_every_picture(prepared, monkeypatch):
+    counted = []
     list_spaces = RowFile.spaces
 
-    def count_spaces(file: RowFile) -> list[Space]:
+    def count_spaces(file):
         counted.append(file.path)
         return list_spaces(file)
 
@@ -596,7 +580,7 @@ def test_a_full_file_is_not_counted_again_for_every_picture(prepared: Path, monk
     assert counted == [prepared]  # of the first picture without room
 
 
-def test_a_preprocessing_that_another_process_deleted_begins_again(prepared: Path) -> None:
+def test_a_preprocessing_that_another_process_deleted_begins_again(prepared):
     crop = PreparedPictures(prepared, "crop", limit=TWO)
     crop.put(A, picture(1))
     PreparedPictures(prepared, "other", limit=ONE).put(A, picture(2))
@@ -606,7 +590,7 @@ def test_a_preprocessing_that_another_process_deleted_begins_again(prepared: Pat
     assert crop.get(A) is None and crop.get(B) is not None
 
 
-def test_a_damaged_picture_is_deleted_and_said_once(prepared: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_picture_is_deleted_and_said_once(prepared, caplog):
     kept = PreparedPictures(prepared, "crop")
     kept.put(A, picture(1))
     kept.put(B, picture(1))
@@ -620,9 +604,7 @@ def test_a_damaged_picture_is_deleted_and_said_once(prepared: Path, caplog: pyte
     assert kept.get(A) is not None
 
 
-def test_a_file_that_cannot_be_used_is_said_once_and_a_new_one_is_begun(
-    prepared: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_that_cannot_be_used_is_said_once_and_a_new_one_is_begun(prepared, caplog):
     before = b"no database" * 999
     prepared.write_bytes(before)
     kept = PreparedPictures(prepared, "crop")
@@ -635,9 +617,7 @@ def test_a_file_that_cannot_be_used_is_said_once_and_a_new_one_is_begun(
     assert names(prepared) == ["crop"]
 
 
-def test_a_folder_that_cannot_be_written_costs_the_pictures_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_folder_that_cannot_be_written_costs_the_pictures_alone(tmp_path, caplog):
     (tmp_path / "file").touch()
     kept = PreparedPictures(tmp_path / "file" / "prepared.sqlite", "crop")
     kept.put(A, picture(1))

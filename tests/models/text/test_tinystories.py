@@ -2,9 +2,7 @@
 
 import io
 import struct
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +23,7 @@ zzz zzz zzz zzzz, says the cat""".splitlines()
 
 
 @pytest.fixture(scope="session")
-def trained() -> Any:
+def trained():
     """A byte-pair tokenizer like Llama's: a blank before the text, bytes for what it does not know, no normalising."""
     sentencepiece = pytest.importorskip("sentencepiece")
     model = io.BytesIO()
@@ -43,7 +41,7 @@ def trained() -> Any:
 
 
 @pytest.fixture(scope="session")
-def pieces(trained: Any) -> bytes:
+def pieces(trained):
     names = [trained.id_to_piece(k).replace("▁", " ").encode() for k in range(trained.get_piece_size())]
     rows = [struct.pack("<fi", trained.get_score(k), len(name)) + name for k, name in enumerate(names)]
     return struct.pack("<i", max(map(len, names))) + b"".join(rows)
@@ -65,8 +63,8 @@ GROUPED = Sizes(dim=24, hidden=20, layers=3, heads=6, key_heads=2, vocabulary=-3
 
 
 @pytest.fixture
-def checkpoint(tmp_path: Path, pieces: bytes) -> Callable[..., Path]:
-    def write(sizes: Sizes = PLAIN, seed: int = 0, *, apart: bool = False) -> Path:
+def checkpoint(tmp_path, pieces):
+    def write(sizes=PLAIN, seed=0, *, apart=False):
         path = tmp_path / "model.bin"
         path.write_bytes(model_bytes(sizes, seed) + (b"" if apart else pieces))
         if apart:
@@ -76,7 +74,7 @@ def checkpoint(tmp_path: Path, pieces: bytes) -> Callable[..., Path]:
     return write
 
 
-def reference(path: Path) -> Any:
+def reference(path: Path):
     """The same weights in transformers' Llama, whose heads turn halves instead of neighbours."""
     pytest.importorskip("torch")
     torch = import_torch()
@@ -119,7 +117,7 @@ def reference(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("sizes", [PLAIN, GROUPED], ids=["plain", "grouped keys, a classifier of its own"])
-def test_likelihoods_are_those_of_transformers_llama(checkpoint: Any, sizes: Sizes) -> None:
+def test_likelihoods_are_those_of_transformers_llama(checkpoint, sizes):
     path = checkpoint(sizes)
     other, model = reference(path), TinyStories.load(path)
     torch = import_torch()
@@ -133,21 +131,21 @@ def test_likelihoods_are_those_of_transformers_llama(checkpoint: Any, sizes: Siz
 
 @example("a zzzzz zzz")  # the same pair at two places: the first is joined
 @given(st.text(alphabet="acdehilmnoprstwz ,.:<0x41>/sé猫\U0001f600\t\n", max_size=40))
-def test_pieces_are_those_of_sentencepiece(trained: Any, pieces: bytes, tmp_path_factory: Any, text: str) -> None:
+def test_pieces_are_those_of_sentencepiece(trained, pieces, tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "encode.bin"
     if not path.exists():
         path.write_bytes(model_bytes(PLAIN) + pieces)
     assert TinyStories.load(path).encode(text) == trained.encode(" ".join(text.split()))
 
 
-def test_no_text_spells_a_piece_of_control_or_of_a_byte(checkpoint: Any) -> None:
+def test_no_text_spells_a_piece_of_control_or_of_a_byte(checkpoint):
     model = TinyStories.load(checkpoint())
     assert not {0, 1, 2} & set(model.encode("<s> </s> <unk>"))
     assert model.encode("<0x41>") != [ord("A") + BYTES]
     assert model.encode("猫")[-3:] == [byte + BYTES for byte in "猫".encode()]
 
 
-def test_a_sum_and_a_mean_are_of_the_same_likelihoods(checkpoint: Any) -> None:
+def test_a_sum_and_a_mean_are_of_the_same_likelihoods(checkpoint):
     path = checkpoint()
     whole, mean = TinyStories.load(path), TinyStories.load(path, per_token=True)
     counts = np.array([len(whole.encode(text)) for text in SENTENCES])
@@ -156,14 +154,14 @@ def test_a_sum_and_a_mean_are_of_the_same_likelihoods(checkpoint: Any) -> None:
     assert mean.fingerprint != whole.fingerprint
 
 
-def test_a_score_depends_on_its_text_alone_and_blanks_are_no_words(checkpoint: Any) -> None:
+def test_a_score_depends_on_its_text_alone_and_blanks_are_no_words(checkpoint):
     model = TinyStories.load(checkpoint())
     together = model.score_texts(SENTENCES)
     assert together.tolist() == [model.score_texts([text]).item() for text in SENTENCES]
     assert model.score_texts(["  a\n cat  "]).item() == model.score_texts(["a cat"]).item()
 
 
-def test_the_fingerprint_and_the_scores_are_the_files_wherever_the_tokenizer_lies(checkpoint: Any) -> None:
+def test_the_fingerprint_and_the_scores_are_the_files_wherever_the_tokenizer_lies(checkpoint):
     together, other = (TinyStories.load(checkpoint(seed=seed)) for seed in (0, 1))
     apart = TinyStories.load(checkpoint(apart=True))
     assert together.fingerprint == apart.fingerprint != other.fingerprint
@@ -171,7 +169,7 @@ def test_the_fingerprint_and_the_scores_are_the_files_wherever_the_tokenizer_lie
     assert scores[0].tolist() == scores[1].tolist() and (scores[0] != scores[2]).all()
 
 
-def test_a_text_without_words_and_one_that_is_too_long_are_refused(checkpoint: Any) -> None:
+def test_a_text_without_words_and_one_that_is_too_long_are_refused(checkpoint):
     model = TinyStories.load(checkpoint())
     with raises(ModelError, "words", "' '"):
         model.score_texts([" "])
@@ -192,7 +190,7 @@ def test_a_text_without_words_and_one_that_is_too_long_are_refused(checkpoint: A
     ],
     ids=["empty", "another file", "sizes that do not fit", "weights cut", "no tokenizer", "tokenizer cut", "a stump"],
 )
-def test_a_damaged_file_is_refused(checkpoint: Any, damage: Any, said: Any) -> None:
+def test_a_damaged_file_is_refused(checkpoint, damage, said):
     path = checkpoint()
     path.write_bytes(damage(path.read_bytes(), len(model_bytes(PLAIN))))
     with raises(ModelError, said):

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from facts import check_facts, raises
 from tellapart.errors import ModelError
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import InertObject, read_checkpoint, read_state_dict, split_part
-
-torch = import_torch()
 
 BOTH = pytest.mark.parametrize("legacy", [False, True], ids=["archive", "older"])
 
@@ -54,7 +52,7 @@ def tensors() -> dict[str, Any]:
     }
 
 
-def save(content: Any, path: Path, legacy: bool) -> Path:
+def save(content, path: Path, legacy: bool) -> Path:
     torch.save(content, path, _use_new_zipfile_serialization=not legacy)
     return path
 
@@ -62,7 +60,7 @@ def save(content: Any, path: Path, legacy: bool) -> Path:
 @BOTH
 @pytest.mark.parametrize("prefix", ["", "module."])
 @pytest.mark.parametrize("nesting", ["", "state_dict", "model", "model_state_dict"])
-def test_tensors_are_those_that_were_saved(tmp_path: Path, legacy: bool, nesting: str, prefix: str) -> None:
+def test_tensors_are_those_that_were_saved(tmp_path, legacy, nesting, prefix):
     saved = tensors()
     named = {prefix + name: tensor for name, tensor in saved.items()}
     path = save({nesting: named, "epoch": 3} if nesting else named, tmp_path / "x.pth", legacy)
@@ -79,7 +77,7 @@ def test_tensors_are_those_that_were_saved(tmp_path: Path, legacy: bool, nesting
 
 
 @BOTH
-def test_a_planted_pickle_runs_nothing(tmp_path: Path, legacy: bool) -> None:
+def test_a_planted_pickle_runs_nothing(tmp_path, legacy):
     trace = tmp_path / "ran"
     content = {
         "state_dict": {"a": torch.ones(2)},
@@ -95,7 +93,7 @@ def test_a_planted_pickle_runs_nothing(tmp_path: Path, legacy: bool) -> None:
 
 
 @BOTH
-def test_planted_among_the_tensors_it_is_refused(tmp_path: Path, legacy: bool) -> None:
+def test_planted_among_the_tensors_it_is_refused(tmp_path, legacy):
     trace = tmp_path / "ran"
     path = save({"a": torch.ones(2), "b": Planted(trace)}, tmp_path / "x.pth", legacy)
     with raises(ModelError, "x.pth", "dict", "1", "2", "'b'"):
@@ -114,7 +112,7 @@ def test_planted_among_the_tensors_it_is_refused(tmp_path: Path, legacy: bool) -
         (b"", ("torch.save", "checkpoint")),
     ],
 )
-def test_crafted_pickles_are_one_line(tmp_path: Path, instructions: bytes, reason: str | tuple[str, ...]) -> None:
+def test_crafted_pickles_are_one_line(tmp_path, instructions, reason):
     path = tmp_path / "x.pth"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x/data.pkl", instructions)
@@ -126,7 +124,7 @@ def test_crafted_pickles_are_one_line(tmp_path: Path, instructions: bytes, reaso
 
 
 @BOTH
-def test_a_tensor_may_not_reach_beyond_its_numbers(tmp_path: Path, legacy: bool) -> None:
+def test_a_tensor_may_not_reach_beyond_its_numbers(tmp_path, legacy):
     path = save({"a": torch.zeros(4)}, tmp_path / "x.pth", legacy)
     parts = {"": path.read_bytes()}
     if not legacy:
@@ -145,7 +143,7 @@ def test_a_tensor_may_not_reach_beyond_its_numbers(tmp_path: Path, legacy: bool)
 
 
 @BOTH
-def test_a_cut_file_is_one_line(tmp_path: Path, legacy: bool) -> None:
+def test_a_cut_file_is_one_line(tmp_path, legacy):
     data = save({"a": torch.randn(100)}, tmp_path / "x.pth", legacy).read_bytes()
     for length in (0, 1, 20, len(data) // 2, len(data) - 1):
         cut = tmp_path / "cut.pth"
@@ -155,7 +153,7 @@ def test_a_cut_file_is_one_line(tmp_path: Path, legacy: bool) -> None:
 
 
 @pytest.mark.parametrize("shapes_only", [False, True])
-def test_safetensors_are_read(tmp_path: Path, shapes_only: bool) -> None:
+def test_safetensors_are_read(tmp_path, shapes_only):
     from safetensors.torch import save_file
 
     saved = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.bfloat16)}
@@ -179,7 +177,7 @@ def write_compressed(path: Path) -> None:
         archive.writestr("x/version", "3")
 
 
-def saver(content: Any) -> Callable[[Path], Any]:
+def saver(content) -> Callable[[Path], Any]:
     return lambda path: torch.save(content, path)
 
 
@@ -198,7 +196,7 @@ def saver(content: Any) -> Callable[[Path], Any]:
         (saver({}), "a.pt", ("dict", "state")),
     ],
 )
-def test_what_is_no_state_dict_is_refused_in_one_line(make: Any, name: str, message: Any, tmp_path: Path) -> None:
+def test_what_is_no_state_dict_is_refused_in_one_line(make, name, message, tmp_path):
     make(tmp_path / name)
     with raises(ModelError, message, name) as caught:
         read_state_dict(tmp_path / name)
@@ -210,7 +208,7 @@ def twice(kind: str = "") -> dict[str, Any]:
     plain = {"a": torch.ones(2), "b": torch.zeros(3)}
     mean = {"a": torch.full((2,), 5.0), "b": torch.full((3,), 7.0)}
     wrapped = {"n_averaged": torch.tensor(9), **{f"module.{name}": tensor for name, tensor in mean.items()}}
-    made: dict[str, dict[str, Any]] = {
+    made = {
         "open_clip": {"epoch": 3, "state_dict": plain, "ema_state_dict": mean},
         "timm": {"state_dict": plain, "state_dict_ema": mean, "optimizer": {"state": {0: {"exp_avg": mean["a"]}}}},
         "moco": {"model": plain, "model_ema": {"decay": 0.99, "module": mean}},
@@ -224,7 +222,7 @@ def twice(kind: str = "") -> dict[str, Any]:
 
 @BOTH
 @pytest.mark.parametrize("kind", twice())
-def test_weights_that_are_there_twice_are_named_and_each_can_be_taken(tmp_path: Path, kind: str, legacy: bool) -> None:
+def test_weights_that_are_there_twice_are_named_and_each_can_be_taken(tmp_path, kind, legacy):
     path = save(twice(kind), tmp_path / "x.pt", legacy)
     read, mean = read_checkpoint(path), read_checkpoint(path, part="ema")
     assert (read.tensors["a"].tolist(), mean.tensors["a"].tolist()) == ([1, 1], [5, 5])
@@ -240,7 +238,7 @@ def test_weights_that_are_there_twice_are_named_and_each_can_be_taken(tmp_path: 
     read.expect_one(f"{path}#ema")
 
 
-def test_an_average_alone_is_named_and_not_taken_and_weights_that_are_there_once_have_no_part(tmp_path: Path) -> None:
+def test_an_average_alone_is_named_and_not_taken_and_weights_that_are_there_once_have_no_part(tmp_path):
     path = save({"ema_state_dict": {"a": torch.ones(2)}, "epoch": 1}, tmp_path / "x.pt", legacy=False)
     with raises(ModelError, path, "ema_state_dict", "x.pt#ema_state_dict"):
         read_checkpoint(path)
@@ -253,7 +251,7 @@ def test_an_average_alone_is_named_and_not_taken_and_weights_that_are_there_once
         read_checkpoint(once, part="ema")
 
 
-def test_a_part_follows_the_file_unless_the_file_has_that_name(tmp_path: Path) -> None:
+def test_a_part_follows_the_file_unless_the_file_has_that_name(tmp_path):
     odd = tmp_path / "run#3.pt"
     assert split_part(str(odd)) == (str(tmp_path / "run"), "3.pt")
     odd.touch()

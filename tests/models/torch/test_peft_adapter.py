@@ -8,21 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_models import clip, pictures
+from torch import nn
 
 from facts import raises
 from tellapart.errors import ModelError, UnknownNameError
 from tellapart.models.find import find_model, find_prefix
 from tellapart.models.huggingface.files import import_transformers, quiet
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.peft_adapter import PeftAdapter, find_adapter, merge_adapter
-
-torch, nn = import_torch(), import_torch().nn
 
 TEXTS = ["a red cup", "two dogs on a mat", ""]
 
 
-def written(folder: Path, tensors: dict[str, Any], **settings: Any) -> Path:
+def written(folder: Path, tensors: dict[str, Any], **settings) -> Path:
     """A folder as peft saves it."""
     from safetensors.torch import save_file
 
@@ -41,7 +40,7 @@ def matrices(name: str, rows: int, columns: int, rank: int = 2, *, embedding: bo
     return {f"{name}.lora_{half}": tensor for half, tensor in zip(halves, (a, b), strict=True)}
 
 
-class Layers(nn.Module):  # type: ignore[misc, name-defined]
+class Layers(nn.Module):
     """One of each kind of layer that a LoRA changes."""
 
     def __init__(self) -> None:
@@ -53,7 +52,7 @@ class Layers(nn.Module):  # type: ignore[misc, name-defined]
         self.conv, self.turned = nn.Conv2d(3, 4, 2), Conv1D(6, 6)
 
 
-def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path: Path) -> None:
+def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path):
     pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     torch.manual_seed(0)
     model = Layers()
@@ -61,7 +60,7 @@ def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path
     conv = {"conv.lora_A.weight": torch.randn(2, 3, 2, 2), "conv.lora_B.weight": torch.randn(4, 2, 1, 1)}
     tensors = matrices("fc", 4, 6) | matrices("turned", 6, 6, 3) | matrices("words", 6, 5, embedding=True) | conv
     tensors |= matrices("attn", 18, 6) | matrices("attn.base_layer.out_proj", 6, 6)
-    patterns: dict[str, Any] = {"rank_pattern": {"turned": 3}, "alpha_pattern": {"^attn": 5, "f.": 7}}
+    patterns = {"rank_pattern": {"turned": 3}, "alpha_pattern": {"^attn": 5, "f.": 7}}
     targets = ["fc", "turned", "words", "attn", "conv"]
     folder = written(tmp_path / "a", tensors, use_rslora=True, target_modules=targets, **patterns)
     adapter = find_adapter(folder)
@@ -81,7 +80,7 @@ def test_an_update_is_the_scale_times_b_a_whichever_way_the_weight_lies(tmp_path
     assert len(unchanged) == 5 and all((after[name].numpy() == before[name]).all() for name in unchanged)
 
 
-def adapted(model: Any, folder: Path, **settings: Any) -> Any:
+def adapted(model, folder: Path, **settings):
     """The model with an adapter of random matrices that peft saves, merged by peft."""
     peft = pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     torch.manual_seed(4)
@@ -91,11 +90,11 @@ def adapted(model: Any, folder: Path, **settings: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path: Path) -> None:
+def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path):
     base = clip(tmp_path / "base")
     model = import_transformers().CLIPModel.from_pretrained(base)
     targets = ["q_proj", "v_proj", "fc1", "patch_embedding", "token_embedding", "visual_projection"]
-    patterns: dict[str, Any] = {"rank_pattern": {"fc1": 5}, "alpha_pattern": {r"text_model\..*\.q_proj": 3}}
+    patterns = {"rank_pattern": {"fc1": 5}, "alpha_pattern": {r"text_model\..*\.q_proj": 3}}
     with quiet(), warnings.catch_warnings(action="ignore"):  # of a property that peft reads
         merged = adapted(model, tmp_path / "a", target_modules=targets, r=4, lora_alpha=6, use_rslora=True, **patterns)
         merged.save_pretrained(tmp_path / "merged")
@@ -110,7 +109,6 @@ def test_a_model_of_transformers_is_the_one_that_peft_merges(tmp_path: Path) -> 
     assert len({ours.fingerprint, plain.fingerprint}) == 2
     # A run that is stored depends on the base's files, too.
     prefix = find_prefix(f"hf:{tmp_path / 'a'}")
-    assert prefix is not None
     found = prefix.files(f"hf:{tmp_path / 'a'}")
     assert found is not None
     assert {path.parent.name for path in found} == {"a", "base"}
@@ -137,14 +135,14 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("settings", "tensors", "message"), REFUSED)
-def test_what_does_not_fit_is_refused(settings: Any, tensors: dict[str, Any], message: Any, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused(settings, tensors, message, tmp_path):
     pytest.importorskip("peft", reason="peft is not installed (the train extra)")
     folder = written(tmp_path / "a", tensors or matrices("fc", 4, 6), **settings)
     with raises(ModelError, message):
         merge_adapter("m", Layers(), find_adapter(folder) or PeftAdapter(folder, {}))
 
 
-def test_weights_beside_the_matrices_and_adapters_of_adapters_are_refused(tmp_path: Path) -> None:
+def test_weights_beside_the_matrices_and_adapters_of_adapters_are_refused(tmp_path):
     first = written(tmp_path / "a", matrices("fc", 4, 6), **{BASE: "x/y"})
     second = written(tmp_path / "b", matrices("fc", 4, 6), **{BASE: str(first)})
     with raises(ModelError, "adapter"):

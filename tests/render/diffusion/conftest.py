@@ -1,8 +1,6 @@
 """Tiny pipelines on disk, made once; one of them loaded."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,7 +8,7 @@ from scripts import import_script
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Models this small are no faster for threads, and far slower where other processes want the cores."""
     torch = pytest.importorskip("torch", reason="diffusion pipelines need the extra 'diffusion': torch")
     before = torch.get_num_threads()
@@ -20,7 +18,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory) -> Path:
+def folders(tmp_path_factory):
     """A folder with the pipelines `sd` and `xl`."""
     for package in ("torch", "diffusers", "transformers"):
         pytest.importorskip(package, reason=f"diffusion pipelines need the extra 'diffusion': {package}")
@@ -35,7 +33,7 @@ def folders(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stable_diffusion(folders) -> Any:
+def stable_diffusion(folders):
     """The pipeline `sd`, loaded as builders load it."""
     from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
 
@@ -43,7 +41,7 @@ def stable_diffusion(folders) -> Any:
 
 
 @pytest.fixture(scope="session")
-def stable_diffusion_xl(folders) -> Any:
+def stable_diffusion_xl(folders):
     """The pipeline `xl`, loaded as builders load it."""
     from tellapart_render.diffusion.sampling import DiffusionModel, open_checkpoint
 

@@ -3,9 +3,7 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,33 +13,29 @@ import numpy as np
 
 from facts import raises
 from tellapart.errors import MissingDependencyError, ModelError
-from tellapart_render.diffusion.sampling import (
-    DiffusionModel,
-    Draw,
-    Schedule,
-    open_checkpoint,
-    random_numbers,
-    room_for,
-    sample_images,
-    sample_pairs,
-    words_of,
-)
+from tellapart_render.diffusion import sampling
 
 CAPTIONS = ("a cat on a bed", "a dog on a bed")
-DRAWS = [Draw(1, 7.5, 0.0), Draw(2, 9.0, 0.5), Draw(3, 12.0, 0.9), Draw(4, 8.0, 0.3, 0.6)]
+DRAWS = [
+    sampling.Draw(1, 7.5, 0.0),
+    sampling.Draw(2, 9.0, 0.5),
+    sampling.Draw(3, 12.0, 0.9),
+    sampling.Draw(4, 8.0, 0.3, 0.6),
+]
 
 #: Of 256 levels. A batch of another size sums in another order, which moves float32's last bits and, through rounding,
 #: a level.
 LEVEL = 1
 
 
-def gap(a: Any, b: Any) -> int:
+def gap(a, b) -> int:
     return int(np.abs(np.asarray(a).astype(int) - np.asarray(b)).max())
 
 
 def test_pairs_are_the_same_in_batches_of_one_and_of_three(stable_diffusion):
     one, three = (
-        list(sample_pairs(stable_diffusion, CAPTIONS, DRAWS, Schedule(steps=5, batch=batch))) for batch in (1, 3)
+        list(sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS, sampling.Schedule(steps=5, batch=batch)))
+        for batch in (1, 3)
     )
     assert len(one) == len(three) == 4
     assert gap(one, three) <= LEVEL
@@ -49,9 +43,9 @@ def test_pairs_are_the_same_in_batches_of_one_and_of_three(stable_diffusion):
 
 
 def test_a_pair_is_the_same_to_the_bit_however_many_are_drawn(stable_diffusion):
-    schedule = Schedule(steps=3, batch=3)
-    alone = list(sample_pairs(stable_diffusion, CAPTIONS, DRAWS[:1], schedule))
-    among = list(sample_pairs(stable_diffusion, CAPTIONS, DRAWS, schedule))
+    schedule = sampling.Schedule(steps=3, batch=3)
+    alone = list(sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS[:1], schedule))
+    among = list(sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS, schedule))
     assert len(alone) == 1
     assert np.array_equal(alone[0], among[0])
 
@@ -60,7 +54,8 @@ def test_a_pair_is_the_same_to_the_bit_however_many_are_drawn(stable_diffusion):
 def test_pictures_are_the_same_in_batches_of_one_and_of_three(name, request):
     pipeline = request.getfixturevalue(name)
     one, three = (
-        list(sample_images(pipeline, "a cat", [5, 6, 7, 8], Schedule(steps=3, batch=batch), 5.0)) for batch in (1, 3)
+        list(sampling.sample_images(pipeline, "a cat", [5, 6, 7, 8], sampling.Schedule(steps=3, batch=batch), 5.0))
+        for batch in (1, 3)
     )
     assert np.array(one).shape == (4, 32, 32, 3)
     assert gap(one, three) <= LEVEL
@@ -68,15 +63,15 @@ def test_pictures_are_the_same_in_batches_of_one_and_of_three(name, request):
 
 
 def test_pictures_have_the_side_that_is_asked_for(stable_diffusion):
-    ((first, _),) = sample_pairs(stable_diffusion, CAPTIONS, DRAWS[:1], Schedule(steps=1, side=48))
+    ((first, _),) = sampling.sample_pairs(stable_diffusion, CAPTIONS, DRAWS[:1], sampling.Schedule(steps=1, side=48))
     assert first.shape == (48, 48, 3)
-    (image,) = sample_images(stable_diffusion, "a cat", [1], Schedule(steps=1, side=48), 5.0)
+    (image,) = sampling.sample_images(stable_diffusion, "a cat", [1], sampling.Schedule(steps=1, side=48), 5.0)
     assert image.shape == (48, 48, 3)
 
 
 def test_words_are_what_the_text_encoder_is_given(stable_diffusion):
     tokenizer = stable_diffusion.tokenizer
-    words = words_of(tokenizer, "a cat on an old bed.")
+    words = sampling.words_of(tokenizer, "a cat on an old bed.")
     assert len(words) == 6
     assert [token for word in words for token in word] == tokenizer("a cat on an old bed.").input_ids[1:-1]
 
@@ -84,31 +79,33 @@ def test_words_are_what_the_text_encoder_is_given(stable_diffusion):
 def test_room_is_what_every_text_encoder_reads(stable_diffusion, stable_diffusion_xl):
     for pipeline in (stable_diffusion, stable_diffusion_xl):
         fits, too_long = "x" * 22, "x" * 23  # 24 tokens with begin and end
-        assert room_for(pipeline, fits)
-        assert not room_for(pipeline, too_long)
+        assert sampling.room_for(pipeline, fits)
+        assert not sampling.room_for(pipeline, too_long)
 
 
 def test_random_numbers_are_of_the_seed_the_item_and_the_draw():
     keys = [(1, "a", 0), (2, "a", 0), (1, "b", 0), (1, "a", 1)]
-    assert len({int(random_numbers(*key).integers(2**62)) for key in keys}) == 4
-    assert random_numbers(1, "a", 0).random() == random_numbers(1, "a", 0).random()
+    assert len({int(sampling.random_numbers(*key).integers(2**62)) for key in keys}) == 4
+    assert sampling.random_numbers(1, "a", 0).random() == sampling.random_numbers(1, "a", 0).random()
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
-def copied(folders, tmp_path) -> Callable[..., Path]:
+def copied(folders, tmp_path):
     """Copy a pipeline, to be spoiled."""
 
-    def copy(name: str = "sd", to: str = "model") -> Path:
+    def copy(name="sd", to="model"):
         return Path(shutil.copytree(folders / name, tmp_path / to))
 
     return copy
 
 
-def opened(folder: Path, **more: Any) -> Any:
-    return open_checkpoint(DiffusionModel(name=folder.name, **{"device": "cpu", **more}), folder.parent)
+def opened(folder: Path, **more):
+    return sampling.open_checkpoint(
+        sampling.DiffusionModel(name=folder.name, **{"device": "cpu", **more}), folder.parent
+    )
 
 
 @pytest.mark.slow
@@ -160,7 +157,7 @@ def test_a_folder_that_is_no_whole_pipeline_or_has_code_is_refused(copied, spoil
 
 def test_prompt_to_prompts_kind_can_be_asked_for(folders):
     with raises(ModelError, "StableDiffusionXLPipeline", "StableDiffusionPipeline"):
-        open_checkpoint(DiffusionModel(name="xl"), folders, ("StableDiffusionPipeline",))
+        sampling.open_checkpoint(sampling.DiffusionModel(name="xl"), folders, ("StableDiffusionPipeline",))
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -173,7 +170,9 @@ def test_another_denoiser_takes_the_place_of_the_models_own(folders, copied, nes
     save_file({name: tensor + 1 for name, tensor in load_file(path).items()}, path)
     place = other.parent if nested else other
     plain, replaced = (
-        open_checkpoint(DiffusionModel(name=str(folders / "sd"), unet=unet, device="cpu"), place.parent)
+        sampling.open_checkpoint(
+            sampling.DiffusionModel(name=str(folders / "sd"), unet=unet, device="cpu"), place.parent
+        )
         for unet in ("", place.name)
     )
     assert set(replaced.revisions) == {"pipeline", "unet"}
@@ -189,21 +188,21 @@ def test_a_hub_id_is_read_from_the_hubs_cache_without_a_network(folders, tmp_pat
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", True)
     name = "someone/tiny-sd"
     with raises(ModelError, name, "0123456789ab", "folder"):
-        open_checkpoint(DiffusionModel(name=name, revision=COMMIT), tmp_path)
+        sampling.open_checkpoint(sampling.DiffusionModel(name=name, revision=COMMIT), tmp_path)
     shutil.copytree(folders / "sd", tmp_path / "models--someone--tiny-sd" / "snapshots" / COMMIT)
-    found = open_checkpoint(DiffusionModel(name=name, revision=COMMIT), tmp_path)
+    found = sampling.open_checkpoint(sampling.DiffusionModel(name=name, revision=COMMIT), tmp_path)
     assert found.revisions == {"pipeline": COMMIT}
     assert found.load().unet.config.sample_size == 16
     # What the cache holds in part would be fetched; where it cannot be, what is wrong is said.
     shutil.rmtree(tmp_path / "models--someone--tiny-sd" / "snapshots" / COMMIT / "vae")
     with raises(ModelError, "model_index.json"):
-        open_checkpoint(DiffusionModel(name=name, revision=COMMIT), tmp_path)
+        sampling.open_checkpoint(sampling.DiffusionModel(name=name, revision=COMMIT), tmp_path)
 
 
 @pytest.mark.parametrize("revision", ["", "main", COMMIT[:12]])
 def test_a_hub_id_without_its_commit_is_refused(tmp_path, revision):
     with raises(ModelError, "40", f"'{revision}'"):
-        open_checkpoint(DiffusionModel(name="someone/tiny-sd", revision=revision), tmp_path)
+        sampling.open_checkpoint(sampling.DiffusionModel(name="someone/tiny-sd", revision=revision), tmp_path)
 
 
 def test_without_diffusers_the_line_that_installs_it_is_said(folders, monkeypatch):

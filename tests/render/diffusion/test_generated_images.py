@@ -29,7 +29,7 @@ CAPTIONS = (
 
 
 @pytest.fixture
-def home(tmp_path, folders) -> Path:
+def home(tmp_path, folders):
     for name in ("sd", "xl"):
         (tmp_path / name).symlink_to(folders / name)
     (tmp_path / "pairs.csv").write_text(CAPTIONS)
@@ -40,16 +40,16 @@ def home(tmp_path, folders) -> Path:
     return tmp_path
 
 
-def options(**more: Any) -> dict[str, Any]:
+def options(**more) -> dict[str, Any]:
     few = {"captions": "pairs.csv", "images": "natural", "steps": 2, "picture": {"format": "png"}}
     return {**few, "model": {"name": "xl", "device": "cpu"}, **more}
 
 
-def builder(home: Path, seed: int = 1, **more: Any) -> GeneratedImages:
+def builder(home: Path, seed: int = 1, **more) -> GeneratedImages:
     return GeneratedImages(Start(validate_table(GeneratedImages.Options, options(**more), "here"), seed, home))
 
 
-def made(home: Path, place: int = 0, seed: int = 1, **more: Any) -> Made:
+def made(home: Path, place: int = 0, seed: int = 1, **more) -> Made:
     found = builder(home, seed, **more)
     outcome = found.make(found.candidates()[place])
     assert isinstance(outcome, Made)
@@ -112,9 +112,9 @@ def test_both_pictures_can_be_drawn_and_are_the_candidates_of_their_captions(hom
 def test_the_nearest_of_the_candidates_is_the_one_that_the_scorer_finds(home):
     nearest = made(home, layout="pairs", choose="nearest", scorer="demo-encoder", count=3)
     candidates = [decode(data, name) for name, data in made(home, count=3).images.items()]
-    model: Any = find_model("demo-encoder")
+    model = find_model("demo-encoder")
     scores = model.similarity(model.encode_images(candidates), model.encode_texts(["A dog."]))[:, 0]
-    (told,) = nearest.item.provenance["drawn"]  # type: ignore[misc]
+    (told,) = nearest.item.provenance["drawn"]
     assert told["candidate"] == int(scores.argmax())
     np.testing.assert_allclose(told["cosines"], scores, atol=1e-5)
     chosen = decode(nearest.images["images/7_0_1.png"], "chosen")
@@ -123,7 +123,7 @@ def test_the_nearest_of_the_candidates_is_the_one_that_the_scorer_finds(home):
 
 @pytest.mark.slow
 def test_a_picture_hangs_on_its_own_seed_and_prompt_alone(home):
-    def pixels(**more: Any) -> Any:
+    def pixels(**more):
         return np.array([decode(data, name) for name, data in made(home, **more).images.items()]).astype(int)
 
     four = pixels(batch=1)
@@ -178,5 +178,5 @@ def test_the_recipe_in_the_documents_is_whole():
     values = tomllib.loads(path.read_text())
     found = validate_table(GeneratedImages.Options, values["options"], "generated-images")
     assert values["builder"] == "generated-images"
-    defaults = GeneratedImages.Options(captions="c", model={"name": "m"})  # type: ignore[arg-type]
+    defaults = GeneratedImages.Options(captions="c", model={"name": "m"})
     assert (found.suffix, found.guidance, found.count) == (defaults.suffix, defaults.guidance, defaults.count)

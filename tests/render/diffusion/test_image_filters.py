@@ -45,7 +45,7 @@ def test_the_papers_rule_leaves_out_the_direction_and_so_keeps_no_less(found):
 @given(SIMILARITIES)
 def test_argmax_asks_for_each_picture_nearer_its_own_caption_and_both_asks_for_both(found):
     nearer = found.own[0] > found.crossed[0] and found.own[1] > found.crossed[1]
-    choices: tuple[Any, ...] = ("threshold", "argmax", "both")
+    choices = ("threshold", "argmax", "both")
     fails = {choose: Keep(choose=choose).step_failed(found) == STEPS[0] for choose in choices}
     assert fails["argmax"] == (not nearer)
     assert fails["both"] == (fails["threshold"] or fails["argmax"])
@@ -92,14 +92,14 @@ def test_vectors_of_two_spaces_are_refused():
     class TwoSpaces:
         name, fingerprint, kind = "two-spaces", "1", "similarity"
 
-        def encode_images(self, images: Any) -> Any:
+        def encode_images(self, images):
             return np.ones((len(images), 4), np.float32)
 
-        def encode_texts(self, texts: Any) -> Any:
+        def encode_texts(self, texts):
             return np.ones((len(texts), 3), np.float32)
 
-        def similarity(self, images: Any, texts: Any) -> Any:
+        def similarity(self, images, texts):
             return np.zeros((len(images), len(texts)), np.float32)
 
     with raises(ModelError, "'two-spaces'", "4", "3"):
-        measure_pair(TwoSpaces(), pictures(1)[0], ("a", "b"))  # type: ignore[arg-type]
+        measure_pair(TwoSpaces(), pictures(1)[0], ("a", "b"))

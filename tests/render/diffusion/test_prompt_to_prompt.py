@@ -33,22 +33,22 @@ LAX = {"caption_image": -1.0, "image_image": -1.0, "directional": -1.0}
 
 
 @pytest.fixture
-def home(tmp_path, folders) -> Path:
+def home(tmp_path, folders):
     (tmp_path / "sd").symlink_to(folders / "sd")
     (tmp_path / "pairs.csv").write_text(CAPTIONS)
     return tmp_path
 
 
-def options(**more: Any) -> dict[str, Any]:
+def options(**more) -> dict[str, Any]:
     few = {"captions": "pairs.csv", "scorer": "demo-encoder", "samples": 4, "steps": 3, "keep": LAX}
     return {**few, "model": {"name": "sd", "device": "cpu"}, **more}
 
 
-def builder(home: Path, **more: Any) -> PromptToPrompt:
+def builder(home: Path, **more) -> PromptToPrompt:
     return PromptToPrompt(Start(validate_table(PromptToPrompt.Options, options(**more), "here"), 1, home))
 
 
-def recipe(home: Path, **more: Any) -> Path:
+def recipe(home: Path, **more) -> Path:
     path = home / "recipe.toml"
     tables = {k: v for k, v in options(**more).items() if isinstance(v, dict)}
     plain = {k: v for k, v in options(**more).items() if k not in tables}

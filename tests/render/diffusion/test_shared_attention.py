@@ -31,7 +31,7 @@ NOT_SHARED = Draw(seed=1, guidance=7.5, self_fraction=0.0)
 SENTENCES = st.lists(st.lists(st.integers(10, 30), min_size=1, max_size=3), min_size=1, max_size=6)
 
 
-def drawn(pipeline: Any, captions: tuple[str, str], draw: Draw, schedule: Schedule = FEW) -> tuple[Any, Any]:
+def drawn(pipeline, captions: tuple[str, str], draw: Draw, schedule: Schedule = FEW) -> tuple[Any, Any]:
     ((first, second),) = sample_pairs(pipeline, captions, [draw], schedule)
     return first, second
 

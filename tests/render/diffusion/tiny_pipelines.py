@@ -1,14 +1,13 @@
 """Real diffusers pipelines of random weights, saved as folders; they draw a picture in a tenth of a second."""
 
 from pathlib import Path
-from typing import Any
 
 from tellapart.models.torch.backend import import_torch
 
 LENGTH = 24
 
 
-def _tokenizer(transformers: Any) -> Any:
+def _tokenizer(transformers):
     """CLIP's byte-level BPE with a few words of its own; the end of the text is the last token of all."""
     from tokenizers.pre_tokenizers import ByteLevel
 
@@ -22,7 +21,7 @@ def _tokenizer(transformers: Any) -> Any:
     return transformers.CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=LENGTH)
 
 
-def _text_encoder(transformers: Any, tokenizer: Any, width: int, *, projected: bool) -> Any:
+def _text_encoder(transformers, tokenizer, width: int, *, projected: bool):
     config = transformers.CLIPTextConfig(
         vocab_size=len(tokenizer),
         hidden_size=width,
@@ -39,7 +38,7 @@ def _text_encoder(transformers: Any, tokenizer: Any, width: int, *, projected: b
     return kind(config).eval()
 
 
-def _autoencoder(diffusers: Any) -> Any:
+def _autoencoder(diffusers):
     return diffusers.AutoencoderKL(
         block_out_channels=(8, 16),
         down_block_types=("DownEncoderBlock2D",) * 2,
@@ -50,7 +49,7 @@ def _autoencoder(diffusers: Any) -> Any:
     ).eval()
 
 
-def _denoiser(diffusers: Any, width: int, **more: Any) -> Any:
+def _denoiser(diffusers, width: int, **more):
     """A denoiser whose attention weighs enough that sharing its maps moves pixels: random weights alone hardly do."""
     torch = import_torch()
     unet = diffusers.UNet2DConditionModel(

@@ -1,13 +1,10 @@
 """The same text is the same tokens after the cut, and the same picture is the same pixels, in every place."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +45,7 @@ def check_reader(trainable: Trainable, equal: Sequence[str], other: str) -> None
     assert all(one == tokens[0] for one in tokens[:-1]) and tokens[-1] != tokens[0]
 
 
-def test_a_text_is_its_tokens_within_the_context(tmp_path: Path) -> None:
+def test_a_text_is_its_tokens_within_the_context(tmp_path):
     trainable = opened(tmp_path)
     check_reader(trainable, ["a red square", "A Red  square", " a red square "], "a red squares")
     check_reader(trainable, [LONG, f"{LONG} and more", f"{LONG} or less"], LONG[:40])
@@ -56,14 +53,14 @@ def test_a_text_is_its_tokens_within_the_context(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_a_fusion_encoders_text_is_its_tokens_within_the_context(tmp_path: Path, name: str) -> None:
+def test_a_fusion_encoders_text_is_its_tokens_within_the_context(tmp_path, name):
     pytest.importorskip("transformers", reason="fusion encoders need the extra 'models'")
     trainable = open_fusion(MODELS[name](tmp_path / name), "cpu")
     check_reader(trainable, ["a red square", "a  red square"], "a blue square")
     assert trainable.reader.find_cut(["a red square"]) == [False]
 
 
-def test_a_compact_encoders_text_is_its_tokens_within_the_context(tmp_path: Path) -> None:
+def test_a_compact_encoders_text_is_its_tokens_within_the_context(tmp_path):
     from tellapart.training.encoders import open_dual
 
     home = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
@@ -87,9 +84,9 @@ def pictures(folder: Path) -> dict[str, Path]:
     return {name: folder / name for name in files}
 
 
-def test_a_picture_is_its_pixels_whatever_its_file(tmp_path: Path) -> None:
+def test_a_picture_is_its_pixels_whatever_its_file(tmp_path):
     files = pictures(tmp_path / "p")
-    seen: list[tuple[str, int, int]] = []
+    seen = []
     plain = TrainingRows(tuple(TrainingRow(path, "a") for path in files.values()))
     rows = plain.with_pictures(hash_pictures(plain, lambda *each: seen.append(each)).by_file())
     assert plain.image_ids.tolist() == [0, 1, 2, 3, 4]
@@ -101,7 +98,7 @@ def test_a_picture_is_its_pixels_whatever_its_file(tmp_path: Path) -> None:
 @given(
     st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 5)), min_size=1, max_size=24), st.floats(0.1, 0.9)
 )
-def test_no_picture_and_no_cluster_lies_on_both_sides_of_a_split(rows: list[tuple[str, int]], share: float) -> None:
+def test_no_picture_and_no_cluster_lies_on_both_sides_of_a_split(rows, share):
     made = TrainingRows(
         tuple(TrainingRow(Path(f"{k}.png"), "x", cluster=c, picture=str(p)) for k, (c, p) in enumerate(rows))
     )
@@ -116,7 +113,7 @@ def test_no_picture_and_no_cluster_lies_on_both_sides_of_a_split(rows: list[tupl
     assert alone.split(share)[0].rows == tuple(row for row in alone.rows if _unit_interval(row.cluster) < share)
 
 
-def test_a_share_that_leaves_no_row_is_refused(tmp_path: Path) -> None:
+def test_a_share_that_leaves_no_row_is_refused(tmp_path):
     """Placeholders join all clusters, so all rows are on one side."""
     rows = TrainingRows(
         tuple(
@@ -145,24 +142,22 @@ def copies(folder: Path) -> Path:
     return folder / "rows.jsonl"
 
 
-def test_copies_lie_on_one_side_of_the_share(tmp_path: Path) -> None:
+def test_copies_lie_on_one_side_of_the_share(tmp_path):
     copies(tmp_path)
     for share in (0.3, 0.5, 0.7):
         settings = config(tmp_path, data={"train": ["rows.jsonl"], "share": share})
         rows = read_rows(["rows.jsonl"], tmp_path)
         hashes = hash_pictures(rows).by_file()
         trained, validation = choose_validation(settings, tmp_path, rows.with_pictures(hashes))
-        assert validation is not None
         chosen = {hashes[Path("/") / image] for item in validation.items for image in item.images}
         assert len(trained) and chosen and not chosen & {row.picture for row in trained.rows}
         # By files alone they are on both sides.
         trained, validation = choose_validation(settings, tmp_path, rows)
-        assert validation is not None
         chosen = {hashes[Path("/") / image] for item in validation.items for image in item.images}
         assert chosen & {hashes[row.image] for row in trained.rows}
 
 
-def test_a_copy_of_a_picture_is_no_hard_counterpart(tmp_path: Path) -> None:
+def test_a_copy_of_a_picture_is_no_hard_counterpart(tmp_path):
     copies(tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     rows = [row | {"negative_images": [k ^ 1, k ^ 2]} for k, row in enumerate(lines)]  # its copy, and another picture
@@ -175,7 +170,7 @@ def test_a_copy_of_a_picture_is_no_hard_counterpart(tmp_path: Path) -> None:
         run_training(config(tmp_path, data=data, loss=loss, optimiser=steps), tmp_path, tmp_path / "none")
 
 
-def test_a_fusion_encoders_counterparts_show_another_picture_and_the_others_are_counted(tmp_path: Path) -> None:
+def test_a_fusion_encoders_counterparts_show_another_picture_and_the_others_are_counted(tmp_path):
     rows = TrainingRows(
         tuple(
             TrainingRow(Path(f"{k}.png"), f"text {k}", counterparts=others, picture=picture)
@@ -201,8 +196,8 @@ class Letters:
         return [len(text) > 8 for text in texts]
 
 
-def test_duplicates_are_counted_by_rows() -> None:
-    def row(file: str, picture: str, caption: str, *negatives: str) -> TrainingRow:
+def test_duplicates_are_counted_by_rows():
+    def row(file, picture, caption, *negatives):
         return TrainingRow(Path(file), caption, negatives, picture=picture)
 
     rows = (
@@ -224,7 +219,7 @@ def test_duplicates_are_counted_by_rows() -> None:
     assert distinct.to_log() == {} and distinct.describe() == ""
 
 
-def write(folder: Path, captions: Sequence[str], **fields: Any) -> None:
+def write(folder: Path, captions: Sequence[str], **fields) -> None:
     """Rows of the pictures of `folder/train`, with these captions."""
     squares(folder / "train", 8)
     architecture(folder / "arch")
@@ -234,9 +229,7 @@ def write(folder: Path, captions: Sequence[str], **fields: Any) -> None:
 
 
 @pytest.mark.parametrize("micro", [None, 3])
-def test_captions_that_differ_after_the_cut_teach_nothing_and_the_record_counts_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], micro: int | None
-) -> None:
+def test_captions_that_differ_after_the_cut_teach_nothing_and_the_record_counts_them(tmp_path, capsys, micro):
     write(tmp_path, [f"{LONG} and {k}" for k in range(16)])
     data = {"train": ["rows.jsonl"]}
     settings = config(tmp_path, data=data, batch={"size": 16, "micro": micro}, optimiser={"steps": 1})
@@ -244,7 +237,7 @@ def test_captions_that_differ_after_the_cut_teach_nothing_and_the_record_counts_
     line = logged(tmp_path / "run")[0]
     assert line["total"] == 0 and (line["rows_same_caption"], line["texts_cut"]) == (16, 16)
     counted = read_record(tmp_path / "run").data.duplicates
-    assert counted is not None and (counted.merged, counted.cut, counted.texts) == (16, 16, 16)
+    assert (counted.merged, counted.cut, counted.texts) == (16, 16, 16)
     assert "16 rows share their captions" in " ".join((tmp_path / "run" / "model" / "README.md").read_text().split())
     print_trained(read_record(tmp_path / "run"), tmp_path / "report.html")
     check_facts(" ".join(capsys.readouterr().out.split()), "16 rows", "16 of 16 texts lose")
@@ -253,7 +246,7 @@ def test_captions_that_differ_after_the_cut_teach_nothing_and_the_record_counts_
     assert logged(tmp_path / "released")[0]["text_to_image"] == pytest.approx(np.log(16) / 2, abs=0.2)
 
 
-def test_copies_of_a_picture_are_no_negatives_and_files_are_as_released(tmp_path: Path) -> None:
+def test_copies_of_a_picture_are_no_negatives_and_files_are_as_released(tmp_path):
     copies(tmp_path)
     totals = {}
     for duplicates in ("masked", "negatives"):
@@ -270,19 +263,19 @@ def test_copies_of_a_picture_are_no_negatives_and_files_are_as_released(tmp_path
     assert {line["rows_same_picture"] for line in totals.values()} == {24}
 
 
-def test_pictures_of_the_named_validation_set_that_are_trained_on_are_warned_of_and_recorded(tmp_path: Path) -> None:
+def test_pictures_of_the_named_validation_set_that_are_trained_on_are_warned_of_and_recorded(tmp_path):
     from tellapart.errors import TellapartWarning
 
     squares(tmp_path / "held", 3, seed=5)
     settings = config(tmp_path, data={"validation": "folder:held"}, optimiser={"steps": 1})
     run_training(settings, tmp_path, tmp_path / "apart")
     leak = read_record(tmp_path / "apart").data.validation_leak
-    assert leak is not None and leak.describe_choice() == ""
+    assert leak.describe_choice() == ""
     settings = config(tmp_path, data={"validation": "folder:train"}, optimiser={"steps": 1})
     with pytest.warns(TellapartWarning, match="data.validation: 24 training images"):
         run_training(settings, tmp_path, tmp_path / "same")
     leak = read_record(tmp_path / "same").data.validation_leak
-    assert leak is not None and len(leak.same) == 24
+    assert len(leak.same) == 24
     card = " ".join((tmp_path / "same" / "model" / "README.md").read_text().split())
     assert "24 training images are pictures of that set" in card
     assert replace(leak, same=()).describe_choice() == ""
@@ -306,7 +299,7 @@ def noise(seed: int) -> Image.Image:
 
 
 @pytest.mark.slow
-def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) -> None:
+def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path):
     copied, jpeg, smaller = demo_pictures(3)
     result = find_leaks(
         rows(
@@ -325,9 +318,9 @@ def test_a_recompressed_picture_is_alike_and_a_copy_is_the_same(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp_path: Path) -> None:
+def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp_path):
     own = rows(tmp_path, a_png=noise(1), b_png=noise(2))
-    seen: list[tuple[str, int, int]] = []
+    seen = []
     result = find_leaks(own, ["demo", "demo-objects"], lambda *settings: seen.append(settings))
     assert [(leak.benchmark, leak.same, leak.alike) for leak in result] == [("demo", (), ()), ("demo-objects", (), ())]
     refuse_leaks(result)
@@ -336,7 +329,7 @@ def test_what_shares_nothing_is_let_through_and_all_benchmarks_are_looked_at(tmp
 
 
 @pytest.mark.slow
-def test_hashes_of_more_pictures_serve_for_some_and_no_file_is_read_again(tmp_path: Path) -> None:
+def test_hashes_of_more_pictures_serve_for_some_and_no_file_is_read_again(tmp_path):
     more = rows(tmp_path, c_png=noise(3), a_png=demo_pictures(1)[0])
     hashes = hash_pictures(more)
     for row in more.rows:
@@ -345,7 +338,7 @@ def test_hashes_of_more_pictures_serve_for_some_and_no_file_is_read_again(tmp_pa
     assert [(leak.same, leak.alike) for leak in leaks] == [(("a.png",), ())]
 
 
-def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_read_is_named(tmp_path):
     with raises(DataError, "gone.png"):
         find_leaks(TrainingRows((TrainingRow(tmp_path / "gone.png", "a cat"),)), ["demo"])
     (tmp_path / "no.png").write_bytes(b"no picture")

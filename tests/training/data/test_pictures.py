@@ -1,7 +1,5 @@
 """Pictures are changed by the seed, the step and the row alone, as each family's authors change them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +14,6 @@ from tellapart.data.folder import read_pair_set
 from tellapart.errors import DataError, TellapartWarning
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
-from tellapart.training.config import TrainConfig
 from tellapart.training.data import pictures
 from tellapart.training.data.pictures import ImageLoader, draw_joined, find_augmentation, join_captions, warn_of_flips
 from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
@@ -27,7 +24,7 @@ SIDE = 12
 
 
 def model(shape: tuple[int, ...] = (3, SIDE, SIDE)) -> Trainable:
-    def image(_pixels: Any) -> dict[str, Any]:
+    def image(_pixels) -> dict[str, Any]:
         return {"pixel_values": import_torch().zeros(shape)}
 
     return cast(Trainable, SimpleNamespace(image=image))
@@ -40,9 +37,8 @@ def picture(height: int = 64, width: int = 60) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize(
     ("name", "shape"), [("meter", (64, 60, 3)), ("fiber", (12, 12, 3)), ("open-clip", (12, 12, 3))]
 )
-def test_draws_depend_on_the_seed_the_step_and_the_row_alone(name: str, shape: tuple[int, ...]) -> None:
+def test_draws_depend_on_the_seed_the_step_and_the_row_alone(name, shape):
     one, again, other = (find_augmentation(name, seed, model()) for seed in (0, 0, 1))
-    assert one is not None and again is not None and other is not None
     for step, row in ((3, 5), (0, 0)):
         again(picture(), 9, 9)  # what was drawn before changes nothing
         drawn = one(picture(), step, row)
@@ -54,12 +50,12 @@ def test_draws_depend_on_the_seed_the_step_and_the_row_alone(name: str, shape: t
     assert find_augmentation("none", 0, model()) is None
 
 
-def test_the_side_is_read_where_colours_come_last_too() -> None:
+def test_the_side_is_read_where_colours_come_last_too():
     augment = find_augmentation("open-clip", 0, model((SIDE, SIDE, 3)))
-    assert augment is not None and augment(picture(), 0, 0).shape == (SIDE, SIDE, 3)
+    assert augment(picture(), 0, 0).shape == (SIDE, SIDE, 3)
 
 
-def test_every_operation_acts_and_only_the_plain_one_does_not() -> None:
+def test_every_operation_acts_and_only_the_plain_one_does_not():
     from PIL import Image
 
     pixels = np.random.default_rng(0).integers(60, 120, (64, 64, 3)).astype(np.uint8)
@@ -83,7 +79,7 @@ def test_every_operation_acts_and_only_the_plain_one_does_not() -> None:
     assert lighter.mean() / pixels.mean() == pytest.approx(1.36, abs=0.01)
 
 
-def test_a_crop_keeps_its_share_of_the_area_and_its_shape() -> None:
+def test_a_crop_keeps_its_share_of_the_area_and_its_shape():
     place = np.stack(np.broadcast_arrays(np.arange(200)[:, None], np.arange(200), 0), axis=-1).astype(np.uint8)
     from PIL import Image
 
@@ -99,7 +95,7 @@ def test_a_crop_keeps_its_share_of_the_area_and_its_shape() -> None:
     assert 0.72 < min(shapes) < 0.85 and 1.2 < max(shapes) < 1.36
 
 
-def test_a_flip_is_warned_of_where_captions_say_left_or_right(tmp_path: Path) -> None:
+def test_a_flip_is_warned_of_where_captions_say_left_or_right(tmp_path):
     rows = read_rows([str(squares(tmp_path / "train"))], tmp_path)
     with pytest.warns(TellapartWarning, match=r'"fiber".* 24 of 24 .*0_0\.png'):
         warn_of_flips("fiber", rows)
@@ -112,7 +108,7 @@ def test_a_flip_is_warned_of_where_captions_say_left_or_right(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_run_that_stops_draws_the_same_pictures(tmp_path: Path) -> None:
+def test_a_run_that_stops_draws_the_same_pictures(tmp_path):
     settings = config(tmp_path, data={"augment": "meter"}, validation={"every": 1}, optimiser={"steps": 3})
     check_resumed(settings, tmp_path)
     plain = config(tmp_path, validation={"every": 1}, optimiser={"steps": 3})
@@ -123,7 +119,7 @@ def test_a_run_that_stops_draws_the_same_pictures(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> TrainConfig:
+def settings(tmp_path):
     """CLIC on squares, whose captions are told in two other ways as well."""
     made = config(
         tmp_path,
@@ -149,7 +145,7 @@ def rows_of(folder: Path) -> TrainingRows:
     return read_rows(["rows.jsonl"], folder)
 
 
-def test_what_is_drawn_names_both_pictures(tmp_path: Path, settings: TrainConfig) -> None:
+def test_what_is_drawn_names_both_pictures(tmp_path, settings):
     rows = rows_of(tmp_path)
     assert rows.rows[0].positives[0].startswith("here a")
     write_rows(tmp_path / "again.jsonl", rows, tmp_path)
@@ -176,7 +172,7 @@ def test_what_is_drawn_names_both_pictures(tmp_path: Path, settings: TrainConfig
     assert {one.swapped for one in seen} == {True, False}
     assert any(one.false for one in seen)
     joined = next(one for one in seen if one.swapped)
-    loader = ImageLoader(rows, lambda pixels: pixels, keep=False, threads=1, side=16)  # type: ignore[arg-type]
+    loader = ImageLoader(rows, lambda pixels: pixels, keep=False, threads=1, side=16)
     try:
         (picture,) = (one.result() for one in loader.read([3], 0, [joined]))
     finally:
@@ -189,9 +185,7 @@ def test_what_is_drawn_names_both_pictures(tmp_path: Path, settings: TrainConfig
 
 
 @pytest.mark.slow
-def test_clic_learns_with_its_text_tower_alone_and_a_gradient_cache_changes_no_loss(
-    tmp_path: Path, settings: TrainConfig
-) -> None:
+def test_clic_learns_with_its_text_tower_alone_and_a_gradient_cache_changes_no_loss(tmp_path, settings):
     run_training(settings, tmp_path, tmp_path / "whole")
     cached = settings.model_copy(update={"batch": settings.batch.model_copy(update={"micro": 3, "chunk": 2})})
     run_training(cached, tmp_path, tmp_path / "cached")
@@ -219,8 +213,6 @@ def test_clic_learns_with_its_text_tower_alone_and_a_gradient_cache_changes_no_l
         ({"data": {"join": "always"}, "loss": {"name": "itc"}}, ("data.join", "'itc'")),
     ],
 )
-def test_what_cannot_be_joined_is_refused(
-    tmp_path: Path, settings: TrainConfig, changes: dict[str, object], says: str | tuple[str, ...]
-) -> None:
+def test_what_cannot_be_joined_is_refused(tmp_path, settings, changes, says):
     with raises(DataError, says):
         run_training(config(tmp_path, **({"loss": {"name": "clic"}} | changes)), tmp_path, tmp_path / "run")

@@ -1,19 +1,13 @@
 """What is trained on is read as it was released, and what is wrong in it is named with file, line and field."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import gzip
 import json
-import random
 import re
-import resource
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,10 +42,10 @@ def picture(path: Path) -> None:
 
 
 @pytest.fixture
-def listed(tmp_path: Path) -> Iterator[Any]:
+def listed(tmp_path):
     """Write a JSONL file of rows with its pictures."""
 
-    def write(*rows: dict[str, Any] | str) -> TrainingRows:
+    def write(*rows):
         for name in ("a.png", "b.png"):
             picture(tmp_path / name)
         lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
@@ -62,11 +56,11 @@ def listed(tmp_path: Path) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("keep, read", [(True, 2), (False, 6)])
-def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed: Any, keep: bool, read: int) -> None:
+def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed, keep, read):
     rows = listed(*({"image": name, "caption": f"{k}"} for k, name in enumerate(("a.png", "b.png", "a.png"))))
-    prepared: list[Any] = []
+    prepared = []
 
-    def prepare(pixels: Any) -> Any:
+    def prepare(pixels):
         prepared.append(pixels)
         return len(prepared)
 
@@ -79,7 +73,7 @@ def test_an_image_that_is_kept_is_prepared_once_for_all_its_rows(listed: Any, ke
     assert (seen == [[1, 2, 1], [1, 2, 1]]) is keep
 
 
-def test_a_row_is_read_as_it_stands(listed: Any, tmp_path: Path) -> None:
+def test_a_row_is_read_as_it_stands(listed, tmp_path):
     rows = listed(
         {"image": "a.png", "caption": "two", "negative_captions": ["three"], "negative_images": [1]},
         {"image": "b.png", "caption": "three", "cluster": "numbers"},
@@ -90,7 +84,7 @@ def test_a_row_is_read_as_it_stands(listed: Any, tmp_path: Path) -> None:
     assert rows.items == ((0,), (1,))
 
 
-def test_false_captions_and_hard_images_that_are_true_are_left_out_with_a_word(listed: Any) -> None:
+def test_false_captions_and_hard_images_that_are_true_are_left_out_with_a_word(listed):
     true = {"caption": "two cups", "positive_captions": ["a pair of cups"], "negative_images": [1, 0, 2]}
     with pytest.warns(TellapartWarning) as caught:
         rows = listed(
@@ -124,12 +118,12 @@ GOOD = {"image": "a.png", "caption": "a cat"}
         ({**GOOD, "negative_images": [True]}, ("'negative_images'", "row")),
     ],
 )
-def test_a_broken_row_is_named(listed: Any, row: Any, said: str | tuple[str, ...]) -> None:
+def test_a_broken_row_is_named(listed, row, said):
     with raises(DataError, said):
         listed(GOOD, row)
 
 
-def test_sources_that_are_missing_or_empty_are_said(tmp_path: Path, listed: Any) -> None:
+def test_sources_that_are_missing_or_empty_are_said(tmp_path, listed):
     with raises(DataError, "rows.jsonl", "rows"):
         listed()
     with raises(DataError, "gone.csv"):
@@ -138,7 +132,7 @@ def test_sources_that_are_missing_or_empty_are_said(tmp_path: Path, listed: Any)
         read_rows(["rows.jsonl"], tmp_path, take=[0.5, 0.5])
 
 
-def test_pair_sets_give_each_image_with_its_caption(tmp_path: Path) -> None:
+def test_pair_sets_give_each_image_with_its_caption(tmp_path):
     squares(tmp_path / "set", 3)
     rows = read_rows(["folder:set", "set"], tmp_path)
     assert len(rows) == 12
@@ -161,7 +155,7 @@ def negclip(folder: Path) -> tuple[Path, list[dict[str, str]]]:
 
 
 @pytest.mark.slow
-def test_the_released_negclip_file_is_read_whole(tmp_path: Path) -> None:
+def test_the_released_negclip_file_is_read_whole(tmp_path):
     path, released = negclip(tmp_path)
     with pytest.warns(TellapartWarning, match=r"valid_neg_clip\.tsv: 15 of"):
         rows = read_rows([str(path)], Path("/"), str(tmp_path))
@@ -183,7 +177,7 @@ def test_the_released_negclip_file_is_read_whole(tmp_path: Path) -> None:
         ("title\tfilepath\tneg_caption\tneg_image", "x\ta.png\t[]\t[4]", ("rows.tsv:2", "'negative_images'")),
     ],
 )
-def test_a_broken_tsv_is_named(tmp_path: Path, header: str, line: str, said: str | tuple[str, ...]) -> None:
+def test_a_broken_tsv_is_named(tmp_path, header, line, said):
     picture(tmp_path / "a.png")
     (tmp_path / "rows.tsv").write_text(f"{header}\n{line}\n", encoding="utf-8")
     with raises(DataError, said):
@@ -201,7 +195,7 @@ def counterfactuals(folder: Path, *lines: tuple[str, str, str]) -> Path:
     return path
 
 
-def test_the_halves_of_a_counterfactual_pair_are_one_item_again(tmp_path: Path) -> None:
+def test_the_halves_of_a_counterfactual_pair_are_one_item_again(tmp_path):
     counterfactuals(
         tmp_path,
         (CHANGED, "7_1", "a cat on a chair"),
@@ -218,7 +212,7 @@ def test_the_halves_of_a_counterfactual_pair_are_one_item_again(tmp_path: Path) 
     assert [item.texts for item in left_over(rows).items] == [("a cat on a chair", "a dog on a chair")]
 
 
-def test_a_plain_csv_is_rows_too_and_a_broken_one_is_named(tmp_path: Path) -> None:
+def test_a_plain_csv_is_rows_too_and_a_broken_one_is_named(tmp_path):
     picture(tmp_path / "a.png")
     (tmp_path / "rows.csv").write_text("image_path,caption\na.png,a cat\na.png,a pet\n", encoding="utf-8")
     assert [row.caption for row in read_rows(["rows.csv"], tmp_path).rows] == ["a cat", "a pet"]
@@ -232,7 +226,7 @@ def test_a_plain_csv_is_rows_too_and_a_broken_one_is_named(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["neg_captions", "Neg_caption", "negative_caption", "foil", "false caption"])
 @pytest.mark.parametrize("header", ["filepath,title", "image_path,caption"])
-def test_false_captions_in_a_table_are_not_lost_without_a_word(tmp_path: Path, header: str, name: str) -> None:
+def test_false_captions_in_a_table_are_not_lost_without_a_word(tmp_path, header, name):
     picture(tmp_path / "a.png")
     (tmp_path / "rows.csv").write_text(f"{header},{name}\na.png,a cat,\"['a dog']\"\n", encoding="utf-8")
     with raises(DataError, "rows.csv", repr(name), "negative_captions", field=name):
@@ -247,9 +241,7 @@ def test_false_captions_in_a_table_are_not_lost_without_a_word(tmp_path: Path, h
         ("rows.csv", "text;file_name\na cat;a.png\na pet, or two;a.png\n", {}),
     ],
 )
-def test_a_table_with_named_columns_is_rows(
-    tmp_path: Path, name: str, text: str, columns: dict[str, str], packed: Callable[[Path], None]
-) -> None:
+def test_a_table_with_named_columns_is_rows(tmp_path, name, text, columns, packed):
     picture(tmp_path / "a.png")
     (tmp_path / name).write_text(text, encoding="utf-8")
     rows = read_rows([name], tmp_path, columns=columns)
@@ -261,8 +253,8 @@ def test_a_table_with_named_columns_is_rows(
 
 
 @pytest.fixture
-def packed() -> Callable[[Path], None]:
-    def pack(path: Path) -> None:
+def packed():
+    def pack(path):
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
 
     return pack
@@ -294,7 +286,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize("content", [COCO, KARPATHY, LISTED], ids=["coco", "karpathy", "listed"])
-def test_captions_of_coco_are_rows(tmp_path: Path, content: object, packed: Callable[[Path], None]) -> None:
+def test_captions_of_coco_are_rows(tmp_path, content, packed):
     for name in ("COCO_7.jpg", "COCO_9.jpg"):
         picture(tmp_path / "coco" / "val2014" / name)
     (tmp_path / "captions.json").write_text(json.dumps(content), encoding="utf-8")
@@ -323,7 +315,7 @@ def test_captions_of_coco_are_rows(tmp_path: Path, content: object, packed: Call
         ({**COCO, "images": [{"id": 7, "file_name": [[]]}, {"id": 9}]}, ("annotations[0]", "'image'", "[[]]")),
     ],
 )
-def test_broken_captions_of_coco_are_named(tmp_path: Path, content: object, said: tuple[str, ...]) -> None:
+def test_broken_captions_of_coco_are_named(tmp_path, content, said):
     for name in ("COCO_7.jpg", "COCO_9.jpg"):
         picture(tmp_path / name)
     (tmp_path / "captions.json").write_text(json.dumps(content), encoding="utf-8")
@@ -332,7 +324,7 @@ def test_broken_captions_of_coco_are_named(tmp_path: Path, content: object, said
 
 
 @pytest.mark.slow
-def test_the_released_counterfactuals_split_by_picture_and_tear_no_pair(tmp_path: Path) -> None:
+def test_the_released_counterfactuals_split_by_picture_and_tear_no_pair(tmp_path):
     paths = [SHARED / "coco_counterfactuals" / f"{part}-coco-cfs.csv" for part in ("train", "dev")]
     if not all(path.is_file() for path in paths):
         pytest.skip(f"{paths[0]} is not there")
@@ -371,7 +363,7 @@ def _named(path: Path) -> TrainingRows:
     )
 
 
-def test_a_share_of_one_source_leaves_the_other_whole_and_numbers_fit(tmp_path: Path) -> None:
+def test_a_share_of_one_source_leaves_the_other_whole_and_numbers_fit(tmp_path):
     squares(tmp_path / "one", 20, seed=1)
     squares(tmp_path / "two", 20, seed=2)
     whole = read_rows(["one", "two"], tmp_path)
@@ -390,7 +382,7 @@ def test_a_share_of_one_source_leaves_the_other_whole_and_numbers_fit(tmp_path: 
     assert {row.image for row in half.rows} <= more
 
 
-def test_the_fingerprint_is_of_texts_and_bytes(tmp_path: Path) -> None:
+def test_the_fingerprint_is_of_texts_and_bytes(tmp_path):
     squares(tmp_path / "set", 2)
     before = read_rows(["set"], tmp_path).fingerprint
     assert read_rows(["set"], tmp_path).fingerprint == before
@@ -399,9 +391,7 @@ def test_the_fingerprint_is_of_texts_and_bytes(tmp_path: Path) -> None:
     assert read_rows(["set"], tmp_path).fingerprint != before
 
 
-def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(
-    tmp_path: Path, made_set: Callable[..., Path]
-) -> None:
+def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(tmp_path, made_set):
     folder = made_set("set", n=2)
     photos = folder.rename(tmp_path / "photos")
     mine = tmp_path / "mine"
@@ -428,9 +418,7 @@ def test_images_outside_of_the_folder_are_trained_on_only_if_that_is_allowed(
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv", "rows.tsv", "rows.json"])
-def test_absolute_paths_inside_the_folder_are_trained_on(
-    tmp_path: Path, made_set: Callable[..., Path], name: str
-) -> None:
+def test_absolute_paths_inside_the_folder_are_trained_on(tmp_path, made_set, name):
     photos = made_set("set", n=2)
     images = [str(photos / "images" / f"{k}_0.png") for k in (0, 1)]
     if name == "rows.json":  # COCO's
@@ -452,12 +440,12 @@ def test_absolute_paths_inside_the_folder_are_trained_on(
         read_rows([f"else/{name}"], tmp_path)
 
 
-def test_a_folder_of_training_images_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_folder_of_training_images_that_is_not_there_is_named(tmp_path):
     with raises(DataError, "images", "folder"):
         read_rows(["rows.jsonl"], tmp_path, "gone")
 
 
-def test_units_and_which_of_them_are_relations_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_units_and_which_of_them_are_relations_are_read_as_they_were_written(tmp_path):
     (tmp_path / "a.png").write_bytes(b"")
     units = (("a cup", "a bowl"), ("a cup on a table", "a cup under a table"))
     row = TrainingRow(tmp_path / "a.png", "a cup on a table", units=units, relations=(1,))
@@ -479,7 +467,7 @@ def rows(count: int, each: int = 1) -> TrainingRows:
 
 
 @given(st.integers(2, 60), st.integers(2, 20), SEEDS, st.integers(0, 3))
-def test_an_epoch_takes_no_row_twice_and_leaves_less_than_a_batch(count: int, size: int, seed: int, epoch: int) -> None:
+def test_an_epoch_takes_no_row_twice_and_leaves_less_than_a_batch(count, size, seed, epoch):
     if count < size:
         with raises(DataError, count, size, "rows"):
             BatchOrder(rows(count), size, seed)
@@ -492,7 +480,7 @@ def test_an_epoch_takes_no_row_twice_and_leaves_less_than_a_batch(count: int, si
 
 
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(8, 60), SEEDS, st.integers(0, 40))
-def test_ranks_partition_the_batch_in_its_order(share: int, ranks: int, count: int, seed: int, step: int) -> None:
+def test_ranks_partition_the_batch_in_its_order(share, ranks, count, seed, step):
     order = BatchOrder(rows(max(count, 2 * share * ranks)), 2 * share * ranks, seed)
     parts = [order.batch(step, rank, ranks) for rank in range(ranks)]
     assert [n for part in parts for n in part] == order.batch(step)
@@ -500,33 +488,33 @@ def test_ranks_partition_the_batch_in_its_order(share: int, ranks: int, count: i
 
 
 @given(SEEDS, st.lists(st.integers(0, 50), min_size=1, max_size=8))
-def test_a_step_is_the_same_whatever_was_asked_before(seed: int, steps: list[int]) -> None:
+def test_a_step_is_the_same_whatever_was_asked_before(seed, steps):
     order = BatchOrder(rows(30), 7, seed)
     for step in steps:
         assert order.batch(step) == BatchOrder(rows(30), 7, seed).batch(step)
 
 
 @given(SEEDS, st.integers(1, 4), st.integers(0, 30))
-def test_items_stay_together(seed: int, each: int, step: int) -> None:
+def test_items_stay_together(seed, each, step):
     order = BatchOrder(rows(12 * each, each), 4 * each, seed, together=True)
     batch = order.batch(step)
     assert batch == [n for start in batch[::each] for n in range(start, start + each)]
     assert {n % each for n in batch[::each]} == {0}
 
 
-def test_epochs_and_seeds_have_orders_of_their_own() -> None:
+def test_epochs_and_seeds_have_orders_of_their_own():
     order = BatchOrder(rows(40), 40, 1)
     assert len({tuple(order.batch(step)) for step in range(5)} | {tuple(BatchOrder(rows(40), 40, 2).batch(0))}) == 6
 
 
-def test_items_of_several_sizes_cannot_stay_together() -> None:
+def test_items_of_several_sizes_cannot_stay_together():
     mixed = TrainingRows(tuple(TrainingRow(Path("a.png"), str(n), item=max(n - 1, 0)) for n in range(6)))
     with raises(DataError, "data.together", "1", "2", "4"):
         BatchOrder(mixed, 4, 0, together=True)
 
 
 @given(st.integers(1, 20), st.integers(0, 25), SEEDS, st.integers(0, 1000), st.integers(0, 1000))
-def test_choices_are_different_and_as_many_as_there_are(count: int, draws: int, seed: int, step: int, row: int) -> None:
+def test_choices_are_different_and_as_many_as_there_are(count, draws, seed, step, row):
     pool = [10 * k for k in range(count)]
     result = draw_choices(pool, draws, seed, step, row)
     assert len(result) == len(set(result)) == min(draws, count)
@@ -537,7 +525,7 @@ def test_choices_are_different_and_as_many_as_there_are(count: int, draws: int, 
     )
 
 
-def test_every_choice_comes_up_about_equally_often() -> None:
+def test_every_choice_comes_up_about_equally_often():
     counts = [0, 0, 0]
     for step in range(900):
         counts[draw_choices([0, 1, 2], 1, seed=3, step=step, row=8)[0]] += 1
@@ -545,7 +533,7 @@ def test_every_choice_comes_up_about_equally_often() -> None:
     assert len({tuple(draw_choices(range(9), 9, 0, 0, row)) for row in range(50)}) > 45
 
 
-def test_units_are_drawn_with_replacement_and_relations_alone_where_there_are_some() -> None:
+def test_units_are_drawn_with_replacement_and_relations_alone_where_there_are_some():
     things = (("a cup", "a bowl"), ("a table", "a chair"))
     row = TrainingRow(Path("a.png"), "a cup on a table", units=things)
     drawn = [draw_units(row, 2, seed=1, step=step, number=4) for step in range(40)]
@@ -584,67 +572,27 @@ CRAFTED = {
     "a fraction": "[1.5]",
     "none": "[None]",
     "a null byte": "['\0']",
+    "half a character": r"['\ud800']",
     "nothing": "",
     "a longer field": "x" * 200_000,
 }
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    for k in range(4):
-        Image.new("RGB", (4, 4), (k, 0, 0)).save(tmp_path / f"{k}.png")
-    return tmp_path
-
-
-def read(home: Path, data: bytes) -> TrainingRows | str:
-    """Read a file of rows; return them, or the error's text."""
-    (home / "rows.tsv").write_bytes(data)
-    began = time.monotonic()
-    try:
-        return read_rows(["rows.tsv"], home)
-    except DataError as error:
-        said = str(error)
-        assert "\n" not in said and len(said) <= 2_000 and ("rows.tsv" in said or str(home) in said), said[:500]
-        return said
-    finally:
-        assert time.monotonic() - began < 10
-        assert not Path("ran").exists()
-
-
-def joined(rows: list[tuple[str, ...]]) -> bytes:
-    return "\n".join((HEADER, *("\t".join(row) for row in rows), "")).encode("utf-8", "surrogatepass")
-
-
 @pytest.mark.parametrize("name", CRAFTED)
-def test_a_crafted_list_is_one_line(home: Path, name: str) -> None:
+def test_a_crafted_list_is_one_line(tmp_path, name):
+    """Files with other bytes are among the doors of `ci/gates.py`."""
+    for k in range(4):
+        picture(tmp_path / f"{k}.png")
     for column in (2, 3):
         row = list(ROWS[0])
         row[column] = CRAFTED[name]
-        found = read(home, joined([tuple(row), *ROWS[1:]]))
-        assert isinstance(found, str) and "rows.tsv" in found, (column, found)
-
-
-def test_mutated_files_are_rows_or_one_line(home: Path) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    refused = 0
-    for number in range(600):
-        drawn = random.Random(f"tsv {number}")
-        data = bytearray(joined(ROWS))
-        for _ in range(drawn.randint(1, 4)):
-            place, way = drawn.randrange(len(data)), drawn.randrange(5)
-            if way == 0:
-                data[place] = drawn.randrange(256)
-            elif way == 1:
-                del data[place : place + drawn.randint(1, 40)]
-            elif way == 2:
-                data[place:place] = data[place : place + drawn.randint(1, 40)] * drawn.choice((1, 3, 500))
-            elif way == 3:
-                data[place:place] = drawn.choice((b"\t", b"\n", b"\r", b"\0", b'"', b"[", b"\xff", b"\\", "é".encode()))
-            else:
-                data[place : place + 1] = drawn.choice(list(CRAFTED.values())[10:20]).encode()
-        refused += isinstance(read(home, bytes(data)), str)
-    assert 200 < refused < 600
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10  # KiB
+        text = "\n".join((HEADER, *map("\t".join, (row, *ROWS[1:])), ""))
+        (tmp_path / "rows.tsv").write_bytes(text.encode())
+        began = time.monotonic()
+        with raises(DataError, "rows.tsv") as caught:
+            read_rows(["rows.tsv"], tmp_path)
+        assert "\n" not in str(caught.value) and len(str(caught.value)) <= 2_000
+        assert time.monotonic() - began < 10 and not Path("ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -659,7 +607,7 @@ def test_mutated_files_are_rows_or_one_line(home: Path) -> None:
         ("\u4e24\u53ea\u732b\u3002", "\u4e24\u53ea\u732b"),
     ],
 )
-def test_case_spaces_and_punctuation_say_nothing(text: str, other: str) -> None:
+def test_case_spaces_and_punctuation_say_nothing(text, other):
     assert words_of(text) == words_of(other)
 
 
@@ -682,11 +630,11 @@ def test_case_spaces_and_punctuation_say_nothing(text: str, other: str) -> None:
         ("\u0915\u093f", "\u0915"),
     ],
 )
-def test_numbers_signs_and_the_ends_of_words_differ(text: str, other: str) -> None:
+def test_numbers_signs_and_the_ends_of_words_differ(text, other):
     assert words_of(text) != words_of(other)
 
 
 @given(st.floats(-1e6, 1e6, allow_nan=False), st.floats(-1e6, 1e6, allow_nan=False))
-def test_two_numbers_are_never_one_text(number: float, other: float) -> None:
+def test_two_numbers_are_never_one_text(number, other):
     texts = [f"it is {value:.3f} m" for value in (number, other)]
     assert (words_of(texts[0]) == words_of(texts[1])) is (texts[0] == texts[1])

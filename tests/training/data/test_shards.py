@@ -1,7 +1,5 @@
 """webdataset's shards are training rows as files are: in order, with the same checks, fingerprint and leaks."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile
@@ -40,9 +38,9 @@ def write_shard(path: Path, members: dict[str, bytes], kind: str = "w") -> Path:
 
 
 @pytest.fixture
-def shards(tmp_path: Path) -> Path:
+def shards(tmp_path):
     for shard in range(2):
-        members: dict[str, bytes] = {}
+        members = {}
         for sample in range(3):
             key, number = f"{shard:05}{sample:04}", 10 * shard + sample
             facts = {
@@ -58,7 +56,7 @@ def shards(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_samples_are_rows_in_the_order_of_the_shards(shards: Path) -> None:
+def test_samples_are_rows_in_the_order_of_the_shards(shards):
     rows = read_rows(["shards/shard-{00000..00001}.tar"], shards)
     assert [row.caption for row in rows.rows] == [f"picture {n}" for n in (0, 1, 2, 10, 11, 12)]
     assert rows.rows[3].negatives == ("no 10",) and rows.rows[3].image.name == "000010000.png"
@@ -68,7 +66,7 @@ def test_samples_are_rows_in_the_order_of_the_shards(shards: Path) -> None:
     assert (again.rows, again.fingerprint) == (rows.rows, rows.fingerprint)
 
 
-def test_they_are_the_rows_of_the_same_files(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_the_rows_of_the_same_files(shards, monkeypatch):
     rows = read_rows(["shards/shard-{00000..00001}.tar"], shards)
     for number, row in enumerate(rows.rows):
         (shards / f"{number}.png").write_bytes(read_image(row.image))
@@ -83,7 +81,7 @@ def test_they_are_the_rows_of_the_same_files(shards: Path, monkeypatch: pytest.M
     assert left_over(rows).read_bytes(left_over(rows).items[4].images[0]) == picture(11)
 
 
-def test_a_picture_of_a_benchmark_in_a_shard_is_a_leak(tmp_path: Path) -> None:
+def test_a_picture_of_a_benchmark_in_a_shard_is_a_leak(tmp_path):
     demo = find_benchmark("demo").records()
     data = (demo.root / demo.items[0].images[0]).read_bytes()
     write_shard(tmp_path / "a.tar", {"0.webp": data, "0.txt": b"a scene"})
@@ -100,14 +98,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_shard_that_is_not_rows_is_refused_with_its_sample(tmp_path: Path, case: str) -> None:
+def test_a_shard_that_is_not_rows_is_refused_with_its_sample(tmp_path, case):
     members, kind, facts = BAD[case]
     write_shard(tmp_path / "s.tar", members, kind)
     with raises(DataError, "s.tar", *facts):
         read_rows(["s.tar"], tmp_path)
 
 
-def test_a_shard_that_is_cut_off_or_missing_is_named(shards: Path) -> None:
+def test_a_shard_that_is_cut_off_or_missing_is_named(shards):
     whole = (shards / "shards" / "shard-00001.tar").read_bytes()
     (shards / "cut.tar").write_bytes(whole[:1200])
     with raises(DataError, "cut.tar", "copy it again"):
@@ -122,14 +120,14 @@ def test_a_shard_that_is_cut_off_or_missing_is_named(shards: Path) -> None:
     assert np.array_equal(read_rows(["shards/shard-00000.tar"], shards).pixels(0)[0, 0], [0, 0, 9])
 
 
-def test_a_data_set_of_the_hub_is_answered_with_the_line_that_saves_it(tmp_path: Path) -> None:
+def test_a_data_set_of_the_hub_is_answered_with_the_line_that_saves_it(tmp_path):
     with raises(DataError, "hf:user/data", "rows.jsonl") as caught:
         find_sources(DataConfig(train=["hf:user/data"]), tmp_path)
     line = str(caught.value).partition('python -c "')[2].partition('"')[0]
     assert "load_dataset('user/data'" in line and compile(line, "line", "exec")
 
 
-def test_a_shard_that_is_written_again_is_read_again(tmp_path: Path) -> None:
+def test_a_shard_that_is_written_again_is_read_again(tmp_path):
     write_shard(tmp_path / "a.tar", {"1.png": b"first", "2.png": b"second"})
     assert read_image(tmp_path / "a.tar" / "2.png") == b"second"
     write_shard(tmp_path / "a.tar", {"0.png": bytes(3000), "2.png": b"other"})

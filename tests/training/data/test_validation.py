@@ -1,8 +1,5 @@
 """What weights are chosen by: never what is reported, and only what has something to be told from."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +8,7 @@ from training_sets import squares, table
 
 from facts import raises
 from tellapart.benchmarks.locations import Locations
-from tellapart.errors import DataError, TellapartError, UnknownNameError
+from tellapart.errors import DataError, UnknownNameError
 from tellapart.training.config import TrainConfig
 from tellapart.training.data.duplicates import find_leaks
 from tellapart.training.data.rows import TrainingRow, TrainingRows, read_rows
@@ -19,9 +16,7 @@ from tellapart.training.loop import better_beyond_doubt, left_over, metric_of
 from tellapart.training.training_run import choose_validation
 
 
-def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_is_allowed(
-    tmp_path: Path, made_set: Callable[..., Path]
-) -> None:
+def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_is_allowed(tmp_path, made_set):
     folder = made_set("mine", n=2)
     for image in (folder / "images").iterdir():
         moved = image.rename(tmp_path / image.name)
@@ -41,7 +36,7 @@ def test_a_set_that_is_validated_or_reported_on_has_images_outside_only_if_that_
                 choose_validation(settings, tmp_path, rows)
 
 
-def test_the_strictest_metric_of_a_shape_chooses_unless_another_of_it_is_named() -> None:
+def test_the_strictest_metric_of_a_shape_chooses_unless_another_of_it_is_named():
     chosen = [metric_of(None, shape) for shape in ((2, 2), (1, 2), (1, 5))]
     assert chosen == ["group_score", "choice_score", "choice_score"]
     assert metric_of("text_score", (2, 2)) == "text_score"
@@ -53,16 +48,14 @@ def test_the_strictest_metric_of_a_shape_chooses_unless_another_of_it_is_named()
     ("name", "error", "facts"),
     [("demo", DataError, ("weights", "chosen")), ("dmeo", UnknownNameError, ("benchmark", "'dmeo'", "'demo'"))],
 )
-def test_a_set_that_is_reported_or_unknown_is_refused(
-    name: str, error: type[TellapartError], facts: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_set_that_is_reported_or_unknown_is_refused(name, error, facts, tmp_path):
     reported = {"benchmarks": ["demo-objects", "demo"]}
     settings = TrainConfig(**table(tmp_path, data={"validation": name, "train": ["folder:train"]}, report=reported))
     with raises(error, *facts):
         choose_validation(settings, tmp_path, TrainingRows(()))
 
 
-def test_what_is_left_over_is_items_as_they_were(tmp_path: Path) -> None:
+def test_what_is_left_over_is_items_as_they_were(tmp_path):
     squares(tmp_path / "set", 20)
     rows = read_rows(["set"], tmp_path)
     kept, rest = rows.split(0.7)
@@ -73,7 +66,7 @@ def test_what_is_left_over_is_items_as_they_were(tmp_path: Path) -> None:
     assert not {row.cluster for row in kept.rows} & {item.cluster for item in left.items}
 
 
-def test_rows_without_a_false_caption_choose_nothing() -> None:
+def test_rows_without_a_false_caption_choose_nothing():
     plain, settings = TrainingRow(Path("a.png"), "a cat"), TrainingRow(Path("b.png"), "two", ("three", "four"), item=1)
     assert [item.texts for item in left_over(TrainingRows((plain, settings))).items] == [("two", "three", "four")]
     with raises(DataError, "data.share", "1", "data.validation"):
@@ -88,12 +81,12 @@ def test_rows_without_a_false_caption_choose_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_looking_often_finds_no_progress_where_there_is_none_and_still_finds_some() -> None:
+def test_looking_often_finds_no_progress_where_there_is_none_and_still_finds_some():
     rows = (TrainingRow(Path("a.png"), "one", ("two",), item=k, cluster=str(k)) for k in range(100))
     pairs, rng, looks, runs = left_over(TrainingRows(tuple(rows))), np.random.default_rng(0), 12, 40
     first = [k % 2 for k in range(100)]
 
-    def look() -> list[int]:
+    def look():
         """Nine items change sides, each way as often as the other in the long run: a model that only trembles."""
         changed = {int(k) for k in 2 * rng.choice(50, 9, replace=False) + rng.integers(0, 2, 9)}
         return [1 - right if k in changed else right for k, right in enumerate(first)]

@@ -1,16 +1,14 @@
 """Batch normalisation: no number depends on the pieces or the ranks that a batch is cut into."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from training_sets import RESNET, architecture, config, far, logged, weights
 
 from facts import raises
 from tellapart.errors import DataError, ModelError
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders import Encoded, draw_start, new_model_facts, settle_norms
@@ -18,10 +16,8 @@ from tellapart.training.ranks import RankGroup, open_accelerator
 from tellapart.training.steps import DualStep
 from tellapart.training.training_run import run_training
 
-torch = import_torch()
 
-
-def run(folder: Path, name: str, **changes: Any) -> tuple[dict[str, float], dict[str, Any]]:
+def run(folder: Path, name: str, **changes) -> tuple[dict[str, float], dict[str, Any]]:
     """Train a small ResNet; return the first line of its log, and the trained tensors."""
     values = {"model": architecture(folder / "resnet", **RESNET), "optimiser": {"steps": 2}} | changes
     run_training(config(folder, **values), folder, folder / name)
@@ -32,7 +28,7 @@ def statistics(tensors: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in tensors.items() if "running_" in name}
 
 
-def test_a_batch_in_pieces_is_refused_unless_statistics_are_frozen(tmp_path: Path) -> None:
+def test_a_batch_in_pieces_is_refused_unless_statistics_are_frozen(tmp_path):
     with raises(DataError, "batch.micro = 2", "batch_norm", "model.visual.bn1"):
         run(tmp_path, "cut", batch={"micro": 2})
     run(tmp_path, "whole", precision="bfloat16")
@@ -53,7 +49,7 @@ def test_a_batch_in_pieces_is_refused_unless_statistics_are_frozen(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_low_rank_updates_leave_statistics_as_they_are(tmp_path: Path) -> None:
+def test_low_rank_updates_leave_statistics_as_they_are(tmp_path):
     pytest.importorskip("peft")
     _, after = run(tmp_path, "run", lora={"rank": 2}, batch={"micro": 2})
     before = read_state_dict(next((tmp_path / "run" / "start").glob("*.safetensors")))
@@ -72,9 +68,7 @@ def test_low_rank_updates_leave_statistics_as_they_are(tmp_path: Path) -> None:
         (torch.nn.LayerNorm(2), {"batch_norm": "frozen"}, ("batch_norm",)),
     ],
 )
-def test_what_reads_statistics_of_a_batch_is_found(
-    layer: Any, settings: dict[str, Any], facts: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_what_reads_statistics_of_a_batch_is_found(layer, settings, facts, tmp_path):
     module = torch.nn.Sequential(layer)
     with raises(DataError, *facts):
         settle_norms(module, config(tmp_path, **settings), 1)
@@ -87,12 +81,12 @@ def test_what_reads_statistics_of_a_batch_is_found(
 class Watched(DualStep):
     """Keeps the vectors of each pass."""
 
-    def _encode_piece(self, *arguments: Any) -> Encoded:
-        self.passes.append(encoded := super()._encode_piece(*arguments))  # type: ignore[has-type]
+    def _encode_piece(self, *arguments) -> Encoded:
+        self.passes.append(encoded := super()._encode_piece(*arguments))
         return encoded
 
 
-def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path: Path) -> None:
+def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path):
     settings = config(tmp_path, batch={"micro": 3}, dropout={"model.transformer": 0.3, "model.visual": 0.3})
     group = RankGroup(open_accelerator(settings.device))
     _, trainable = draw_start(f"new:{tmp_path / 'arch'}", settings, tmp_path / "start", group)
@@ -100,17 +94,17 @@ def test_both_passes_of_a_gradient_cache_lose_the_same_outputs(tmp_path: Path) -
 
     add_dropout(trainable.module.train(), settings.dropout)
     steps = Watched(settings, trainable, read_rows(["folder:train"], tmp_path), group.accelerator, trainable.module)
-    steps.passes = []  # type: ignore[attr-defined]
+    steps.passes = []
     drawn = steps.draw(list(range(8)), 0)
     steps.backward(drawn, [trainable.image(steps.rows.pixels(n)) for n in drawn.rows], 0)
-    first, second = steps.passes[:3], steps.passes[3:]  # type: ignore[attr-defined]
+    first, second = steps.passes[:3], steps.passes[3:]
     assert len(second) == 3
     for one, other in zip(first, second, strict=True):
         assert torch.equal(one.images, other.images) and torch.equal(one.texts, other.texts)
     assert any((one.images == 0).any() for one in first)
 
 
-def test_a_folder_of_an_architecture_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -> None:
+def test_a_folder_of_an_architecture_that_is_not_there_is_answered_with_the_nearest(tmp_path):
     (tmp_path / "arch").mkdir()
     with raises(ModelError, "new:", "is not there", "did you mean 'arch'"):
         new_model_facts(tmp_path / "arhc")

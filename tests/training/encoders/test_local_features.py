@@ -1,31 +1,26 @@
 """Patches and words are those of the library's own passes, a run learns from them, and what has none is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import torch
 from training_sets import architecture, config, logged
 
 from facts import raises
 from tellapart.errors import DataError, ModelError
-from tellapart.models.torch.backend import import_torch
 from tellapart.training.encoders import Encoded, open_dual, write_new_model
 from tellapart.training.training_run import run_training
-
-torch = import_torch()
 
 COMPACT = Path(__file__).parents[3] / "examples" / "demo_encoder" / "architecture"
 TEXTS = ("a red square left of a blue one", "grey")
 
 
-def opened(folder: Path, **changes: Any) -> Any:
+def opened(folder: Path, **changes):
     name = architecture(folder / "arch", **changes)
     return open_dual(write_new_model(Path(name.removeprefix("new:")), folder / "start", seed=3), "cpu")
 
 
-def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path: Path) -> None:
+def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path):
     trainable = opened(tmp_path)
     trainable.add_local()
     pixels = np.random.default_rng(0).integers(0, 256, (2, 16, 16, 3), np.uint8)
@@ -43,7 +38,6 @@ def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path: Path
         )
         patches = own["image_intermediates"][-1] @ model.visual.proj
         words = own["text_intermediates"][-1] @ model.text_projection
-    assert found.patches is not None and found.words is not None and found.real_words is not None
     normalize = torch.nn.functional.normalize
     torch.testing.assert_close(found.patches, patches, rtol=1e-4, atol=1e-6)  # of the lengths that the tower gives
     assert (found.patches.norm(dim=-1) - 1).abs().max() > 0.01
@@ -56,7 +50,7 @@ def test_patches_and_words_are_the_librarys_last_states_projected(tmp_path: Path
     torch.testing.assert_close(found.words[[0, 1], ends], found.texts)  # the vector of a text is that of its end
 
 
-def test_a_run_learns_to_tell_captions_apart_by_patches_and_words(tmp_path: Path) -> None:
+def test_a_run_learns_to_tell_captions_apart_by_patches_and_words(tmp_path):
     settings = config(
         tmp_path,
         loss={"name": "fsc-clip", "local": 1.0},
@@ -69,7 +63,7 @@ def test_a_run_learns_to_tell_captions_apart_by_patches_and_words(tmp_path: Path
     assert np.mean([line["local"] for line in steps[-4:]]) < np.mean([line["local"] for line in steps[:4]])
 
 
-def test_what_has_no_patches_or_is_read_in_pieces_is_refused(tmp_path: Path) -> None:
+def test_what_has_no_patches_or_is_read_in_pieces_is_refused(tmp_path):
     averaged = {"image_size": 16, "layers": 1, "width": 16, "patch_size": 8, "head_width": 8, "pool_type": "avg"}
     with raises(ModelError, "fsc-clip", "words", "model", "fsc-global"):
         opened(tmp_path / "averaged", vision_cfg=averaged).add_local()

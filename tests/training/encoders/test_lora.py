@@ -1,13 +1,12 @@
 """Low-rank updates alone are trained and kept; the written model has them merged, and is an ordinary one."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tiny_fusion import blip
 from training_sets import architecture, check_resumed, config, logged, squares
 
@@ -18,7 +17,6 @@ from tellapart.metrics.pairs import group_score
 from tellapart.models.find import find_model
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.checkpoint import read_checkpoint
 from tellapart.training.config import LoraConfig
 from tellapart.training.encoders import (
@@ -35,9 +33,6 @@ from tellapart.training.training_run import run_training
 pytestmark = pytest.mark.skipif(find_spec("peft") is None, reason="LoRA needs the extra 'train'")
 
 
-torch = import_torch()
-
-
 def clip(folder: Path) -> str:
     import tiny_models
 
@@ -50,7 +45,7 @@ def _weights(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path: Path) -> None:
+def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path):
     settings = config(tmp_path, lora={"rank": 2, "alpha": 4.0}, data={"validation": "folder:train"})
     finished = run_training(settings, tmp_path, tmp_path / "run")
     kept = _weights(tmp_path / "run" / "best")
@@ -95,7 +90,7 @@ def test_updates_alone_are_trained_kept_and_merged_in_what_is_written(tmp_path: 
     assert group_score(again).mean() == finished.state.best
 
 
-def test_the_merged_model_computes_what_the_adapted_one_does_and_nothing_is_left_changed(tmp_path: Path) -> None:
+def test_the_merged_model_computes_what_the_adapted_one_does_and_nothing_is_left_changed(tmp_path):
     adapted = open_dual(clip(tmp_path / "clip"), "cpu")
     add_updates(adapted, LoraConfig(rank=3, dropout=0.5), 0)
     begun = find_model(f"hf:{tmp_path / 'clip'}").encode_texts(["a red cup"])
@@ -123,7 +118,7 @@ class Holder:
 
     log_scale = staticmethod(lambda: None)
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module) -> None:
         self.module = module
 
 
@@ -134,12 +129,12 @@ class Holder:
         (lambda: torch.nn.MultiheadAttention(8, 2, kdim=6, vdim=4), {"q_proj", "k_proj", "v_proj", "out_proj"}),
     ],
 )
-def test_an_attention_is_updated_as_one_whose_weights_hold_the_updates(make: Any, layers: set[str]) -> None:
+def test_an_attention_is_updated_as_one_whose_weights_hold_the_updates(make, layers):
     torch.manual_seed(1)
     attention = make().eval()
     inputs = [torch.randn(3, 2, width) for width in (8, attention.kdim, attention.vdim)]
     begun, bits = attention(*inputs)[0], {name: value.clone() for name, value in attention.state_dict().items()}
-    add_updates(Holder(attention), LoraConfig(rank=2, alpha=6.0), 0)  # type: ignore[arg-type]
+    add_updates(Holder(attention), LoraConfig(rank=2, alpha=6.0), 0)
     assert set(count_updated(attention)) == layers
     assert torch.equal(attention(*inputs)[0], begun)
     learnt = {name: value for name, value in attention.named_parameters() if value.requires_grad}
@@ -169,30 +164,30 @@ def test_an_attention_is_updated_as_one_whose_weights_hold_the_updates(make: Any
     assert frozen.keys() == bits.keys() and all(torch.equal(value, bits[name]) for name, value in frozen.items())
 
 
-class Unread(torch.nn.Module):  # type: ignore[misc]
+class Unread(torch.nn.Module):
     """Calls one of three layers, and reads another one's weight."""
 
     def __init__(self) -> None:
         super().__init__()
         self.called, self.read, self.left = (torch.nn.Linear(2, 2) for _ in range(3))
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x):
         return self.called(x) @ self.read.weight
 
 
-def test_layers_that_no_gradient_reaches_are_found() -> None:
-    add_updates(Holder(module := Unread()), LoraConfig(rank=1), 0)  # type: ignore[arg-type]
+def test_layers_that_no_gradient_reaches_are_found():
+    add_updates(Holder(module := Unread()), LoraConfig(rank=1), 0)
     assert set(count_updated(module)) == {"called", "read", "left"}
     module(torch.ones(1, 2)).sum().backward()
     assert set(count_updated(module, idle=True)) == {"read", "left"}
 
 
-def test_a_run_names_layers_that_no_gradient_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_names_layers_that_no_gradient_reaches(tmp_path, monkeypatch):
     from tellapart.training import encoders
 
     made = encoders.train_dual
 
-    def with_another(dual: Any) -> Any:
+    def with_another(dual):
         dual.towers.module.left = torch.nn.Linear(2, 2)
         return made(dual)
 
@@ -201,7 +196,7 @@ def test_a_run_names_layers_that_no_gradient_reaches(tmp_path: Path, monkeypatch
         run_training(config(tmp_path, lora={"rank": 2}, optimiser={"steps": 1}), tmp_path, tmp_path / "run")
 
 
-def test_other_parametrisations_of_a_model_stay_as_they_are() -> None:
+def test_other_parametrisations_of_a_model_stay_as_they_are():
     layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2))
     before = {name: value.clone() for name, value in layer.state_dict().items()}
     with merge_updates(torch.nn.Sequential(layer)):
@@ -209,15 +204,15 @@ def test_other_parametrisations_of_a_model_stay_as_they_are() -> None:
     assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
 
 
-def test_dropout_before_a_projection_inside_an_attention_is_refused() -> None:
+def test_dropout_before_a_projection_inside_an_attention_is_refused():
     with raises(ModelError, "lora.dropout", "self_attn.out_proj", "lora.targets"):
-        add_updates(Holder(torch.nn.TransformerEncoderLayer(8, 2)), LoraConfig(rank=2, dropout=0.1), 0)  # type: ignore[arg-type]
+        add_updates(Holder(torch.nn.TransformerEncoderLayer(8, 2)), LoraConfig(rank=2, dropout=0.1), 0)
     only = LoraConfig(rank=2, dropout=0.1, targets=["linear1"])
-    add_updates(Holder(block := torch.nn.TransformerEncoderLayer(8, 2)), only, 0)  # type: ignore[arg-type]
+    add_updates(Holder(block := torch.nn.TransformerEncoderLayer(8, 2)), only, 0)
     assert count_updated(block) == {"linear1": 1}
 
 
-def test_a_tower_that_is_left_as_it_is_has_no_updates(tmp_path: Path) -> None:
+def test_a_tower_that_is_left_as_it_is_has_no_updates(tmp_path):
     adapted = open_dual(clip(tmp_path / "clip"), "cpu")
     prepare_start(config(tmp_path, lora={"rank": 2}, optimiser={"tower": "text"}), adapted, 1)
     assert count_updated(adapted.module) and not any("vis" in name for name in count_updated(adapted.module))
@@ -234,9 +229,7 @@ def test_a_tower_that_is_left_as_it_is_has_no_updates(tmp_path: Path) -> None:
         (clip, {"rank": 2, "dropout": 0.2, "targets": ["q_proj", "v_proj"]}, {"q_proj.weight", "v_proj.weight"}),
     ],
 )
-def test_a_run_with_updates_goes_on_to_the_same_bytes(
-    make: Any, lora: dict[str, Any], layers: set[str], tmp_path: Path
-) -> None:
+def test_a_run_with_updates_goes_on_to_the_same_bytes(make, lora, layers, tmp_path):
     settings = config(tmp_path, model=make(tmp_path / "start"), lora=lora, validation={"every": 1})
     check_resumed(settings, tmp_path)
     (file,) = (tmp_path / "whole" / "model").glob("*.safetensors")
@@ -248,12 +241,11 @@ def test_a_run_with_updates_goes_on_to_the_same_bytes(
 
 
 @pytest.mark.slow
-def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights(tmp_path: Path) -> None:
+def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights(tmp_path):
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
     settings = config(tmp_path, lora={"rank": 2}, report={"benchmarks": [name], "alphas": [0.0, 1.0]})
     result = run_training(settings, tmp_path, tmp_path / "run", allow_leak=True)
     record = result.record
-    assert record is not None and record.sweep is not None and record.comparison is not None
     ends = {alpha: record.sweep.curve[alpha][0] for alpha in (0.0, 1.0)}
     scores = [
         (row.b, row.a)
@@ -264,7 +256,7 @@ def test_what_lies_between_the_start_and_the_updates_is_a_mean_of_merged_weights
     assert ends[0.0] == pytest.approx(float(np.mean([b for _, b in scores])))
 
 
-def test_a_fusion_encoder_is_adapted_too(tmp_path: Path) -> None:
+def test_a_fusion_encoder_is_adapted_too(tmp_path):
     settings = config(tmp_path, model=blip(tmp_path / "blip"), loss={"name": "eqsim-itm"}, lora={"rank": 2})
     run_training(settings, tmp_path, tmp_path / "run")
     assert logged(tmp_path / "run")[0]["gradient_norm"] > 0
@@ -273,7 +265,7 @@ def test_a_fusion_encoder_is_adapted_too(tmp_path: Path) -> None:
     assert "itm_head.weight" in changed and all(name.endswith(".weight") and before[name].ndim == 2 for name in changed)
 
 
-def test_targets_that_match_nothing_are_refused() -> None:
+def test_targets_that_match_nothing_are_refused():
     block = torch.nn.TransformerEncoderLayer(8, 2)
     with raises(ModelError, "'q_proj'", "linear1", "linear2", "in_proj"):
         linear_layers(block, ["linear1", "q_proj"])

@@ -3,8 +3,6 @@
 Rank 0 writes the parts and the parameters' gradients as DDP would have them: averaged over ranks.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import replace

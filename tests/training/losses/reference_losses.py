@@ -1,7 +1,5 @@
 """The losses once more, in numpy and float64, entry by entry as their sources write them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # L: logits (image, text); same[i, j]: text j is true of image i, for it is a caption of it.

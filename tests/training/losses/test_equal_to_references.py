@@ -1,7 +1,5 @@
 """Every loss equals its own reference in float64 numpy, part by part."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -58,7 +56,7 @@ def same(made: Batch) -> np.ndarray:
     return true_of(made, made.text_ids)
 
 
-def true_of(made: Batch, texts: Tensor | None, images: Tensor | None = None, facts: set[Any] | None = None) -> Any:
+def true_of(made: Batch, texts: Tensor | None, images: Tensor | None = None, facts: set[Any] | None = None):
     """Which texts are true of each image: those that some pair joins with it, one by one."""
     images = made.image_ids if images is None else images
     if made.text_ids is None:  # no two texts are the same: one is true of its pair's image, a foil of none
@@ -82,7 +80,7 @@ def facts_of(made: Batch) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("ids", IDS_OF_EACH, ids=str)
 @pytest.mark.parametrize("seed", [0, 10])
-def test_the_losses_of_dual_encoders(seed: int, ids: list[int], chunk: int | None, alike: bool) -> None:
+def test_the_losses_of_dual_encoders(seed, ids, chunk, alike):
     made = batch(seed, ids, chunk=chunk, alike=alike)
     L, alike = logits(made), same(made)
     assert (alike != alike.T).any() == (
@@ -104,7 +102,7 @@ def test_the_losses_of_dual_encoders(seed: int, ids: list[int], chunk: int | Non
 @pytest.mark.parametrize("chunk", [None, 3])
 @pytest.mark.parametrize("ids", IDS_OF_EACH, ids=str)
 @pytest.mark.parametrize("present", ["some", "none of the first", "all"])
-def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chunk: int | None, alike: bool) -> None:
+def test_the_losses_of_an_images_own_captions(present, ids, chunk, alike):
     made = batch(3, ids, chunk=chunk, alike=alike)
     there = made.has_negative.numpy().copy()
     if present == "all":
@@ -154,7 +152,7 @@ def test_the_losses_of_an_images_own_captions(present: str, ids: list[int], chun
 
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("chunk", [None, 3])
-def test_tripletclip_is_negclip_of_both_sides(chunk: int | None, alike: bool) -> None:
+def test_tripletclip_is_negclip_of_both_sides(chunk, alike):
     made = batch(chunk=chunk, alike=alike)
     # A mate of one pair is another pair of the batch, as where the rows are 2x2 items: its caption is no false one.
     made.mates.image_ids[3] = 4
@@ -172,7 +170,7 @@ def test_tripletclip_is_negclip_of_both_sides(chunk: int | None, alike: bool) ->
 
 
 @pytest.mark.parametrize("alike", [False, True])
-def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side(alike: bool) -> None:
+def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side(alike):
     made = batch(alike=alike)
     images = torch.cat([made.images, made.mates.images]).numpy()
     texts = torch.cat([made.texts, made.mates.texts]).numpy()
@@ -189,9 +187,7 @@ def test_trohn_img_is_the_contrast_of_pairs_and_mates_side_by_side(alike: bool) 
 @pytest.mark.parametrize("alpha", [0.0, 0.04])
 @pytest.mark.parametrize("normalise", get_args(Normalisation))
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_of_eqsim_in_the_papers_form(
-    variant: str, normalise: str, alpha: float, chunk: int | None
-) -> None:
+def test_every_variant_of_eqsim_in_the_papers_form(variant, normalise, alpha, chunk):
     cases = ((0, 2, IDS, False), (10, 1, list(range(6)), False), (20, 8, IDS, False), (30, 1, [4, 4, 4], False))
     for seed, k, ids, alike in (*cases, (40, 2, IDS, True), (50, 1, list(range(6)), True)):
         made = batch(seed, ids, chunk=chunk, alike=alike)
@@ -203,7 +199,7 @@ def test_every_variant_of_eqsim_in_the_papers_form(
 @pytest.mark.parametrize("chunk", [None, 3])
 @pytest.mark.parametrize("margin", [0.0, 0.05])
 @pytest.mark.parametrize("scale", [8.0, 40.0])
-def test_eqsim_as_released(scale: float, margin: float, chunk: int | None) -> None:
+def test_eqsim_as_released(scale, margin, chunk):
     seen = set()
     for seed in range(5):
         made = batch(seed, list(range(9)), scale=scale, step=seed, chunk=chunk)
@@ -215,7 +211,7 @@ def test_eqsim_as_released(scale: float, margin: float, chunk: int | None) -> No
     assert True in seen
 
 
-def test_pairs_of_one_image_are_never_drawn_as_released() -> None:
+def test_pairs_of_one_image_are_never_drawn_as_released():
     made = batch(ids=[0, 0, 0, 1, 1, 2])
     for step in range(50):
         drawn = drawn_negatives(gather_pairs(made), 4, step)
@@ -227,7 +223,7 @@ def test_pairs_of_one_image_are_never_drawn_as_released() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_losses_of_fusion_encoders(seed: int) -> None:
+def test_the_losses_of_fusion_encoders(seed):
     made = matches(seed)
     true, texts, images, own = (x.numpy() for x in (made.true, made.wrong_texts, made.wrong_images, made.counterparts))
     ids = np.array(IDS)[:, None]
@@ -256,7 +252,7 @@ def test_the_losses_of_fusion_encoders(seed: int) -> None:
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.1, 5.0])
-def test_the_released_form_for_fusion_encoders_hinges_the_mean(margin: float) -> None:
+def test_the_released_form_for_fusion_encoders_hinges_the_mean(margin):
     made = matches(1, negatives=1)
     s = {
         name: 1 / (1 + np.exp(-getattr(made, name).numpy()))

@@ -1,7 +1,5 @@
 """What must hold of the losses whatever the numbers: gradients, symmetries, zeros, and what is never a negative."""
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess
@@ -57,14 +55,14 @@ FUSION = of_the_catalogue(FusionLoss) | {
 @pytest.mark.slow
 @pytest.mark.parametrize(("chunk", "alike"), [(None, False), (3, True)])
 @pytest.mark.parametrize("name", DUAL)
-def test_the_gradient_is_the_derivative(name: str, chunk: int | None, alike: bool) -> None:
+def test_the_gradient_is_the_derivative(name, chunk, alike):
     made = batch(5, [0, 1, 2, 0, 3], scale=6.0, chunk=chunk, alike=alike)
     learned = [
         tensor.clone().requires_grad_()
         for tensor in (made.images, made.texts, made.scale, made.bias, made.negative_texts)
     ]
 
-    def total(images: Tensor, texts: Tensor, scale: Tensor, bias: Tensor, false: Tensor) -> Tensor:
+    def total(images, texts, scale, bias, false):
         changed = replace(made, images=images, texts=texts, scale=scale, bias=bias, negative_texts=false)
         return DUAL[name](changed)["total"]
 
@@ -72,7 +70,7 @@ def test_the_gradient_is_the_derivative(name: str, chunk: int | None, alike: boo
 
 
 @pytest.mark.parametrize("name", FUSION)
-def test_the_gradient_of_a_fusion_loss_is_the_derivative(name: str) -> None:
+def test_the_gradient_of_a_fusion_loss_is_the_derivative(name):
     made = matches()
     names = ("true", "wrong_texts", "wrong_images", "counterparts")
     learned = [getattr(made, part).clone().requires_grad_() for part in names]
@@ -83,7 +81,7 @@ def test_the_gradient_of_a_fusion_loss_is_the_derivative(name: str) -> None:
 
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("name", DUAL)
-def test_the_parts_sum_to_the_total_and_are_finite_and_not_negative(name: str, alike: bool) -> None:
+def test_the_parts_sum_to_the_total_and_are_finite_and_not_negative(name, alike):
     parts = DUAL[name](batch(alike=alike))
     assert all(part.ndim == 0 and math.isfinite(part) and part >= -1e-12 for part in parts.values())
     total = parts.pop("total")
@@ -93,7 +91,7 @@ def test_the_parts_sum_to_the_total_and_are_finite_and_not_negative(name: str, a
 
 @settings(max_examples=20)
 @given(st.permutations(range(8)), st.sampled_from(sorted(set(DUAL) - DRAWING)), st.integers(0, 5), st.booleans())
-def test_the_order_of_the_pairs_changes_nothing(order: list[int], name: str, seed: int, alike: bool) -> None:
+def test_the_order_of_the_pairs_changes_nothing(order, name, seed, alike):
     made = batch(seed, alike=alike)
     parts, again = DUAL[name](made), DUAL[name](reordered(made, torch.tensor(order)))
     for part, value in parts.items():
@@ -101,7 +99,7 @@ def test_the_order_of_the_pairs_changes_nothing(order: list[int], name: str, see
 
 
 @pytest.mark.parametrize("name", DUAL)
-def test_new_numbers_for_the_images_change_nothing(name: str) -> None:
+def test_new_numbers_for_the_images_change_nothing(name):
     made = batch()
     renamed = replace(made, image_ids=(made.image_ids * 7919 + 13) % 104729 + 10**12)
     for part, value in DUAL[name](made).items():
@@ -109,7 +107,7 @@ def test_new_numbers_for_the_images_change_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DUAL)
-def test_numbers_of_texts_that_are_all_different_change_nothing(name: str) -> None:
+def test_numbers_of_texts_that_are_all_different_change_nothing(name):
     made = batch()
     numbers = torch.randperm(8 * 9 + 8, generator=torch.Generator().manual_seed(1)) * 10**12
     named = replace(
@@ -125,7 +123,7 @@ def test_numbers_of_texts_that_are_all_different_change_nothing(name: str) -> No
 
 
 @pytest.mark.parametrize("name", sorted(set(DUAL) - NEGATIVES_OF_THEIR_OWN))
-def test_captions_of_one_image_alone_leave_nothing_to_tell_apart(name: str) -> None:
+def test_captions_of_one_image_alone_leave_nothing_to_tell_apart(name):
     made = replace(batch(ids=[3, 3, 3, 3]), mates=None)
     made = replace(made, images=made.images.clone().requires_grad_())
     parts = DUAL[name](made)
@@ -146,7 +144,6 @@ def with_entry(made: Batch, value: float) -> Batch:
         return torch.cat([tensor, column], dim=-1)
 
     mates = made.mates
-    assert mates is not None
     assert made.negative_texts is not None
     return replace(
         made,
@@ -181,7 +178,7 @@ def equivariant(n: int, seed: int) -> Tensor:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_regularisation_is_zero_on_an_equivariant_block(variant: str, seed: int) -> None:
+def test_the_regularisation_is_zero_on_an_equivariant_block(variant, seed):
     for normalise in ("block", "none"):
         parts = eqsim(similar(equivariant(7, seed)), alpha=0.0, k=2, variant=variant, normalise=normalise)
         assert parts["v1"] + parts["v2"] < 1e-28
@@ -194,7 +191,7 @@ def test_the_regularisation_is_zero_on_an_equivariant_block(variant: str, seed: 
         assert parts["v1"] + parts["v2"] < 1e-28
 
 
-def test_half_precision_is_compared_in_float32_under_autocast_too() -> None:
+def test_half_precision_is_compared_in_float32_under_autocast_too():
     made = replace(batch(), mates=None)
     half = {
         name: getattr(made, name).to(torch.bfloat16)
@@ -214,7 +211,7 @@ def test_half_precision_is_compared_in_float32_under_autocast_too() -> None:
             torch.testing.assert_close(low[part], value, rtol=1e-5, atol=1e-6)
 
 
-def test_the_fourth_similarity_of_shared_negatives_is_another_pairs_true_logit() -> None:
+def test_the_fourth_similarity_of_shared_negatives_is_another_pairs_true_logit():
     made = batch()
     result = hard_negatives(made, 2, shared=True)
     assert torch.equal(result.texts, result.images)
@@ -225,7 +222,7 @@ def test_the_fourth_similarity_of_shared_negatives_is_another_pairs_true_logit()
     assert gradient.tolist() == [(result.texts == j).sum().item() for j in range(8)]
 
 
-def test_separate_negatives_are_drawn_by_each_side_and_the_hardest_are_the_most_similar() -> None:
+def test_separate_negatives_are_drawn_by_each_side_and_the_hardest_are_the_most_similar():
     made = batch()
     cosines = made.images @ made.texts.T
     hidden = cosines.masked_fill(made.image_ids[:, None] == made.image_ids[None, :], -9.0)
@@ -239,13 +236,13 @@ def test_separate_negatives_are_drawn_by_each_side_and_the_hardest_are_the_most_
     assert hard_negatives(batch(ids=[1, 1, 2]), 3).texts.tolist()[2][2] == -1
 
 
-def test_clic_of_plain_pictures_is_plain_contrast() -> None:
+def test_clic_of_plain_pictures_is_plain_contrast():
     alone = replace(batch(), positive_texts=None, negative_texts=None, has_negative=None)
     assert clic(alone)["total"] == itc(alone)["total"]
 
 
 @pytest.mark.slow
-def test_the_gradient_by_words_and_patches_is_the_derivative_with_the_shares_held() -> None:
+def test_the_gradient_by_words_and_patches_is_the_derivative_with_the_shares_held():
     made = batch(5, [0, 1, 2], scale=6.0)
     flat = torch.zeros_like(made.patches) + made.patches[:, :1]  # equal shares, whatever the words are
     learned = [made.words.clone().requires_grad_(), made.scale.clone().requires_grad_()]
@@ -253,7 +250,7 @@ def test_the_gradient_by_words_and_patches_is_the_derivative_with_the_shares_hel
     assert torch.autograd.gradcheck(loss, learned)
 
 
-def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement() -> None:
+def test_pairs_of_draws_have_the_probabilities_of_drawing_without_replacement():
     logits = torch.tensor([0.0, 1.0, -0.5, -torch.inf, 2.0])
     times = 40000
     drawn = draw(logits.expand(times, 5), 2, 11, torch.arange(times))
@@ -288,12 +285,12 @@ def run(out: Path, ranks: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def result(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     return run(folder / "one", 1)[0], run(folder / "two", 2)
 
 
-def test_two_ranks_compute_what_one_computes(result: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+def test_two_ranks_compute_what_one_computes(result):
     one, two = result
     assert len(one) > 30
     for name, expected in one.items():
@@ -315,7 +312,7 @@ class Largest(TorchDispatchMode):
 
     elements = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(made):
             if isinstance(leaf, torch.Tensor):
@@ -332,7 +329,7 @@ def used(loss: Callable[[Batch], LossParts], chunk: int | None, alike: bool) -> 
     learned = [made.images, made.texts, made.negative_texts, made.mates.images, made.mates.texts]
     for tensor in learned:
         tensor.requires_grad_()
-    saved: dict[int, int] = {}
+    saved = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
@@ -350,7 +347,7 @@ def used(loss: Callable[[Batch], LossParts], chunk: int | None, alike: bool) -> 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("name", [*sorted({*LOSSES} & {*DUAL} - {"fsc-clip", "clic"}), "eqsim-block", "eqsim-released"])
-def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str, alike: bool) -> None:
+def test_no_tensor_is_larger_than_a_chunk_of_rows(name, alike):
     # Columns: the pairs; with false captions two more each; with mates twice the pairs and as many rows.
     columns = {
         "negclip": 2 * N + 1,
@@ -369,7 +366,7 @@ def test_no_tensor_is_larger_than_a_chunk_of_rows(name: str, alike: bool) -> Non
     assert whole_saved >= 2 * N * N > 2 * largest
 
 
-def test_hard_negatives_are_found_in_chunks_too() -> None:
+def test_hard_negatives_are_found_in_chunks_too():
     made = batch(ids=list(range(N)), chunk=CHUNK)
     with Largest() as largest:
         hard_negatives(made, 2)
@@ -404,7 +401,7 @@ def perfect(captions: list[int], images: list[int]) -> Batch:
 @pytest.mark.parametrize("chunk", [None, 2])
 @pytest.mark.parametrize("name", TO_ZERO)
 @pytest.mark.parametrize("captions", [[0, 1], [0, 0, 1, 1], [3, 0, 3, 5, 0, 3]], ids=str)
-def test_a_perfect_model_has_no_loss(name: str, captions: list[int], chunk: int | None) -> None:
+def test_a_perfect_model_has_no_loss(name, captions, chunk):
     # The first case is both halves of a 2x2 item, whose captions are each other's false ones.
     made = replace(perfect(captions, list(range(len(captions)))), chunk=chunk)
     assert DUAL[name](made)["total"] < 1e-12
@@ -413,7 +410,7 @@ def test_a_perfect_model_has_no_loss(name: str, captions: list[int], chunk: int 
     assert (DUAL[name](by_file)["total"] > 0.1) == (not distinct)
 
 
-def test_a_perfect_model_has_no_loss_by_the_sigmoid_or_by_patches_and_words() -> None:
+def test_a_perfect_model_has_no_loss_by_the_sigmoid_or_by_patches_and_words():
     made = perfect([0, 1, 0, 1], [0, 1, 2, 3])
     assert DUAL["siglip"](made)["total"] < 1e-12
     words = torch.stack([made.texts, made.negative_texts[:, 0]], dim=1)[:, :, None]
@@ -429,7 +426,7 @@ def test_a_perfect_model_has_no_loss_by_the_sigmoid_or_by_patches_and_words() ->
 @pytest.mark.parametrize("chunk", [None, 2])
 @pytest.mark.parametrize("name", DUAL)
 @pytest.mark.parametrize("case", ["same text", "same text as another caption of the image", "distinct"])
-def test_a_text_that_is_true_of_an_image_is_no_negative(name: str, case: str, chunk: int | None) -> None:
+def test_a_text_that_is_true_of_an_image_is_no_negative(name, case, chunk):
     ids, texts = {
         "same text": ([0, 1, 2, 3, 4], [5, 6, 7, 5, 8]),
         # Row 4 shows image 0, with the text of row 3.
@@ -453,7 +450,7 @@ def test_a_text_that_is_true_of_an_image_is_no_negative(name: str, case: str, ch
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_no_text_that_is_true_of_an_image_is_a_hard_negative(shared: bool) -> None:
+def test_no_text_that_is_true_of_an_image_is_a_hard_negative(shared):
     for seed in range(20):
         made = replace(
             batch(seed, alike=True, step=seed), facts=None, positive_text_ids=None, unit_ids=None, mates=None

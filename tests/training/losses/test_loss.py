@@ -1,12 +1,6 @@
 """A weighted sum of losses is the sum of their references, and its gradient that of its parts."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,21 +9,10 @@ import torch
 from made_batches import batch, matches
 
 from facts import raises
+from scripts import run_python
 from tellapart.catalog import LOSSES, load, names
 from tellapart.errors import DataError, ModelError, UnknownNameError
-from tellapart.training.losses.batch import Batch, Matches
-from tellapart.training.losses.contrast import (
-    ce_clip,
-    clic,
-    cs_clip,
-    fsc_clip,
-    fsc_global,
-    negbench,
-    negclip,
-    siglip,
-    tripletclip,
-    trohn_img,
-)
+from tellapart.training.losses import contrast
 from tellapart.training.losses.eqsim import drawn_negatives, eqsim_itm
 from tellapart.training.losses.loss import find_loss, read_terms, sum_terms
 from tellapart.training.losses.matrix_rows import gather_pairs
@@ -37,7 +20,7 @@ from tellapart.training.losses.matrix_rows import gather_pairs
 RELEASED = {"alpha": 0.001, "beta": 0.5, "k": 4, "as_released": True}
 
 
-def test_matching_with_contrast_and_released_eqsim_is_the_sum_of_the_three() -> None:
+def test_matching_with_contrast_and_released_eqsim_is_the_sum_of_the_three():
     terms = read_terms({"name": "itm", "also": {"eqsim": {**RELEASED, "factor": 0.25}}})
     made, crossed = batch(ids=list(range(8)), step=3), matches()
     parts = sum_terms(terms, [term.loss(own, **term.options) for term, own in zip(terms, (crossed, made), strict=True)])
@@ -65,7 +48,7 @@ def test_matching_with_contrast_and_released_eqsim_is_the_sum_of_the_three() -> 
         ({"name": "itm", "also": ["itc"]}, ("'also'", "loss", "[loss.also.itc]")),
     ],
 )
-def test_losses_that_cannot_be_added_are_named(table: dict[str, object], said: str | tuple[str, ...]) -> None:
+def test_losses_that_cannot_be_added_are_named(table, said):
     with raises(DataError, said):
         read_terms(table)
     with raises(UnknownNameError, "[loss]", "'eqsimm'"):
@@ -74,11 +57,11 @@ def test_losses_that_cannot_be_added_are_named(table: dict[str, object], said: s
 
 FULL = batch(ids=[0, 1, 2])
 LACKS = {"negative_texts": None, "has_negative": None}
-NEED_FALSE = (negclip, ce_clip, fsc_global, negbench, clic)
+NEED_FALSE = (contrast.negclip, contrast.ce_clip, contrast.fsc_global, contrast.negbench, contrast.clic)
 
 
 @pytest.mark.parametrize("made", [batch(ids=[0, 1, 2], alike=True), matches()], ids=["batch", "matches"])
-def test_a_tensor_of_another_shape_is_refused_by_its_name(made: Batch | Matches) -> None:
+def test_a_tensor_of_another_shape_is_refused_by_its_name(made):
     checked = {name: getattr(made, name) for name in made.__slots__ if name not in {"bias", "facts"}}
     for name, tensor in checked.items():
         if isinstance(tensor, torch.Tensor):
@@ -101,7 +84,7 @@ def test_a_tensor_of_another_shape_is_refused_by_its_name(made: Batch | Matches)
         ({"chunk": 0}, ("chunk=0", "row")),
     ],
 )
-def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str | tuple[str, ...]) -> None:
+def test_a_batch_of_wrong_shapes_is_refused(change, says):
     with raises(ModelError, says):
         replace(FULL, **change)
 
@@ -110,23 +93,21 @@ def test_a_batch_of_wrong_shapes_is_refused(change: dict[str, Any], says: str | 
     ("loss", "change", "says"),
     [
         *((loss, LACKS, ("Batch(negative_texts", "(pairs, negatives, dimensions)")) for loss in NEED_FALSE),
-        (fsc_clip, {"patches": None}, ("Batch(patches", "(pairs, patches, dimensions)")),
-        (cs_clip, {"units": None}, ("units",)),
-        (tripletclip, {"mates": None}, ("Batch(mates")),
-        (siglip, {"bias": None}, ("Batch(bias")),
-        (trohn_img, {"mates": None}, ("Batch(mates")),
-        (trohn_img, {"mates": batch(ids=[5, 1, 2])}, ("[1, 2]", "image_ids")),
+        (contrast.fsc_clip, {"patches": None}, ("Batch(patches", "(pairs, patches, dimensions)")),
+        (contrast.cs_clip, {"units": None}, ("units",)),
+        (contrast.tripletclip, {"mates": None}, ("Batch(mates")),
+        (contrast.siglip, {"bias": None}, ("Batch(bias")),
+        (contrast.trohn_img, {"mates": None}, ("Batch(mates")),
+        (contrast.trohn_img, {"mates": batch(ids=[5, 1, 2])}, ("[1, 2]", "image_ids")),
     ],
 )
-def test_a_loss_says_what_its_batch_lacks(
-    loss: Callable[[Batch], Any], change: dict[str, Any], says: str | tuple[str, ...]
-) -> None:
+def test_a_loss_says_what_its_batch_lacks(loss, change, says):
     name = () if "image_ids" in says else (loss.__name__.replace("_", "-"),)
     with raises(ModelError, *name, says):
         loss(replace(FULL, **change))
 
 
-def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
+def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity():
     with raises(ModelError, "EqSim", "Matches(counterparts"):
         eqsim_itm(replace(matches(), counterparts=None))
 
@@ -158,12 +139,12 @@ def test_eqsim_of_a_fusion_encoder_needs_the_fourth_similarity() -> None:
         ("cyclip", {"within": -0.1}, ("'within'", "-0.1", "0")),
     ],
 )
-def test_options_out_of_range_are_refused(name: str, options: dict[str, Any], says: tuple[str, ...]) -> None:
+def test_options_out_of_range_are_refused(name, options, says):
     with raises(DataError, "[loss]", *says):
         find_loss(name).read_options(options, "[loss]")
 
 
-def test_every_loss_of_the_catalogue_declares_its_function_and_options() -> None:
+def test_every_loss_of_the_catalogue_declares_its_function_and_options():
     assert names("loss")[: len(LOSSES)] == list(LOSSES)
     for name in LOSSES:
         function = load("loss", name)
@@ -175,10 +156,9 @@ def test_every_loss_of_the_catalogue_declares_its_function_and_options() -> None
         load("loss", "eqsin")
 
 
-def test_no_loss_imports_torch_before_it_is_called() -> None:
+def test_no_loss_imports_torch_before_it_is_called():
     code = (
         "import sys\nfrom tellapart.catalog import LOSSES, load\n"
         "[load('loss', name) for name in LOSSES]\nprint('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert run_python("-c", code).stdout.strip() == "False"

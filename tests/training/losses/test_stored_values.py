@@ -3,8 +3,6 @@
 If numbers are meant to change, write the file again: `python tests/training/losses/test_stored_values.py`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,12 +37,12 @@ def summed(values: Mapping[str, torch.Tensor]) -> list[float]:
 
 
 @pytest.mark.parametrize(("name", "alike"), CASES)
-def test_a_loss_has_the_numbers_that_it_had(name: str, alike: bool) -> None:
+def test_a_loss_has_the_numbers_that_it_had(name, alike):
     stored = json.loads(STORED.read_text(encoding="utf-8"))
     np.testing.assert_allclose(numbers(name, alike), stored[name + " alike" * alike], rtol=1e-12, atol=1e-12)
 
 
-def test_every_stored_loss_is_there() -> None:
+def test_every_stored_loss_is_there():
     assert set(json.loads(STORED.read_text(encoding="utf-8"))) == {name + " alike" * alike for name, alike in CASES}
 
 

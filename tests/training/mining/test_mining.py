@@ -1,14 +1,11 @@
 """Mined negatives are the nearest and highest-scored ones, never true ones, and the same however they are computed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +20,6 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.training.data.rows import TrainingRows, read_rows, write_rows
 from tellapart.training.mining.negatives import coarse_to_fine, nearest, nearest_images
 
-Listed = Callable[..., Path]
 Pixels = NDArray[np.uint8]
 
 FEW = {"near": 6, "negatives": 7, "hard": 4}
@@ -65,10 +61,10 @@ def of_pair(image: Pixels, text: str) -> float:
 
 
 @pytest.fixture
-def listed(tmp_path: Path) -> Listed:
+def listed(tmp_path):
     """Write a file of rows: pictures of one colour with some noise, two captions each."""
 
-    def make(n: int = 12, captions: int = 2, name: str = "rows.jsonl", **fields: Any) -> Path:
+    def make(n=12, captions=2, name="rows.jsonl", **fields):
         rng = np.random.default_rng(n)
         lines = []
         for k in range(n):
@@ -99,7 +95,7 @@ def by_hand(vectors: NDArray[np.float32], k: int) -> list[list[int]]:
 
 @given(st.integers(0, 10_000), st.integers(2, 24), st.integers(1, 40), st.integers(1, 9))
 @settings(max_examples=40)
-def test_neighbours_are_those_of_the_slow_way_in_any_block(seed: int, n: int, dimensions: int, block: int) -> None:
+def test_neighbours_are_those_of_the_slow_way_in_any_block(seed, n, dimensions, block):
     rng = np.random.default_rng(seed)
     # Few different vectors, and some that differ by a last bit: ties, and what float32 cannot order.
     vectors = rng.integers(-2, 3, (n, dimensions)).astype(np.float32) + np.float32(0.5)
@@ -109,14 +105,14 @@ def test_neighbours_are_those_of_the_slow_way_in_any_block(seed: int, n: int, di
 
 
 @pytest.mark.parametrize("k", [0, 3])
-def test_as_many_neighbours_as_there_are_others_can_be_had(k: int) -> None:
+def test_as_many_neighbours_as_there_are_others_can_be_had(k):
     with raises(DataError, k, "3", "1"):
         nearest(np.eye(3, dtype=np.float32), k)
     with raises(ModelError, "length"):
         nearest(np.zeros((3, 2), np.float32), 1)
 
 
-def test_hard_negatives_are_the_highest_scored_captions_of_near_images(listed: Listed) -> None:
+def test_hard_negatives_are_the_highest_scored_captions_of_near_images(listed):
     rows = rows_of(listed())
     mined = coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), **FEW)
     pictures = [rows.pixels(2 * k) for k in range(12)]
@@ -131,10 +127,10 @@ def test_hard_negatives_are_the_highest_scored_captions_of_near_images(listed: L
         assert not set(row.negatives) & {f"picture {number // 2}, said {c}" for c in range(2)}
 
 
-def test_the_others_are_drawn_by_seed_and_row(listed: Listed) -> None:
+def test_the_others_are_drawn_by_seed_and_row(listed):
     rows = rows_of(listed())
 
-    def mined(seed: int) -> list[tuple[int, ...]]:
+    def mined(seed):
         few = {"near": 6, "negatives": 7, "hard": 4, "seed": seed}
         return [
             row.counterparts
@@ -147,7 +143,7 @@ def test_the_others_are_drawn_by_seed_and_row(listed: Listed) -> None:
     assert len({row[4:] for row in mined(0)}) > len(rows) // 2
 
 
-def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(listed: Listed) -> None:
+def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(listed):
     path = listed(n=10)
     told = [json.loads(line) for line in path.read_text().splitlines()]
     Image.open(path.parent / "3.png").save(path.parent / "again.webp", lossless=True)  # the pixels of 3.png
@@ -169,7 +165,7 @@ def test_a_caption_of_the_same_picture_or_of_the_same_words_is_no_negative(liste
     )
 
 
-def test_what_was_scored_before_a_stop_is_not_scored_again(listed: Listed, tmp_path: Path) -> None:
+def test_what_was_scored_before_a_stop_is_not_scored_again(listed, tmp_path):
     rows = rows_of(listed(n=40))
     whole, first, second = Together(), Together(stop_after=250), Together()
     expected = coarse_to_fine(rows, Colours(), whole, store=EmbeddingStore(None), **FEW)
@@ -181,7 +177,7 @@ def test_what_was_scored_before_a_stop_is_not_scored_again(listed: Listed, tmp_p
     assert second.scored == whole.scored - first.scored
 
 
-def test_the_nearest_images_become_counterparts_and_false_captions_stay(listed: Listed) -> None:
+def test_the_nearest_images_become_counterparts_and_false_captions_stay(listed):
     rows = rows_of(listed(negative_captions=["no picture"]))
     mined = nearest_images(rows, Colours(), store=EmbeddingStore(None))
     near = by_hand(Colours().encode_images([rows.pixels(2 * k) for k in range(12)]), 3)
@@ -191,7 +187,7 @@ def test_the_nearest_images_become_counterparts_and_false_captions_stay(listed: 
     assert {row.negatives for row in mined.rows} == {("no picture",)}
 
 
-def test_no_counterpart_has_a_caption_of_the_image_itself(listed: Listed) -> None:
+def test_no_counterpart_has_a_caption_of_the_image_itself(listed):
     path = listed(n=8)
     told = [json.loads(line) for line in path.read_text().splitlines()]
     # Image 0's caption in other signs: once beside another one, and of two images without any other.
@@ -211,7 +207,7 @@ def test_no_counterpart_has_a_caption_of_the_image_itself(listed: Listed) -> Non
         nearest_images(rows_of(path), Colours(), store=EmbeddingStore(None), count=6)
 
 
-def test_the_written_file_is_read_as_the_same_rows(listed: Listed, tmp_path: Path) -> None:
+def test_the_written_file_is_read_as_the_same_rows(listed, tmp_path):
     mined = coarse_to_fine(rows_of(listed()), Colours(), Together(), store=EmbeddingStore(None), **FEW)
     write_rows(tmp_path / "mined.jsonl", mined, tmp_path)
     assert rows_of(tmp_path / "mined.jsonl") == mined
@@ -219,7 +215,7 @@ def test_the_written_file_is_read_as_the_same_rows(listed: Listed, tmp_path: Pat
         write_rows(tmp_path / "other.jsonl", mined, tmp_path / "elsewhere")
 
 
-def test_captions_that_are_too_few_or_broken_are_said(listed: Listed) -> None:
+def test_captions_that_are_too_few_or_broken_are_said(listed):
     rows = rows_of(listed(n=4))
     asked = {"near": 3, "negatives": 9, "hard": 2}
     with raises(DataError, "0", "0", "0", "6"):
@@ -234,7 +230,7 @@ def test_captions_that_are_too_few_or_broken_are_said(listed: Listed) -> None:
         coarse_to_fine(rows, Colours(), Together(), store=EmbeddingStore(None), hard=0)
 
 
-def test_a_real_matching_head_mines_by_its_itm_reading(listed: Listed, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_real_matching_head_mines_by_its_itm_reading(listed, tmp_path, monkeypatch):
     pytest.importorskip("transformers", reason="transformers, of the extra 'models', is not installed")
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "models"))
     import tiny_models
@@ -250,12 +246,12 @@ def test_a_real_matching_head_mines_by_its_itm_reading(listed: Listed, tmp_path:
     mined = coarse_to_fine(rows, unimodal, matching, store=EmbeddingStore(None), **few)
     for number, row in enumerate(mined.rows):
         assert len(row.negatives) == 5
-        hard = matching.score_pairs([rows.pixels(number)] * 2, row.negatives[:2])  # type: ignore[attr-defined]
+        hard = matching.score_pairs([rows.pixels(number)] * 2, row.negatives[:2])
         assert hard[0] >= hard[1] - 1e-6
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def mine(tmp_path, monkeypatch):
     """Run `tellapart mine` in this process."""
     from typer.testing import CliRunner
 
@@ -266,7 +262,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return lambda *arguments: CliRunner().invoke(app, ["mine", *map(str, arguments), "--cache", "cache"])
 
 
-def test_the_command_writes_what_training_reads(listed: Listed, mine: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_command_writes_what_training_reads(listed, mine, tmp_path):
     listed()
     models = ("-m", "demo-encoder", "--scorer", "demo-encoder")
     told = ("rows.jsonl", *models, "--nearest", 6, "--negatives", 5, "--hard", 3)

@@ -1,13 +1,9 @@
 """The page of a training run says what it gained and lost, and links what lies beside it; `show` makes it anew."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from training_sets import compared, config, made_record, squares, table, toml
@@ -17,7 +13,7 @@ from tellapart.diagnosis.why import MatchDifference, Reasons, Why, measure_reaso
 from tellapart.evaluation.compare import Comparison, MetricComparison
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.training.data.duplicates import Leak
-from tellapart.training.record import DataRecord, Sweep, TrainRecord, read_record, write_record
+from tellapart.training.record import DataRecord, Sweep, read_record, write_record
 from tellapart.training.report.page import difference_bar, model_card, write_training_report
 from tellapart.training.train import print_trained
 
@@ -26,12 +22,12 @@ HOSTILE = "folder:<script>alert('x')</script>"
 
 def measured(benchmark: str, metric: str, low: float, high: float, p_holm: float = 0.0213) -> MetricComparison:
     middle = (low + high) / 2
-    numbers: dict[str, Any] = {"n": 1200, "difference": middle, "low": low, "high": high, "p_holm": p_holm}
+    numbers = {"n": 1200, "difference": middle, "low": low, "high": high, "p_holm": p_holm}
     return compared(benchmark, 0.5, 0.5 + middle, metric, **numbers)
 
 
 @pytest.fixture
-def trained(tmp_path: Path) -> tuple[Path, TrainRecord]:
+def trained(tmp_path):
     """A run's folder as `tellapart train` leaves it, without its models."""
     folder = tmp_path / "my run"
     (folder / "wise" / "alpha-0.50" / "report").mkdir(parents=True)
@@ -73,7 +69,7 @@ def words(page: Path) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", page.read_text(encoding="utf-8").partition("<main>")[2]).split())
 
 
-def test_the_page_says_first_what_was_gained_and_lost(trained: tuple[Path, TrainRecord]) -> None:
+def test_the_page_says_first_what_was_gained_and_lost(trained):
     page = write_training_report(*trained)
     assert page == trained[0] / "report.html"
     text = words(page)
@@ -94,12 +90,10 @@ def reasons_of(label: str, square: tuple[tuple[float, ...], ...]) -> Reasons:
     return measure_reasons(label, "demo", benchmark, samples)[0]
 
 
-def test_the_page_the_card_and_the_terminal_have_the_match_and_the_priors_before_and_after(
-    trained: tuple[Path, TrainRecord], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_the_card_and_the_terminal_have_the_match_and_the_priors_before_and_after(trained, capsys):
     folder, record = trained
     lost, right = reasons_of("before", ((0.9, 0.8), (0.3, 0.4))), reasons_of("after", ((0.9, 0.8), (0.3, 0.95)))
-    numbers: dict[str, Any] = {"what": "match", "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.02}
+    numbers = {"what": "match", "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.02}
     why = Why(rows=(lost, right), differences=(MatchDifference(benchmark="demo", a="before", b="after", **numbers),))
     record = record.model_copy(update={"why": why})
     write_record(folder, record)
@@ -112,7 +106,7 @@ def test_the_page_the_card_and_the_terminal_have_the_match_and_the_priors_before
     assert re.search(r"^before +after +match +\+25\.00", terminal, re.MULTILINE)
 
 
-def test_the_page_holds_the_curves_and_they_lie_beside_it(trained: tuple[Path, TrainRecord]) -> None:
+def test_the_page_holds_the_curves_and_they_lie_beside_it(trained):
     folder, record = trained
     page = write_training_report(folder, record).read_text(encoding="utf-8")
     drawn = [base64.b64decode(data).decode() for data in re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", page)]
@@ -122,7 +116,7 @@ def test_the_page_holds_the_curves_and_they_lie_beside_it(trained: tuple[Path, T
     assert (folder / "log.svg").is_file() and (folder / "wise" / "curve.svg").is_file()
 
 
-def test_a_run_that_measured_nothing_has_a_page_too(trained: tuple[Path, TrainRecord]) -> None:
+def test_a_run_that_measured_nothing_has_a_page_too(trained):
     folder, record = trained
     bare = record.model_copy(update={"comparison": None, "sweep": None, "best": None, "leaks": (), "limit": 4})
     text = words(write_training_report(folder, bare))
@@ -130,7 +124,7 @@ def test_a_run_that_measured_nothing_has_a_page_too(trained: tuple[Path, TrainRe
     assert "The weights are the last ones; there was no validation set. It is a smoke run" in text
 
 
-def test_a_bar_without_an_interval_has_a_point_alone() -> None:
+def test_a_bar_without_an_interval_has_a_point_alone():
     assert difference_bar(-0.2, None, None, 0.2).count("<rect") == 0
     assert 'class="point" x1="0"' in difference_bar(-0.2, None, None, 0.2)
     assert 'class="range" x="0" y="3.5" width="100"' in difference_bar(0.0, -0.2, 0.2, 0.2)
@@ -138,9 +132,7 @@ def test_a_bar_without_an_interval_has_a_point_alone() -> None:
     assert 'x1="50"' in difference_bar(0.0, 0.0, 0.0, 0.0)
 
 
-def test_the_terminal_names_the_metric_and_what_was_gained_and_lost(
-    trained: tuple[Path, TrainRecord], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_terminal_names_the_metric_and_what_was_gained_and_lost(trained, capsys):
     folder, record = trained
     print_trained(record.model_copy(update={"limit": 4}), folder / "report.html")
     assert "--limit" in capsys.readouterr().out.splitlines()[0]
@@ -153,9 +145,7 @@ def test_the_terminal_names_the_metric_and_what_was_gained_and_lost(
     assert out.rstrip().endswith(f"report: {folder}/report.html")
 
 
-def test_show_makes_the_page_anew_and_prints_what_train_printed(
-    trained: tuple[Path, TrainRecord], command: Callable[..., Any]
-) -> None:
+def test_show_makes_the_page_anew_and_prints_what_train_printed(trained, command):
     folder, _ = trained
     shown = command("show", folder)
     assert (shown.code, shown.err) == (0, "")
@@ -169,9 +159,7 @@ def test_show_makes_the_page_anew_and_prints_what_train_printed(
     check_facts(command("show", folder).err, "record.json")
 
 
-def test_show_of_a_folder_of_seeds_prints_their_means(
-    trained: tuple[Path, TrainRecord], command: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_show_of_a_folder_of_seeds_prints_their_means(trained, command, tmp_path):
     for seed in range(2):
         values = {**trained[1].config, "seed": seed}
         write_record(tmp_path / "seeds" / f"seed-{seed:03d}", trained[1].model_copy(update={"config": values}))
@@ -180,9 +168,7 @@ def test_show_of_a_folder_of_seeds_prints_their_means(
 
 
 @pytest.mark.slow
-def test_training_ends_with_the_page_and_the_report_of_its_run_folder(
-    tmp_path: Path, command: Callable[..., Any]
-) -> None:
+def test_training_ends_with_the_page_and_the_report_of_its_run_folder(tmp_path, command):
     name = f"folder:{squares(tmp_path / 'test', seed=5)}"
     path = tmp_path / "train.toml"
     path.write_text(toml(table(tmp_path, data={"share": 0.7, "together": True}, report={"benchmarks": [name]})))

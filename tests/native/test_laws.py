@@ -1,0 +1,114 @@
+"""Laws of every family in its authors' files, on tiny files of all of them; a new family or task is a row."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from tiny_captioners import save_captioner
+from tiny_files import PICTURES, TEXTS, save_cappa, save_family
+from tiny_meter_fiber import fiber_state, meter_state, save_lightning
+from tiny_region_models import save_region_model
+
+from facts import raises
+from tellapart.data.scores import ScoreKind
+from tellapart.errors import ModelError
+from tellapart.models.find import find_model
+from tellapart.models.options import ModelOptions
+from tellapart.models.protocols import DualEncoder, Generator
+from tellapart_native.training import convert_model
+
+pytestmark = pytest.mark.slow
+
+
+class Row(NamedTuple):
+    """A family: what writes its file into a new folder and returns its name, and the readings, the default first."""
+
+    save: Callable[[Path], str]
+    readings: Mapping[str, ScoreKind]
+    on_regions: bool = False
+
+
+MATCH: dict[str, ScoreKind] = {"itm": "probability", "itm_logit": "logit"}
+COSINE: dict[str, ScoreKind] = {"itc": "similarity"}
+WRITE: dict[str, ScoreKind] = {"likelihood": "similarity", "mean_likelihood": "similarity"}
+BLIP: dict[str, ScoreKind] = {"itm_enc": "probability", "itm_enc_logit": "logit", "match_logit": "logit"}
+RANK: dict[str, ScoreKind] = {"rank": "logit"}
+
+ROWS = {
+    "albef": Row(partial(save_family, family="albef"), MATCH | {"match_logit": "logit"} | COSINE),
+    "blip": Row(partial(save_family, family="blip"), BLIP | {"retrieval": "logit"} | MATCH | COSINE),
+    "vilt": Row(partial(save_family, family="vilt"), RANK | MATCH),
+    "xvlm": Row(partial(save_family, family="xvlm"), MATCH | {"match_logit": "logit"} | COSINE),
+    "meter": Row(partial(save_lightning, family="meter", state=meter_state()), MATCH | RANK),
+    "meter-swin": Row(partial(save_lightning, family="meter", state=meter_state(swin_tower=True)), MATCH | RANK),
+    "fiber": Row(partial(save_lightning, family="fiber", state=fiber_state()), MATCH | COSINE | RANK),
+    "fiber, for contrast": Row(partial(save_lightning, family="fiber", state=fiber_state(itm=False)), COSINE),
+    "uniter": Row(partial(save_region_model, family="uniter"), RANK | MATCH, on_regions=True),
+    "vilbert": Row(partial(save_region_model, family="vilbert"), MATCH, on_regions=True),
+    "vlt5": Row(partial(save_region_model, family="vlt5"), MATCH, on_regions=True),
+    "ofa": Row(partial(save_captioner, family="ofa"), WRITE | MATCH),
+    "xvlm, for captions": Row(partial(save_captioner, family="xvlm"), WRITE),
+    "fiber, for captions": Row(partial(save_captioner, family="fiber"), WRITE | COSINE),
+    "cappa": Row(save_cappa, WRITE),
+}
+
+
+def numbers_of(model, rows=slice(None)):
+    """What a model makes of each picture with its text, alone or in a batch: `(rows, numbers)`."""
+    images, texts = PICTURES[rows], TEXTS[rows]
+    if isinstance(model, DualEncoder):
+        vectors = model.encode_images(images), model.encode_texts(texts)
+        np.testing.assert_allclose([np.linalg.norm(side, axis=1) for side in vectors], 1, atol=1e-6)
+        return np.concatenate(vectors, axis=1)
+    return (model.log_likelihoods if isinstance(model, Generator) else model.score_pairs)(images, texts)[:, None]
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_every_reading_of_a_file_and_of_its_converted_folder_gives_each_pair_its_own_numbers(kind, tmp_path):
+    row = ROWS[kind]
+    name = row.save(tmp_path / "file")
+    regions = {"regions": tmp_path / "file" / "regions.npz"} if row.on_regions else {}
+    convert_model(name, tmp_path / "folder")
+
+    def opened(reading, source=name):
+        return find_model(str(source), ModelOptions(reading=reading, **regions))
+
+    numbers, prints = {}, {}
+    for reading, score_kind in row.readings.items():
+        model, folder = opened(reading), opened(reading, tmp_path / "folder")
+        numbers[reading] = numbers_of(model)
+        assert (model.kind, numbers[reading].dtype) == (score_kind, np.float32)
+        assert len(np.unique(numbers[reading], axis=0)) == len(PICTURES)
+        fresh = opened(reading)
+        alone = [numbers_of(fresh, slice(k, k + 1)) for k in range(len(PICTURES))]  # to the bit
+        np.testing.assert_array_equal(np.concatenate(alone), numbers[reading])
+        np.testing.assert_array_equal(numbers_of(folder), numbers[reading])
+        assert model.fingerprint == folder.fingerprint
+        prints[reading] = model.fingerprint
+    assert len({*prints.values()}) == len(prints)
+    assert opened(None).fingerprint == next(iter(prints.values()))
+    if {*MATCH} <= {*numbers}:
+        np.testing.assert_allclose(numbers["itm"], 1 / (1 + np.exp(-numbers["itm_logit"])), atol=1e-6)
+    if {*WRITE} <= {*numbers}:
+        tokens = numbers["likelihood"] / numbers["mean_likelihood"]
+        np.testing.assert_allclose(tokens, tokens.round(), rtol=1e-4)
+        assert (numbers["likelihood"] < 0).all()
+    with raises(ModelError, "'vqa'", ", ".join(row.readings)):
+        opened("vqa")
+    if regions:  # the benchmark's, which stay where they are
+        with raises(ModelError, "regions"):
+            find_model(str(tmp_path / "folder"))
+
+
+@pytest.mark.parametrize("kind", ["albef", "blip", "vilt", "xvlm", "meter", "meter-swin", "fiber"])
+def test_another_image_size_gives_other_numbers_and_one_that_does_not_fit_is_refused(kind, tmp_path):
+    name = ROWS[kind].save(tmp_path / "file")
+    size = 96 if kind.startswith(("meter", "fiber")) else 128
+    larger, plain = (numbers_of(find_model(name, ModelOptions(image_size=side))) for side in (size, None))
+    assert np.isfinite(larger).all() and (larger != plain).all()
+    if kind in ("albef", "blip", "xvlm"):  # to ViLT any size will do: its pictures are cut to patches
+        with raises(ModelError, "100", "96", "image_size=", "96"):
+            find_model(name, ModelOptions(image_size=100))
