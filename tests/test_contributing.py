@@ -22,7 +22,7 @@ ENTRY_POINTS = [
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def package(tmp_path_factory) -> Path:
     """Install what the page shows, and return the folder to put on the path."""
     site = tmp_path_factory.mktemp("site")
     for name, code in FILES.items():

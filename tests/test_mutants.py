@@ -28,7 +28,7 @@ def mutants() -> ModuleType:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant runs in a fork")
-def test_no_mistake_of_a_sample_goes_unnoticed() -> None:
+def test_no_mistake_of_a_sample_goes_unnoticed():
     done = subprocess.run(
         [sys.executable, CI / "mutate.py", "--sample", "12"], check=False, capture_output=True, text=True
     )
@@ -57,7 +57,7 @@ def test_no_mistake_of_a_sample_goes_unnoticed() -> None:
         ("return zip(a, b, strict=True)", set()),
     ],
 )  # fmt: skip
-def test_each_small_mistake_is_made_once(mutants: ModuleType, body: str, expected: set[str]) -> None:
+def test_each_small_mistake_is_made_once(mutants, body, expected):
     source = f'def f(s: int, a: int, b: int) -> int:\n "It is > 1."\n {body}'
     found = list(mutants.mutants_of(Path("scores.py"), source))
     assert {mutant.after for mutant in found} == expected
@@ -65,7 +65,7 @@ def test_each_small_mistake_is_made_once(mutants: ModuleType, body: str, expecte
     assert {(mutant.where, mutant.at_import) for mutant in found} <= {("scores.f", False)}
 
 
-def test_a_mutant_is_the_module_with_its_mistake(mutants: ModuleType) -> None:
+def test_a_mutant_is_the_module_with_its_mistake(mutants):
     source = (
         "HALF = 0.5\n\nclass Rule:\n    least: int = 3\n\n"
         "    def right(self, score, than=HALF):\n        return score > than\n"
@@ -91,7 +91,7 @@ def test_a_mutant_is_the_module_with_its_mistake(mutants: ModuleType) -> None:
     }
 
 
-def test_probes_name_the_functions_that_run(mutants: ModuleType) -> None:
+def test_probes_name_the_functions_that_run(mutants):
     source = '''class Rule:
     def right(self, score):
         """Say so."""

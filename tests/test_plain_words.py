@@ -67,7 +67,7 @@ def sources() -> dict[Path, str]:
 
 
 @pytest.fixture(scope="module")
-def prose(sources: dict[Path, str]) -> dict[Path, str]:
+def prose(sources) -> dict[Path, str]:
     """The prose of every module and document."""
     documents = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     written = {path: re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL) for path in documents}

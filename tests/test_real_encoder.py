@@ -62,7 +62,7 @@ def encoder() -> str:
 
 
 @pytest.fixture
-def photo_set(tmp_path: Path) -> Callable[..., str]:
+def photo_set(tmp_path) -> Callable[..., str]:
     """Write a pair set of photos, an item's id with its photos and texts; return its name on the command line."""
 
     def make(name: str, rows: Mapping[str, Row]) -> str:

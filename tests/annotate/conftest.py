@@ -1,7 +1,5 @@
 """People who answer a study: they look at what they are shown, and know nothing of the key."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Answers of a crowd: MTurk's results, and tables of other tools whose columns are named."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,8 +111,7 @@ def test_the_command_names_columns_and_prints_what_it_left_out(command, desk, kn
     rows.append({**rows[0], "WorkerId": "W4", "AssignmentStatus": "Rejected"})
     renamed = [{name.replace("Answer.caption", "Answer.choice"): cell for name, cell in row.items()} for row in rows]
     path = written(at.folder.parent / "batch.csv", renamed)
-    refused = command("annotate", "import", at.folder, path)
-    assert refused.code == 2
+    refused = command("annotate", "import", at.folder, path, code=2)
     check_facts(refused.err, "batch.csv:2", "'Answer.caption'", "--columns caption=COLUMN")
     read = command("annotate", "import", at.folder, path, "--columns", "answer=Answer.choice")
     assert "8 of 8 tasks answered" in read.out

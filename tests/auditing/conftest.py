@@ -1,6 +1,5 @@
 """Sets whose findings are known, because they were planted."""
 
-import io
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from pictures import encoded
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -23,12 +23,6 @@ def smooth(seed: int, side: int = 64) -> Pixels:
     """A picture with forms of its own: some random blots, in colours."""
     small = np.random.default_rng(seed).integers(0, 256, (5, 5, 3), np.uint8)
     return np.asarray(Image.fromarray(small).resize((side, side), Image.Resampling.BICUBIC), np.uint8)
-
-
-def encoded(pixels: Pixels, kind: str = "PNG", **options: Any) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind, **options)
-    return stream.getvalue()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = json.loads((ROOT / "bench" / "records" / "adaptive.json").read_text(encoding="utf-8"))["rows"]
 
 
-def test_the_document_quotes_the_record() -> None:
+def test_the_document_quotes_the_record():
     text = " ".join((ROOT / "docs" / "curve.md").read_text(encoding="utf-8").split())
     for row in ROWS:
         if row["items"] == 150 and row["slope"] <= 100:
@@ -22,7 +22,7 @@ def test_the_document_quotes_the_record() -> None:
     assert f"in {min(covered):.1f} to {max(covered):.1f}% of cases" in text
 
 
-def test_chosen_levels_give_a_smaller_width_than_as_many_of_every_level() -> None:
+def test_chosen_levels_give_a_smaller_width_than_as_many_of_every_level():
     values, rng = np.linspace(0, 1, 32), np.random.default_rng(0)
     widths = {}
     for design in ("chosen", "fixed"):

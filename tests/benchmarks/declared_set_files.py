@@ -7,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
+
+from pictures import plain
 
 
 def picture(k: int) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(np.full((2, 2, 3), k % 256, np.uint8)).save(stream, "PNG")
-    return stream.getvalue()
+    return plain(k % 256, (2, 2))
 
 
 def parquet(rows: list[dict[str, Any]], file: Path) -> None:

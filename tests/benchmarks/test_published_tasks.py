@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from facts import raises
+from published import published
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import (
@@ -22,7 +22,7 @@ from tellapart.benchmarks.published_tasks import (
     read_statements,
     read_vqa2,
 )
-from tellapart.data.task_records import MomentSet, StatementSet
+from tellapart.data.task_records import MomentSet
 from tellapart.errors import DataError, ScoreError
 from tellapart.metrics.moments import (
     TOLERANCES,
@@ -43,7 +43,7 @@ QUESTION = {"question_id": 5, "question": "One cup?", "image": "sw/79-1.jpg", "a
 BOX = {"ref_id": 3, "text": "man", "image": "a.jpg", "bbox": [1, 2.5, 9, 8], "height": 480, "width": 640}
 
 
-def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path: Path) -> None:
+def test_karpathys_own_file_is_read_and_only_its_test_split(tmp_path):
     def image(number: int, split: str) -> dict[str, Any]:
         sentences = [{"raw": f"text {k} of {number}.", "tokens": ["text"], "sentid": k} for k in range(2)]
         return {
@@ -79,13 +79,13 @@ def write(folder: Path, found: Any, name: str = "rows.json") -> Path:
     return path
 
 
-def test_a_statement_keeps_its_left_and_its_right_image_and_reads_its_label(tmp_path: Path) -> None:
+def test_a_statement_keeps_its_left_and_its_right_image_and_reads_its_label(tmp_path):
     rows = [STATEMENT, {**STATEMENT, "label": "False"}]
     found = read_statements(write(tmp_path, rows)).rows
     assert [(*one.images, one.gold) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
 
 
-def test_boxes_and_answers_of_people_are_read(tmp_path: Path) -> None:
+def test_boxes_and_answers_of_people_are_read(tmp_path):
     box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).rows[1]
     expected = ((1.0, 2.5, 9.0, 8.0), {"size": (640, 480), "candidates": ((0.0, 0.0, 5.0, 5.0),)})
     assert (box.gold, box.facts) == expected
@@ -119,9 +119,7 @@ GIVEN = {
         (lambda q, a: q["questions"].append(q["questions"][0]), ("1", "'question_id'", "9", "0")),
     ],
 )
-def test_files_of_vqa2_that_do_not_fit_raise(
-    tmp_path: Path, change: Callable[[Any, Any], Any], message: str | tuple[str, ...]
-) -> None:
+def test_files_of_vqa2_that_do_not_fit_raise(tmp_path, change, message):
     asked, given_ = copy.deepcopy(ASKED), copy.deepcopy(GIVEN)
     change(asked, given_)
     with raises(DataError, message):
@@ -143,15 +141,13 @@ def test_files_of_vqa2_that_do_not_fit_raise(
         (read_boxes, ["man"], ("1", "object", "ref_id")),
     ],
 )
-def test_a_bad_row_is_named_with_its_field(
-    tmp_path: Path, read: Callable[[Path], Any], row: Any, message: str | tuple[str, ...]
-) -> None:
+def test_a_bad_row_is_named_with_its_field(tmp_path, read, row, message):
     good = {read_retrieval: CAPTION, read_captions: CAPTION, read_statements: STATEMENT, read_questions: QUESTION}
     with raises(DataError, "rows.json", message):
         read(write(tmp_path, [good.get(read, BOX), row]))
 
 
-def test_the_order_of_rows_changes_no_pairs(tmp_path: Path) -> None:
+def test_the_order_of_rows_changes_no_pairs(tmp_path):
     rows = [
         {**QUESTION, "question_id": k, "question": f"{k // 2}?", "image": str(k), "answer": str(k)} for k in range(8)
     ]
@@ -167,7 +163,6 @@ def test_the_order_of_rows_changes_no_pairs(tmp_path: Path) -> None:
 
 # NLVR2 in its authors' own form: lines with identifiers, predictions without a header, their script's consistency.
 
-NLVR2 = Path(__file__).parents[3] / "shared" / "data" / "nlvr2"
 GROUPS, ROWS, REPEATED = 1_995, 6_967, 8
 
 
@@ -220,16 +215,13 @@ def official(rows: list[dict[str, Any]], predictions: dict[str, str]) -> tuple[f
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accuracy", [0.5, 0.8, 0.95])
-def test_the_authors_two_files_give_the_numbers_of_their_script(
-    command: Callable[..., Any], tmp_path: Path, rows: list[dict[str, Any]], accuracy: float
-) -> None:
+def test_the_authors_two_files_give_the_numbers_of_their_script(command, tmp_path, rows, accuracy):
     rng = np.random.default_rng(1)
     (tmp_path / "nlvr" / "data").mkdir(parents=True)  # a clone's folder nlvr2
     written(tmp_path / "nlvr" / "data", rows)
     said = {row["identifier"]: str((row["label"] == "True") == (rng.random() < accuracy)) for row in rows}
     (tmp_path / "p.csv").write_text("".join(f"{identifier},{label}\n" for identifier, label in said.items()))
-    ran = command("score", "nlvr2", "--scores", "p.csv", "--data", tmp_path / "nlvr", "--out", "run", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("score", "nlvr2", "--scores", "p.csv", "--data", tmp_path / "nlvr", "--out", "run", "--json", code=0)
     metrics = ran.json["runs"][0]["benchmarks"]["nlvr2"]["metrics"]
     right, consistent = official(rows, said)
     assert (metrics["accuracy"]["value"], metrics["accuracy"]["n"]) == (pytest.approx(right, abs=1e-12), ROWS)
@@ -237,7 +229,7 @@ def test_the_authors_two_files_give_the_numbers_of_their_script(
     assert (metrics["consistency"]["value"], metrics["consistency"]["n"]) == expected
 
 
-def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path, rows):
     own = read_nlvr2(written(tmp_path, rows))
     listed = [{"sentence": row.texts[0], "images": row.images, "label": str(row.gold)} for row in own.rows]
     (tmp_path / "nlvr_test.json").write_text(json.dumps(listed))
@@ -251,7 +243,7 @@ def test_the_list_that_others_made_of_it_gives_the_same_groups(tmp_path: Path, r
     ]
 
 
-def test_a_line_is_read_with_its_images_and_its_group(tmp_path: Path) -> None:
+def test_a_line_is_read_with_its_images_and_its_group(tmp_path):
     lines = [line("dev-12-3-1", "Two dogs.", "False"), line("dev-12-0-1", "Two dogs."), line("dev-12-0-0")]
     found = read_nlvr2(written(tmp_path, lines, "dev.json"))
     first = found.rows[0]
@@ -260,7 +252,7 @@ def test_a_line_is_read_with_its_images_and_its_group(tmp_path: Path) -> None:
     assert found.sentence_groups() == ((0, 1), (2,))
 
 
-def test_images_that_tell_no_set_leave_their_statement_in_the_group_of_its_sentence(tmp_path: Path) -> None:
+def test_images_that_tell_no_set_leave_their_statement_in_the_group_of_its_sentence(tmp_path):
     images = (["a.jpg", "b.jpg"], ["test1-0-0-img0.png", "test1-1-0-img1.png"], ["x/test1-0-0-img0.png"] * 2)
     listed = [{"sentence": "Two dogs.", "images": list(own), "label": "True"} for own in images]
     (tmp_path / "nlvr_test.json").write_text(json.dumps(listed))
@@ -277,31 +269,31 @@ def test_images_that_tell_no_set_leave_their_statement_in_the_group_of_its_sente
         ({"identifier": "test1-0-0-0"}, ("id", "'test1-0-0-0'")),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path: Path, change: dict[str, Any], said: str | tuple[str, ...]) -> None:
+def test_a_wrong_line_is_named(tmp_path, change, said):
     path = written(tmp_path, [line("test1-0-0-0"), line("test1-0-1-0") | change])
     with raises(DataError, said):
         read_nlvr2(path)
 
 
-def test_a_line_without_an_identifier_is_named(tmp_path: Path) -> None:
+def test_a_line_without_an_identifier_is_named(tmp_path):
     bare = {key: value for key, value in line("test1-0-0-0").items() if key != "identifier"}
     with raises(DataError, "test1.json:1", "'identifier'"):
         read_nlvr2(written(tmp_path, [bare]))
 
 
-def test_a_file_that_was_cut_between_two_lines_is_refused(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+def test_a_file_that_was_cut_between_two_lines_is_refused(tmp_path, rows):
     written(tmp_path, rows[:-1])
     with raises(DataError, "test1.json", "6,966", "benchmark", "6,967"):
         find_benchmark("nlvr2", Locations(tmp_path)).records()
 
 
 @pytest.mark.parametrize(("name", "file"), [("nlvr2", "test1.json"), ("nlvr2-dev", "dev.json")])
-def test_what_is_missing_is_named_with_where_to_get_it(tmp_path: Path, name: str, file: str) -> None:
+def test_what_is_missing_is_named_with_where_to_get_it(tmp_path, name, file):
     with raises(DataError, name, file, "https://github.com/lil-lab/nlvr/tree/master/nlvr2"):
         find_benchmark(name, Locations(tmp_path)).records()
 
 
-def test_predictions_by_identifier_for_a_list_without_identifiers_say_which_file_has_them(tmp_path: Path) -> None:
+def test_predictions_by_identifier_for_a_list_without_identifiers_say_which_file_has_them(tmp_path):
     (tmp_path / "nlvr_test.json").write_text(
         json.dumps([{"sentence": "Two dogs.", "images": ["a", "b"], "label": "True"}])
     )
@@ -319,9 +311,7 @@ def test_predictions_by_identifier_for_a_list_without_identifiers_say_which_file
         ("name,answer\ntest1-0-0-0,True\n", ("p.csv:2", "id")),
     ],
 )
-def test_predictions_without_a_header_are_refused_by_line(
-    tmp_path: Path, text: str, said: str | tuple[str, ...]
-) -> None:
+def test_predictions_without_a_header_are_refused_by_line(tmp_path, text, said):
     (tmp_path / "p.csv").write_text(text)
     records = read_nlvr2(written(tmp_path, [line("test1-0-0-0")]))
     with raises(ScoreError, said):
@@ -332,17 +322,14 @@ def test_predictions_without_a_header_are_refused_by_line(
     ("name", "file", "groups", "sentences"),
     [("nlvr2", "test1.json", 1_995, 1_987), ("nlvr2-dev", "dev.json", 2_018, 2_004)],
 )
-def test_the_published_files_have_their_groups(name: str, file: str, groups: int, sentences: int) -> None:
-    if not (NLVR2 / file).is_file():
-        pytest.skip(f"needs ../shared/data/nlvr2/{file}, from https://github.com/lil-lab/nlvr/tree/master/nlvr2/data")
-    records: StatementSet = find_benchmark(name, Locations(NLVR2)).records()
+def test_the_published_files_have_their_groups(name, file, groups, sentences):
+    records = find_benchmark(name, Locations(published("nlvr2", file).parent)).records()
     assert len(records.sentence_groups()) == groups
     assert len({row.texts for row in records.rows}) == sentences
 
 
 # GEB+'s files: their published counts, and one clear error for whatever is done to them.
 
-GEBPLUS = Path(__file__).parents[2].parent / "shared" / "data" / "gebplus"
 VIDEO = "Vt7W3DoohcA"
 
 
@@ -368,14 +355,11 @@ def write_moments(folder: Path, found: Any) -> Path:
 
 
 def gebplus(split: str) -> MomentSet:
-    path = GEBPLUS / f"{split}.json"
-    if not path.is_file():
-        pytest.skip("GEB+'s annotation files are not beside this checkout")
-    return read_moments(path)
+    return read_moments(published("gebplus", f"{split}.json"))
 
 
 @pytest.mark.parametrize(("split", "boundaries", "doubled"), [("val", 7279, 444), ("test", 7199, 466)])
-def test_the_files_have_their_counts(split: str, boundaries: int, doubled: int) -> None:
+def test_the_files_have_their_counts(split, boundaries, doubled):
     found = gebplus(split)
     assert (len(found.rows), len(found.videos)) == (boundaries, 2082)
     times = [[moment.gold for moment in own] for own in found.videos.values()]
@@ -383,7 +367,7 @@ def test_the_files_have_their_counts(split: str, boundaries: int, doubled: int) 
     assert [moment.id for moment in found.rows if moment.id[:11] != moment.cluster] == []
 
 
-def test_the_chance_level_of_the_validation_file_is_that_of_moments_drawn_at_random() -> None:
+def test_the_chance_level_of_the_validation_file_is_that_of_moments_drawn_at_random():
     found = gebplus("val")
     rng = np.random.default_rng(0)
     exact, drawn = np.zeros(8), np.zeros(8)
@@ -397,7 +381,7 @@ def test_the_chance_level_of_the_validation_file_is_that_of_moments_drawn_at_ran
     np.testing.assert_allclose(drawn / len(found.rows), chance, atol=0.005)
 
 
-def test_a_perfect_model_is_held_back_only_by_the_frames() -> None:
+def test_a_perfect_model_is_held_back_only_by_the_frames():
     found = gebplus("val")
     strict, one = [], []
     for moment, gold in list(zip(found.rows, found.gold, strict=True))[::5]:
@@ -421,21 +405,19 @@ def test_a_perfect_model_is_held_back_only_by_the_frames() -> None:
         ({"extra": 1}, ("0", "'extra'")),
     ],
 )
-def test_a_bad_boundary_is_named_with_its_field(
-    tmp_path: Path, change: dict[str, Any], message: str | tuple[str, ...]
-) -> None:
+def test_a_bad_boundary_is_named_with_its_field(tmp_path, change, message):
     with raises(DataError, "val.json", message):
         read_moments(write_moments(tmp_path, {VIDEO: [row() | change]}))
 
 
-def test_a_video_without_rows_and_an_id_that_repeats_raise(tmp_path: Path) -> None:
+def test_a_video_without_rows_and_an_id_that_repeats_raise(tmp_path):
     with raises(DataError, f"'{VIDEO}'", "video"):
         read_moments(write_moments(tmp_path, {VIDEO: []}))
     with raises(DataError, "1", "'boundary_id'", f"{VIDEO}_0A"):
         read_moments(write_moments(tmp_path, {VIDEO: [row(), row(time=4.0)]}))
 
 
-def test_the_order_of_rows_and_videos_changes_no_query(tmp_path: Path) -> None:
+def test_the_order_of_rows_and_videos_changes_no_query(tmp_path):
     rows = [row(0, 1.0), row(1, 1.0, "B"), row(2, 5.0)]
     other = copy.deepcopy(rows[:1])
     other[0]["boundary_id"] = "abcdefghijk_0A"

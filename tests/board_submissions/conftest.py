@@ -1,7 +1,5 @@
 """A board with one hidden benchmark, its users, and files to send to it."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -17,7 +15,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
-from boards import Forker, axe, chromium, serving  # noqa: F401
+from boards import Forker
+from browsers import chromium  # noqa: F401
 from tellapart.board.submissions import queue
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
@@ -145,14 +144,14 @@ def forker() -> Iterator[Forker]:
 
 
 @pytest.fixture(autouse=True)
-def quick_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, forker: Forker) -> None:
+def quick_workers(request, monkeypatch, forker) -> None:
     """Files are read and measured in forks, unless a test's file is about these processes."""
     if request.path.stem not in {"test_confined", "test_timing"}:
         monkeypatch.setattr(queue, "subprocess", forker)
 
 
 @pytest.fixture
-def board(tmp_path: Path, made_set: Callable[..., Path]) -> Iterator[Callable[..., Board]]:
+def board(tmp_path, made_set) -> Iterator[Callable[..., Board]]:
     """Make a board of 24 items; `limits` are the benchmark's, `settings` the server's."""
     made: list[Board] = []
 

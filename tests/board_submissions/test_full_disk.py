@@ -1,7 +1,5 @@
 """A really full disk: a few megabytes of memory as the state's disk, in a mount namespace that ends with the test."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -32,7 +30,7 @@ def unshared(*command: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.slow
-def test_a_full_disk_loses_nothing_and_ends_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_loses_nothing_and_ends_when_there_is_room(tmp_path):
     """Run the test below where it can mount."""
     if shutil.which("unshare") is None:
         pytest.skip("util-linux's unshare is not here")

@@ -1,7 +1,6 @@
 """Thresholds by items chosen one by one: from a table through a model to numbers, the record and refusals."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ class Seer:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Callable[..., str]:
+def table(tmp_path) -> Callable[..., str]:
     """Write pairs that differ by 1 to 12, twelve of each size; a further column comes from a function of the row."""
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
 
@@ -46,7 +45,7 @@ def table(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
-def test_a_threshold_comes_from_few_items_near_it(table: Callable[..., str]) -> None:
+def test_a_threshold_comes_from_few_items_near_it(table):
     found = ta.curve(model=Seer(), benchmark=table(), over="size", adaptive=60, cache=False).record
     (row,) = found.curves
     assert row.low is not None and row.high is not None and row.threshold is not None
@@ -57,7 +56,7 @@ def test_a_threshold_comes_from_few_items_near_it(table: Callable[..., str]) -> 
     assert (found.smallest, found.largest) == (1, LARGEST)
 
 
-def test_a_second_call_reads_the_scores_that_the_store_keeps(table: Callable[..., str], tmp_path: Path) -> None:
+def test_a_second_call_reads_the_scores_that_the_store_keeps(table, tmp_path):
     pairs, first, second, other = table(), Seer(), Seer(), Seer()
     call: dict[str, Any] = {"benchmark": pairs, "over": "size", "cache": tmp_path / "store"}
     short = ta.curve(model=first, adaptive=25, **call).record
@@ -67,7 +66,7 @@ def test_a_second_call_reads_the_scores_that_the_store_keeps(table: Callable[...
     assert ta.curve(model=other, adaptive=25, seed=1, **call).record.drawn != short.drawn
 
 
-def test_two_items_of_a_cluster_are_never_drawn(table: Callable[..., str]) -> None:
+def test_two_items_of_a_cluster_are_never_drawn(table):
     pairs = table("cluster", lambda k: f"scene-{k % ALIKE}-{k // ALIKE // 4}")
     found = ta.curve(model=Seer(), benchmark=pairs, over="size", adaptive=100, cache=False).record
     numbers = [int(name[1:]) for name in found.drawn]
@@ -82,16 +81,14 @@ def test_two_items_of_a_cluster_are_never_drawn(table: Callable[..., str]) -> No
         ("tag:kind", lambda k: ("colour", "shape")[k % 2], ("size", "kind", "colour", "shape", "items=")),
     ],
 )
-def test_items_that_do_not_stand_for_their_value_are_refused(
-    table: Callable[..., str], column: str, value: Callable[[int], str], facts: tuple[str, ...]
-) -> None:
+def test_items_that_do_not_stand_for_their_value_are_refused(table, column, value, facts):
     seer = Seer()
     with raises(RunError, "adaptive=", *facts):
         ta.curve(model=seer, benchmark=table(column, value), over="size", adaptive=40, cache=False)
     assert seer.read == 0
 
 
-def test_values_of_few_items_are_refused(table: Callable[..., str]) -> None:
+def test_values_of_few_items_are_refused(table):
     with raises(RunError, "size", "0 of the 12", "5", "adaptive="):
         ta.curve(model=Seer(), benchmark=table(alike=4), over="size", adaptive=40, cache=False)
 
@@ -106,14 +103,12 @@ def test_values_of_few_items_are_refused(table: Callable[..., str]) -> None:
         ({}, ("model=", "adaptive=")),
     ],
 )
-def test_calls_that_do_not_fit_are_refused(
-    table: Callable[..., str], options: dict[str, Any], facts: tuple[str, ...]
-) -> None:
+def test_calls_that_do_not_fit_are_refused(table, options, facts):
     with raises(RunError, *facts):
         ta.curve(**{"model": Seer(), "benchmark": table(), "over": "size", **options})
 
 
-def test_the_command_chooses_the_same_items(table: Callable[..., str], command: Callable[..., Any]) -> None:
+def test_the_command_chooses_the_same_items(table, command):
     pairs = table()
     shown = command("curve", "-m", "random", "-b", pairs, "--over", "size", "--adaptive", "24", "--seed", "3", "--json")
     found = ta.curve(model="random", benchmark=pairs, over="size", adaptive=24, seed=3).record

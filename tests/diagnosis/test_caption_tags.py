@@ -27,7 +27,7 @@ CAPTIONS = [("caption", "negative_caption"), ("caption_0", "caption_1")]
         ("", "a cat", 2, 1),
     ],
 )
-def test_words_that_differ_are_counted_from_both_sides(first: str, second: str, edits: int, place: int | None) -> None:
+def test_words_that_differ_are_counted_from_both_sides(first, second, edits, place):
     assert count_edits(first, second) == count_edits(second, first) == edits
     assert find_difference(first, second) == find_difference(second, first) == place
 
@@ -48,7 +48,7 @@ def make_run(folder: Path, *, images: int, tag: str = "") -> Path:
 
 
 @pytest.mark.parametrize("images", [1, 2])
-def test_a_run_without_such_a_tag_has_a_curve_over_it(images: int, tmp_path: Path) -> None:
+def test_a_run_without_such_a_tag_has_a_curve_over_it(images, tmp_path):
     make_run(tmp_path, images=images)
     found = ta.curve(tmp_path / "run", over="first_difference").record
     assert (found.n, found.smallest, found.largest) == (80, 1, 8)
@@ -58,7 +58,7 @@ def test_a_run_without_such_a_tag_has_a_curve_over_it(images: int, tmp_path: Pat
         ta.curve(tmp_path / "run", over="caption_edits")
 
 
-def test_a_tag_that_items_carry_is_kept(tmp_path: Path) -> None:
+def test_a_tag_that_items_carry_is_kept(tmp_path):
     make_run(tmp_path, images=1, tag="3")
     items = read_outcomes(choose_models([tmp_path / "run"]).runs).items
     assert tag_captions(items, "first_difference") == items

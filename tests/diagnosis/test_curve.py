@@ -1,9 +1,7 @@
 """Thresholds over a numeric tag: from a table with a column of numbers, through runs, to numbers and refusals."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ COLUMNS = {"tag:pixels": "pixels", "tag:kind": "kind", "tag:id": "number", "tag:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(tmp_path_factory) -> dict[str, Path]:
     """Three models on a table whose items differ by 1 to 16 pixels, each by another number; one item has none."""
     folder = tmp_path_factory.mktemp("curve")
     Image.new("RGB", (8, 8), "red").save(folder / "a.png")
@@ -44,7 +42,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in THRESHOLDS}
 
 
-def test_models_have_the_thresholds_that_made_them(runs: dict[str, Path]) -> None:
+def test_models_have_the_thresholds_that_made_them(runs):
     found = ta.curve(*runs.values(), over="pixels").record
     keen, dull, lost = found.curves
     assert (found.chance, found.n, found.metric) == (0.5, ITEMS - 1, "choice_score")
@@ -61,14 +59,14 @@ def test_models_have_the_thresholds_that_made_them(runs: dict[str, Path]) -> Non
     assert any("1 item" in note and "pixels" in note for note in found.notes)
 
 
-def test_each_value_of_a_second_tag_has_curves_of_its_items_alone(runs: dict[str, Path]) -> None:
+def test_each_value_of_a_second_tag_has_curves_of_its_items_alone(runs):
     found = ta.curve(runs["keen"], over="pixels", by="kind").record
     assert [row.subset for row in found.curves] == [None, "colour", "size"]
     assert found.curves[0].n == found.curves[1].n + found.curves[2].n
     assert found.differences == ()
 
 
-def test_a_part_that_is_too_small_says_so_beside_the_others(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_part_that_is_too_small_says_so_beside_the_others(runs, tmp_path):
     limited = ta.evaluate(
         "random", f"table:{runs['keen'].parent / 'pairs.csv'}", columns=COLUMNS, limit=35, out=tmp_path / "limited"
     )
@@ -92,12 +90,12 @@ def test_a_part_that_is_too_small_says_so_beside_the_others(runs: dict[str, Path
         ({"over": ""}, ("over=",)),
     ],
 )
-def test_refusals_name_what_is_there(runs: dict[str, Path], options: dict[str, Any], facts: tuple[str, ...]) -> None:
+def test_refusals_name_what_is_there(runs, options, facts):
     with raises(RunError, *facts):
         ta.curve(runs["keen"], **options)
 
 
-def test_runs_of_other_items_are_refused(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_runs_of_other_items_are_refused(runs, tmp_path):
     ta.evaluate("random", "demo", limit=20, out=tmp_path / "demo")
     with raises(RunError, "table:pairs.csv", "demo"):
         ta.curve(runs["keen"], tmp_path / "demo", over="pixels")
@@ -105,7 +103,7 @@ def test_runs_of_other_items_are_refused(runs: dict[str, Path], tmp_path: Path) 
         ta.curve(tmp_path / "demo", over="pixels")
 
 
-def test_the_command_prints_a_table_json_and_a_picture(runs: dict[str, Path], command: Callable[..., Any]) -> None:
+def test_the_command_prints_a_table_json_and_a_picture(runs, command):
     typed = ("curve", runs["keen"], runs["lost"], "--over", "pixels")
     found = ta.curve(runs["keen"], runs["lost"], over="pixels")
     shown = command(*typed, "--out", "curve.svg")
@@ -117,7 +115,7 @@ def test_the_command_prints_a_table_json_and_a_picture(runs: dict[str, Path], co
     assert refused.code == 2 and "--by" in refused.err and "kind" in refused.err
 
 
-def test_the_report_has_curves_of_numeric_tags_but_not_of_numbers_of_items(runs: dict[str, Path]) -> None:
+def test_the_report_has_curves_of_numeric_tags_but_not_of_numbers_of_items(runs):
     opened = []
     for folder in runs.values():
         result = ta.read_result(folder)

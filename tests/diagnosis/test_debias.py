@@ -1,7 +1,6 @@
 """Priors that a user can estimate: means over unrelated captions and pictures, of a model with a known prior."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,14 +35,12 @@ class Liking:
 
 
 @pytest.fixture
-def liking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ta.Run:
+def liking(monkeypatch, tmp_path) -> ta.Run:
     monkeypatch.setitem(catalog._ADDED["model"], "liking", lambda _options: Liking())
     return ta.evaluate("liking", "demo", limit=60, out=tmp_path / "liking", cache=tmp_path / "cache")
 
 
-def test_a_liking_for_pictures_is_subtracted_and_the_gain_is_that_of_the_demo_encoder(
-    liking: ta.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_liking_for_pictures_is_subtracted_and_the_gain_is_that_of_the_demo_encoder(liking, tmp_path, capsys):
     explained = ta.why(liking, debias=30, cache=tmp_path / "cache")
     rows: dict[str, Debiased] = {row.prior: row for row in explained.record.debiased}
     before = liking.value("group_score")
@@ -57,7 +54,7 @@ def test_a_liking_for_pictures_is_subtracted_and_the_gain_is_that_of_the_demo_en
     assert "means of the pictures" in capsys.readouterr().out
 
 
-def test_the_weights_of_an_item_are_those_of_the_other_folds() -> None:
+def test_the_weights_of_an_item_are_those_of_the_other_folds():
     """Twelve items that their priors outweigh, and four that are right: none is served by the others' weight."""
     outweighed, right = [[0.9, 0.8], [0.3, 0.4]], [[0.9, 0.3], [0.3, 0.9]]
     scores = np.array([outweighed] * 12 + [right] * 4, np.float32)
@@ -70,7 +67,7 @@ def test_the_weights_of_an_item_are_those_of_the_other_folds() -> None:
     assert every.tolist() == [True] * 12 + [False] * 4
 
 
-def test_what_is_drawn_is_of_other_clusters_and_does_not_depend_on_the_order_of_items() -> None:
+def test_what_is_drawn_is_of_other_clusters_and_does_not_depend_on_the_order_of_items():
     entries = [("a", "b"), ("b", "c"), ("d", "e"), ("a", "f")]
     clusters = ["x", "x", "y", "z"]
     rows = _draw(entries, clusters, 9, 0)
@@ -80,9 +77,7 @@ def test_what_is_drawn_is_of_other_clusters_and_does_not_depend_on_the_order_of_
     assert _draw(entries[::-1], clusters[::-1], 2, 0) == _draw(entries, clusters, 2, 0)[::-1]
 
 
-def test_scores_that_cannot_be_had_again_are_refused(
-    liking: ta.Run, monkeypatch: pytest.MonkeyPatch, made_set: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_scores_that_cannot_be_had_again_are_refused(liking, monkeypatch, made_set, tmp_path):
     monkeypatch.setattr(Liking, "fingerprint", "liking-2")
     with raises(RunError, "debias=8", "liking", "liking-1", "liking-2"):
         ta.why(liking, debias=8, cache=False)
@@ -99,15 +94,13 @@ def test_scores_that_cannot_be_had_again_are_refused(
 
 
 @pytest.mark.parametrize("number", [0, True, 2.5])
-def test_a_number_that_is_none_is_refused(number: Any) -> None:
+def test_a_number_that_is_none_is_refused(number):
     with raises(RunError, f"debias={number}", "64"):
         ta.why("runs/none", debias=number)
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_model_of_probabilities_that_reads_pairs_has_priors_of_their_logits(
-    made_set: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_model_of_probabilities_that_reads_pairs_has_priors_of_their_logits(made_set, tmp_path):
     folder = made_set(n=12, clusters=4)  # fewer clusters than folds
     run = ta.evaluate("probable", f"folder:{folder}", out=tmp_path / "run", cache=False)
     rows = ta.why(run, debias=50, cache=False).record.debiased

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +16,10 @@ from tellapart.records.run_folder import write_result
 from tellapart.records.samples import read_samples, write_samples
 
 WINOGROUND = Path(__file__).parents[3] / "shared" / "data" / "winoground_scores"
-Make = Callable[..., Path]
 
 
 @pytest.fixture
-def systems(made_set: Make, tmp_path: Path) -> tuple[str, Path]:
+def systems(made_set, tmp_path) -> tuple[str, Path]:
     """A set of 20 items and the score files of eight systems, each better than the one before."""
     folder, scores = made_set(n=20), tmp_path / "scores"
     scores.mkdir()
@@ -33,9 +31,7 @@ def systems(made_set: Make, tmp_path: Path) -> tuple[str, Path]:
     return f"folder:{folder}", scores
 
 
-def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(
-    systems: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(systems, tmp_path):
     name, scores = systems
     files = sorted(scores.iterdir())
     runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in files]
@@ -50,7 +46,7 @@ def test_the_same_systems_from_files_and_from_runs_are_analysed_alike(
     assert sum(row.share for row in of_runs.record.tags if row.tag == "type") == pytest.approx(1)
 
 
-def test_runs_on_other_content_are_refused_also_where_the_first_has_ids_alone(made_set: Make, tmp_path: Path) -> None:
+def test_runs_on_other_content_are_refused_also_where_the_first_has_ids_alone(made_set, tmp_path):
     folder = made_set()
     np.save(tmp_path / "file.npy", np.random.default_rng(0).random((12, 2, 2)))
     elsewhere, here = ta.score(f"folder:{folder}", tmp_path / "file.npy"), ta.evaluate("random", f"folder:{folder}")
@@ -61,7 +57,7 @@ def test_runs_on_other_content_are_refused_also_where_the_first_has_ids_alone(ma
         ta.items(elsewhere, here, changed)
 
 
-def test_items_of_a_limited_run_are_counted_with_the_benchmarks(systems: tuple[str, Path], tmp_path: Path) -> None:
+def test_items_of_a_limited_run_are_counted_with_the_benchmarks(systems, tmp_path):
     name, scores = systems
     runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())]
     for run in runs:
@@ -73,7 +69,7 @@ def test_items_of_a_limited_run_are_counted_with_the_benchmarks(systems: tuple[s
     assert "20 of 300 items" in repr(found) and "measured, of 300" in repr(found)
 
 
-def test_items_without_a_value_of_a_system_are_left_out_and_counted(systems: tuple[str, Path], tmp_path: Path) -> None:
+def test_items_without_a_value_of_a_system_are_left_out_and_counted(systems, tmp_path):
     name, scores = systems
     runs = [ta.score(name, path, out=tmp_path / "runs" / path.stem) for path in sorted(scores.iterdir())]
     for number, lost in ((0, 4), (3, 9)):  # the first system, too
@@ -103,7 +99,7 @@ answer = "{answer}"
 """
 
 
-def test_answers_to_questions_are_a_third_kind_of_input(tmp_path: Path) -> None:
+def test_answers_to_questions_are_a_third_kind_of_input(tmp_path):
     (tmp_path / "cups.toml").write_text(ASKED)
     (tmp_path / "asked.csv").write_text("id,answer\n" + "".join(f"{k},a red cup\n" for k in range(12)))
     for system in range(6):
@@ -115,7 +111,7 @@ def test_answers_to_questions_are_a_third_kind_of_input(tmp_path: Path) -> None:
     assert [row.solved for row in found.items] == [6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0]
 
 
-def test_families_are_those_of_a_file_a_mapping_or_the_names(systems: tuple[str, Path], tmp_path: Path) -> None:
+def test_families_are_those_of_a_file_a_mapping_or_the_names(systems, tmp_path):
     name, scores = systems
     names = [path.stem for path in sorted(scores.iterdir())]
     table = tmp_path / "families.csv"
@@ -132,7 +128,7 @@ def test_families_are_those_of_a_file_a_mapping_or_the_names(systems: tuple[str,
         ta.items(scores=scores, benchmark=name, family={"b_1": "b"})
 
 
-def test_refusals_name_what_is_there(systems: tuple[str, Path]) -> None:
+def test_refusals_name_what_is_there(systems):
     name, scores = systems
     files = sorted(scores.iterdir())
     with raises(RunError, "4", "5"):
@@ -148,7 +144,7 @@ def test_refusals_name_what_is_there(systems: tuple[str, Path]) -> None:
     assert ta.items(scores=scores, benchmark=name, without=["a_0", "b_1"]).record.systems[0] == "a_2"
 
 
-def test_the_command_prints_tables_json_and_csv(systems: tuple[str, Path], command: Callable[..., object]) -> None:
+def test_the_command_prints_tables_json_and_csv(systems, command):
     name, scores = systems
     typed = ("items", "--scores", str(scores), "-b", name)
     found = ta.items(scores=scores, benchmark=name)
@@ -162,7 +158,7 @@ def test_the_command_prints_tables_json_and_csv(systems: tuple[str, Path], comma
 
 
 @pytest.mark.slow
-def test_winogrounds_55_systems() -> None:
+def test_winogrounds_55_systems():
     if not WINOGROUND.is_dir():
         pytest.skip("the Winoground score files are not beside this checkout")
     found = ta.items(scores=WINOGROUND, benchmark="winoground", without="human", family="name").record
@@ -172,7 +168,7 @@ def test_winogrounds_55_systems() -> None:
     assert found.nobody == sum(solved == 0 for solved in right.values()) == 110
 
 
-def test_a_short_form_is_a_file_that_run_takes(systems: tuple[str, Path], tmp_path: Path) -> None:
+def test_a_short_form_is_a_file_that_run_takes(systems, tmp_path):
     name, scores = systems
     files, form = sorted(scores.iterdir()), tmp_path / "short.txt"
     with raises(RunError, "to=", "short="):
@@ -195,25 +191,21 @@ def test_a_short_form_is_a_file_that_run_takes(systems: tuple[str, Path], tmp_pa
 @pytest.mark.parametrize(
     ("text", "facts"), [("item-3\nitem-99\n", ("item-99",)), ("item-3\nitem-3\n", ("item-3",)), ("\n", ())]
 )
-def test_a_file_of_ids_that_does_not_fit_is_refused(
-    made_set: Make, tmp_path: Path, text: str, facts: tuple[str, ...]
-) -> None:
+def test_a_file_of_ids_that_does_not_fit_is_refused(made_set, tmp_path, text, facts):
     path = tmp_path / "short.txt"
     path.write_text(text)
     with raises(RunError, "items=", *facts, path=path):
         ta.evaluate("oracle", f"folder:{made_set()}", items=path)
 
 
-def test_a_file_of_ids_is_of_one_benchmark(made_set: Make, tmp_path: Path) -> None:
+def test_a_file_of_ids_is_of_one_benchmark(made_set, tmp_path):
     path = tmp_path / "short.txt"
     path.write_text("item-3\n")
     with raises(RunError, "items=", "demo"):
         ta.evaluate("oracle", ["demo", f"folder:{made_set()}"], items=path)
 
 
-def test_the_page_has_a_point_and_a_card_of_each_item_with_its_pictures_and_captions(
-    systems: tuple[str, Path], tmp_path: Path
-) -> None:
+def test_the_page_has_a_point_and_a_card_of_each_item_with_its_pictures_and_captions(systems, tmp_path):
     name, scores = systems
     page = tmp_path / "items.html"
     found = ta.items(scores=scores, benchmark=name, page=page).record
@@ -228,7 +220,7 @@ def test_the_page_has_a_point_and_a_card_of_each_item_with_its_pictures_and_capt
     assert page.read_text().count('src="data:image/png') == 40
 
 
-def test_a_page_escapes_ids_and_does_without_files(tmp_path: Path) -> None:
+def test_a_page_escapes_ids_and_does_without_files(tmp_path):
     rows = [{"id": f"<b>{k}</b>", "scores": [[1.0, 0.0], [0.0, 1.0]]} for k in range(4)]
     sets = tmp_path / "pairs"
     sets.mkdir()

@@ -1,8 +1,7 @@
 """Two doors to one model: outcomes are compared by every headline metric, as `compare` does."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -15,10 +14,8 @@ from tellapart.diagnosis.parity import compare_doors
 from tellapart.models.find import find_model
 from tellapart.stats.paired import paired_difference
 
-Make = Callable[..., Path]
 
-
-def test_a_metric_of_several_values_an_item_is_compared_by_its_mean(made_set: Make, installed: Path) -> None:
+def test_a_metric_of_several_values_an_item_is_compared_by_its_mean(made_set, installed):
     """As VALSE's `min_pc_pf` of a model of probabilities."""
     pairs, door = ta.load_pairs(made_set(shape=(1, 2), n=20)), find_model("probable")
     other = type(door)()
@@ -64,7 +61,7 @@ class Encoder:
         return images @ texts.T
 
 
-def test_images_of_other_sizes_have_a_cause_and_no_largest_difference(made_set: Make) -> None:
+def test_images_of_other_sizes_have_a_cause_and_no_largest_difference(made_set):
     found = compare_doors(Encoder(8), Encoder(16), ta.load_pairs(made_set(n=4)))
     assert found.first is not None and found.first.step == "pixels"
     assert found.first.largest is None and found.first.differ == found.first.compared > 0

@@ -22,7 +22,7 @@ def draw(
     return values, (rng.random(p.shape) < p).astype(np.float64)
 
 
-def test_without_guesses_and_lapses_it_is_logistic_regression(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_guesses_and_lapses_it_is_logistic_regression(monkeypatch):
     """The same by iterated weighted least squares, which shares no line with the fit."""
     monkeypatch.setattr(psychometric, "_LAPSES", np.zeros(1))
     values, right = draw(1, (0.45,), guess=0.0, lapse=0.0)
@@ -37,7 +37,7 @@ def test_without_guesses_and_lapses_it_is_logistic_regression(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("guess", [0.5, 0.25, 0.0])
-def test_parameters_of_a_simulated_model_come_back(guess: float) -> None:
+def test_parameters_of_a_simulated_model_come_back(guess):
     fitted = fit_psychometric(*draw(2, (0.4,), guess, lapse=0.05, n=8000), guess=guess, resamples=200)[0]
     assert fitted.threshold == pytest.approx(0.4, abs=0.02)
     assert fitted.slope == pytest.approx(12, rel=0.2) and fitted.lapse == pytest.approx(0.05, abs=0.02)
@@ -46,7 +46,7 @@ def test_parameters_of_a_simulated_model_come_back(guess: float) -> None:
     assert fitted.p_fit is not None and fitted.p_fit > 0.01
 
 
-def test_values_that_make_items_harder_give_a_falling_curve_of_the_same_threshold() -> None:
+def test_values_that_make_items_harder_give_a_falling_curve_of_the_same_threshold():
     values, right = draw(3, (0.4, 0.6), 0.5)
     rising, falling = (fit_psychometric(each, right, guess=0.5, resamples=200) for each in (values, 10 - 10 * values))
     assert [each.threshold for each in falling] == pytest.approx(
@@ -58,7 +58,7 @@ def test_values_that_make_items_harder_give_a_falling_curve_of_the_same_threshol
     assert (down.low, down.high) == pytest.approx((-10 * up.high, -10 * up.low))
 
 
-def test_differences_are_paired_and_of_the_right_sign() -> None:
+def test_differences_are_paired_and_of_the_right_sign():
     values, right = draw(4, (0.3, 0.5), 0.25)
     near, far = fit_psychometric(values, right, guess=0.25, resamples=400)
     value, interval, p = near.minus(far)
@@ -69,7 +69,7 @@ def test_differences_are_paired_and_of_the_right_sign() -> None:
     assert value == 0 and p is not None and p > 0.9
 
 
-def test_a_threshold_outside_of_the_values_is_said_to_be_there() -> None:
+def test_a_threshold_outside_of_the_values_is_said_to_be_there():
     values = np.resize(np.linspace(2, 4, 9), 180)
     rng = np.random.default_rng(5)
     right = np.column_stack([np.ones(180), rng.random(180) < 0.5, values > 3]).astype(np.float64)
@@ -80,7 +80,7 @@ def test_a_threshold_outside_of_the_values_is_said_to_be_there() -> None:
     assert value is None and interval.low is None
 
 
-def test_between_two_levels_the_interval_is_as_wide_as_the_gap() -> None:
+def test_between_two_levels_the_interval_is_as_wide_as_the_gap():
     values = np.resize(np.arange(5.0), 200)
     fitted = fit_psychometric(values, (values > 2)[:, None], guess=0.0, resamples=100)[0]
     assert fitted.threshold == pytest.approx(2.5, abs=0.1)
@@ -88,7 +88,7 @@ def test_between_two_levels_the_interval_is_as_wide_as_the_gap() -> None:
     assert fitted.interval.high is not None and 2.8 < fitted.interval.high < 3
 
 
-def test_items_of_one_cluster_count_as_one() -> None:
+def test_items_of_one_cluster_count_as_one():
     values, right = draw(6, (0.5,), 0.5, n=410)
     copies = np.repeat(np.arange(410), 4)
     alone = fit_psychometric(values, right, guess=0.5, resamples=400)[0]
@@ -103,7 +103,7 @@ def width(fitted: Psychometric) -> float:
     return high - low
 
 
-def test_a_curve_that_turns_is_not_described() -> None:
+def test_a_curve_that_turns_is_not_described():
     values = np.resize(np.linspace(0, 1, 20), 400)
     p = np.where(np.abs(values - 0.5) < 0.25, 1.0, 0.5)
     right = (np.random.default_rng(7).random(400) < p)[:, None]
@@ -111,7 +111,7 @@ def test_a_curve_that_turns_is_not_described() -> None:
     assert found is not None and found < 1e-6
 
 
-def test_the_order_of_items_changes_nothing() -> None:
+def test_the_order_of_items_changes_nothing():
     values, right = draw(8, (0.5,), 0.5, n=200)
     values[:150] = np.linspace(0, 1, 150)  # more than 100 different ones, some of them twice
     clusters, order = np.arange(200) // 4, np.random.default_rng(0).permutation(200)
@@ -122,7 +122,7 @@ def test_the_order_of_items_changes_nothing() -> None:
     assert straight.threshold == mixed.threshold and straight.interval == mixed.interval
 
 
-def test_few_items_clusters_or_levels_are_said() -> None:
+def test_few_items_clusters_or_levels_are_said():
     values, right = draw(9, (0.5,), 0.5, n=100)
     assert "12 clusters" in fit_psychometric(values, right, np.arange(100) % 12, guess=0.5)[0].interval.reason
     few = fit_psychometric(values[:41], right[:41], guess=0.5)[0]

@@ -1,7 +1,5 @@
 """Risk over coverage is that of the definition, whatever the order of items, and its interval holds its level."""
 
-from __future__ import annotations
-
 import math
 from itertools import permutations
 from pathlib import Path
@@ -29,7 +27,7 @@ def split(decisions: list[tuple[int, bool]]) -> tuple[NDArray[np.float64], NDArr
 
 
 @given(DECISIONS)
-def test_the_curve_is_the_mean_over_all_orders_of_equal_margins(decisions: list[tuple[int, bool]]) -> None:
+def test_the_curve_is_the_mean_over_all_orders_of_equal_margins(decisions):
     curves = []
     for order in permutations(range(len(decisions))):
         margins, wrong = split([decisions[k] for k in order])
@@ -39,7 +37,7 @@ def test_the_curve_is_the_mean_over_all_orders_of_equal_margins(decisions: list[
 
 
 @given(DECISIONS, st.randoms())
-def test_neither_order_nor_a_growing_function_of_the_margin_changes_the_curve(decisions, random) -> None:
+def test_neither_order_nor_a_growing_function_of_the_margin_changes_the_curve(decisions, random):
     curve = risk_curve(*split(decisions))
     shuffled = random.sample(decisions, len(decisions))
     np.testing.assert_allclose(risk_curve(*split(shuffled)), curve, atol=1e-12)
@@ -53,7 +51,7 @@ def test_neither_order_nor_a_growing_function_of_the_margin_changes_the_curve(de
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 2)), min_size=2, max_size=12), st.integers(0, 9)
 )
-def test_a_draw_is_the_area_of_the_items_as_often_as_their_clusters_were_drawn(rows, seed: int) -> None:
+def test_a_draw_is_the_area_of_the_items_as_often_as_their_clusters_were_drawn(rows, seed):
     margins, wrong, names = (np.array(column, float) for column in zip(*rows, strict=True))
     codes = np.unique(names, return_inverse=True)[1]
     clusters = int(codes.max()) + 1
@@ -65,7 +63,7 @@ def test_a_draw_is_the_area_of_the_items_as_often_as_their_clusters_were_drawn(r
 
 
 @given(st.lists(st.floats(-5, 5, width=32), min_size=4, max_size=4))
-def test_a_margin_is_the_smallest_gap_of_the_metrics_comparisons(scores: list[float]) -> None:
+def test_a_margin_is_the_smallest_gap_of_the_metrics_comparisons(scores):
     table = np.array(scores).reshape(2, 2)
     rows, columns = np.abs(np.diff(table, axis=1)).min(), np.abs(np.diff(table, axis=0)).min()
     assert margin_of(table, "text_score") == margin_of(table.T, "image_score") == rows
@@ -75,7 +73,7 @@ def test_a_margin_is_the_smallest_gap_of_the_metrics_comparisons(scores: list[fl
 
 
 @pytest.mark.parametrize("metric", sorted(MARGINS))
-def test_an_outcome_changes_only_where_the_margin_is_gone(metric: str) -> None:
+def test_an_outcome_changes_only_where_the_margin_is_gone(metric):
     """An item's outcome stays while every score moves by less than half of its margin."""
     rng = np.random.default_rng(3)
     shape = {"itt": (1, 3), "choice_score": (1, 4), "pairwise": (1, 2), "set_score": (3, 3)}.get(metric, (2, 2))
@@ -91,7 +89,7 @@ def scored(tmp_path: Path, name: str, gap: float, n: int = 400) -> ta.Run:
     return ta.score("demo", rng.random((n, 2, 2)) + gap * np.eye(2), name=name, out=tmp_path / name)
 
 
-def test_models_are_compared_on_the_same_items(tmp_path: Path, command) -> None:
+def test_models_are_compared_on_the_same_items(tmp_path, command):
     found = ta.risk(scored(tmp_path, "keen", 0.6), scored(tmp_path, "dull", 0.1), metric="text_score")
     keen, dull = found.record.rows
     assert keen.area < keen.risk < dull.risk and keen.least < keen.low < keen.area < keen.high < dull.low
@@ -102,14 +100,14 @@ def test_models_are_compared_on_the_same_items(tmp_path: Path, command) -> None:
     assert shown.code == 0 and "area" in shown.out
 
 
-def test_the_picture_names_the_models(tmp_path: Path) -> None:
+def test_the_picture_names_the_models(tmp_path):
     pytest.importorskip("matplotlib", reason="pictures need the extra 'plot'")
     picture = tmp_path / "risk.svg"
     ta.risk(scored(tmp_path, "keen", 0.6), out=picture)
     assert "coverage" in picture.read_text() and "keen" in picture.read_text()
 
 
-def test_few_errors_have_the_interval_of_a_weighted_count(tmp_path: Path) -> None:
+def test_few_errors_have_the_interval_of_a_weighted_count(tmp_path):
     sure, worse = scored(tmp_path, "sure", 0.95), scored(tmp_path, "worse", 0.5)
     record = ta.risk(sure, worse).record
     row, other = record.rows
@@ -120,7 +118,7 @@ def test_few_errors_have_the_interval_of_a_weighted_count(tmp_path: Path) -> Non
     assert pair.high == pytest.approx(pair.difference + math.hypot(other.high - other.area, row.area - row.low))
 
 
-def test_bounds_of_a_count_of_equal_weights_are_those_of_poisson() -> None:
+def test_bounds_of_a_count_of_equal_weights_are_those_of_poisson():
     """Items of one margin weigh 1/n each: the area is a count of errors over n, its bounds Garwood's exact ones."""
     margins, codes = np.zeros(50), np.arange(50)
     for errors in range(8):
@@ -131,7 +129,7 @@ def test_bounds_of_a_count_of_equal_weights_are_those_of_poisson() -> None:
     assert area_bounds(np.zeros(19), np.zeros(19), np.arange(19), None) == (None, None)
 
 
-def test_what_has_no_margin_is_refused(tmp_path: Path) -> None:
+def test_what_has_no_margin_is_refused(tmp_path):
     run = scored(tmp_path, "keen", 0.5)
     with raises(RunError, "match_score", "text_score"):
         ta.risk(run, metric="match_score")
@@ -143,7 +141,7 @@ def test_what_has_no_margin_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("n", "size", "rate"), [(100, 1, 0.1), (400, 2, 0.3), (400, 1, 0.05), (60, 3, 0.3), (30, 1, 0.1), (90, 3, 0.05)]
 )
-def test_the_interval_holds_its_level(n: int, size: int, rate: float) -> None:
+def test_the_interval_holds_its_level(n, size, rate):
     """Of 300 sets of items, the interval contains the area of many more sets as often as it says, but for chance."""
     rng = np.random.default_rng(1)
 

@@ -3,10 +3,8 @@
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +21,6 @@ from tellapart.metrics.pairs import group_score
 from tellapart.records.result import BenchmarkResult, Sample
 from tellapart.stats.intervals import interval_for
 from tellapart.stats.paired import enough_flips, mcnemar, paired_difference
-
-Make = Callable[..., Path]
 
 
 def scored(folder: Path, scores: NDArray[np.float64], kind: ScoreKind = "similarity", name: str = "mine") -> ta.Run:
@@ -43,7 +39,7 @@ def drawn(n: int, seed: int = 0) -> NDArray[np.float64]:
     return rng.normal(size=(n, 2, 2)) + rng.normal(size=(n, 2, 1)) + np.eye(2)
 
 
-def test_reasons_shares_and_intervals_are_those_of_the_scores(made_set: Make) -> None:
+def test_reasons_shares_and_intervals_are_those_of_the_scores(made_set):
     scores = drawn(60)
     (row,) = ta.why(scored(made_set(n=60, clusters=30), scores)).record.rows
     counts = Counter(reasons(scores))
@@ -66,7 +62,7 @@ def test_reasons_shares_and_intervals_are_those_of_the_scores(made_set: Make) ->
     assert (match, prior) == pytest.approx((contrasts(scores)[7, 0], abs(contrasts(scores)[7, 1:]).max()), rel=1e-5)
 
 
-def test_shares_of_few_items_stay_between_0_and_1(made_set: Make) -> None:
+def test_shares_of_few_items_stay_between_0_and_1(made_set):
     scores = logit(np.random.default_rng(0).uniform(size=(12, 2, 2)))
     (row,) = ta.why(scored(made_set(n=12), scores)).record.rows
     ends = [end for value in row.shares.values() for end in (value.low, value.high)]
@@ -74,7 +70,7 @@ def test_shares_of_few_items_stay_between_0_and_1(made_set: Make) -> None:
     assert {0.0, 1.0} & {*ends}
 
 
-def test_a_probability_is_explained_by_its_logit_and_the_items_that_change_are_counted(made_set: Make) -> None:
+def test_a_probability_is_explained_by_its_logit_and_the_items_that_change_are_counted(made_set):
     rng = np.random.default_rng(1)
     logits = rng.normal(size=(80, 2, 2)) * 3
     probabilities = 1 / (1 + np.exp(-logits))
@@ -89,9 +85,7 @@ def test_a_probability_is_explained_by_its_logit_and_the_items_that_change_are_c
     assert plain.reasons["right"].value == row.reasons["right"].value
 
 
-def test_two_models_differ_in_match_and_in_what_they_lose_to_priors(
-    made_set: Make, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_models_differ_in_match_and_in_what_they_lose_to_priors(made_set, capsys):
     folder = made_set(n=60)
     one, other = drawn(60), drawn(60, seed=5)
     names = ("one", "other")
@@ -109,13 +103,13 @@ def test_two_models_differ_in_match_and_in_what_they_lose_to_priors(
     assert "match, and are lost to a prior" in capsys.readouterr().out
 
 
-def test_equal_scores_have_no_match_and_no_shares(made_set: Make) -> None:
+def test_equal_scores_have_no_match_and_no_shares(made_set):
     (row,) = ta.why(scored(made_set(), np.full((12, 2, 2), 0.5))).record.rows
     assert row.reasons["no_match"].value == 1
     assert (row.shares, row.match_score.ties, row.match_score.tie_neutral) == ({}, 12, 0.5)
 
 
-def test_a_tag_of_items_whose_scores_are_all_equal_has_no_shares_and_json_can_be_written(made_set: Make) -> None:
+def test_a_tag_of_items_whose_scores_are_all_equal_has_no_shares_and_json_can_be_written(made_set):
     scores = drawn(12)
     scores[::3] = 0.5  # those of type swap
     (row,) = ta.why(scored(made_set(), scores)).record.rows
@@ -123,7 +117,7 @@ def test_a_tag_of_items_whose_scores_are_all_equal_has_no_shares_and_json_can_be
     json.dumps(row.model_dump(mode="json"), allow_nan=False)
 
 
-def test_many_models_draw_as_many_sign_flips_as_their_correction_needs(made_set: Make) -> None:
+def test_many_models_draw_as_many_sign_flips_as_their_correction_needs(made_set):
     folder = made_set(n=64, clusters=32)
     lost, won = -np.eye(2) + np.zeros((64, 2, 2)), np.eye(2) + np.zeros((64, 2, 2))
     worse, better = scored(folder, lost, name="worse"), scored(folder, won, name="better")
@@ -134,7 +128,7 @@ def test_many_models_draw_as_many_sign_flips_as_their_correction_needs(made_set:
     assert {row.p_holm_text[:2] for row in rows} == {"<="}
 
 
-def test_larger_squares_have_reasons_and_shares(made_set: Make) -> None:
+def test_larger_squares_have_reasons_and_shares(made_set):
     rng = np.random.default_rng(2)
     scores = rng.normal(size=(30, 3, 3)) + np.eye(3)
     (row,) = ta.why(scored(made_set(n=30, shape=(3, 3)), scores)).record.rows
@@ -144,14 +138,14 @@ def test_larger_squares_have_reasons_and_shares(made_set: Make) -> None:
     assert row.items == ()
 
 
-def test_items_of_one_picture_are_refused_and_their_prior_is_named(made_set: Make) -> None:
+def test_items_of_one_picture_are_refused_and_their_prior_is_named(made_set):
     rng = np.random.default_rng(0)
     run = scored(made_set(shape=(1, 2)), rng.random((12, 1, 2)))
     with raises(RunError, "folder:set", "1 images", "2 texts", "caption's prior alone", "two to six"):
         ta.why(run)
 
 
-def test_a_benchmark_or_tag_that_is_not_there_is_named(made_set: Make) -> None:
+def test_a_benchmark_or_tag_that_is_not_there_is_named(made_set):
     run = scored(made_set(), drawn(12))
     with raises(RunError, "'demo'", "folder:set"):
         ta.why(run, benchmark="demo")
@@ -188,13 +182,13 @@ def four(said: str, *, gold: str = "yes no no yes", group: str = "g") -> list[Sa
         ("yes no yes no", Reason.NO_MATCH),  # the same answers of both questions: picture a alone
     ],
 )
-def test_answers_of_yes_and_no_in_fours_are_scores_of_one_and_zero(said: str, reason: Reason) -> None:
+def test_answers_of_yes_and_no_in_fours_are_scores_of_one_and_zero(said, reason):
     (square,), left_out = read_squares(four(said))
     assert left_out == 0
     assert reasons([square.scores]) == [reason]
 
 
-def test_fours_are_laid_out_by_the_gold_answers() -> None:
+def test_fours_are_laid_out_by_the_gold_answers():
     (turned,), _ = read_squares(four("no yes yes no", gold="no yes yes no"))
     assert turned.scores == ((1.0, 0.0), (0.0, 1.0))
     assert turned.images == ("b", "a")
@@ -204,13 +198,10 @@ def test_fours_are_laid_out_by_the_gold_answers() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_prints_reasons_by_tag_and_json(
-    command: Callable[..., Any], made_set: Make, tmp_path: Path
-) -> None:
+def test_the_command_prints_reasons_by_tag_and_json(command, made_set, tmp_path):
     folder = made_set(n=24)
     run = scored(folder, drawn(24))
-    ran = command("why", run.folder, "--by", "type")
-    assert ran.code == 0, ran.err
+    ran = command("why", run.folder, "--by", "type", code=0)
     for words in ("lost to the picture's prior", "match score", "chance of the match score is 50.00", "replace"):
         assert words in ran.out
     ran = command("why", run.folder, "--json")
@@ -236,7 +227,7 @@ def compared(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.stack([a > b, d > c, a > c, d > b], axis=1)
 
 
-def test_a_file_of_outcomes_bounds_what_the_scores_show(made_set: Make, tmp_path: Path) -> None:
+def test_a_file_of_outcomes_bounds_what_the_scores_show(made_set, tmp_path):
     scores = drawn(60)
     (exact,) = ta.why(scored(made_set(n=60), scores)).record.rows
     explained = ta.why(outcome_file(tmp_path / "clip.csv", compared(scores)), by="type")
@@ -252,14 +243,14 @@ def test_a_file_of_outcomes_bounds_what_the_scores_show(made_set: Make, tmp_path
     assert explained["high"][-1] == row.at_most.match_score.high
 
 
-def test_a_run_with_outcomes_of_sides_and_no_scores_is_bounded() -> None:
+def test_a_run_with_outcomes_of_sides_and_no_scores_is_bounded():
     sample = Sample(id="a", cluster="a", outcomes={"i2t": 0.0, "image_score": 1.0})
     np.testing.assert_equal(read_comparisons(sample), (0.0, np.nan, 1.0, 1.0))
     assert read_comparisons(replace(sample, outcomes={"i2t": 0.0})) is None
     assert read_comparisons(replace(sample, outcomes={"i2t": 0.5, "t2i": 1.0})) is None  # a mean of people
 
 
-def test_columns_and_values_that_are_no_outcomes_are_named(made_set: Make, tmp_path: Path) -> None:
+def test_columns_and_values_that_are_no_outcomes_are_named(made_set, tmp_path):
     path = tmp_path / "sugar.csv"
     path.write_text("filename,caption,correct\na.jpg,a cup,1\n")
     with raises(RunError, str(path), OUTCOMES.removeprefix("id,caption,type,"), "caption's prior alone"):
@@ -274,7 +265,7 @@ def test_columns_and_values_that_are_no_outcomes_are_named(made_set: Make, tmp_p
     assert [row.scale for row in ta.why(run, good).record.rows] == ["similarity", "outcomes"]
 
 
-def test_bivlcs_files_give_the_bounds_of_the_findings_page() -> None:
+def test_bivlcs_files_give_the_bounds_of_the_findings_page():
     folder = Path(__file__).parents[3] / "shared" / "data" / "bivlc"
     if not folder.is_dir():
         pytest.skip("BiVLC's files of outcomes are not here")
@@ -293,7 +284,7 @@ def test_bivlcs_files_give_the_bounds_of_the_findings_page() -> None:
         ("yes no yes no", {Reason.PICTURE, Reason.BOTH, Reason.NO_MATCH}),
     ],
 )
-def test_answers_alone_bound_what_probabilities_would_show(said: str, may: set[Reason]) -> None:
+def test_answers_alone_bound_what_probabilities_would_show(said, may):
     squares, _ = read_squares(four(said))
     record = BenchmarkResult.model_construct(kind=None)
     row, outcome = measure_reasons("m", "b", record, squares)
@@ -302,7 +293,7 @@ def test_answers_alone_bound_what_probabilities_would_show(said: str, may: set[R
     assert {reason for reason in Reason if row.reasons[reason].value} == (may if len(may) == 1 else set())
 
 
-def test_whatever_scores_lie_beneath_outcomes_and_answers_their_reason_is_within_the_bounds() -> None:
+def test_whatever_scores_lie_beneath_outcomes_and_answers_their_reason_is_within_the_bounds():
     logits = drawn(3000, seed=3) - 0.5
     exact = np.array([[one is reason for one in reasons(logits)] for reason in Reason])
     yes = (logits > 0).astype(float)
@@ -318,7 +309,7 @@ def test_whatever_scores_lie_beneath_outcomes_and_answers_their_reason_is_within
     assert row.reasons["right"].value == (yes == np.eye(2)).all(axis=(1, 2)).mean()  # g_acc
 
 
-def test_one_choice_for_both_is_a_prior_above_the_match(made_set: Make) -> None:
+def test_one_choice_for_both_is_a_prior_above_the_match(made_set):
     scores = drawn(60)
     scores[0] = 0.5  # a tie is no choice
     (row,) = ta.why(scored(made_set(n=60, clusters=30), scores)).record.rows
@@ -331,7 +322,7 @@ def test_one_choice_for_both_is_a_prior_above_the_match(made_set: Make) -> None:
     )
 
 
-def test_the_same_answer_to_both_pictures_is_counted_by_question() -> None:
+def test_the_same_answer_to_both_pictures_is_counted_by_question():
     square = Sample(id="a", cluster="a", scores=((1.0, 0.0), (1.0, 1.0)), outcomes={})
     record = BenchmarkResult.model_construct(kind=None)
     row, _ = measure_reasons("mine", "fours", record, [square, replace(square, id="b", cluster="b")])

@@ -92,11 +92,7 @@ def test_ranks_share_a_model_that_keeps_pictures_in_a_cache_with_other_files_in_
 @pytest.mark.slow
 @needs_torch
 def test_ranks_give_the_numbers_of_one_process_with_every_family(
-    made_set,
-    tiny_encoder,
-    sentence_transformers,
-    torchrun,
-    tmp_path,
+    made_set, tiny_encoder, sentence_transformers, torchrun, tmp_path
 ):
     models = [save_open_clip(tmp_path), *save_families(tmp_path, tiny_encoder.folder, sentence_transformers)]
     pairs = f"folder:{made_set(n=3)}"

@@ -278,14 +278,7 @@ def test_a_finished_benchmark_whose_content_changed_is_refused(made_set, install
         ({"device": "tpu"}, errors.ModelError, ("'tpu'", "device")),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_a_folder_is_made(
-    made_set,
-    installed,
-    tmp_path,
-    settings,
-    error,
-    said,
-):
+def test_what_cannot_be_done_is_refused_before_a_folder_is_made(made_set, installed, tmp_path, settings, error, said):
     here = f"folder:{made_set()}"
     wanted = {"models": ("random",), "benchmarks": (here,)} | settings
     wanted["benchmarks"] = tuple(here if name == "SET" else name for name in wanted["benchmarks"])

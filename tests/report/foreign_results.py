@@ -1,7 +1,5 @@
 """Result files of other tools as they write them, and what an import makes of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

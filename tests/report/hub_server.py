@@ -3,8 +3,6 @@
 It holds what the hub checks: a token for what is private or written, the front matter of a card, git's ids of blobs.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

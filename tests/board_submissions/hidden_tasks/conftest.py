@@ -1,7 +1,5 @@
 """A board that hides one task, and predictions made from its labels."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -54,7 +52,7 @@ ASKED = one_file(
 
 
 @pytest.fixture(autouse=True)
-def tiny_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny_choice(tmp_path, monkeypatch) -> None:
     """Install benchmarks of a group's own, as another package would."""
     about = tmp_path / "site" / "tiny-1.dist-info"
     about.mkdir(parents=True)
@@ -142,7 +140,7 @@ class Hosted:
 
 
 @pytest.fixture
-def hosted(tmp_path: Path) -> Iterator[Callable[..., Hosted]]:
+def hosted(tmp_path) -> Iterator[Callable[..., Hosted]]:
     boards: list[Hosted] = []
 
     def host(task: str, **limits: Any) -> Hosted:

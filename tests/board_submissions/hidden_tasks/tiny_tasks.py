@@ -1,7 +1,5 @@
 """A tiny benchmark of each task that can be hidden, in real files, and right predictions for it."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Mapping
