@@ -32,7 +32,7 @@ from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 
 def open_board(
-    shown: Path | BoardSettings, report: Callable[[str], Any] = pytest.fail, submissions: Any = None
+    shown: Path | BoardSettings, report: Callable[[str], Any] = pytest.fail, submissions=None
 ) -> tuple[TestClient, Board]:
     """Open the board of a folder of runs, or of settings, with hidden benchmarks or without."""
     settings = shown if isinstance(shown, BoardSettings) else BoardSettings(runs=(shown,))
@@ -100,7 +100,7 @@ class Forker:
         assert self.asked.recv(20) == b"ready"
         self.lock = Lock()
 
-    def Popen(self, arguments: Sequence[str], *, cwd: Path, **_: Any) -> Any:  # noqa: N802
+    def Popen(self, arguments: Sequence[str], *, cwd: Path, **_):  # noqa: N802
         assert arguments[1:] == ["-m", "tellapart.board.submissions.worker"]
         (child_in, writing), (reading, child_out) = os.pipe(), os.pipe()
         with self.lock:
@@ -124,7 +124,7 @@ class Forker:
 
 
 @contextmanager
-def serve(app: Any, **options: Any) -> Iterator[str]:
+def serve(app, **options) -> Iterator[str]:
     """Serve an application for real while the block lasts, with uvicorn's options; its address."""
     uvicorn = pytest.importorskip("uvicorn", reason='the board needs: pip install "tellapart[board]"')
     with socket.socket() as listening:

@@ -28,7 +28,7 @@ def chromium() -> Iterator[Any]:
         started.close()
 
 
-def find_violations(page: Any) -> list[str]:
+def find_violations(page) -> list[str]:
     """Look through a page: every violation of any impact, best practices among them."""
     if not AXE.exists():
         pytest.skip("no axe-core here: python ci/parts.py axe")
@@ -38,7 +38,7 @@ def find_violations(page: Any) -> list[str]:
     return [f"{page.url}: {each}" for each in found]
 
 
-def look_through(page: Any, address: str, paths: Iterable[str]) -> list[str]:
+def look_through(page, address: str, paths: Iterable[str]) -> list[str]:
     """Visit pages: their violations, and which of them are wider than the screen."""
     problems = []
     for path in paths:

@@ -130,7 +130,7 @@ def no_plugins_of_earlier_tests(leaves_nothing_behind) -> Iterator[None]:
     """A program loads its plugins once; here each test is one, and its files are gone with it."""
     yield
     if plugins := sys.modules.get("tellapart.benchmarks.plugins"):
-        plugins._LOADED.clear()  # type: ignore[attr-defined]
+        plugins._LOADED.clear()
     for added in catalog._ADDED.values():  # objects that a test gave, by their names
         added.clear()
 

@@ -37,7 +37,7 @@ class GitHub(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None: ...
 
-    def _answer(self, content: Any, status: int = 200) -> None:
+    def _answer(self, content, status: int = 200) -> None:
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -204,7 +204,7 @@ def test_every_action_is_a_commit_with_its_version():
     ]
     found = {name for path in shipped for name in re.findall(r"^ *-? *uses: *(.+)$", path.read_text(), re.MULTILINE)}
     assert len(found) == 6
-    named = dict(re.fullmatch(r"(\S+)@(COMMIT|[0-9a-f]{40} # v[\d.]+)", each).groups() for each in found)  # type: ignore[union-attr]
+    named = dict(re.fullmatch(r"(\S+)@(COMMIT|[0-9a-f]{40} # v[\d.]+)", each).groups() for each in found)
     ours = [name for name, commit in named.items() if commit == "COMMIT"]
     assert [f"https://github.com/{name}" for name in ours] == [URLS["Repository"]]
     assert len(named) == len(found)  # one commit for one action

@@ -82,7 +82,6 @@ def served(steps, tmp_path) -> Iterator[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert server.stdout is not None
     found = re.search(r"http://\S+?:(\d+)", server.stdout.readline())
     assert found
     yield f"http://127.0.0.1:{found[1]}"
@@ -125,6 +124,6 @@ def test_the_board_of_all_checkpoints_has_the_size_that_the_document_gives(comma
     size = sum(path.stat().st_size for path in (tmp_path / "zoo").rglob("*") if path.is_file())
     stated = re.search(r"has (\d+) pages in ([\d.]+) MB", (ROOT / "docs" / "board_site.md").read_text(encoding="utf-8"))
     assert stated
-    assert done.json["pages"] == int(stated[1])  # type: ignore[attr-defined]
+    assert done.json["pages"] == int(stated[1])
     assert size / 1e6 == pytest.approx(float(stated[2]), abs=0.1)
     assert size <= 10_000_000

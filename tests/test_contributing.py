@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,7 +44,7 @@ def python(package: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def tellapart(package: Path, *arguments: str) -> Any:
+def tellapart(package: Path, *arguments: str):
     return json.loads(python(package, "-m", "tellapart", *arguments, "--json"))
 
 

@@ -17,7 +17,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 def gallery(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     monkeypatch.delitem(sys.modules, "gallery", raising=False)
-    import gallery  # type: ignore[import-not-found]
+    import gallery
 
     yield gallery
     sys.modules.pop("gallery", None)

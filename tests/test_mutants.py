@@ -18,8 +18,6 @@ CI = Path(__file__).parents[1] / "ci"
 @pytest.fixture(scope="module")
 def mutants() -> ModuleType:
     spec = importlib.util.spec_from_file_location("mutants", CI / "mutants.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["mutants"] = module
     spec.loader.exec_module(module)
@@ -82,7 +80,7 @@ def test_a_mutant_is_the_module_with_its_mistake(mutants):
         module: dict[str, object] = {}
         exec(mutant.code, module)  # noqa: S102
         rule = module["Rule"]
-        outcomes[after] = [rule().right(score) for score in (0.4, 0.5, 1.0)]  # type: ignore[operator]
+        outcomes[after] = [rule().right(score) for score in (0.4, 0.5, 1.0)]
     assert outcomes == {
         "HALF = 1.5": [False, False, False],
         "least: int = 4": [False, False, True],
@@ -107,6 +105,6 @@ def unused():
     called: list[str] = []
     module: dict[str, object] = {"probe": called.append}
     exec(mutants.with_probes(Path("rules.py"), source, "probe"), module)  # noqa: S102
-    rule = module["Rule"]()  # type: ignore[operator]
+    rule = module["Rule"]()
     assert (rule.right(4), rule.least, rule.right.__doc__) == (4, 3, "Say so.")
     assert called == ["rules.Rule.right", "rules.Rule.least"]

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".pth", ".pt", ".th", ".ckpt", ".bin", ".safetensors")
 
 
-def systems() -> Any:
+def systems():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "docs"))
         return importlib.import_module("systems")
@@ -39,7 +39,7 @@ SYSTEMS = systems().read_systems()
 
 
 @cache
-def whole_program() -> Any:
+def whole_program():
     return typer.main.get_command(app)
 
 

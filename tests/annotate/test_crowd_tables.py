@@ -3,7 +3,6 @@
 import csv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ def written(path: Path, rows: list[Row]) -> Path:
     return path
 
 
-def batch(at: Any, person: Any, workers: list[list[str]], status: str = "Approved") -> list[Row]:
+def batch(at, person, workers: list[list[str]], status: str = "Approved") -> list[Row]:
     """MTurk's results of ann's sheet: a row for each worker of each HIT, who all see it as ann would."""
     with (at.folder / "sheets" / "ann.csv").open(newline="") as stream:
         sheet = list(csv.DictReader(stream))
@@ -37,7 +36,7 @@ def batch(at: Any, person: Any, workers: list[list[str]], status: str = "Approve
     ]
 
 
-def imported(at: Any, path: Path, columns: Mapping[str, str] | None = None, **how: Any) -> list[SurveyAnswer]:
+def imported(at, path: Path, columns: Mapping[str, str] | None = None, **how) -> list[SurveyAnswer]:
     survey = find_survey(at.study.survey)
     return decode_replies(survey, at.study, read_replies(path, survey, at.study, columns), **how)
 

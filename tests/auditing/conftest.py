@@ -34,7 +34,7 @@ def blots() -> Callable[..., Pixels]:
 def captioned() -> Callable[..., PairSet]:
     """A set of captions alone."""
 
-    def make(texts: Sequence[Sequence[str]], *, images: int = 1, name: str = "set", **fields: Any) -> PairSet:
+    def make(texts: Sequence[Sequence[str]], *, images: int = 1, name: str = "set", **fields) -> PairSet:
         items = []
         for k, each in enumerate(texts):
             own = {field: values[k] for field, values in fields.items()}

@@ -3,7 +3,6 @@
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -130,7 +129,6 @@ def test_vectors_of_an_encoder_tell_tinted_pictures(pictured):
     red = np.array([40, 0, 0], np.uint8)
     pairs = pictured([(first // 2, second // 2 + red) for first, second in rows(lambda pixels: pixels)])
     vectors = embeddings(find_model("demo-encoder"), pairs, store=EmbeddingStore(None), texts=False).images
-    assert vectors is not None
     finding = origin.detectable(origin.Evidence("images", "demo-encoder", vectors), pairs)
     assert (finding.verdict, finding.says) == ("warn", "p = 0.010 (99 swaps): they come from different processes")
 
@@ -197,7 +195,7 @@ def test_statistics_move_as_they_should():
 
 
 def test_a_file_tells_its_format_size_and_quantisation():
-    def of(kind: str, **options: Any) -> dict[str, float]:
+    def of(kind: str, **options) -> dict[str, float]:
         statistics = origin.file_statistics(encoded(natural(1, 32), kind, **options), natural(1, 32))
         return dict(zip(origin.FILE_STATISTICS, statistics.tolist(), strict=True))
 

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ CELLS = [(kind, cell) for kind, cells in RECORD["cells"].items() for cell in cel
 
 
 @pytest.fixture(scope="module")
-def bench(module) -> Any:
+def bench(module):
     """The bench's simulations and its catalogue."""
     return SimpleNamespace(**vars(module("coverage_intervals")) | vars(module("coverage_kinds")))
 

@@ -212,7 +212,7 @@ def test_a_subset_that_is_not_whole_is_refused(at, write, files, said):
         at("eqben", write(**files)).records()
 
 
-def official_scores(rows: list[dict[str, Any]], scores: Any) -> dict[str, tuple[float, float, float]]:
+def official_scores(rows: list[dict[str, Any]], scores) -> dict[str, tuple[float, float, float]]:
     """What EqBen's own script says of one score a row: text, image and group score of each dataset."""
     of: dict[tuple[str, int], dict[str, float]] = {}
     for row, score in zip(rows, scores, strict=True):

@@ -78,7 +78,7 @@ def check_bytes(form: Format, path: Path, before: Content, damaged: bytes, *, le
         assert found == before or (letters and found.total() == before.total())
 
 
-def check_content(form: Format, path: Path, content: Any) -> Content | None:
+def check_content(form: Format, path: Path, content) -> Content | None:
     whole = path.read_bytes()
     try:
         path.write_bytes(encoded(form.file, content))
@@ -87,7 +87,7 @@ def check_content(form: Format, path: Path, content: Any) -> Content | None:
         path.write_bytes(whole)
 
 
-def shuffled(value: Any, drawn: random.Random, rows: int) -> Any:
+def shuffled(value, drawn: random.Random, rows: int):
     """Shuffle keys everywhere, and rows; a list within a row has an order of its own."""
     if isinstance(value, dict):
         keys = drawn.sample(list(value), len(value))
@@ -102,7 +102,7 @@ def places_of(form: Format) -> list[tuple[Any, ...]]:
     return [place for place in places(form.content) if not (form.is_table and len(place) < 2)]
 
 
-def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(value, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in children:
         yield (*above, key)
@@ -142,7 +142,6 @@ def made(kind, tmp_path) -> Made:
     form = FORMATS[kind]
     path = form.write(tmp_path)
     before = outcome(form, path)
-    assert before is not None
     assert before.total() >= 2
     return Made(form, path, before)
 
@@ -220,7 +219,7 @@ def test_a_value_that_is_left_out(made):
             assert_same(found, before, one_differs=form.may_differ(place) or isinstance(place[-1], int))
 
 
-def changed(content: Any, place: tuple[Any, ...], *value: Any) -> Any:
+def changed(content, place: tuple[Any, ...], *value):
     content = copy.deepcopy(content)
     inside = content
     for key in place[:-1]:
@@ -327,11 +326,10 @@ def published_format(request, tmp_path) -> Made:
     path.unlink()
     path.write_bytes(source.read_bytes())
     like = next((one for one in FORMATS.values() if one.load is load), FORMATS.get(request.param))
-    assert like is not None
     return Made(replace(like, file=file, content=decoded(path), load=load), path, load(path))
 
 
-def decoded(path: Path) -> Any:
+def decoded(path: Path):
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".csv":
         return list(csv.DictReader(io.StringIO(text, newline="")))

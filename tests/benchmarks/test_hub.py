@@ -199,7 +199,7 @@ def test_winoground_is_read_from_its_older_files(tmp_path, at):
 def test_a_token_without_access_is_an_error_with_the_page(monkeypatch):
     errors = importlib.import_module("huggingface_hub.errors")
 
-    class Gated(errors.GatedRepoError):  # type: ignore[misc, name-defined]
+    class Gated(errors.GatedRepoError):
         def __init__(self) -> None:
             Exception.__init__(self, "403")
 

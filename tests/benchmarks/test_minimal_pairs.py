@@ -125,7 +125,7 @@ TABLE = {  # items, right with the true caption first, right with it second: Sug
 }
 
 
-def item(**change: Any) -> dict[str, Any]:
+def item(**change) -> dict[str, Any]:
     answer = {"free_form_answer": "(1)", "multiple_choice_answer": "a red cup"}
     plain = {"caption": "a red cup", "negative_caption": "a blue cup", "filename": "a.jpg", "correct": True}
     return {**plain, "answer": answer, **change}
@@ -135,7 +135,7 @@ def other(chosen: str) -> dict[str, Any]:
     return item(answer={"free_form_answer": "", "multiple_choice_answer": chosen}, correct=chosen == "a red cup")
 
 
-def write(folder: Path, found: Any, name: str = "gpt4v-add_att.json") -> Path:
+def write(folder: Path, found, name: str = "gpt4v-add_att.json") -> Path:
     path = folder / name
     path.write_text(json.dumps(found), encoding="utf-8")
     return path
@@ -450,4 +450,4 @@ def test_a_detector_at_exactly_one_half_calls_it_natural():
 )
 def test_what_are_no_probabilities_of_pairs_is_refused(text, image, said):
     with raises(ScoreError, said):
-        detector_outcomes(text, image)  # type: ignore[arg-type]
+        detector_outcomes(text, image)

@@ -297,7 +297,7 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path, photos):
     with raises(DataError, "'pictures'", "image_0", "tag:NAME"):
         ta.evaluate("oracle", str(path), columns={"pictures": "left"})
     with raises(RunError, "columns='image_0=left'", "mapping"):
-        ta.load_pairs(str(path), columns="image_0=left")  # type: ignore[arg-type]
+        ta.load_pairs(str(path), columns="image_0=left")
     with raises(DataError, "p.csv:2", "file_name", "left, right", "columns="):
         ta.evaluate("oracle", str(path))
     near = write_table(photos, "near.csv", [{"image_0": "0_0.png", "captoin_0": "a", "captoin_1": "b"}])

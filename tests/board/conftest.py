@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +51,7 @@ def shown(settings) -> Board:
 
 
 @pytest.fixture(scope="session")
-def client(shown) -> Any:
+def client(shown):
     return TestClient(create_app(shown))
 
 

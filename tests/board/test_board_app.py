@@ -390,7 +390,7 @@ def test_scores_of_an_item_are_written_so_that_different_ones_differ(client):
 
 
 around, decimals = (_environment().globals[name] for name in ("around", "decimals"))
-score = _environment().get_template("parts.html.j2").module.score  # type: ignore[attr-defined]
+score = _environment().get_template("parts.html.j2").module.score
 
 
 @given(st.integers(1, 3000), st.data())

@@ -27,7 +27,7 @@ def visit(chromium, address) -> Iterator[Visit]:
     problems: list[str] = []
     pages = []
 
-    def open_page(path: str, **options: Any) -> Any:
+    def open_page(path: str, **options):
         page = chromium.new_page(**{"viewport": {"width": 1200, "height": 900}} | options)
         page.set_default_timeout(60_000)
         page.on("console", lambda message: problems.append(f"console: {message.text} {message.location}"))

@@ -31,7 +31,6 @@ def test_serve_shows_the_runs_without_any_configuration(tmp_path):
         [sys.executable, "-m", "tellapart", "serve", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     try:
-        assert server.stdout is not None
         found = re.search(r"http://\S+", server.stdout.readline())
         assert found
         with httpx.Client(transport=httpx.HTTPTransport(retries=6), timeout=30) as client:
@@ -43,7 +42,6 @@ def test_serve_shows_the_runs_without_any_configuration(tmp_path):
     finally:
         server.send_signal(signal.SIGINT)
         assert server.wait(timeout=30) in {0, 130}
-        assert server.stdout is not None
         server.stdout.close()
 
 
@@ -110,7 +108,6 @@ def served(write_run, tmp_path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert server.stdout is not None
     found = re.search(r"http://\S+", server.stdout.readline())
     assert found
     yield found[0], server
@@ -133,7 +130,6 @@ def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(served):
         with socket.create_connection((client.base_url.host, client.base_url.port)):
             server.send_signal(signal.SIGINT)
             assert server.wait(timeout=30) in {0, 130}
-    assert server.stdout is not None
     assert "secret" not in server.stdout.read()
 
 

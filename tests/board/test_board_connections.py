@@ -158,7 +158,7 @@ def test_one_address_has_not_all_the_connections(served, monkeypatch):
 def _without_loopback(counted: Callable[[Any], int]) -> Callable[[Any], int]:
     """Count as if this machine's own connections came from elsewhere: from an address of documentation."""
 
-    def count(self: Any) -> int:
+    def count(self) -> int:
         own, self.client = self.client, ("192.0.2.7", 1)
         try:
             return counted(self)

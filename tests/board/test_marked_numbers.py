@@ -25,7 +25,7 @@ def limited(folder: Path, model: str, *, skill: float, n: int = 20) -> None:
 
 
 @pytest.fixture(params=["whole first", "part first"])
-def client(request, tmp_path) -> Any:
+def client(request, tmp_path):
     """`both` has a whole run and a part, `quick` a part alone, `slow` a whole one alone."""
     names = ("1", "2") if request.param == "whole first" else ("2", "1")
     write_run(tmp_path / names[0] / "both", "both", skill=1.0)

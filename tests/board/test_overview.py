@@ -1,7 +1,5 @@
 """The first page of a mixed board (families, tables apart, folded columns, what sorts), and places of models."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,7 +25,7 @@ MIXED = {
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory, request) -> Any:
+def mixed(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("mixed")
     for number, (benchmark, models) in enumerate(MIXED.items()):
         for seed, model in enumerate(models):

@@ -29,7 +29,7 @@ def together(work: Callable[[int], Any]) -> list[Any]:
     """What each of many readers gets who ask at the same moment."""
     ready = Barrier(READERS)
 
-    def ask(k: int) -> Any:
+    def ask(k: int):
         ready.wait(timeout=10)
         return work(k)
 
@@ -87,7 +87,6 @@ def test_whoever_asks_for_a_newer_version_does_not_wait_for_an_older_page():
     # The old page came last, and took nobody's place.
     assert pages.find(1, "a") is None
     found = pages.find(2, "a")
-    assert found is not None
     assert found.content == b"new"
 
 
@@ -112,7 +111,7 @@ def test_the_pages_used_last_are_kept_within_the_budget():
 
 
 @pytest.fixture
-def answered() -> Any:
+def answered():
     """An application behind `PageCacheMiddleware`, the pages it keeps, its board, and what reached it."""
     reached: list[str] = []
     app, made, board = FastAPI(), PageCache(), Board(BoardSettings())

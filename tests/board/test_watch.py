@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -37,7 +36,7 @@ def failing_twice(board: Board, error: BaseException, monkeypatch: pytest.Monkey
     """Make the next two looks at the files fail."""
     failures, look = [error, error], board.read_in
 
-    def fail(*arguments: Any) -> int:
+    def fail(*arguments) -> int:
         if failures:
             raise failures.pop()
         return look(*arguments)
@@ -124,7 +123,7 @@ def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(tmp_path):
 def test_a_watch_that_is_killed_goes_on(tmp_path, monkeypatch, at):
     board, said, looked = Board(BoardSettings(runs=(tmp_path,))), [], threading.Event()
 
-    def be_slow(*arguments: Any) -> Any:
+    def be_slow(*arguments):
         looked.set()
         if at == "the look":
             time.sleep(0.01)

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -12,11 +11,11 @@ from tellapart.errors import StoreError
 
 
 @pytest.fixture
-def made(board) -> Any:
+def made(board):
     return board(4)
 
 
-def stolen(made: Any) -> dict[str, str]:
+def stolen(made) -> dict[str, str]:
     """Invalid tokens by what is wrong with them."""
     good = made.tokens["ann"]
     _, id_, secret = good.split("_", 2)

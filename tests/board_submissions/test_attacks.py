@@ -18,11 +18,11 @@ PAGE = {"Accept": "text/html"}
 
 
 @pytest.fixture
-def made(board) -> Any:
+def made(board):
     return board(4, limits={"daily": 100, "total": 100})
 
 
-def refused_tokens(made: Any) -> int:
+def refused_tokens(made) -> int:
     return sum(entry["what"] == "token refused" for entry in made.service.log())
 
 
@@ -66,7 +66,7 @@ def test_reading_without_a_token_is_counted_by_address_and_with_one_by_token(boa
     assert made.client.get("/hidden", headers={"Cookie": f"tellapart_session={cookie}"}).status_code == 200
 
 
-def form(made: Any, *parts: tuple[str, bytes], boundary: str = "b", kind: str = "") -> Any:
+def form(made, *parts: tuple[str, bytes], boundary: str = "b", kind: str = ""):
     """Send a form of parts that are written by hand; each is its head and its content."""
     cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
     key = ('name="key"', made.service.accounts.form_key(cookie).encode())

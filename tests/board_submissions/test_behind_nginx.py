@@ -54,7 +54,7 @@ class Site:
     def context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.certificate))
 
-    def client(self, **more: Any) -> httpx.Client:
+    def client(self, **more) -> httpx.Client:
         """A client that takes this machine for the one of that name."""
         at = f"https://127.0.0.1:{self.port}"
         headers = {"Host": NAME, **more.pop("headers", {})}

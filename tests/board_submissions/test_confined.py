@@ -149,7 +149,6 @@ def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(j
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert worker.stdin is not None
     worker.stdin.write(json.dumps({**truth, **limits}).encode() + b"\n")
     worker.stdin.flush()
     status = Path(f"/proc/{worker.pid}/status")
@@ -223,7 +222,6 @@ def test_a_reading_process_ends_with_its_server(job):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert started.stdout is not None
     status = Path(f"/proc/{int(started.stdout.readline())}/status")
     until(lambda: "NoNewPrivs:\t1" in status.read_text())
     started.send_signal(signal.SIGKILL)
@@ -252,13 +250,13 @@ esac
 """
 
 
-def form(values: Any = None, **changes: Any) -> bytes:
+def form(values=None, **changes) -> bytes:
     """A form of four items, or what is none."""
     scores = base64.b64encode(np.array([0.0] * 16 if values is None else values, "<f4").tobytes()).decode()
     return json.dumps({"kind": "logit", "scores": scores, **changes}).encode()
 
 
-def worked(made: Any, monkeypatch: pytest.MonkeyPatch, program: str) -> dict[str, Any]:
+def worked(made, monkeypatch: pytest.MonkeyPatch, program: str) -> dict[str, Any]:
     """What becomes of a file while the interpreter is another program."""
     answer = made.send(Path(program).read_bytes())  # of its own: the same bytes again would not be measured
     with monkeypatch.context() as patched, made.queue.lock():

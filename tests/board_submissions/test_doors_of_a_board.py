@@ -6,7 +6,6 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -103,7 +102,7 @@ def test_guesses_at_an_account_are_counted_from_all_addresses_together(board):
 def test_a_file_that_curl_spoiled_is_refused_with_the_option_that_does_not(board):
     made, form = board(4), {"Content-Type": "application/x-www-form-urlencoded"}
 
-    def send(data: bytes, file: str) -> Any:
+    def send(data: bytes, file: str):
         params = {"model": "m", "file": file}
         return made.client.post(
             "/hidden/clocks/submissions", params=params, content=data, headers={**made.of("ann"), **form}
@@ -132,7 +131,7 @@ def test_a_program_may_send_a_form_and_is_told_what_an_address_lacks(board):
         assert fact in answer.json()["detail"]
 
 
-def fail_file(made: Any, id_: str) -> None:
+def fail_file(made, id_: str) -> None:
     with made.service.database.change() as rows:
         rows.execute("UPDATE submission SET state = 'measuring', starts = 3 WHERE id = ?", (id_,))
     with made.queue.lock():
@@ -253,6 +252,5 @@ def test_the_documents_own_board_file_works_as_it_stands_for_300_pairs(made_set,
     file = tmp_path / "board.toml"
     file.write_text(re.findall(r"```toml\n(.*?)```", shown, re.DOTALL)[0].replace("/srv/clocks", str(made_set(n=300))))
     with open_submissions(file, measuring=True) as service:
-        assert service is not None
         assert [each["name"] for each in service.listing()["benchmarks"]] == ["clocks"]
     assert read_settings(file).runs == ()

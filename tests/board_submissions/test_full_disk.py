@@ -6,9 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -60,7 +58,7 @@ def filled(folder: Path) -> Path:
     return ballast
 
 
-def inside(board: Callable[..., Any], tmp_path: Path) -> None:
+def inside(board, tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     subprocess.run([*_MOUNT.split(), str(state)], check=True)

@@ -62,10 +62,8 @@ def test_a_board_without_hidden_benchmarks_has_none(tmp_path):
 
 def test_folders_are_relative_to_the_board_file(tmp_path):
     found = read_hidden(board_file(tmp_path, GOOD))
-    assert found is not None
     assert (found.hidden[0].pairs, found.submissions.state) == (tmp_path / "clocks", tmp_path / "state")
     found = read_hidden(board_file(tmp_path, NAMED.format("vlue-nlvr2") + 'data = "vlue"\nimages = "/srv/marvl"\n'))
-    assert found is not None
     (task,) = found.hidden
     assert (task.data, task.images, task.protocol) == (tmp_path / "vlue", Path("/srv/marvl"), "predictions")
 
@@ -150,7 +148,6 @@ def test_the_command_line_makes_the_first_admin_and_further_tokens(tmp_path, mad
         add_users(board, "root", role="admin")
         tokens.append(capsys.readouterr().out.split(": ")[1].strip())
     settings = read_hidden(board)
-    assert settings is not None
     accounts = Submissions(settings).accounts
     assert [accounts.of_token(token).role for token in tokens] == ["admin", "admin"]
     add_users(board, "ann", "bob", role="submitter")
@@ -180,7 +177,7 @@ def test_two_processes_that_prepare_at_once_take_the_files_of_the_first(tmp_path
     benchmark = HiddenBenchmark(name="clocks", pairs=made_set("set", n=24), largest_share=1000.0)
     both = threading.Barrier(2, timeout=60)
 
-    def write_and_wait(*arguments: Any) -> dict[str, str]:
+    def write_and_wait(*arguments) -> dict[str, str]:
         hashes = write_task(*arguments)
         both.wait()
         return hashes

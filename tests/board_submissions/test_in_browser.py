@@ -21,7 +21,7 @@ def served(board) -> Iterator[tuple[Any, str]]:
         yield made, at
 
 
-def signed_in(chromium: Any, made: Any, at: str, **options: Any) -> Any:
+def signed_in(chromium, made, at: str, **options):
     page = chromium.new_page(**options)
     page.goto(f"{at}/sign-in")
     page.get_by_label("Your token").fill(made.tokens["ann"])

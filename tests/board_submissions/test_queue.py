@@ -42,7 +42,7 @@ sys.addaudithook(hook)
 """
 
 
-def logged(made: Any, what: str) -> int:
+def logged(made, what: str) -> int:
     return sum(entry["what"] == what for entry in made.service.log())
 
 
@@ -52,7 +52,7 @@ def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board, users):
     made = board(4, limits={"daily": 1})
     files = [made.npz(made.right() + k) for k in range(4)]
 
-    def send(k: int) -> Any:
+    def send(k: int):
         with TestClient(made.client.app) as client:
             params = {"model": "m", "file": "s.npz"}
             user = users[k % len(users)]
@@ -225,7 +225,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board, monkeypatch):
     opened = type(made.service.database)._open_connection
 
     @contextmanager
-    def small(self: Any) -> Any:
+    def small(self):
         with opened(self) as rows:
             rows.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own way to say that the disk is full
             yield rows
@@ -274,7 +274,7 @@ def test_whatever_goes_wrong_with_one_file_the_next_is_measured(board, caplog):
     bad, good = (made.send(made.npz(made.right(share))).json()["id"] for share in (0.5, 1.0))
     measure = made.queue._measure_file
 
-    def fail(id_: str, *more: Any) -> None:
+    def fail(id_: str, *more) -> None:
         if id_ == bad:
             raise RuntimeError("can't start new thread")
         measure(id_, *more)
@@ -306,11 +306,11 @@ def test_a_result_is_kept_until_the_disk_takes_it(board, monkeypatch):
     assert made.state(id_) == "failed"
 
 
-def in_no_time(opened: Callable[..., Any]) -> Callable[..., Any]:
+def in_no_time(opened) -> Callable[..., Any]:
     """Open a database that does not wait for others."""
 
     @contextmanager
-    def open_(self: Any) -> Any:
+    def open_(self):
         with opened(self) as rows:
             rows.execute("PRAGMA busy_timeout = 0")
             yield rows
@@ -383,7 +383,7 @@ def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(bo
     assert logged(made, "submission taken up again") == 0
 
 
-def left(made: Any) -> tuple[dict[str, int], ...]:
+def left(made) -> tuple[dict[str, int], ...]:
     """The files that ann and bob have left, as their pages give them."""
     answers = [made.client.get("/submissions", headers=made.of(user)).json() for user in ("ann", "bob")]
     return tuple(answer["left"]["clocks"] for answer in answers)

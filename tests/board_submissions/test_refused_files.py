@@ -28,7 +28,7 @@ from tellapart.tasks.registry import HIDEABLE
 
 
 @pytest.fixture
-def made(board) -> Any:
+def made(board):
     return board()
 
 
@@ -38,7 +38,7 @@ def published() -> PairSet:
     return PairSet("set", hide(PairSet("set", items, Path()), b"secret", 0.5).bare(), Path())
 
 
-def lines(ids: list[str], score: Any = 0.5) -> list[str]:
+def lines(ids: list[str], score=0.5) -> list[str]:
     return [json.dumps({"label": f"{i}_c{c}_i{k}", "score": score}) for i in ids for c in (0, 1) for k in (0, 1)]
 
 

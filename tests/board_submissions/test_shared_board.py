@@ -20,7 +20,7 @@ from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set
 
 
-def board_file(made: Any) -> Path:
+def board_file(made) -> Path:
     path = made.folder / "board.toml"
     path.write_text(
         '[board]\nruns = ["runs"]\n[submissions]\nstate = "state"\n[[hidden]]\nname = "clocks"\n'
@@ -30,13 +30,13 @@ def board_file(made: Any) -> Path:
     return path
 
 
-def marks(made: Any) -> list[str]:
+def marks(made) -> list[str]:
     """Return the digests of the secret and the labels, by which a guess at them could be checked."""
     rows = made.service.database.all("SELECT name, value FROM mark WHERE name NOT LIKE '%task.zip'")
     return [row["value"] for row in rows]
 
 
-def numbers(made: Any, sent: dict[str, Any]) -> list[str]:
+def numbers(made, sent: dict[str, Any]) -> list[str]:
     """Return the private numbers of a file as a page or a record would print them."""
     row = made.service.database.one("SELECT private FROM submission WHERE id = ?", sent["id"])
     value = json.loads(row["private"])["values"]["group_score"]
@@ -100,13 +100,12 @@ class Opened(NamedTuple):
 def opened(tmp_path) -> Opened:
     """The example with its state elsewhere than in the repository."""
     declared, settings = read_hidden(EXAMPLE / "board.toml"), read_settings(EXAMPLE / "board.toml")
-    assert declared is not None
     elsewhere = declared.submissions.model_copy(update={"state": tmp_path / "state"})
     service = Submissions(declared.model_copy(update={"submissions": elsewhere}))
     settings = settings.model_copy(update={"runs": ()})
     client, shown = open_board(settings, submissions=service)
     for name, role in (("root", "admin"), ("ada", "submitter")):
-        service.accounts.add(name, role, by="test")  # type: ignore[arg-type]
+        service.accounts.add(name, role, by="test")
     return Opened(service, client, lambda: shown.read_in(pytest.fail))
 
 

@@ -177,7 +177,7 @@ class Statements:
         self.labels = np.random.default_rng(seed).integers(0, 2, items).astype(bool)
         self.step, self.asked = step, 0
 
-    def score(self, said: np.ndarray) -> float:  # type: ignore[type-arg]
+    def score(self, said: np.ndarray) -> float:
         self.asked += 1
         return round_to(float(np.mean(said == self.labels)), self.step)
 

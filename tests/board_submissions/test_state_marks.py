@@ -35,7 +35,7 @@ PREPARED = ("hidden/clocks/truth.json", "hidden/clocks/task.zip", "hidden/clocks
 class Ended:
     """A board with users, a file that was measured and one that waits, as it is after the server has ended."""
 
-    def __init__(self, made: Any, state: Path) -> None:
+    def __init__(self, made, state: Path) -> None:
         made.measured(made.npz(made.right()))
         made.send(made.npz(made.right(0.5)))
         back_up(made.service.state, state.with_name("whole"))
@@ -465,7 +465,7 @@ def test_no_request_made_from_the_schema_breaks_the_server(board, schemathesis, 
 
             @settings(max_examples=3, deadline=None, database=None, suppress_health_check=list(HealthCheck))
             @given(case=operation.as_strategy())
-            def ask(case: Any) -> None:
+            def ask(case) -> None:
                 answer = case.call(headers={**(case.headers or {}), **signed})
                 assert answer.status_code < 500, answer.text
 

@@ -20,7 +20,7 @@ from tellapart.errors import DataError, ModelError, ScoreError, quote
 
 
 @pytest.fixture(scope="module")
-def doors(tmp_path_factory) -> Any:
+def doors(tmp_path_factory):
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
     import gates  # noqa: F401  # it sets a variable of the environment, for all tests of this file
@@ -48,7 +48,7 @@ def test_thousands_of_damaged_files_are_one_line_or_read(doors, seed):
     _try(doors, seed)
 
 
-def _try(doors: Any, seed: int) -> None:
+def _try(doors, seed: int) -> None:
     from gates import BAD, try_input
 
     started = time.process_time()

@@ -216,7 +216,7 @@ def test_any_json_in_any_field_is_read_or_raises_a_data_error_that_names_the_lin
             assert got == expected or (field, value) == ("cluster", "")
 
 
-def pair(name: str = "a", images: tuple[str, ...] = ("images/0.png",), **fields: Any) -> Item:
+def pair(name: str = "a", images: tuple[str, ...] = ("images/0.png",), **fields) -> Item:
     return Item(id=name, images=images, texts=("x", "y"), **fields)
 
 

@@ -40,7 +40,7 @@ ROWS = [["image", "caption"], ["a.png", "a cat, and a dog; both"], ["b.png", 'a 
 
 def written(folder: Path, rows: list[list[str]], delimiter: str, **how: object) -> Path:
     stream = io.StringIO(newline="")
-    csv.writer(stream, delimiter=delimiter, **how).writerows(rows)  # type: ignore[arg-type]
+    csv.writer(stream, delimiter=delimiter, **how).writerows(rows)
     path = folder / "a.csv"
     path.write_bytes(stream.getvalue().encode("utf-8-sig"))
     return path

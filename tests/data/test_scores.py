@@ -36,7 +36,7 @@ def test_scores_are_a_read_only_float32_copy(values):
     with pytest.raises(ValueError, match="read-only"):
         scores.values[0, 0, 0] = 1
     with pytest.raises(FrozenInstanceError):
-        scores.kind = "similarity"  # type: ignore[misc]
+        scores.kind = "similarity"
 
 
 @given(arrays, st.data())
@@ -86,7 +86,7 @@ def test_values_that_are_no_scores_are_refused(kind):
 class Tensor:
     """Stands for a tensor that numpy cannot look into: one that needs a gradient."""
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype=None, copy: bool | None = None) -> NDArray[Any]:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad")
 
 
@@ -116,9 +116,9 @@ def test_ids_are_distinct_strings_and_the_kind_is_known():
     with raises(ScoreError, "distinct", "a, b", "ids"):
         Scores("abcab", np.zeros((5, 1, 2)), "similarity")
     with raises(ScoreError, "1", "ids"):
-        Scores((1,), [PAIR], "similarity")  # type: ignore[arg-type]
+        Scores((1,), [PAIR], "similarity")
     with raises(ScoreError, "'distance'", "similarity"):
-        Scores(("a",), [PAIR], "distance")  # type: ignore[arg-type]
+        Scores(("a",), [PAIR], "distance")
 
 
 def test_selecting_items_without_scores_or_twice_is_refused():

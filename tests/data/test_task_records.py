@@ -114,7 +114,7 @@ def gallery(images: str, captions: str, *pairs: tuple[int, int]) -> RetrievalSet
     return RetrievalSet("s", tuple(images), tuple(captions), pairs)
 
 
-def classes(**changes: Any) -> ClassificationSet:
+def classes(**changes) -> ClassificationSet:
     fields = {"rows": CATS, "classes": ("cat", "dog"), "templates": ("{}",)} | changes
     return ClassificationSet("s", **fields)
 

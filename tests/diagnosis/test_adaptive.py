@@ -21,7 +21,7 @@ class Seer:
     def __init__(self) -> None:
         self.fingerprint, self.read = "seer", 0
 
-    def __call__(self, image: Any, text: str) -> float:
+    def __call__(self, image, text: str) -> float:
         self.read += 1
         if text.startswith("foil"):
             return 0.5

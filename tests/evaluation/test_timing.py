@@ -163,7 +163,7 @@ def torch() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def tiny(torch) -> Any:
+def tiny(torch):
     import tiny_models
 
     return tiny_models
@@ -199,7 +199,6 @@ def test_flops_and_parameters_of_a_fusion_encoder_are_counted(tiny, tmp_path):
     record = time_model(str(folder), **FEW)
     assert tuple(record.parts) == PARTS
     assert record.parameters == saved_numbers(folder, unused=("vision_proj", "text_proj"))  # of its contrastive head
-    assert record.flops is not None
     assert record.flops > 2 * 16 * 192 * tiny.WIDTH  # the patches alone
 
 

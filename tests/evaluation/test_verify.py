@@ -32,7 +32,7 @@ def states(verified: Verified, state: str) -> list[str]:
     return [row["fact"] for row in verified.rows() if row["state"] == state]
 
 
-def change_record(folder: Path, **changes: Any) -> None:
+def change_record(folder: Path, **changes) -> None:
     """Change facts of the set in a record, and write a checksum that fits."""
     result = read_result(folder)
     records = {name: record.model_copy(update=changes) for name, record in result.benchmarks.items()}
@@ -308,7 +308,7 @@ def longer(image: object, text: str) -> int:
     return len(text)
 
 
-longer.fingerprint = "mine:1"  # type: ignore[attr-defined]
+longer.fingerprint = "mine:1"
 
 
 def test_a_foreign_fingerprint_cannot_bear_a_reference_models_name(tmp_path):
@@ -345,7 +345,7 @@ def test_no_message_on_an_archive_names_the_folder_it_was_unpacked_into(command,
 FORGED, SHOWN = 0.98765, ("98.77", "98.76", "98765", ">98.8<", "0.988")
 
 
-def forge(folder: Path, change: Any) -> None:
+def forge(folder: Path, change) -> None:
     """Change a record of the demo, and take its checksum out."""
     edit_record(folder, lambda record: (change(record["benchmarks"]["demo"]), record.pop("sha256")))
 

@@ -57,7 +57,7 @@ def parts(tmp_path_factory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def model(parts) -> Any:
+def model(parts):
     with quiet():
         folder = parts["root"] / "out"
         return transformers.LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from examples.demo_encoder.remake import HERE, remake, write_card
@@ -59,7 +58,7 @@ def test_all_training_runs_read_the_training_sets_and_report_on_the_demo():
         assert config.report.benchmarks == ["demo"]
 
 
-def record_of(model: Path) -> Any:
+def record_of(model: Path):
     """The record, when the files beside it are the ones that it describes."""
     record = json.loads((model / "training_record.json").read_text())
     for name, entry in record["files"].items():

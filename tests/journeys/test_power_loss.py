@@ -53,7 +53,7 @@ _TIMES = {"started", "seconds", "resumed", "command", "sha256", "torch_threads"}
 _COMPUTED = {"images_encoded", "texts_encoded", "texts_shared"}
 
 
-def without(value: Any, left_out: set[str]) -> Any:
+def without(value, left_out: set[str]):
     if isinstance(value, dict):
         return {key: without(each, left_out) for key, each in value.items() if key not in left_out}
     return [without(each, left_out) for each in value] if isinstance(value, list) else value

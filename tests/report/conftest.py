@@ -115,7 +115,7 @@ def make_run() -> Callable[..., ReportRun]:
     def make(
         *, skill: float = 1.0, seed: int = 0, scores: NDArray[np.float32] | None = None, **plan: object
     ) -> ReportRun:
-        described = Plan(**plan)  # type: ignore[arg-type]
+        described = Plan(**plan)
         return made_run(described, drawn_scores(described, skill, seed) if scores is None else scores)
 
     return make

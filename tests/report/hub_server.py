@@ -60,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _json(self, status: int, content: Any, **headers: str) -> None:
+    def _json(self, status: int, content, **headers: str) -> None:
         self._answer(status, json.dumps(content).encode(), Content_Type="application/json", **headers)
 
     def _path(self) -> list[str]:

@@ -28,7 +28,7 @@ def visit(chromium, tmp_path) -> Iterator[Visit]:
     problems: list[str] = []
     pages = []
 
-    def open_page(runs: list[ReportRun], fragment: str = "", scheme: str = "light", **options: Any) -> Any:
+    def open_page(runs: list[ReportRun], fragment: str = "", scheme: str = "light", **options):
         path = tmp_path / "report.html"
         path.write_text(render(runs), encoding="utf-8")
         page = chromium.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900}, **options)
@@ -51,11 +51,11 @@ def _note(problems: list[str], url: str, path: Path) -> None:
         problems.append(f"request: {url}")
 
 
-def cards(page: Any) -> list[str]:
+def cards(page) -> list[str]:
     return page.eval_on_selector_all(".card", "all => all.map(card => card.dataset.item)")
 
 
-def count(page: Any) -> int:
+def count(page) -> int:
     return int(page.inner_text(".count").split(" of ")[0].replace(",", ""))
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -362,7 +361,7 @@ def measure(command, made_set, installed) -> Callable[..., None]:
 
     sets: dict[str, Path] = {}
 
-    def run(out: str, *models: str, **plan: Any) -> None:
+    def run(out: str, *models: str, **plan) -> None:
         kind = "-".join(map(str, plan.values()))
         if kind not in sets:
             sets[kind] = made_set(kind, **plan)

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import openpyxl
 import pytest
@@ -29,7 +28,7 @@ def _sheet(path: Path, *, hits: bool = True) -> Path:
     return path
 
 
-def _rewards(path: Path, **columns: Any) -> Path:
+def _rewards(path: Path, **columns) -> Path:
     rows = {"model": "reward", "subset": ["easy", "easy", "hard"], "id": [1, 2, 3], "results": [1, 1, 0]}
     rows |= {"scores_chosen": [0.5, [1.5], 0.1], "scores_rejected": [0.1, [0.2], 0.9]}
     path.write_text(json.dumps(rows | columns))

@@ -372,7 +372,6 @@ def test_every_item_is_a_point_that_links_to_it(made_set, tmp_path):
     scores = np.random.default_rng(0).normal(size=(12, 2, 2)) + np.eye(2)
     run = ta.score(f"folder:{folder}", scores, out=tmp_path / "run")
     page = run.write_report().path
-    assert page is not None
     points = POINT.findall(page.read_text())
     outcome = reasons(scores)
     assert len(points) == 12 and {Reason.RIGHT, Reason.NO_MATCH} < {*outcome}

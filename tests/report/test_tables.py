@@ -5,7 +5,6 @@ import io
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +47,6 @@ from tellapart.training.train import SeedRow
 
 
 def printed(table: Table | None, width: int = 100) -> str:
-    assert table is not None
     target = io.StringIO()
     Console(file=target, width=width).print(table)
     return target.getvalue()
@@ -360,7 +358,7 @@ def test_a_difference_over_seeds_has_the_reason():
 def test_the_probes_of_a_run_are_compared_once_for_its_tables_its_page_and_its_json(monkeypatch, capsys):
     compared: list[str] = []
 
-    def count(system: Any, seed: int) -> Any:
+    def count(system, seed: int):
         compared.append(system.label)
         return rows_of(system, seed)
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +38,7 @@ def tied_scores(shape: tuple[int, int], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 3, (N, *shape)).astype(np.float32) / 4
 
 
-def pairs(shape: tuple[int, int], truths: Any = None, ids: Any = None, **fields: Any) -> PairSet:
+def pairs(shape: tuple[int, int], truths=None, ids=None, **fields) -> PairSet:
     """Items of a shape; `truths` are the places of what is true."""
     images, texts = shape
     return PairSet("p", tuple(
@@ -53,7 +52,7 @@ def pairs(shape: tuple[int, int], truths: Any = None, ids: Any = None, **fields:
     ), Path())  # fmt: skip
 
 
-def measured(name: str, records: PairSet, scores: np.ndarray, kind: Any = "similarity") -> Any:
+def measured(name: str, records: PairSet, scores: np.ndarray, kind="similarity"):
     predictions = Scored(Scores([item.id for item in records.items], scores, kind))
     return tabulate_units(add_authors_numbers(find_benchmark(name), measure_pairs(records, predictions), kind)).metrics
 
@@ -61,7 +60,6 @@ def measured(name: str, records: PairSet, scores: np.ndarray, kind: Any = "simil
 @pytest.mark.parametrize("name", ["negbench-coco", "spec-count-i2t", "spec-count-t2i"])
 def test_argmax_takes_the_first_of_the_tied_in_the_order_of_the_file(name):
     shape = find_benchmark(name).shape
-    assert shape is not None
     scores, size = tied_scores(shape), shape[0] * shape[1]
     labels = np.random.default_rng(1).integers(0, size, N)
     found = measured(name, pairs(shape, labels), scores)["choice_score"]
@@ -72,7 +70,6 @@ def test_argmax_takes_the_first_of_the_tied_in_the_order_of_the_file(name):
 @pytest.mark.parametrize(("name", "first"), [("crepe-atom", True), ("whatsup-vg-one", True), ("aro-relation", False)])
 def test_a_true_caption_that_comes_first_wins_a_tie_and_one_that_comes_second_loses_it(name, first):
     shape = find_benchmark(name).shape
-    assert shape is not None
     scores = tied_scores(shape)
     found = measured(name, pairs(shape), scores)["choice_score"]
     assert found.official == ((scores[:, 0].argmax(axis=1) == 0).mean() if first else None)

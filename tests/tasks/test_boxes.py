@@ -99,7 +99,7 @@ def _corners(box: Sides) -> Sides:
 
 
 def _thousandths(box: Sides) -> Sides:
-    return tuple(1000 * side / (100, 80)[k % 2] for k, side in enumerate(box))  # type: ignore[return-value]
+    return tuple(1000 * side / (100, 80)[k % 2] for k, side in enumerate(box))
 
 
 def _flipped(box: Sides) -> Sides:
@@ -130,7 +130,7 @@ def test_boxes_that_are_merely_wrong_look_like_no_other_form():
     drawn = np.random.default_rng(0)
     records = made(*(tuple(drawn.uniform(5, 40, 4)) for _ in range(60)))
     for boxes_ in (drawn.uniform(5, 40, (60, 4)), [np.roll(row.gold, 2) for row in records.rows]):
-        notes = GROUNDING.notes(records, [tuple(map(float, box)) for box in boxes_])  # type: ignore[misc]
+        notes = GROUNDING.notes(records, [tuple(map(float, box)) for box in boxes_])
         assert not any("look like" in note for note in notes)
 
 
@@ -139,11 +139,11 @@ class Pointer:
 
     name, fingerprint, kind = "pointer", "pointer-1", "probability"
 
-    def task_prompt(self, task: str) -> Any:
+    def task_prompt(self, task: str):
         assert task == "grounding"
         return GROUNDING_SENTENCE
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         assert all(len(own) == 1 for own in images)
         return [prompt.rsplit(" ", 1)[-1] for prompt in prompts]
 
@@ -160,13 +160,12 @@ def seen(batch_size: int) -> Session:
 def test_a_model_that_names_boxes_is_asked_and_an_answer_without_a_box_is_wrong():
     records = made((1, 2, 29, 18), (1, 2, 29, 18), (1, 2, 29, 18))
     run = GROUNDING.runner(Pointer())
-    assert run is not None
     found = run(Pointer(), records, seen(2))
     assert found == [(1, 2, 29, 18), (0, 0, 0, 0), (1, 2, 29, 18)]
     assert by_metric(records, found)["box_accuracy"] == [1.0, 0.0, 1.0]
 
 
-def refcoco(folder: Path, *, protocol: int = 2, **changes: Any) -> Path:
+def refcoco(folder: Path, *, protocol: int = 2, **changes) -> Path:
     refs = [
         {
             "sent_ids": [2 * k, 2 * k + 1],
@@ -248,7 +247,7 @@ class Finder:
 
     name, fingerprint, kind = "finder", "finder:1", "logit"
 
-    def find_boxes(self, images: Any, phrases: Any, candidates: Any) -> list[Sides]:
+    def find_boxes(self, images, phrases, candidates) -> list[Sides]:
         return [own[0] if own else (0.0, 0.0, 5.0, 5.0) for _, _, own in zip(images, phrases, candidates, strict=True)]
 
 
@@ -258,8 +257,7 @@ def test_a_model_that_finds_boxes_gets_the_candidates_of_each_phrase():
         Record(str(k), ("a.png",), (phrase,), (1, 2, 9, 9), facts={"size": (30, 20), "candidates": boxes_})
         for k, (phrase, boxes_) in enumerate(candidates.items())
     )
-    run = GROUNDING.runner(Finder())  # type: ignore[arg-type]
-    assert run is not None
+    run = GROUNDING.runner(Finder())
     assert run(Finder(), BoxSet("made", rows), seen(1)) == [(1, 2, 9, 8), (0.0, 0.0, 5.0, 5.0)]
 
 
@@ -310,7 +308,6 @@ def test_the_fingerprint_of_statements_without_sets_is_that_of_earlier_runs():
 
 def test_a_hidden_statement_does_not_show_the_set_it_was_written_about():
     hiding = TASKS["nlvr2"].hiding
-    assert hiding is not None
     row = Record("test1-0-1-0", ("a.png", "b.png"), ("Two dogs.",), True, group="test1-0--0")
     assert hiding.bare(row) == Record("test1-0-1-0", ("a.png", "b.png"), ("Two dogs.",), False)
 

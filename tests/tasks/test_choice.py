@@ -143,7 +143,7 @@ class Person:
     def task_prompt(self, task: str) -> Prompt:
         return {"choice": SUGARCREPE_CHOICE}[task]
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         answers = []
         for (picture,), prompt in zip(images, prompts, strict=True):
             question, first, second, rest = prompt.split("\n")
@@ -166,9 +166,8 @@ def pairs(tmp_path) -> PairSet:
     return PairSet("cups", tuple(items), tmp_path)
 
 
-def ask(person: Any, pairs: PairSet, batch_size: int | None = None) -> tuple[Any, dict[str, float]]:
+def ask(person, pairs: PairSet, batch_size: int | None = None) -> tuple[Any, dict[str, float]]:
     run = CHOICE.runner(person)
-    assert run is not None
     session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None), batch_size=batch_size)
     records = ChoiceSet.of_pairs(pairs)
     chosen = run(person, records, session)

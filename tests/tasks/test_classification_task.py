@@ -48,10 +48,9 @@ def records_of(folders: Path) -> tuple[ClassificationSet, Session]:
     return one.records(), Session(pictures=one.read_image(), store=EmbeddingStore(None), batch_size=3)
 
 
-def classify(model: Any, records: ClassificationSet, session: Session) -> Classified:
+def classify(model, records: ClassificationSet, session: Session) -> Classified:
     """Run a model as the task does."""
     run = CLASSIFICATION.runner(model)
-    assert run is not None
     classified: Classified = run(model, records, session)
     return classified
 
@@ -112,7 +111,7 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch, open_clip, folde
         images = [theirs.encode_image(transform(Image.fromarray(each))[None]) for each in pixels(records, session)]
         logits = (torch.nn.functional.normalize(torch.cat(images), dim=-1) @ classifier).numpy()
     model = find_model(f"open_clip:tiny-classes-quickgelu@{weights}")
-    own = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])  # type: ignore[attr-defined]
+    own = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])
     assert np.abs(own.T - classifier.numpy()).max() < 2e-6
     ordered = np.sort(logits, axis=1)
     assert (ordered[:, 1:] - ordered[:, :-1]).min() > 1e-6  # so rounding decides nowhere
@@ -123,7 +122,7 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch, open_clip, folde
 
 
 @pytest.fixture
-def tiny(torch) -> Any:
+def tiny(torch):
     import tiny_models
 
     return tiny_models
@@ -301,7 +300,7 @@ def test_scores_are_put_in_the_sets_order(arrays, tmp_path):
 
 
 def test_a_model_of_no_kind_that_scores_is_refused():
-    assert CLASSIFICATION.runner(object()) is None  # type: ignore[arg-type]
+    assert CLASSIFICATION.runner(object()) is None
 
 
 ENCODER = Path(__file__).parents[2] / "scratch" / "real-encoder"

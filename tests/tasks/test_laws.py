@@ -25,7 +25,7 @@ class Case(NamedTuple):
     notes: dict[str, tuple[str, ...]] | None = None
 
 
-def predicted(*values: Any) -> list[Row]:
+def predicted(*values) -> list[Row]:
     return [{"prediction": value} for value in values]
 
 

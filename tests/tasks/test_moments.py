@@ -53,7 +53,7 @@ def scores_at(records: MomentSet, moments: Sequence[float]) -> list[FrameScores]
     return found
 
 
-def table(records: MomentSet, found: Sequence[FrameScores]) -> Any:
+def table(records: MomentSet, found: Sequence[FrameScores]):
     (units,) = measure_moments(records, found)
     return tabulate(units.values, [unit.cluster for unit in units.units], [unit.tags for unit in units.units])
 
@@ -100,7 +100,6 @@ def test_a_model_that_sees_no_difference_is_never_right_and_ties_everywhere():
     neutral = found["boundary_accuracy@0.5"].tie_neutral
     # Of 19 candidates (0.1, 0.3, ..., 3.7) those nearer than 0.5 s: 0.3 to 1.1 and 1.7 to 2.3 (1.5 and 2.5 are not).
     assert neutral == pytest.approx((5 + 4) / 2 / 19, abs=1 / 19)
-    assert neutral is not None
     assert neutral > 0
 
 
@@ -230,7 +229,7 @@ def test_a_line_with_times_may_be_about_any_frames(tmp_path):
     assert (found.times.tolist(), found.moment) == ([0.5, 1.5, 3.5], 1.0)
 
 
-def with_first(records: MomentSet, **changes: Any) -> list[dict[str, Any]]:
+def with_first(records: MomentSet, **changes) -> list[dict[str, Any]]:
     rows = lines(records, scores_at(records, [moment.gold for moment in records.rows]))
     return [rows[0] | changes, *rows[1:]]
 

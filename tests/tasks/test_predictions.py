@@ -78,7 +78,7 @@ GOLD: list[tuple[str, Any, str, list[object]]] = [
 ]
 
 
-def benchmark(task: str, records: Any) -> Benchmark:
+def benchmark(task: str, records) -> Benchmark:
     return Benchmark(name=f"made-{task}", title="made", items=0, source="here", task=task, load=lambda _place: records)
 
 
@@ -320,7 +320,7 @@ def test_every_task_that_is_answered_in_words_is_here():
     assert {name for name, one in TASKS.items() if one.output in ("text", "label", "box")} <= {*FILED}
 
 
-def outcomes(task: str, records: Any, predictions: Any) -> dict[str, list[float]]:
+def outcomes(task: str, records, predictions) -> dict[str, list[float]]:
     return {
         one.name: one.strict.tolist() for units in TASKS[task].measure(records, predictions) for one in units.values
     }
@@ -357,10 +357,10 @@ class Says:
     def task_prompt(self, task: str) -> Prompt:
         return {"vqa": SHORT_ANSWER, "nlvr2": NLVR2, "caption": CAPTION, "grounding": GROUNDING_SENTENCE}[task]
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         return [self.answers.pop(0) for _ in prompts]
 
-    def read_box(self, answer: str, pixels: np.ndarray) -> Any:
+    def read_box(self, answer: str, pixels: np.ndarray):
         return parse_box(answer, "pixels", (9, 9), (9, 9))
 
 
@@ -372,7 +372,6 @@ def test_a_model_is_read_without_its_thoughts(task):
     for thought in ("", THOUGHT):
         model: Any = Says([f"{thought}{answer}" for answer in answers])
         run = TASKS[task].runner(model)
-        assert run is not None
         with count_thoughts() as thoughts:
             found.append(outcomes(task, records, run(model, records, session)))
         assert thoughts.stripped == 2 * bool(thought)

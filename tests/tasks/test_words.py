@@ -94,7 +94,6 @@ def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew():
     said = [own[0] if k % 2 else " ".join(rng.choice(words, 9)) for k, own in enumerate(references)]
     records = made(references)
     found = table(records, said)["bleu_4"]
-    assert found.low is not None
     assert found.high is not None
     assert found.low < found.value < found.high
     # The same by hand: BLEU of 2,000 draws of the images.
@@ -205,11 +204,11 @@ class Painter:
     def __init__(self) -> None:
         self.prompts: set[str] = set()
 
-    def task_prompt(self, task: str) -> Any:
+    def task_prompt(self, task: str):
         assert task == "caption"
         return CAPTION
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         self.prompts.update(prompts)
         return ["colour " + " ".join(map(str, own[0][0, 0])) for own in images]
 
@@ -221,7 +220,6 @@ def test_a_model_that_writes_is_asked_for_a_caption_of_every_image(batch_size):
         pictures=lambda name: plain((int(name[0]), 7, 9), (3, 2)), store=EmbeddingStore(None), batch_size=batch_size
     )
     run = CAPTIONS.runner(model)
-    assert run is not None
     assert run(model, made([["a"]] * 4), session) == [f"colour {k} 7 9" for k in range(4)]
     assert model.prompts == {CAPTION.text}
 
@@ -362,11 +360,11 @@ class Parrot:
 
     name, fingerprint, kind = "parrot", "parrot-1", "probability"
 
-    def task_prompt(self, task: str) -> Any:
+    def task_prompt(self, task: str):
         assert task == "vqa"
         return SHORT_ANSWER
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         return [f"{int(own[0].sum())} {len(own)} {prompt}" for own, prompt in zip(images, prompts, strict=True)]
 
 
@@ -556,7 +554,6 @@ def test_texts_alone_are_compared_from_both_sides_and_from_one():
     pairs, model = PairSet("t", items, Path()), find_model("demo-encoder")
     session = Session(pictures=lambda _: b"", store=EmbeddingStore(None))
     run = TRUE_TEXTS.runner(model)
-    assert run is not None
     scores = run(model, pairs, session).scores.values
     vectors = model.encode_texts([text for item in items for text in item.texts]).reshape(3, 3, -1)
     vectors = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)

@@ -99,7 +99,7 @@ def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn()
 @EACH
 def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task, tmp_path):
     place = made(task, tmp_path / "data")
-    records = find_benchmark(CASES[task].benchmark, place).records()  # type: ignore[union-attr]
+    records = find_benchmark(CASES[task].benchmark, place).records()
     how = HIDEABLE[task]
     rows = records.rows
     # 20 copies, so that a correlation would show; the labels in the file's order are sorted on purpose.
@@ -117,7 +117,7 @@ def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task, tmp_p
 
 def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_not(tmp_path):
     place = made("vqa", tmp_path / "data")
-    records = find_benchmark("vlue-vqa", place).records()  # type: ignore[union-attr]
+    records = find_benchmark("vlue-vqa", place).records()
     hidden = hide_records(TASKS["vqa"], records, b"key", 0.5, ".png")
     side = {row.id: public for row, public in zip(hidden.records.rows, hidden.public, strict=True)}
     asked: dict[str, list[bool]] = {}

@@ -83,7 +83,7 @@ def test_a_file_takes_the_same_steps_whether_one_answer_is_right_or_wrong(hosted
         (tmp_path / "sent.jsonl").write_bytes(lines(said))
         sent = read_sent(tmp_path / "sent.jsonl", truth.bare(), task)
 
-        def measure(sent: Any = sent) -> None:
+        def measure(sent=sent) -> None:
             measure_sent(sent, truth, metrics, 0.5)
 
         measure()

@@ -71,7 +71,7 @@ def test_a_file_that_is_refused_is_not_counted_and_tells_nothing_of_the_server(h
     ],
 )
 def test_a_prediction_that_is_none_is_refused(task, said, why, tmp_path):
-    records = find_benchmark(CASES[task].benchmark, made(task, tmp_path)).records()  # type: ignore[union-attr]
+    records = find_benchmark(CASES[task].benchmark, made(task, tmp_path)).records()
     hidden = hide_records(TASKS[task], records, b"key", 0.5, ".png")
     rows = [(row.id, json.dumps(CASES[task].right(row, {}))) for row in hidden.records.rows]
     rows[3] = (rows[3][0], said)

@@ -42,7 +42,7 @@ class Case:
     gold: tuple[str, ...] = ()
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
 

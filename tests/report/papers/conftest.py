@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,7 @@ VLUE = {
 def save(tmp_path, make_run) -> Callable[..., Path]:
     """Make a run and write it: `save("strong", skill=2.0, seed=1, ...)`; returns its folder."""
 
-    def write(model: str, **plan: Any) -> Path:
+    def write(model: str, **plan) -> Path:
         run = make_run(model=model, **plan)
         folder = tmp_path / f"run-{len(list(tmp_path.glob('run-*')))}"
         write_result(folder, run.result)

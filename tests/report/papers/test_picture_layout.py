@@ -43,7 +43,7 @@ def rules():
         yield
 
 
-def texts_of(figure: Any) -> dict[str, Any]:
+def texts_of(figure) -> dict[str, Any]:
     """Every text that is shown, with its place on the paper in dots."""
     figure.draw_without_rendering()
     shown = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
@@ -55,7 +55,7 @@ def texts_of(figure: Any) -> dict[str, Any]:
     return {f"{number} {text.get_text()}": text for number, text in enumerate(shown)}
 
 
-def check(figure: Any, widths: tuple[float, ...] = (COLUMN, PAGE)) -> None:
+def check(figure, widths: tuple[float, ...] = (COLUMN, PAGE)) -> None:
     shown = texts_of(figure)
     boxes = {name: text.get_window_extent() for name, text in shown.items()}
     assert figure.get_figwidth() in widths
