@@ -25,7 +25,6 @@ from tellapart.data.scores import Scores
 from tellapart.errors import DataError, ScoreError
 from tellapart.evaluation.evaluate import measure, tabulate_units
 from tellapart.metrics.order_bias import order_bias
-from tellapart.metrics.tabulate import Tabulated
 from tellapart.models.scoring.score import Scored
 from tellapart.tasks.choice import read_both_orders, read_given_choices
 from tellapart.tasks.pairs import ListedPairs, measure_pairs
@@ -72,7 +71,7 @@ def test_the_published_results_give_the_seven_accuracies(at, older):
     assert {name: round(100 * group.metrics["choice_score"].value, 2) for name, group in found.items()} == ACCURACY
 
 
-def test_the_published_files_hold_7511_items_of_1560_images(at):
+def test_the_published_files_hold_7511_items_of_1560_images_and_count_same_words_apart(at):
     pairs = at("sugarcrepe", published("sugarcrepe")).records()
     outline = pairs.outline
     assert (len(pairs), pairs.shape, len(set(outline.clusters))) == (7511, (1, 2), 1560)
@@ -80,10 +79,6 @@ def test_the_published_files_hold_7511_items_of_1560_images(at):
     assert counts == {subset: count[0] for subset, count in SUBSETS.items()}
     assert "swap_obj/108" not in outline.ids
     assert "swap_obj/245" in outline.ids
-
-
-def test_pairs_of_the_same_words_are_counted_apart(at):
-    outline = at("sugarcrepe", published("sugarcrepe")).outline()
     same = Counter(tags["subset"] for tags in outline.tags if tags["bag_of_words"] == "same")
     assert same == {"swap_obj": 164, "swap_att": 408}
 
@@ -370,14 +365,10 @@ def scored(at: At, folder: Path, model: str) -> tuple[ListedPairs, Scored]:
     return ListedPairs(outline), Scored(Scores(outline.ids, scores_with(outcomes), "similarity"))
 
 
-def measured(at: At, folder: Path, model: str) -> Tabulated:
-    return tabulate_units(measure_pairs(*scored(at, folder, model)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("model", PAPER)
 def test_the_published_outcomes_give_the_papers_table(at, model):
-    found = measured(at, published("bivlc"), model).metrics
+    found = tabulate_units(measure_pairs(*scored(at, published("bivlc"), model))).metrics
     assert tuple(round(100 * found[name].value, 2) for name in ("i2t", "t2i", "group_score")) == PAPER[model]
     assert found["i2t"].value == found["text_score"].value
     assert found["t2i"].value == found["image_score"].value
@@ -393,14 +384,11 @@ def test_every_item_has_the_published_outcomes(at):
         assert found[name].tolist() == [float(row[name] == "True") for row in rows]
 
 
-def test_what_is_known_without_files_is_what_the_files_say(at):
-    known, read = find_benchmark("bivlc").outline(), at("bivlc", published("bivlc")).outline()
+def test_what_is_known_without_files_is_what_the_files_say_and_a_table_has_no_images(at):
+    pairs = at("bivlc", published("bivlc")).records()
+    known, read = find_benchmark("bivlc").outline(), pairs.outline
     assert (known.ids, known.shape, known.tags) == (read.ids, read.shape, read.tags)
     assert len(set(read.clusters)) == 2390
-
-
-def test_a_table_of_captions_has_no_images_and_says_so(at):
-    pairs = at("bivlc", published("bivlc")).records()
     with raises(DataError, "0", "'images[0]'"):
         pairs.read_bytes(pairs.items[0].images[0])
 

@@ -215,12 +215,10 @@ def rows() -> Rows:
         return list(csv.DictReader(file))
 
 
-def is_whole(percent: float, n: int) -> bool:
-    return abs(percent / 100 * n - round(percent / 100 * n)) < 1e-5
-
-
 def misses(rows: Rows, column: str, n: int) -> list[tuple[str, str]]:
-    return [(row["arch"], row["pretrained"]) for row in rows if not is_whole(float(row[column]), n)]
+    """The checkpoints whose percentage is no whole number of hits."""
+    hits = {(row["arch"], row["pretrained"]): float(row[column]) / 100 * n for row in rows}
+    return [name for name, count in hits.items() if abs(count - round(count)) >= 1e-5]
 
 
 def test_every_column_is_declared_and_every_checkpoint_has_it(rows):

@@ -79,13 +79,10 @@ def write(folder: Path, found, name: str = "rows.json") -> Path:
     return path
 
 
-def test_a_statement_keeps_its_left_and_its_right_image_and_reads_its_label(tmp_path):
+def test_statements_boxes_and_answers_of_people_are_read(tmp_path):
     rows = [STATEMENT, {**STATEMENT, "label": "False"}]
     found = read_statements(write(tmp_path, rows)).rows
     assert [(*one.images, one.gold) for one in found] == [("a.jpg", "b.jpg", True), ("a.jpg", "b.jpg", False)]
-
-
-def test_boxes_and_answers_of_people_are_read(tmp_path):
     box = read_boxes(write(tmp_path, [BOX, {**BOX, "text": "woman", "dets": [[0, 0, 5, 5]]}])).rows[1]
     expected = ((1.0, 2.5, 9.0, 8.0), {"size": (640, 480), "candidates": ((0.0, 0.0, 5.0, 5.0),)})
     assert (box.gold, box.facts) == expected

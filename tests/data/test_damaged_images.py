@@ -335,14 +335,6 @@ def test_a_film_of_fewer_frames_than_it_lists_is_refused(tmp_path):
         sample_frames(bytes(data), "fall.mp4", 4)
 
 
-def write_npy(path: Path) -> None:
-    np.save(path, np.random.default_rng(0).random((8, 2, 2), np.float32))
-
-
-def write_npz(path: Path) -> None:
-    np.savez(path, ids=np.array(["a", "b", "c"]), scores=np.zeros((3, 2, 2), np.float32))
-
-
 def write_table(path: Path) -> None:
     parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     data = [encoded(blocks(8, 8, k), "PNG") for k in range(9)]
@@ -354,10 +346,6 @@ def write_tensors(path: Path) -> None:
     pytest.importorskip("safetensors.numpy").save_file({"x": np.ones((64, 8), np.float32)}, path)
 
 
-def read_table(path: Path) -> object:
-    return image_columns(path)
-
-
 def read_tensors(path: Path) -> object:
     from tellapart.models.torch.checkpoint import read_state_dict
 
@@ -367,9 +355,17 @@ def read_tensors(path: Path) -> object:
 @pytest.mark.parametrize(
     ("name", "write", "read"),
     [
-        ("a.npy", write_npy, lambda path: read_scores(path, ids=[f"i{k}" for k in range(8)], shape=(2, 2))),
-        ("a.npz", write_npz, lambda path: read_arrays(path, ("ids", "scores"))),
-        ("a.parquet", write_table, read_table),
+        (
+            "a.npy",
+            lambda path: np.save(path, np.random.default_rng(0).random((8, 2, 2), np.float32)),
+            lambda path: read_scores(path, ids=[f"i{k}" for k in range(8)], shape=(2, 2)),
+        ),
+        (
+            "a.npz",
+            lambda path: np.savez(path, ids=np.array(["a", "b", "c"]), scores=np.zeros((3, 2, 2), np.float32)),
+            lambda path: read_arrays(path, ("ids", "scores")),
+        ),
+        ("a.parquet", write_table, image_columns),
         ("a.safetensors", write_tensors, read_tensors),
     ],
 )

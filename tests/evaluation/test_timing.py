@@ -31,10 +31,6 @@ from tellapart.report.printing import print_timings
 FEW = {"repeats": 3, "warm_up": 1, "batch_size": 2}
 
 
-def positive(duration: Duration) -> bool:
-    return 0 < duration.low <= duration.median <= duration.high
-
-
 # Families
 
 
@@ -50,7 +46,7 @@ def positive(duration: Duration) -> bool:
 def test_a_model_has_the_parts_that_its_family_computes(name, parts, rates):
     found = time_model(name, **FEW)
     assert tuple(found.parts) == parts
-    assert all(map(positive, (found.latency, *found.parts.values())))
+    assert all(0 < one.low <= one.median <= one.high for one in (found.latency, *found.parts.values()))
     given = found.throughput.model_dump(exclude={"batch_size"})
     assert tuple(rate for rate, value in given.items() if value is not None) == rates
     assert all(given[rate] > 0 for rate in rates)

@@ -76,12 +76,7 @@ def run(measured, tmp_path) -> Path:
 SAMPLES, MANY = "samples/demo.jsonl", 20
 
 
-def call_better(record: dict[str, Any]) -> None:
-    record["model"]["name"] = "better"
-
-
-def lose_an_outcome(text: str) -> str:
-    return text.replace('"group_score":1.0', '"group_score":0.0', 1)
+LOST = ('"group_score":1.0', '"group_score":0.0', 1)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +84,19 @@ def lose_an_outcome(text: str) -> str:
     [
         (lambda _: None, [], [], "equal"),
         (sign, ["group_score"], [], ("0.25", "1 different", "not known: times")),
-        (lambda run: edit_record(run, call_better), ["results.json"], ["model"], ()),
+        (
+            lambda run: edit_record(run, lambda record: record["model"].update(name="better")),
+            ["results.json"],
+            ["model"],
+            (),
+        ),
         (lambda run: edit_record(run, lambda record: record.pop("sha256")), [], ["results.json"], ()),
         (lambda run: change_record(run, title="Winoground"), ["title"], [], "demo: title: different"),
         (lambda run: change_record(run, fingerprint="0" * 64), ["fingerprint"], [], ("recorded", "the set gives")),
         (lambda run: change_record(run, published_items=399), ["published_items"], [], "399"),
         (lambda run: change_record(run, limited_from=40_000), ["limited_from"], [], ()),
         (lambda run: change_record(run, fingerprint="imported-1", origin="mteb"), [], MANY, ()),
-        (lambda run: edit_samples(run, lose_an_outcome), [SAMPLES, "outcomes of items"], [], ()),
+        (lambda run: edit_samples(run, lambda text: text.replace(*LOST)), [SAMPLES, "outcomes of items"], [], ()),
     ],
 )
 def test_what_differs_is_named(change, different, unchecked, facts, run, command):
@@ -373,9 +373,7 @@ def show_run(runs: Path, _out: Path) -> str:
     return f"{run!r}{run.to_json()}{page}{run.value('group_score')}"
 
 
-def draw_heat_map(runs: Path, out: Path) -> str:
-    given = {"benchmarks": "demo", "metrics": "group_score", "tag": "aspect"}
-    return ta.plot("heatmap", runs, out / "heat.svg", **given).read_text()
+MAP = {"benchmarks": "demo", "metrics": "group_score", "tag": "aspect"}
 
 
 def export_board(runs: Path, out: Path) -> str:
@@ -387,7 +385,7 @@ def export_board(runs: Path, out: Path) -> str:
     "door",
     [
         show_run,
-        draw_heat_map,
+        lambda runs, out: ta.plot("heatmap", runs, out / "heat.svg", **MAP).read_text(),
         export_board,
         lambda runs, _: "".join(ta.table(runs, form) for form in ("markdown", "latex", "csv", "json")),
         lambda runs, out: ta.plot("bars", runs, out / "bars.svg").read_text(),

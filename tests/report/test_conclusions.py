@@ -90,9 +90,12 @@ def test_ties_are_named_where_they_are_why_a_model_is_below_chance(make_run):
     )
 
 
-def test_a_limited_run_says_of_how_many(make_run):
+def test_a_limited_run_says_of_how_many_and_few_clusters_are_named(make_run):
     run = with_record(share(make_run, 40, 50), limited_from=3000)
     assert " on 50 of 3,000 items (95% interval" in concluded(run).sentences[0]
+    value = Value(value=1.0, low=0.29, high=1.0, method="m", n=30, clusters=3, chance=0.5, average="micro")
+    run = with_record(make_run(), metrics={"group_score": value}, by={})
+    assert " on 30 items in 3 clusters (" in concluded(run).sentences[0]
 
 
 @pytest.mark.parametrize(("low", "chance"), [(None, 1 / 6), (0.6, None), (0.6, 0.0)])
@@ -181,12 +184,6 @@ def test_many_benchmarks_are_counted_up():
     assert "above chance on 1 of 5 benchmarks" in said and said.endswith("judge by on u and v.")
 
 
-def test_items_in_few_clusters_are_named_with_them(make_run):
-    value = Value(value=1.0, low=0.29, high=1.0, method="m", n=30, clusters=3, chance=0.5, average="micro")
-    run = with_record(make_run(), metrics={"group_score": value}, by={})
-    assert " on 30 items in 3 clusters (" in concluded(run).sentences[0]
-
-
 def test_words_without_order_are_named_only_if_two_values_of_a_tag_differ_clearly(make_run):
     right = [k % 3 == 1 for k in range(90)]  # the sides of `make_run`: left, right, none
     first, same = make_run(model="clip", n=90), make_run(model="bag-of-words", n=90, scores=scores_with([True] * 90))
@@ -215,12 +212,9 @@ def test_subsets_that_are_clearly_lower_are_named_lowest_first(make_run):
     assert (subsets[1].mean, subsets[1].others) == pytest.approx((0.3, 0.55))
 
 
-@pytest.mark.parametrize("tags", [(), ({"kind": "all"},)])
-def test_without_two_values_of_a_tag_there_is_none(make_run, tags):
-    assert weak_of(make_run, [True, False] * 40, tags) == ()
-
-
-def test_a_few_wrong_items_of_a_small_subset_are_no_failing(make_run):
+def test_without_two_values_of_a_tag_or_of_few_wrong_items_there_is_none(make_run):
+    for tags in ((), ({"kind": "all"},)):
+        assert weak_of(make_run, [True, False] * 40, tags) == ()
     tags = [{"kind": "rare" if k < 2 else "usual"} for k in range(60)]
     assert weak_of(make_run, [k not in {0, 2, 3} for k in range(60)], tags) == ()
 

@@ -143,13 +143,18 @@ def test_aros_own_rule_stands_under_the_strict_one(make_run):
         assert "authors" not in printed(result_table(same([unlike.result])))
 
 
-def test_breakdown_labels_macro_and_micro(make_run):
+def test_breakdown_labels_macro_and_micro_and_leaves_a_tag_of_many_values_to_the_report(make_run):
     run = make_run(n=30)
     record = run.result.benchmarks["shapes"]
     text = printed(breakdown_table(same([run.result])), 140)
     assert score(record.by["type"]["colour"].metrics["group_score"]) in row(text, "type = colour")
     assert score(record.macro["type"].metrics["group_score"]) in row(text, "macro: mean of type's 2 values")
     assert score(record.metrics["group_score"]) in row(text, "micro: all items")
+    many = record.model_copy(update={"by": {"type": {f"value {k}": record.by["type"]["colour"] for k in range(13)}}})
+    result = run.result.model_copy(update={"benchmarks": {"shapes": many}})
+    text = printed(breakdown_table(same([result])), 140)
+    assert "type = " not in text
+    assert "macro: mean of type's 13 values" in text
 
 
 def test_macro_and_micro_of_values_of_one_size_are_one_number_and_one_row(make_run):
@@ -158,17 +163,6 @@ def test_macro_and_micro_of_values_of_one_size_are_one_number_and_one_row(make_r
     text = printed(breakdown_table(same([make_run(n=40, tags=tags).result])), 140)
     assert "macro: mean of type's" not in text and "macro: mean of side's" in text  # half of the items have a side
     assert "micro: all items (= macro of" in text and "type)" in text
-
-
-def test_a_tag_of_many_values_is_left_to_the_report(make_run):
-    run = make_run(n=30)
-    record = run.result.benchmarks["shapes"]
-    colour = record.by["type"]["colour"]
-    many = record.model_copy(update={"by": {"type": {f"value {k}": colour for k in range(13)}}})
-    result = run.result.model_copy(update={"benchmarks": {"shapes": many}})
-    text = printed(breakdown_table(same([result])), 140)
-    assert "type = " not in text
-    assert "macro: mean of type's 13 values" in text
 
 
 def test_a_set_without_tags_has_no_breakdown_and_one_without_2x2_items_no_equivariance(make_run):
@@ -315,15 +309,12 @@ def paper_table() -> PaperTable:
     return PaperTable("t", ("model",), (TableColumn("", "x"), TableColumn("", "y")), (TableRow("m", cells),))
 
 
-def test_a_papers_table_marks_the_number_and_has_the_reason_below():
+def test_a_papers_table_has_the_reason_in_every_format():
     latex, markdown = (write(paper_table(), intervals=True) for write in (write_latex, write_markdown))
     assert r"50.00 {\scriptsize [-]} & 60.00 {\scriptsize [40.0, 70.0]}" in latex
     assert r"{[}-]: too few for an interval: 3 items in the group 'a\_b'." in latex
     assert "| m | 50.00 [-] | 60.00 [40.0, 70.0] |" in markdown
     assert r"[-\]: too few for an interval: 3 items in the group 'a\_b'." in markdown
-
-
-def test_csv_and_json_have_the_reason():
     (row,) = csv.DictReader(io.StringIO(write_csv(paper_table(), intervals=True)))
     assert (row["x low"], row["x no interval"], row["y no interval"]) == ("", REASON, "")
     cells = json.loads(write_json(paper_table()))["rows"][0]["cells"]

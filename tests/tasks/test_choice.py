@@ -251,12 +251,6 @@ def test_sets_of_another_shape_are_refused_and_the_right_question_is_named():
 # Which caption belongs to which image, in words: any set of 2x2 pairs, from a file of answers.
 
 
-def fill(rows: list[dict], said: dict[str, str]) -> None:
-    """Answer every question of the first order and of the second one alike."""
-    filled = [{**row, "prediction": said[row["id"].rpartition("/")[2]]} for row in rows]
-    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
-
-
 @pytest.fixture
 def questions(command) -> list[dict]:
     command("export", "pairing:demo", "--to", "questions.jsonl", code=0)
@@ -288,7 +282,8 @@ def test_every_item_is_asked_in_both_orders(questions):
     ids=["right", "repeats the list", "wrong", "cannot be read"],
 )
 def test_answers_come_to_what_they_must(command, questions, said, both, bias, followed, unparseable):
-    fill(questions, said)
+    filled = [{**row, "prediction": said[row["id"].rpartition("/")[2]]} for row in questions]
+    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
     found = metrics(command)
     assert found["group_score_both_orders"] == both
     assert found["pairing_bias"] == bias

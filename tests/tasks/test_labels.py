@@ -42,14 +42,9 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def save_scores(path: Path) -> Path:
-    order = RNG.permutation(40)
-    np.savez(path, image_ids=order.astype(str), label_ids=KEPT, scores=SCORES[order][:, list(map(int, KEPT))])
-    return path
-
-
 def test_the_official_number_is_scikit_learns_on_scores_with_ties(command, folder):
-    scores = save_scores(folder / "scores.npz")
+    order, scores = RNG.permutation(40), folder / "scores.npz"
+    np.savez(scores, image_ids=order.astype(str), label_ids=KEPT, scores=SCORES[order][:, list(map(int, KEPT))])
     ran = command("score", NAME, "--data", str(folder), "--scores", str(scores), "--out", "run", "--json", code=0)
     value = ran.json["runs"][0]["benchmarks"][NAME]["metrics"]["label_ap"]
     theirs = [

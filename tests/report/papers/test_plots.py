@@ -63,7 +63,8 @@ def test_a_tier_chart_ranks_as_the_test_does(save):
 
 
 def test_curves_have_a_panel_a_deviation_and_a_row_a_scale(save):
-    narrow, wide = save("narrow", seed=1), save("wide", scores=_spread(20.0))
+    spread = 20 * np.random.default_rng(5).normal(size=(30, 2, 2))
+    narrow, wide = save("narrow", seed=1), save("wide", scores=spread.astype(np.float32))
     together = figure("curves", [narrow, save("other", seed=2)])
     apart = figure("curves", [narrow, wide])
     assert [axes.get_title().split(" (")[0] for axes in together.axes] == ["v1", "v2 text", "v2 image"]
@@ -75,10 +76,6 @@ def test_few_items_are_points_in_the_picture_too(save):
     few, many = (figure("curves", [save(f"m{n}", seed=1, n=n)]) for n in (29, 30))
     assert [len(line.get_xdata()) for line in few.axes[0].lines if line.get_marker() not in ("None", "")] == [29]
     assert (few.axes[0].get_ylabel(), many.axes[0].get_ylabel()) == ("items", "density")
-
-
-def _spread(factor: float) -> np.ndarray:
-    return (factor * np.random.default_rng(5).normal(size=(30, 2, 2))).astype(np.float32)
 
 
 VALSE = ("existence", "plurals", "relations", "foil-it")
@@ -117,11 +114,6 @@ def test_of_many_models_the_names_stand_down_and_of_many_columns_there_are_shade
     assert len(axes.get_xticklabels()) == 14 and len(axes.texts) == 0
     few = figure("heatmap", folders[:2]).axes[0]
     assert [label.get_text() for label in few.get_xticklabels()] == ["m0", "m1"] and len(few.texts) == 28
-
-
-def test_a_heat_map_of_a_set_without_tags_says_why(publish):
-    with raises(RunError, "x", "items", "tags"):
-        figure("heatmap", [publish("m", {("x", "accuracy"): 0.5})])
 
 
 def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_path, make_run):
@@ -254,7 +246,7 @@ def test_an_item_that_is_not_there_names_the_file_that_lists_the_items(save, ben
         figure("matrix", [folder], item=first[:-1])
 
 
-def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path):
+def test_what_a_picture_cannot_show_is_said(pair, save, publish, tmp_path):
     refused = [
         ("heatmap", {}, ("type", "tag=")),
         ("heatmap", {"tag": "tpye"}, ("'tpye'", "'type'", "type")),
@@ -275,6 +267,11 @@ def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path):
         figure("curves", [save("c", shape=(1, 2))])
     with raises(UnknownNameError, "'tier'", "'tiers'"):
         figure("tier", pair)
+    folders = [publish("a", {("x", "accuracy"): 0.5}), publish("b", {("x", "exact_match"): 0.5})]
+    with raises(RunError, "x", "items", "tags"):
+        figure("heatmap", folders[:1])
+    with raises(RunError, "metric", "runs", "share"):
+        figure("bars", folders)
     (tmp_path / "file").write_text("")
     for out in ("a.jpg", "file/a.svg"):
         with raises(RunError, out):
@@ -308,12 +305,6 @@ def test_items_that_went_missing_or_have_no_value_are_said(save):
     write_result(folders[0], result.model_copy(update={"benchmarks": {"shapes": record}}))
     with raises(RunError, "bleu_4", "shapes", "per item"):
         figure("tiers", folders[:1], metrics=("bleu_4",))
-
-
-def test_records_that_share_no_metric_are_said(publish):
-    folders = [publish("a", {("x", "accuracy"): 0.5}), publish("b", {("x", "exact_match"): 0.5})]
-    with raises(RunError, "metric", "runs", "share"):
-        figure("bars", folders)
 
 
 def test_without_matplotlib_the_extra_is_named(pair, tmp_path, monkeypatch):
