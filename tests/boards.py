@@ -1,4 +1,4 @@
-"""A board for tests: read into its tables, with a client of its pages or a real browser; quick workers."""
+"""A board for tests: run folders, the board read into its tables, a client of its pages, and quick workers."""
 
 import os
 import signal

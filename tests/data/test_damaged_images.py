@@ -236,11 +236,12 @@ def test_a_png_of_all_its_rows_is_read_even_if_they_are_black_and_of_fewer_it_is
 
 
 def test_an_interlaced_png_is_counted_by_its_passes():
-    areas = [(2, 1), (1, 1), (3, 1), (2, 2), (5, 2), (4, 4), (9, 3)]  # columns and rows of Adam7's passes over 9 x 7
+    # Columns and rows of Adam7's passes over 2 x 100: together more bytes than rows of a PNG that is not interlaced.
+    areas = [(1, 13), (1, 12), (1, 25), (1, 50), (2, 50)]
     rows = [b"\0" + b"\7" * 3 * columns for columns, count in areas for _ in range(count)]
-    assert (decode(png(9, 7, b"".join(rows), passes=1), "cup.png") == 7).all()
+    assert (decode(png(2, 100, b"".join(rows), passes=1), "cup.png") == 7).all()
     with raises(DataError, "cup.png", "ends early"):
-        decode(png(9, 7, b"".join(rows[:-1]), passes=1), "cup.png")
+        decode(png(2, 100, b"".join(rows[:-1]), passes=1), "cup.png")
 
 
 #: Ways to write a JPEG: sequential in one scan, and progressive.
