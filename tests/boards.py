@@ -1,7 +1,6 @@
-"""A board for tests: read into its tables, with a client of its pages or a real browser; quick workers."""
+"""A board for tests: run folders, the board read into its tables, a client of its pages, and quick workers."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,16 +14,25 @@ from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from tellapart.board.app import create_app
 from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
+from tellapart.data.pairset import Outline
+from tellapart.data.scores import Scores
+from tellapart.evaluation.evaluate import tabulate_units
+from tellapart.models.scoring.score import Scored
+from tellapart.records.result import BenchmarkResult, ModelRecord, Result, RunRecord, Sample
+from tellapart.records.run_folder import write_result
+from tellapart.records.samples import write_samples
+from tellapart.tasks.pairs import ListedPairs, measure_pairs
 
 
 def open_board(
-    shown: Path | BoardSettings, report: Callable[[str], Any] = pytest.fail, submissions: Any = None
+    shown: Path | BoardSettings, report: Callable[[str], Any] = pytest.fail, submissions=None
 ) -> tuple[TestClient, Board]:
     """Open the board of a folder of runs, or of settings, with hidden benchmarks or without."""
     settings = shown if isinstance(shown, BoardSettings) else BoardSettings(runs=(shown,))
@@ -92,7 +100,7 @@ class Forker:
         assert self.asked.recv(20) == b"ready"
         self.lock = Lock()
 
-    def Popen(self, arguments: Sequence[str], *, cwd: Path, **_: Any) -> Any:  # noqa: N802
+    def Popen(self, arguments: Sequence[str], *, cwd: Path, **_):  # noqa: N802
         assert arguments[1:] == ["-m", "tellapart.board.submissions.worker"]
         (child_in, writing), (reading, child_out) = os.pipe(), os.pipe()
         with self.lock:
@@ -115,20 +123,8 @@ class Forker:
         self.process.wait()
 
 
-# Tests in a real browser. `python ci/parts.py axe` fetches axe-core.
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
-AXE = Path(__file__).parents[1] / "scratch" / "axe" / "axe.min.js"
-RUN = """async () => {
-    const found = await axe.run(document, {resultTypes: ['violations']});
-    return [found.passes.length, found.violations.map(
-        v => `${v.impact} ${v.id}: ${v.nodes.map(n => n.target.join(' ')).slice(0, 5).join('; ')}`)];
-}"""
-
-
 @contextmanager
-def served(app: Any, **options: Any) -> Iterator[str]:
+def serve(app, **options) -> Iterator[str]:
     """Serve an application for real while the block lasts, with uvicorn's options; its address."""
     uvicorn = pytest.importorskip("uvicorn", reason='the board needs: pip install "tellapart[board]"')
     with socket.socket() as listening:
@@ -146,33 +142,56 @@ def served(app: Any, **options: Any) -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture(scope="session")
-def serving() -> Callable[[Any], Any]:
-    return served
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on PATH")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, "--disable-dev-shm-usage"])
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="session")
-def axe() -> Callable[[Any], list[str]]:
-    """Look through a page: every violation of any impact, best practices among them."""
-    if not AXE.exists():
-        pytest.skip("no axe-core here: python ci/parts.py axe")
-    script = AXE.read_text()
-
-    def violations(page: Any) -> list[str]:
-        page.evaluate(script)  # by the debugger: the page's own security policy lets no such script in
-        passed, found = page.evaluate(RUN)
-        assert passed > 5, page.url
-        return [f"{page.url}: {each}" for each in found]
-
-    return violations
+def write_run(
+    folder: Path,
+    model: str,
+    *,
+    skill: float,
+    benchmark: str = "shapes",
+    seed: int = 0,
+    n: int = 60,
+    fingerprint: str = "f" * 64,
+    clusters: int | None = None,
+    started: str = "2026-01-01T00:00:00+00:00",
+) -> Path:
+    """Write the run folder of a model whose true pairs are higher by `skill` standard deviations."""
+    values = np.random.default_rng(seed).normal(size=(n, 2, 2)) + skill * np.eye(2)
+    ids = tuple(f"{benchmark}-{k:03}" for k in range(n))
+    names = tuple(f"c{k % clusters}" if clusters else ids[k] for k in range(n))
+    tags = tuple({"type": ("colour", "place")[k % 2]} for k in range(n))
+    scores = Scores(ids, np.float32(values), "similarity")
+    (units,) = measure_pairs(ListedPairs(Outline(ids, (2, 2), names, tags)), Scored(scores))
+    measured = tabulate_units([units])
+    record = BenchmarkResult(
+        title=f"Title of {benchmark}",
+        fingerprint=fingerprint,
+        shape=(2, 2),
+        kind="similarity",
+        metrics=measured.metrics,
+        by=measured.by,
+        macro=measured.macro,
+        curves=measured.curves,
+        origin="made",
+    )
+    run = RunRecord(started=started, seed=0, command="tellapart run", versions={"numpy": "2"})
+    result = Result(
+        run=run,
+        model=ModelRecord(name=model, fingerprint=f"weights of {model}", kind="similarity"),
+        benchmarks={benchmark: record},
+    )
+    samples = [
+        Sample(
+            id=ids[k],
+            cluster=names[k],
+            tags=tags[k],
+            images=(f"{k}_0.png", f"{k}_1.png"),
+            texts=(f"a red cube on {k}", f"a blue cube on {k}"),
+            scores=tuple(tuple(map(float, row)) for row in np.float32(values[k])),
+            outcomes={metric.name: float(metric.strict[k]) for metric in units.values},
+            tied=tuple(metric.name for metric in units.values if metric.ties[k]),
+        )
+        for k in range(n)
+    ]
+    write_samples(folder, benchmark, samples)
+    write_result(folder, result)
+    return folder

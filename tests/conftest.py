@@ -126,23 +126,23 @@ no-benchmark = installed_models:NO_BENCHMARK
 
 
 @pytest.fixture(autouse=True)
-def no_plugins_of_earlier_tests(leaves_nothing_behind: None) -> Iterator[None]:
+def no_plugins_of_earlier_tests(leaves_nothing_behind) -> Iterator[None]:
     """A program loads its plugins once; here each test is one, and its files are gone with it."""
     yield
     if plugins := sys.modules.get("tellapart.benchmarks.plugins"):
-        plugins._LOADED.clear()  # type: ignore[attr-defined]
+        plugins._LOADED.clear()
     for added in catalog._ADDED.values():  # objects that a test gave, by their names
         added.clear()
 
 
 @pytest.fixture
-def made_set(tmp_path: Path) -> Callable[..., Path]:
+def made_set(tmp_path) -> Callable[..., Path]:
     """Write a pair set of noise images, as `write_set` does, by its name."""
     return lambda name="set", **how: write_set(tmp_path / name, **how)
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed(tmp_path, monkeypatch) -> Path:
     """Install the models of `installed_models.py` on this process's path; return the folder, for other processes'."""
     site = tmp_path / "site"
     about = site / "installed_models-1.dist-info"
@@ -156,7 +156,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def start(installed: Path, tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
+def start(installed, tmp_path) -> Callable[..., subprocess.Popen[str]]:
     """Start `tellapart ...` in a process of its own, with the models of `installed_models.py`."""
 
     def program(*arguments: object, **environment: str) -> subprocess.Popen[str]:
@@ -187,23 +187,25 @@ class Ran:
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def command(tmp_path, monkeypatch, capsys) -> Callable[..., Ran]:
     """Run `tellapart ...` in this process, in a folder and with a cache of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TELLAPART_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("TELLAPART_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
-    def run(*arguments: object) -> Ran:
+    def run(*arguments: object, code: int | None = None) -> Ran:
+        """Run a command, which must end with `code` if that is given."""
         from tellapart.cli.main import main
 
         monkeypatch.setattr(sys, "argv", ["tellapart", *map(str, arguments)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:
             main()
-        code = stop.value.code
         written = capsys.readouterr()
-        return Ran(0 if code is None else int(code), written.out, written.err)
+        ran = Ran(int(stop.value.code or 0), written.out, written.err)
+        assert code in (None, ran.code), ran.err or ran.out
+        return ran
 
     return run
 
@@ -305,7 +307,7 @@ def graphs() -> dict[str, Callable[..., Any]]:
 
 
 @pytest.fixture
-def tiny_encoder(tmp_path: Path) -> TinyEncoder:
+def tiny_encoder(tmp_path) -> TinyEncoder:
     """Write the folder of a tiny ONNX dual encoder."""
     pytest.importorskip("onnx", reason="the tiny model is built with onnx, of the extra 'train'")
     from tokenizers import Tokenizer

@@ -75,7 +75,7 @@ def probable(_options: Any) -> Probable:
 def twin(_options: Any) -> Colours:
     """Another checkpoint that calls itself by the same name."""
     model = Colours()
-    model.fingerprint = "colours-2"  # type: ignore[misc]
+    model.fingerprint = "colours-2"
     return model
 
 

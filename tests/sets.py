@@ -1,10 +1,13 @@
 """Small pair sets on disk."""
 
-import io
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from pictures import encoded, noise
 from tellapart.data.folder import write_pair_set
 from tellapart.data.item import Item
 
@@ -15,17 +18,13 @@ def write_set(
     folder: Path, *, n: int = 12, shape: tuple[int, int] = (2, 2), seed: int = 0, clusters: int | None = None
 ) -> Path:
     """Write noise images with drawn words: a tag on every item, another on every second, and clusters if wanted."""
-    from PIL import Image
-
     rng = np.random.default_rng(seed)
     items, images = [], {}
     for k in range(n):
         references = tuple(f"images/{k}_{side}.png" for side in range(shape[0]))
         for reference in references:
-            stream = io.BytesIO()
             pixels = rng.integers(0, 100, 3) + rng.integers(0, 156, (8, 8, 3))
-            Image.fromarray(pixels.astype(np.uint8)).save(stream, "PNG")
-            images[reference] = stream.getvalue()
+            images[reference] = encoded(pixels.astype(np.uint8))
         texts = tuple(" ".join(rng.choice(WORDS, 4)) + f" {text}" for text in range(shape[1]))
         tags = {"type": ("swap", "add", "replace")[k % 3]} | ({"side": "left"} if k % 2 else {})
         cluster = "" if clusters is None else f"scene-{k % clusters}"
@@ -37,3 +36,20 @@ def write_set(
 def contents(folder: Path) -> dict[str, bytes]:
     """The bytes of every file of a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    """Return the row of one good 2x2 item; a field given as `...` is left out."""
+    row = {"id": "a", "images": ["images/0.png", "images/1.png"], "texts": ["two clocks", "three clocks"], **changes}
+    return {key: value for key, value in row.items() if value is not ...}
+
+
+def put(home: Path, listing: Any, name: str = "pairs.jsonl", images: Mapping[str, bytes] | None = None) -> Path:
+    """Write a folder of rows (or text, or bytes) and two images (or those given)."""
+    files = {f"images/{k}.png": encoded(noise(seed=k)) for k in range(2)} if images is None else images
+    if isinstance(listing, list):
+        listing = "".join(json.dumps(row) + "\n" for row in listing)
+    for path, data in {**files, name: listing.encode() if isinstance(listing, str) else listing}.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_bytes(data)
+    return home

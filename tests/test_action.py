@@ -37,7 +37,7 @@ class GitHub(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None: ...
 
-    def _answer(self, content: Any, status: int = 200) -> None:
+    def _answer(self, content, status: int = 200) -> None:
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -86,7 +86,7 @@ def github() -> Iterator[type[GitHub]]:
 
 
 @pytest.fixture
-def runs(made_set: Callable[..., Path], tmp_path: Path) -> dict[str, Path]:
+def runs(made_set, tmp_path) -> dict[str, Path]:
     """Runs on the same 60 items: all right, and 20 wrong."""
     folder = made_set(n=60)
     made = {}
@@ -100,7 +100,7 @@ def runs(made_set: Callable[..., Path], tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.fixture
-def act(tmp_path: Path, github: type[GitHub]) -> Callable[..., subprocess.CompletedProcess[str]]:
+def act(tmp_path, github) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the action's script as GitHub does, for a pull request or for a push."""
     bash = shutil.which("bash") or pytest.skip("there is no bash here")
 
@@ -134,9 +134,7 @@ def act(tmp_path: Path, github: type[GitHub]) -> Callable[..., subprocess.Comple
 
 
 @pytest.mark.slow
-def test_a_planted_regression_stops_the_job_and_one_comment_is_kept_up_to_date(
-    runs: dict[str, Path], act: Callable[..., Any], github: type[GitHub], tmp_path: Path
-) -> None:
+def test_a_planted_regression_stops_the_job_and_one_comment_is_kept_up_to_date(runs, act, github, tmp_path):
     stopped = act(runs["base"], runs["worse"])
     assert stopped.returncode == 1, stopped.stderr
     assert "passed=false\n" in (tmp_path / "job" / "output").read_text()
@@ -154,9 +152,7 @@ def test_a_planted_regression_stops_the_job_and_one_comment_is_kept_up_to_date(
 
 
 @pytest.mark.slow
-def test_a_run_that_is_none_fails_the_job_and_the_comment_says_why(
-    runs: dict[str, Path], act: Callable[..., Any], github: type[GitHub], tmp_path: Path
-) -> None:
+def test_a_run_that_is_none_fails_the_job_and_the_comment_says_why(runs, act, github, tmp_path):
     done = act(runs["base"], tmp_path / "nowhere")
     assert done.returncode == 2
     assert "the gate could not judge" in github.comments[-1]["body"]
@@ -165,9 +161,7 @@ def test_a_run_that_is_none_fails_the_job_and_the_comment_says_why(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_commented_changes_no_verdict(
-    runs: dict[str, Path], act: Callable[..., Any], github: type[GitHub]
-) -> None:
+def test_what_cannot_be_commented_changes_no_verdict(runs, act, github):
     github.may_write = False
     refused = act(runs["base"], runs["base"])
     assert refused.returncode == 0
@@ -182,7 +176,7 @@ def test_what_cannot_be_commented_changes_no_verdict(
 
 
 @pytest.mark.parametrize("name", ["BASE", "NEW", "MAX_DROP"])
-def test_an_input_never_becomes_an_option(name: str, act: Callable[..., Any], tmp_path: Path) -> None:
+def test_an_input_never_becomes_an_option(name, act, tmp_path):
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nMODELS = {{'evil': None}}\n")
     inputs = {"base": "a", "new": "b"} | {name.lower(): f"--plugin={tmp_path / 'evil.py'}"}
     done = act(inputs["base"], inputs["new"], COMMENT="false", MAX_DROP=inputs.get("max_drop", ""))
@@ -191,7 +185,7 @@ def test_an_input_never_becomes_an_option(name: str, act: Callable[..., Any], tm
     assert not (tmp_path / "ran").exists()
 
 
-def test_what_others_choose_stands_behind_two_hyphens_or_an_equals_sign() -> None:
+def test_what_others_choose_stands_behind_two_hyphens_or_an_equals_sign():
     shipped = [ROOT / "action.yml", ROOT / "action" / "gate.sh", EXAMPLE, *WORKFLOWS.values()]
     lines = [line for path in shipped for line in path.read_text().splitlines()]
     used = [
@@ -201,7 +195,7 @@ def test_what_others_choose_stands_behind_two_hyphens_or_an_equals_sign() -> Non
     assert [line for line in used if not re.search(r'-- "|="?\$\w+"', line)] == []
 
 
-def test_every_action_is_a_commit_with_its_version() -> None:
+def test_every_action_is_a_commit_with_its_version():
     shipped = [
         *WORKFLOWS.values(),
         ROOT / "action.yml",
@@ -210,13 +204,13 @@ def test_every_action_is_a_commit_with_its_version() -> None:
     ]
     found = {name for path in shipped for name in re.findall(r"^ *-? *uses: *(.+)$", path.read_text(), re.MULTILINE)}
     assert len(found) == 6
-    named = dict(re.fullmatch(r"(\S+)@(COMMIT|[0-9a-f]{40} # v[\d.]+)", each).groups() for each in found)  # type: ignore[union-attr]
+    named = dict(re.fullmatch(r"(\S+)@(COMMIT|[0-9a-f]{40} # v[\d.]+)", each).groups() for each in found)
     ours = [name for name, commit in named.items() if commit == "COMMIT"]
     assert [f"https://github.com/{name}" for name in ours] == [URLS["Repository"]]
     assert len(named) == len(found)  # one commit for one action
 
 
-def test_the_job_that_may_publish_does_nothing_else() -> None:
+def test_the_job_that_may_publish_does_nothing_else():
     release = yaml.safe_load(WORKFLOWS["release"].read_text())
     publish = release["jobs"].pop("publish")
     assert publish["permissions"] == {"id-token": "write"}
@@ -232,7 +226,7 @@ def test_the_job_that_may_publish_does_nothing_else() -> None:
     assert all(right == {"contents": "read"} for right in rights.values())
 
 
-def test_what_a_workflow_installs_has_hashes_and_the_versions_of_the_lock() -> None:
+def test_what_a_workflow_installs_has_hashes_and_the_versions_of_the_lock():
     texts = [path.read_text() for path in WORKFLOWS.values()]
     installed = [line for text in texts for line in text.splitlines() if "pip install" in line]
     assert len(installed) == 2
@@ -246,7 +240,7 @@ def test_what_a_workflow_installs_has_hashes_and_the_versions_of_the_lock() -> N
     assert [each for each in wanted if not re.search(rf"^{re.escape(each)}( ;|$)", locked, re.MULTILINE)] == []
 
 
-def test_the_action_names_what_it_has() -> None:
+def test_the_action_names_what_it_has():
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     text = (ROOT / "action.yml").read_text()
     assert set(re.findall(r"inputs\.([a-z-]+)", text)) == set(action["inputs"])
@@ -273,9 +267,7 @@ def test_the_action_names_what_it_has() -> None:
     [(EXAMPLE, None, 0), (EXAMPLE, ("runs-on", "run-on"), 2), *((path, None, 0) for path in WORKFLOWS.values())],
     ids=lambda value: value.stem if isinstance(value, Path) else None,
 )
-def test_actionlint_finds_nothing_in_what_ships(
-    path: Path, change: tuple[str, str] | None, found: int, tmp_path: Path
-) -> None:
+def test_actionlint_finds_nothing_in_what_ships(path, change, found, tmp_path):
     node = shutil.which("node") or pytest.skip("there is no node here")
     if not (ACTIONLINT / "main.wasm").is_file():
         pytest.skip("actionlint is not in scratch/actionlint; python ci/parts.py actionlint gets it")
@@ -291,7 +283,7 @@ def test_actionlint_finds_nothing_in_what_ships(
     assert len(json.loads(done.stdout)) == found, done.stdout
 
 
-def test_the_example_names_what_to_replace() -> None:
+def test_the_example_names_what_to_replace():
     comment, _, workflow = EXAMPLE.read_text().partition("\nname:")
     names = re.findall(r"`([^`]+)`", comment)
     assert {"checkpoints/model", "folder:pairs", "COMMIT"} <= set(names)

@@ -26,7 +26,7 @@ def read_floors(project: dict[str, Any]) -> dict[str, Version]:
 
 
 @pytest.mark.parametrize("advisory", LISTED, ids=lambda advisory: f"{advisory['package']}-{advisory['id']}")
-def test_a_floor_is_at_or_above_the_fix_of_an_advisory(advisory: dict[str, str]) -> None:
+def test_a_floor_is_at_or_above_the_fix_of_an_advisory(advisory):
     """An advisory that says why it is not reached binds no floor."""
     assert advisory.keys() - {"unreached"} == {"package", "id", "fixed", "source"}
     floor = read_floors(PROJECT)[canonicalize_name(advisory["package"])]
@@ -34,12 +34,12 @@ def test_a_floor_is_at_or_above_the_fix_of_an_advisory(advisory: dict[str, str])
     assert "unreached" in advisory or floor >= Version(advisory["fixed"]), f"write {least} into pyproject.toml"
 
 
-def test_no_advisory_stands_twice() -> None:
+def test_no_advisory_stands_twice():
     names = [(canonicalize_name(advisory["package"]), advisory["id"]) for advisory in LISTED]
     assert len(set(names)) == len(names)
 
 
-def test_the_lowest_floor_of_all_extras_counts_and_none_is_the_lowest() -> None:
+def test_the_lowest_floor_of_all_extras_counts_and_none_is_the_lowest():
     extras = {
         "models": ["Torch_Thing[x]>=2.10,<3"],
         "old": ["torch.thing>=2.4; python_version >= '3.11'"],

@@ -32,7 +32,7 @@ EVERY = ATTACKS | NAME_ATTACKS | {name: one for name, one in FALSE_INPUTS.items(
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EVERY])
-def test_a_harmful_or_false_file_is_refused_soon_in_one_line(name: str, tmp_path: Path) -> None:
+def test_a_harmful_or_false_file_is_refused_soon_in_one_line(name, tmp_path):
     started = time.process_time()
     outcome, said = try_attack(EVERY[name], tmp_path)
     assert outcome == ("refused" if EVERY[name].facts else "read"), said
@@ -54,7 +54,7 @@ TRUSTED = set(
 )
 
 
-def test_files_of_others_are_read_by_the_door_that_bounds_them() -> None:
+def test_files_of_others_are_read_by_the_door_that_bounds_them():
     readers = {
         path.relative_to(ROOT / "src" / "tellapart").as_posix()
         for path in (ROOT / "src" / "tellapart").rglob("*.py")
@@ -71,7 +71,7 @@ def test_files_of_others_are_read_by_the_door_that_bounds_them() -> None:
     assert readers >= TRUSTED, "shorten the list"
 
 
-def test_whatever_is_printed_or_logged_passes_through_plain() -> None:
+def test_whatever_is_printed_or_logged_passes_through_plain():
     """Only `report.terminal` prints, and each text of a file that is logged is a call of `plain`, or named by one."""
     direct, unquoted = [], []
     for path in SOURCES:

@@ -26,13 +26,13 @@ from tellapart.models.find import find_model
 
 
 @pytest.mark.parametrize("kind_and_name", [("benchmark", n) for n in BENCHMARKS] + [("model", n) for n in MODELS])
-def test_every_name_of_the_catalogue_leads_to_an_object(kind_and_name: tuple[str, str]) -> None:
+def test_every_name_of_the_catalogue_leads_to_an_object(kind_and_name):
     kind, name = kind_and_name
     target = load(kind, name)
     assert callable(target) if kind == "model" else target.name == name
 
 
-def test_for_a_built_in_name_the_installed_packages_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_for_a_built_in_name_the_installed_packages_are_not_searched(monkeypatch):
     """A search reads a file of every package, which takes longer than all else that a name takes."""
 
     def search(**_: object) -> None:
@@ -45,12 +45,12 @@ def test_for_a_built_in_name_the_installed_packages_are_not_searched(monkeypatch
         find_benchmark("of-another-package")
 
 
-def test_the_default_and_the_references_are_models() -> None:
+def test_the_default_and_the_references_are_models():
     assert {DEFAULT_MODEL, *REFERENCES} == set(MODELS)
     assert DEFAULT_MODEL not in REFERENCES
 
 
-def test_names_lists_the_built_in_ones_in_their_order() -> None:
+def test_names_lists_the_built_in_ones_in_their_order():
     assert names("model")[: len(MODELS)] == list(MODELS)
     assert names("benchmark")[: len(BENCHMARKS)] == list(BENCHMARKS)
 
@@ -66,12 +66,12 @@ def test_names_lists_the_built_in_ones_in_their_order() -> None:
         ("benchmark", "oracle", ("benchmark", "'oracle'")),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_nearest_one(kind: str, name: str, says: str | tuple[str, ...]) -> None:
+def test_a_wrong_name_is_answered_with_the_nearest_one(kind, name, says):
     with raises(UnknownNameError, says):
         load(kind, name)
 
 
-def test_nearest_is_silent_only_when_nothing_is_near() -> None:
+def test_nearest_is_silent_only_when_nothing_is_near():
     assert nearest("texts", []) == ""
     assert nearest("caption", ["captions", "image"]) == "; did you mean 'captions'?"
 
@@ -97,7 +97,7 @@ def answer(site: Path, expression: str) -> str:
     return done.stdout.strip() or done.stderr.strip()
 
 
-def test_another_package_adds_a_model_and_cannot_replace_one(tmp_path: Path) -> None:
+def test_another_package_adds_a_model_and_cannot_replace_one(tmp_path):
     installed(tmp_path, "other_models", "theirs = other_models:make\nconstant = other_models:make")
     assert answer(tmp_path, "load('model', 'theirs')(None)") == "made by other_models"
     assert answer(tmp_path, "load('model', 'constant').__module__") == "tellapart.models.reference"
@@ -114,9 +114,7 @@ def test_another_package_adds_a_model_and_cannot_replace_one(tmp_path: Path) -> 
         ("task", "make = 7"),
     ],
 )
-def test_an_installed_package_that_cannot_be_loaded_is_named_once_and_the_rest_works(
-    tmp_path: Path, kind: str, code: str
-) -> None:
+def test_an_installed_package_that_cannot_be_loaded_is_named_once_and_the_rest_works(tmp_path, kind, code):
     installed(tmp_path, "broken_package", "theirs = broken_package:make", f"{kind}s")
     (tmp_path / "broken_package.py").write_text(code)
     done = subprocess.run(
@@ -133,9 +131,7 @@ def test_an_installed_package_that_cannot_be_loaded_is_named_once_and_the_rest_w
 
 
 @pytest.mark.parametrize("place", ["checkout", "wheel", "copy"])
-def test_the_packages_of_the_same_wheel_join_by_its_entry_points(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_packages_of_the_same_wheel_join_by_its_entry_points(place, tmp_path, monkeypatch):
     """They come from pyproject.toml in a checkout, which may be newer than the metadata, and from those elsewhere."""
     target = "tellapart_render.scenes_builder:Scenes"
     info = tmp_path / "tellapart-1.dist-info"
@@ -154,7 +150,7 @@ def test_the_packages_of_the_same_wheel_join_by_its_entry_points(
     )
 
 
-def test_a_name_that_two_packages_give_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_two_packages_give_is_refused(tmp_path):
     installed(tmp_path, "one_package", "theirs = one_package:make")
     installed(tmp_path, "two_package", "theirs = two_package:make")
     assert answer(tmp_path, "load('model', 'theirs')").endswith(
@@ -162,7 +158,7 @@ def test_a_name_that_two_packages_give_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
+def test_a_package_that_cannot_be_imported_is_named(tmp_path):
     installed(tmp_path, "broken_package", "theirs = broken_package:gone")
     assert answer(tmp_path, "load('model', 'theirs')").endswith(
         "AttributeError: module 'broken_package' has no attribute 'gone'\n"
@@ -171,7 +167,7 @@ def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_package_adds_a_prefix_and_cannot_replace_one(tmp_path: Path) -> None:
+def test_another_package_adds_a_prefix_and_cannot_replace_one(tmp_path):
     installed(
         tmp_path,
         "prefix_package",

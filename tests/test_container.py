@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ def steps() -> list[tuple[str, str]]:
     return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines]
 
 
-def test_the_container_runs_as_a_user_with_a_volume_and_a_health_check(steps: list[tuple[str, str]]) -> None:
+def test_the_container_runs_as_a_user_with_a_volume_and_a_health_check(steps):
     names = [name for name, _ in steps]
     found = dict(steps)
     assert names[0] == "FROM"
@@ -41,7 +41,7 @@ def test_the_container_runs_as_a_user_with_a_volume_and_a_health_check(steps: li
     assert found["CMD"].startswith("[")  # no shell between the engine's signal and the server
 
 
-def test_every_file_that_is_copied_is_there_and_is_not_ignored(steps: list[tuple[str, str]]) -> None:
+def test_every_file_that_is_copied_is_there_and_is_not_ignored(steps):
     kept = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
     for name, text in steps:
         if name == "COPY":
@@ -50,7 +50,7 @@ def test_every_file_that_is_copied_is_there_and_is_not_ignored(steps: list[tuple
                 assert source in kept
 
 
-def test_the_copied_files_are_all_that_the_package_is_built_from(steps: list[tuple[str, str]]) -> None:
+def test_the_copied_files_are_all_that_the_package_is_built_from(steps):
     copied = {source for name, text in steps if name == "COPY" for source in shlex.split(text)[:-1]}
     content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     hatch = content["tool"]["hatch"]
@@ -68,7 +68,7 @@ def test_the_copied_files_are_all_that_the_package_is_built_from(steps: list[tup
 
 
 @pytest.fixture
-def served(steps: list[tuple[str, str]], tmp_path: Path) -> Iterator[str]:
+def served(steps, tmp_path) -> Iterator[str]:
     """The address of a board that the container's command serves, at another port and folder."""
     shutil.copy(ZOO / "board.toml", tmp_path)
     shutil.copy(ZOO / "records.toml", tmp_path)
@@ -82,7 +82,6 @@ def served(steps: list[tuple[str, str]], tmp_path: Path) -> Iterator[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert server.stdout is not None
     found = re.search(r"http://\S+?:(\d+)", server.stdout.readline())
     assert found
     yield f"http://127.0.0.1:{found[1]}"
@@ -92,7 +91,7 @@ def served(steps: list[tuple[str, str]], tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_its_command_serves_a_board_that_its_health_check_finds(steps: list[tuple[str, str]], served: str) -> None:
+def test_its_command_serves_a_board_that_its_health_check_finds(steps, served):
     check = json.loads(dict(steps)["HEALTHCHECK"].partition("CMD ")[2])
     code = check[2].replace("http://127.0.0.1:8421", served)
     for _ in range(20):
@@ -103,7 +102,7 @@ def test_its_command_serves_a_board_that_its_health_check_finds(steps: list[tupl
     assert done.returncode == 0, done.stderr
 
 
-def test_the_spaces_page_has_the_front_matter_of_a_static_space() -> None:
+def test_the_spaces_page_has_the_front_matter_of_a_static_space():
     _, front, text = (ZOO / "space" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     matter = yaml.safe_load(front)
     assert (matter["sdk"], matter["app_file"]) == ("static", "index.html")
@@ -112,9 +111,7 @@ def test_the_spaces_page_has_the_front_matter_of_a_static_space() -> None:
 
 
 @pytest.mark.slow
-def test_the_board_of_all_checkpoints_has_the_size_that_the_document_gives(
-    command: Callable[..., object], tmp_path: Path
-) -> None:
+def test_the_board_of_all_checkpoints_has_the_size_that_the_document_gives(command, tmp_path):
     results = ROOT.parent / "shared" / "data" / "vl_compo" / "individual_results.csv"
     if not results.is_file():
         pytest.skip("vl_compo's results are not beside this checkout")
@@ -127,6 +124,6 @@ def test_the_board_of_all_checkpoints_has_the_size_that_the_document_gives(
     size = sum(path.stat().st_size for path in (tmp_path / "zoo").rglob("*") if path.is_file())
     stated = re.search(r"has (\d+) pages in ([\d.]+) MB", (ROOT / "docs" / "board_site.md").read_text(encoding="utf-8"))
     assert stated
-    assert done.json["pages"] == int(stated[1])  # type: ignore[attr-defined]
+    assert done.json["pages"] == int(stated[1])
     assert size / 1e6 == pytest.approx(float(stated[2]), abs=0.1)
     assert size <= 10_000_000

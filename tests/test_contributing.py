@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ ENTRY_POINTS = [
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def package(tmp_path_factory) -> Path:
     """Install what the page shows, and return the folder to put on the path."""
     site = tmp_path_factory.mktemp("site")
     for name, code in FILES.items():
@@ -45,7 +44,7 @@ def python(package: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def tellapart(package: Path, *arguments: str) -> Any:
+def tellapart(package: Path, *arguments: str):
     return json.loads(python(package, "-m", "tellapart", *arguments, "--json"))
 
 

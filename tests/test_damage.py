@@ -39,7 +39,7 @@ def measure(program: str, *arguments: object, out: Path) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-def test_damaged_files_are_one_line_or_the_same_content(tmp_path: Path) -> None:
+def test_damaged_files_are_one_line_or_the_same_content(tmp_path):
     # tests/test_attacks.py reads the attacks.
     record = measure("gates.py", "--no-attacks", "--inputs", 300, "--seed", 1, out=tmp_path / "gates.json")
     assert sum(record["outcomes"].values()) == 300
@@ -47,13 +47,13 @@ def test_damaged_files_are_one_line_or_the_same_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["report", "submit"])  # runs and builds are killed by tests of their rooms
-def test_what_was_killed_ends_in_the_same_bytes(name: str, tmp_path: Path) -> None:
+def test_what_was_killed_ends_in_the_same_bytes(name, tmp_path):
     record = measure("kills.py", "--kills", 1, "--seed", 1, "--jobs", name, out=tmp_path / "kills.json")
     assert record["jobs"][name]["kills"] == 1
     assert record["jobs"][name]["bad"] == []
 
 
 @pytest.mark.parametrize("name", ["store", "samples", "records"])
-def test_a_flipped_bit_is_found_or_harmless(name: str, tmp_path: Path) -> None:
+def test_a_flipped_bit_is_found_or_harmless(name, tmp_path):
     record = measure("flips.py", "--flips", 2, "--seed", 1, "--files", name, out=tmp_path / "flips.json")
     assert record["files"][name]["found"] + record["files"][name]["harmless"] == 2

@@ -33,7 +33,7 @@ def locked() -> list[Requirement]:
     return [Requirement(line) for line in LOCK.splitlines() if not line.startswith("#")]
 
 
-def test_the_lock_holds_one_version_of_everything_that_an_extra_needs() -> None:
+def test_the_lock_holds_one_version_of_everything_that_an_extra_needs():
     versions = {canonicalize_name(line.name): str(line.specifier).removeprefix("==") for line in locked()}
     extras = PROJECT["optional-dependencies"]
     needed = [Requirement(line) for lines in (PROJECT["dependencies"], *extras.values()) for line in lines]
@@ -45,7 +45,7 @@ def test_the_lock_holds_one_version_of_everything_that_an_extra_needs() -> None:
     assert outside == [], "run `python3 ci/environment.py lock --keep`"
 
 
-def test_the_lock_has_the_pins() -> None:
+def test_the_lock_has_the_pins():
     pins = re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "ci" / "pins.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert pins
     versions = {canonicalize_name(line.name): str(line.specifier) for line in locked()}
@@ -54,18 +54,18 @@ def test_the_lock_has_the_pins() -> None:
     }
 
 
-def test_the_lock_is_of_no_machine() -> None:
+def test_the_lock_is_of_no_machine():
     assert [line for line in LOCK.splitlines() if re.search(r"://| @ |^-|\+|^\.|^(nvidia|cuda)-", line)] == []
     assert all(re.fullmatch(r"==[\w.]+", str(line.specifier)) for line in locked())
 
 
-def test_a_local_build_and_its_libraries_do_not_enter_the_lock() -> None:
+def test_a_local_build_and_its_libraries_do_not_enter_the_lock():
     compiled = "torch==2.13.0+cpu ; sys_platform == 'linux'\nnvidia-nvtx==13.0.85\ntriton==3.7.1\ntritonclient==1.0\n"
     lines = [line for line in environment.lock_of(compiled).splitlines() if not line.startswith("#")]
     assert lines == ["torch==2.13.0 ; sys_platform == 'linux'", "tritonclient==1.0"]
 
 
-def test_uv_looks_where_pip_looks() -> None:
+def test_uv_looks_where_pip_looks():
     configured = (
         "global.index-url='https://far/simple'\n"
         "install.index-url='https://mirror/simple'\n"
@@ -83,7 +83,7 @@ def test_uv_looks_where_pip_looks() -> None:
     }
 
 
-def test_uvs_variables_win_over_pips() -> None:
+def test_uvs_variables_win_over_pips():
     settings = environment.uv_settings("global.index-url='https://mirror/simple'\n", {"UV_DEFAULT_INDEX": "mine"})
     assert "UV_DEFAULT_INDEX" not in settings
 
@@ -99,9 +99,7 @@ def test_uvs_variables_win_over_pips() -> None:
         ("", {"UV_TORCH_BACKEND": "cpu"}, None),
     ],
 )
-def test_the_kind_of_torch_is_chosen_only_where_nobody_named_an_index(
-    configured: str, variables: dict[str, str], backend: str | None
-) -> None:
+def test_the_kind_of_torch_is_chosen_only_where_nobody_named_an_index(configured, variables, backend):
     assert environment.uv_settings(configured, variables).get("UV_TORCH_BACKEND") == backend
 
 
@@ -135,7 +133,7 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(tmp_path, monkeypatch) -> Machine:
     return Machine(tmp_path, monkeypatch)
 
 
@@ -151,14 +149,7 @@ def installs(lines: list[str]) -> list[str]:
         ("True", "False", ["uv", "python"], "uv failed"),
     ],
 )
-def test_uv_installs_and_where_it_cannot_pip_goes_on_and_says_so(
-    machine: Machine,
-    capsys: pytest.CaptureFixture[str],
-    uv_fails: str | None,
-    pip_fails: str,
-    used: list[str],
-    said: str,
-) -> None:
+def test_uv_installs_and_where_it_cannot_pip_goes_on_and_says_so(machine, capsys, uv_fails, pip_fails, used, said):
     if uv_fails:
         machine.put("uv", fails=uv_fails)
     machine.with_pip(fails=pip_fails)
@@ -167,7 +158,7 @@ def test_uv_installs_and_where_it_cannot_pip_goes_on_and_says_so(
     assert said in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_without_uv_pip_puts_it_into_the_environment_once(machine: Machine) -> None:
+def test_without_uv_pip_puts_it_into_the_environment_once(machine):
     machine.with_pip(wheel=True)
     environment.install(machine.home, "board")
     environment.install(machine.home, "board")
@@ -176,14 +167,14 @@ def test_without_uv_pip_puts_it_into_the_environment_once(machine: Machine) -> N
     assert all(f"--constraint {ROOT / 'ci' / 'lock.txt'}" in line for line in machine.lines())
 
 
-def test_where_pip_fails_too_there_is_an_error(machine: Machine) -> None:
+def test_where_pip_fails_too_there_is_an_error(machine):
     machine.put("uv", fails="True")
     machine.with_pip(fails="True")
     with raises(SystemExit, "1"):
         environment.install(machine.home, "board")
 
 
-def test_an_environment_is_made_without_pip_and_kept(tmp_path: Path) -> None:
+def test_an_environment_is_made_without_pip_and_kept(tmp_path):
     python = environment.create(tmp_path / "env")
     subprocess.run([python, "-c", "import sys; assert sys.prefix != sys.base_prefix"], check=True)
     (tmp_path / "env" / "mine").touch()
@@ -192,7 +183,7 @@ def test_an_environment_is_made_without_pip_and_kept(tmp_path: Path) -> None:
     assert not list((tmp_path / "env").glob("lib/*/site-packages/pip"))
 
 
-def test_the_readme_the_page_on_installing_and_contributing_name_the_same_commands() -> None:
+def test_the_readme_the_page_on_installing_and_contributing_name_the_same_commands():
     readme, install, contributing = (
         (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/install.md", "CONTRIBUTING.md")
     )

@@ -84,7 +84,7 @@ def test_every_extra_that_a_message_can_name_exists():
 
 def test_an_error_is_raised_while_another_archive_is_closed():
     class Closing(str):
-        def replace(self, *words: object) -> str:  # type: ignore[override]
+        def replace(self, *words: object) -> str:
             UNPACKED.pop("/other", None)
             return str(self).replace(*map(str, words))
 

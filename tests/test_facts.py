@@ -59,7 +59,7 @@ def test_the_errors_attributes_are_compared_where_it_has_them():
         fail(error)
     assert caught.value is error
     for wrong in ({"path": "airs.jsonl"}, {"line": 1}, {"field": "text"}, {"got": 30}):
-        with pytest.raises(AssertionError, match=next(iter(wrong))), raises(DataError, **wrong):  # type: ignore[arg-type]
+        with pytest.raises(AssertionError, match=next(iter(wrong))), raises(DataError, **wrong):
             fail(error)
 
 
@@ -67,7 +67,7 @@ def test_the_message_is_read_where_the_error_has_no_attributes():
     with raises(DataError, path="pairs.jsonl", line=12, field="texts", got=3):
         fail(DataError(MESSAGE))
     for wrong in ({"path": "airs.jsonl"}, {"line": 1}, {"field": "text"}, {"got": "3"}):
-        with pytest.raises(AssertionError, match="lacks"), raises(DataError, **wrong):  # type: ignore[arg-type]
+        with pytest.raises(AssertionError, match="lacks"), raises(DataError, **wrong):
             fail(DataError(MESSAGE))
 
 

@@ -14,16 +14,16 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 @pytest.fixture
-def gallery(monkeypatch: pytest.MonkeyPatch):
+def gallery(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     monkeypatch.delitem(sys.modules, "gallery", raising=False)
-    import gallery  # type: ignore[import-not-found]
+    import gallery
 
     yield gallery
     sys.modules.pop("gallery", None)
 
 
-def test_the_page_is_what_its_script_writes_and_every_picture_is_there(gallery) -> None:
+def test_the_page_is_what_its_script_writes_and_every_picture_is_there(gallery):
     assert gallery.write_page() == (DOCS / "gallery.md").read_text(encoding="utf-8")
     shown = re.findall(r"\]\((gallery/.+?)\)", gallery.write_page())
     assert sorted(shown) == sorted(f"gallery/{path.name}" for path in (DOCS / "gallery").iterdir())
@@ -31,7 +31,7 @@ def test_the_page_is_what_its_script_writes_and_every_picture_is_there(gallery) 
     assert all((DOCS / path).read_bytes()[8:12] == b"WEBP" for path in shown)
 
 
-def test_without_a_run_the_page_is_written_and_no_browser_is_opened(gallery, monkeypatch, tmp_path) -> None:
+def test_without_a_run_the_page_is_written_and_no_browser_is_opened(gallery, monkeypatch, tmp_path):
     monkeypatch.setattr(gallery, "PAGE", tmp_path / "gallery.md")
     monkeypatch.setattr(gallery, "open_browser", lambda: pytest.fail("a browser is opened"))
     monkeypatch.setattr(sys, "argv", ["gallery.py"])
@@ -39,7 +39,7 @@ def test_without_a_run_the_page_is_written_and_no_browser_is_opened(gallery, mon
     assert (tmp_path / "gallery.md").read_text(encoding="utf-8") == gallery.write_page()
 
 
-def test_the_page_has_every_kind_of_plot_and_a_command_for_each_picture(gallery) -> None:
+def test_the_page_has_every_kind_of_plot_and_a_command_for_each_picture(gallery):
     commands = [command for entry in gallery.ENTRIES for command in entry.commands]
     assert {command.split()[2] for command in commands if command.startswith("tellapart plot ")} == set(KINDS)
     assert all(entry.commands and entry.commands[-1].startswith("tellapart ") for entry in gallery.ENTRIES)
@@ -48,7 +48,7 @@ def test_the_page_has_every_kind_of_plot_and_a_command_for_each_picture(gallery)
         assert f"tellapart {page} " in made
 
 
-def test_the_numbers_in_the_pictures_are_those_of_the_demo_that_ships(tmp_path: Path) -> None:
+def test_the_numbers_in_the_pictures_are_those_of_the_demo_that_ships(tmp_path):
     kept = json.loads((DOCS / "pictures.json").read_text(encoding="utf-8"))
     now = ta.evaluate(["constant", "bag-of-words"], "demo", out=tmp_path / "r", cache=False, progress=False)
     assert kept["fingerprint"] == now.result().benchmarks["demo"].fingerprint, "run `make pictures`"

@@ -17,7 +17,7 @@ from tellapart.report.show import first_table, on_the_same_items, write_run_repo
 
 
 @pytest.fixture
-def imported(tmp_path: Path) -> Path:
+def imported(tmp_path) -> Path:
     file = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
     import_results([file], tmp_path / "theirs", command="")
     return tmp_path / "theirs"
@@ -56,8 +56,7 @@ def test_files_of_scores_without_a_benchmark_are_answered_without_none(tmp_path,
 
 
 def test_an_imported_run_is_shown_without_a_page(imported, command):
-    done = command("show", imported)
-    assert done.code == 0, done.err
+    done = command("show", imported, code=0)
     assert "winoground: percent, measured by another tool" in done.out and "6.25" in done.out
     assert "imported from CLIP_benchmark" in done.out
     assert "report: none: numbers that another tool measured have no items to show" in done.out

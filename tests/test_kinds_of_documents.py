@@ -4,7 +4,6 @@ import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +16,7 @@ PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("findings/*.md")])
 KINDS = ("Tutorials", "How-to guides", "Reference", "Explanation")
 
 
-def list_pages(entry: Any) -> Iterator[str]:
+def list_pages(entry) -> Iterator[str]:
     """Yield the pages of a part of the navigation."""
     if isinstance(entry, str):
         yield entry

@@ -57,7 +57,7 @@ def results(folder: Path, *options: str) -> dict[str, str]:
     }
 
 
-def test_each_kind_of_leak_fails_the_test_that_leaks(tmp_path: Path) -> None:
+def test_each_kind_of_leak_fails_the_test_that_leaks(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     tests = "".join(f"def test_{name}():\n    {body}\n" for name, (body, _) in LEAKS.items())
     (tmp_path / "test_leaking.py").write_text(PROGRAM + tests)
@@ -70,7 +70,7 @@ def test_each_kind_of_leak_fails_the_test_that_leaks(tmp_path: Path) -> None:
     assert [name for name in clean if messages[f"test_leaking.test_{name}"]] == []
 
 
-def test_a_seed_orders_the_files_and_keeps_the_order_within_each(tmp_path: Path) -> None:
+def test_a_seed_orders_the_files_and_keeps_the_order_within_each(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     for number in range(6):
         (tmp_path / f"test_{number}.py").write_text("def test_b(): pass\ndef test_a(): pass\n")

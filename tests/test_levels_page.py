@@ -12,7 +12,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 @pytest.mark.slow
-def test_the_table_is_made_again_from_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_made_again_from_the_record(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     page = (DOCS / "levels.md").read_text(encoding="utf-8")
     record = json.loads((DOCS / "levels.json").read_text(encoding="utf-8"))
@@ -20,7 +20,7 @@ def test_the_table_is_made_again_from_the_record(monkeypatch: pytest.MonkeyPatch
     assert levels.write_page(page, levels.fit(record)) == page
 
 
-def test_the_record_has_every_aspect_and_an_outcome_for_each_item() -> None:
+def test_the_record_has_every_aspect_and_an_outcome_for_each_item():
     record = json.loads((DOCS / "levels.json").read_text(encoding="utf-8"))
     assert list(record["aspects"]) == list(GRADED)
     counts = {aspect: len(row["levels"].split()) for aspect, row in record["aspects"].items()}

@@ -18,8 +18,6 @@ CI = Path(__file__).parents[1] / "ci"
 @pytest.fixture(scope="module")
 def mutants() -> ModuleType:
     spec = importlib.util.spec_from_file_location("mutants", CI / "mutants.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["mutants"] = module
     spec.loader.exec_module(module)
@@ -28,7 +26,7 @@ def mutants() -> ModuleType:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each mutant runs in a fork")
-def test_no_mistake_of_a_sample_goes_unnoticed() -> None:
+def test_no_mistake_of_a_sample_goes_unnoticed():
     done = subprocess.run(
         [sys.executable, CI / "mutate.py", "--sample", "12"], check=False, capture_output=True, text=True
     )
@@ -57,7 +55,7 @@ def test_no_mistake_of_a_sample_goes_unnoticed() -> None:
         ("return zip(a, b, strict=True)", set()),
     ],
 )  # fmt: skip
-def test_each_small_mistake_is_made_once(mutants: ModuleType, body: str, expected: set[str]) -> None:
+def test_each_small_mistake_is_made_once(mutants, body, expected):
     source = f'def f(s: int, a: int, b: int) -> int:\n "It is > 1."\n {body}'
     found = list(mutants.mutants_of(Path("scores.py"), source))
     assert {mutant.after for mutant in found} == expected
@@ -65,7 +63,7 @@ def test_each_small_mistake_is_made_once(mutants: ModuleType, body: str, expecte
     assert {(mutant.where, mutant.at_import) for mutant in found} <= {("scores.f", False)}
 
 
-def test_a_mutant_is_the_module_with_its_mistake(mutants: ModuleType) -> None:
+def test_a_mutant_is_the_module_with_its_mistake(mutants):
     source = (
         "HALF = 0.5\n\nclass Rule:\n    least: int = 3\n\n"
         "    def right(self, score, than=HALF):\n        return score > than\n"
@@ -82,7 +80,7 @@ def test_a_mutant_is_the_module_with_its_mistake(mutants: ModuleType) -> None:
         module: dict[str, object] = {}
         exec(mutant.code, module)  # noqa: S102
         rule = module["Rule"]
-        outcomes[after] = [rule().right(score) for score in (0.4, 0.5, 1.0)]  # type: ignore[operator]
+        outcomes[after] = [rule().right(score) for score in (0.4, 0.5, 1.0)]
     assert outcomes == {
         "HALF = 1.5": [False, False, False],
         "least: int = 4": [False, False, True],
@@ -91,7 +89,7 @@ def test_a_mutant_is_the_module_with_its_mistake(mutants: ModuleType) -> None:
     }
 
 
-def test_probes_name_the_functions_that_run(mutants: ModuleType) -> None:
+def test_probes_name_the_functions_that_run(mutants):
     source = '''class Rule:
     def right(self, score):
         """Say so."""
@@ -107,6 +105,6 @@ def unused():
     called: list[str] = []
     module: dict[str, object] = {"probe": called.append}
     exec(mutants.with_probes(Path("rules.py"), source, "probe"), module)  # noqa: S102
-    rule = module["Rule"]()  # type: ignore[operator]
+    rule = module["Rule"]()
     assert (rule.right(4), rule.least, rule.right.__doc__) == (4, 3, "Say so.")
     assert called == ["rules.Rule.right", "rules.Rule.least"]

@@ -25,12 +25,12 @@ def package() -> ModuleType:
     return module
 
 
-def test_citation_and_changelog_name_the_packages_version(package: ModuleType) -> None:
+def test_citation_and_changelog_name_the_packages_version(package):
     citation, changelog = ((ROOT / name).read_text(encoding="utf-8") for name in ("CITATION.cff", "CHANGELOG.md"))
     assert package.version_mismatches(tellapart.__version__, f"v{tellapart.__version__}", citation, changelog) == []
 
 
-def test_another_version_anywhere_is_named(package: ModuleType) -> None:
+def test_another_version_anywhere_is_named(package):
     lines = package.version_mismatches("1.2.3", "v1.2.4", "version: 1.2.30\n", "# Changelog\n\n## 1.2.2\n")
     assert [re.sub(r"\W+", " ", line) for line in lines] == [
         "the tag is v1 2 4 and the package is 1 2 3",
@@ -39,7 +39,7 @@ def test_another_version_anywhere_is_named(package: ModuleType) -> None:
     ]
 
 
-def test_every_file_names_the_repository_of_pyproject(package: ModuleType, tmp_path: Path) -> None:
+def test_every_file_names_the_repository_of_pyproject(package, tmp_path):
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in package.NAMING}
     assert package.address_mismatches(texts) == []
     odd = texts | {"README.md": "git+https://github.com/other/tellapart", "mkdocs.yml": ""}
@@ -51,7 +51,7 @@ def test_every_file_names_the_repository_of_pyproject(package: ModuleType, tmp_p
     ]
 
 
-def test_an_address_is_written_into_every_file_that_names_it(package: ModuleType, tmp_path: Path) -> None:
+def test_an_address_is_written_into_every_file_that_names_it(package, tmp_path):
     for name in package.NAMING:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -65,7 +65,7 @@ def test_an_address_is_written_into_every_file_that_names_it(package: ModuleType
         package.fill_address(tmp_path, "github.com/lab/pairs")
 
 
-def test_links_and_pictures_of_the_readme_lead_to_the_tag_on_an_index() -> None:
+def test_links_and_pictures_of_the_readme_lead_to_the_tag_on_an_index():
     hook = pytest.importorskip("hatch_fancy_pypi_readme.hooks", reason="hatch-fancy-pypi-readme is in the dev extra")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     settings = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
@@ -81,9 +81,7 @@ def test_links_and_pictures_of_the_readme_lead_to_the_tag_on_an_index() -> None:
         assert (ROOT / link.removeprefix(start)).exists()
 
 
-def test_the_recipe_for_conda_is_valid_and_needs_what_the_package_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_recipe_for_conda_is_valid_and_needs_what_the_package_needs(tmp_path, monkeypatch):
     """rattler-build reads it: it refuses fields, versions and licences that there are not."""
     yaml = pytest.importorskip("yaml")
     rattler_build = pytest.importorskip("rattler_build", reason="py-rattler-build is in the dev extra")
@@ -106,18 +104,18 @@ def test_the_recipe_for_conda_is_valid_and_needs_what_the_package_needs(
     ]
 
 
-def test_caches_runs_and_tests_do_not_belong_into_an_archive(package: ModuleType) -> None:
+def test_caches_runs_and_tests_do_not_belong_into_an_archive(package):
     right = ["t-1/src/tellapart/data/item.py", "t-1/.gitignore", "t-1/src/tellapart/builders/__init__.py"]
     wrong = ["t-1/src/tellapart/__pycache__/a.pyc", "t-1/runs/x/results.json", "t-1/.env", "t-1/tests/test_a.py"]
     assert package.strange_names([*right, *wrong]) == [name.partition("/")[2] for name in wrong]
 
 
-def test_what_the_sources_hold_has_a_place_in_the_repository() -> None:
+def test_what_the_sources_hold_has_a_place_in_the_repository():
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["sdist"]
     assert all((ROOT / name.lstrip("/")).exists() for name in built["include"])
 
 
-def test_nox_knows_every_python_that_the_metadata_claims() -> None:
+def test_nox_knows_every_python_that_the_metadata_claims():
     nox = pytest.importorskip("nox", reason="nox is in the dev extra")
     spec = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
     assert spec
@@ -132,7 +130,7 @@ def test_nox_knows_every_python_that_the_metadata_claims() -> None:
     assert nox
 
 
-def test_the_release_needs_no_secret_and_follows_the_tag() -> None:
+def test_the_release_needs_no_secret_and_follows_the_tag():
     release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     assert "secrets." not in release
     assert "id-token: write" in release

@@ -55,11 +55,6 @@ def list_functions(source: str) -> Iterator[str]:
             yield node.name.lstrip("_")
 
 
-def share_of_one_word(names: list[str]) -> float:
-    """Return the per cent of names that are one word."""
-    return 100 * sum("_" not in name for name in names) / len(names)
-
-
 @pytest.fixture(scope="module")
 def sources() -> dict[Path, str]:
     """The text of every module of every package."""
@@ -67,7 +62,7 @@ def sources() -> dict[Path, str]:
 
 
 @pytest.fixture(scope="module")
-def prose(sources: dict[Path, str]) -> dict[Path, str]:
+def prose(sources) -> dict[Path, str]:
     """The prose of every module and document."""
     documents = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     written = {path: re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL) for path in documents}
@@ -89,7 +84,7 @@ def test_words_that_strangers_stumble_over_are_rare(prose):
 def test_most_functions_are_called_by_more_than_one_word(sources):
     names = [name for source in sources.values() for name in list_functions(source)]
     often = ", ".join(f"{name} {count}" for name, count in Counter(n for n in names if "_" not in n).most_common(20))
-    assert share_of_one_word(names) <= MOST_ONE_WORD, often
+    assert 100 * sum("_" not in name for name in names) / len(names) <= MOST_ONE_WORD, often
 
 
 def test_words_are_counted_as_words():

@@ -1,7 +1,5 @@
 """The files that tests read come from their repositories byte for byte, and nothing else is written."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import http.server
@@ -26,7 +24,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def mirror(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+def mirror(tmp_path) -> Iterator[tuple[Path, str]]:
     """A folder that a server on this machine serves, and the server's address."""
     folder = tmp_path / "mirror"
     folder.mkdir()
@@ -38,9 +36,7 @@ def mirror(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.fixture
-def fetch(
-    mirror: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
+def fetch(mirror, tmp_path, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
     """Fetch from the mirror into `tmp_path / "data"`: exit status, standard output and standard error."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -53,7 +49,7 @@ def fetch(
 
 
 @pytest.fixture
-def pairs(mirror: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> Path:
+def pairs(mirror, monkeypatch) -> Path:
     """A table of one source with two files, whose second has a path of its own; return the mirror's first file."""
     sha256 = hashlib.sha256(ROWS).hexdigest()
     files = {"a.jsonl": sha256, "nested/b.jsonl": {"path": "with space/b.jsonl", "commit": "c2", "sha256": sha256}}
@@ -65,7 +61,7 @@ def pairs(mirror: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> Path:
     return mirror[0] / "team/pairs/c1/data/a.jsonl"
 
 
-def test_files_are_fetched_once(pairs: Path, fetch: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_files_are_fetched_once(pairs, fetch, tmp_path):
     """Both files arrive; a second call needs no server's answer for what is there."""
     status, out, _ = fetch()
     assert status == 0
@@ -77,9 +73,7 @@ def test_files_are_fetched_once(pairs: Path, fetch: Callable[..., tuple[int, str
 
 
 @pytest.mark.parametrize("content", [ROWS + b"\n", b"", None], ids=["other bytes", "nothing", "no such file"])
-def test_other_bytes_are_not_written(
-    content: bytes | None, pairs: Path, fetch: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_other_bytes_are_not_written(content, pairs, fetch, tmp_path):
     """What is not the table's file is told with its address; the other file arrives."""
     pairs.unlink() if content is None else pairs.write_bytes(content)
     status, out, error = fetch()
@@ -88,9 +82,7 @@ def test_other_bytes_are_not_written(
     assert [path.name for path in (tmp_path / "data").rglob("*") if path.is_file()] == ["b.jsonl"]
 
 
-def test_a_file_that_is_there_is_not_written_over(
-    pairs: Path, fetch: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_a_file_that_is_there_is_not_written_over(pairs, fetch, tmp_path):
     """A file of other bytes stays, and is told."""
     kept = tmp_path / "data/pairs/a.jsonl"
     kept.parent.mkdir(parents=True)
@@ -101,7 +93,7 @@ def test_a_file_that_is_there_is_not_written_over(
     assert kept.read_bytes() == b"mine"
 
 
-def test_an_unknown_source_is_refused_with_the_sources(pairs: Path, fetch: Callable[..., tuple[int, str, str]]) -> None:
+def test_an_unknown_source_is_refused_with_the_sources(pairs, fetch):
     """A misspelt source ends the command before anything is fetched."""
     with pytest.raises(SystemExit) as refusal:
         fetch("--only", "pair")
@@ -109,9 +101,7 @@ def test_an_unknown_source_is_refused_with_the_sources(pairs: Path, fetch: Calla
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the published files are not here (shared/data)")
-def test_the_table_names_the_files_that_tests_read(
-    mirror: tuple[Path, str], fetch: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_the_table_names_the_files_that_tests_read(mirror, fetch, tmp_path):
     """Every file of the table is fetched from a mirror of its address, byte for byte."""
     for source in published_files.SOURCES:
         for file in published_files.files_of(source):

@@ -62,7 +62,7 @@ def encoder() -> str:
 
 
 @pytest.fixture
-def photo_set(tmp_path: Path) -> Callable[..., str]:
+def photo_set(tmp_path) -> Callable[..., str]:
     """Write a pair set of photos, an item's id with its photos and texts; return its name on the command line."""
 
     def make(name: str, rows: Mapping[str, Row]) -> str:
@@ -73,11 +73,6 @@ def photo_set(tmp_path: Path) -> Callable[..., str]:
         return f"folder:{tmp_path / name}"
 
     return make
-
-
-def pairs_of_photos() -> dict[str, Row]:
-    """Every two photos with their captions: 36 items, 2x2."""
-    return {f"{a}+{b}": ((a, b), (CAPTIONS[a][0], CAPTIONS[b][0])) for a, b in combinations(CAPTIONS, 2)}
 
 
 def scores_of(folder: str) -> dict[str, Any]:
@@ -92,7 +87,8 @@ def values(record: dict[str, Any]) -> dict[str, float]:
 
 
 def test_it_tells_photos_and_captions_apart_and_what_sees_nothing_does_not(command, photo_set, encoder):
-    name = photo_set("pairs", pairs_of_photos())
+    pairs = {f"{a}+{b}": ((a, b), (CAPTIONS[a][0], CAPTIONS[b][0])) for a, b in combinations(CAPTIONS, 2)}  # 36
+    name = photo_set("pairs", pairs)
     ran = command("run", "-m", encoder, "-m", "blind", "-m", "constant", "-b", name, "--out", "r", "--json")
     found = {record["model"]["name"]: values(record) for record in ran.json["runs"]}
     real = found["conse-efficientnet-lite0-minilm"]

@@ -45,7 +45,7 @@ def count_lines() -> Counter[str]:
     return lines
 
 
-def test_no_room_is_larger_than_it_was() -> None:
+def test_no_room_is_larger_than_it_was():
     lines = count_lines()
     assert lines.keys() == LINES.keys()
     larger = {room: (count, LINES[room]) for room, count in lines.items() if count > LINES[room] * (1 + ROOM)}

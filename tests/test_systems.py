@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".pth", ".pt", ".th", ".ckpt", ".bin", ".safetensors")
 
 
-def systems() -> Any:
+def systems():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "docs"))
         return importlib.import_module("systems")
@@ -39,7 +39,7 @@ SYSTEMS = systems().read_systems()
 
 
 @cache
-def whole_program() -> Any:
+def whole_program():
     return typer.main.get_command(app)
 
 
@@ -71,7 +71,7 @@ def readings(model: str, model_type: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_a_systems_commands_are_known(system: Any) -> None:
+def test_a_systems_commands_are_known(system):
     for line in system.commands:
         given = parse(line)
         models = given["models"] if line.startswith("tellapart run") else ()
@@ -92,7 +92,7 @@ def test_a_systems_commands_are_known(system: Any) -> None:
     assert bool(system.golden) == (system.checked == "golden")
 
 
-def test_every_family_in_its_authors_files_and_every_golden_file_is_in_the_table() -> None:
+def test_every_family_in_its_authors_files_and_every_golden_file_is_in_the_table():
     commands = " ".join(command for system in SYSTEMS for command in system.commands)
     native = [name for name in names("prefix") if isinstance(declared_prefix(name), FusionPrefix)]
     assert len(native) == 11 and [name for name in native if f" {name}" not in commands] == []
@@ -101,7 +101,7 @@ def test_every_family_in_its_authors_files_and_every_golden_file_is_in_the_table
 
 
 @pytest.mark.slow
-def test_models_of_open_clip_in_the_documents_are_opened(tmp_path: Path) -> None:
+def test_models_of_open_clip_in_the_documents_are_opened(tmp_path):
     """But for their weights: the architecture and the tag are known, and so is the activation."""
     pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.toml"), *ROOT.glob("examples/**/*.toml")]
     text = " ".join(page.read_text(encoding="utf-8") for page in pages)
@@ -115,7 +115,7 @@ def test_models_of_open_clip_in_the_documents_are_opened(tmp_path: Path) -> None
             check_facts(str(error), "hub")
 
 
-def test_checkpoints_that_papers_compare_have_names_that_can_be_typed() -> None:
+def test_checkpoints_that_papers_compare_have_names_that_can_be_typed():
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     section = page.partition("## Checkpoints of CLIP that papers compare")[2].partition("\n## ")[0]
     table = "".join(line for line in section.splitlines() if line.startswith("|"))
@@ -130,7 +130,7 @@ def test_checkpoints_that_papers_compare_have_names_that_can_be_typed() -> None:
         parse(line)
 
 
-def test_a_wrong_command_is_noticed() -> None:
+def test_a_wrong_command_is_noticed():
     with pytest.raises(Exception, match="--readings"):
         parse("tellapart run -m albef:ALBEF.pth --readings itm")
     with raises(UnknownNameError, "albeff"):

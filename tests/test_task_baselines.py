@@ -33,7 +33,7 @@ def baselines() -> ModuleType:
     return import_script(ROOT / "docs" / "task_baselines.py")
 
 
-def published(*parts: str) -> Any:
+def published(*parts: str):
     path = DATA.joinpath(*parts)
     if not path.is_file():
         pytest.skip(f"{path.name} is not beside this checkout")

@@ -1,7 +1,5 @@
 """People who answer a study: they look at what they are shown, and know nothing of the key."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json
@@ -94,7 +92,7 @@ class Desk:
                 writer.writerows(rows)
         return paths
 
-    def imported(self, *paths: Path, **how: Any) -> list[SurveyAnswer]:
+    def imported(self, *paths: Path, **how) -> list[SurveyAnswer]:
         """Read answers as `annotate import` does."""
         survey = find_survey(self.study.survey)
         replies = [reply for path in paths for reply in read_replies(path, survey, self.study)]
@@ -105,7 +103,7 @@ class Desk:
         path.write_text(json.dumps(rows))
         return path
 
-    def _result(self, field: str, value: Any) -> dict[str, Any]:
+    def _result(self, field: str, value) -> dict[str, Any]:
         if isinstance(value, list):  # a box in pixels, of an image of 8 x 8
             sides = {side: 100 * pixels / 8 for side, pixels in zip(("x", "y", "width", "height"), value, strict=True)}
             box = {**sides, "rotation": 0, "rectanglelabels": ["one of them"]}
@@ -120,7 +118,7 @@ class Desk:
         return {"id": "Dx_aB91ISN", "from_name": field, "to_name": to_name, **part}
 
 
-def _cell(value: Any) -> str:
+def _cell(value) -> str:
     return json.dumps(value) if isinstance(value, list) else value
 
 
@@ -135,7 +133,7 @@ def desk(made_set, tmp_path) -> Callable[..., Desk]:
         n: int = 6,
         annotators: tuple[str, ...] = ("ann", "bob"),
         earlier: Earlier | None = None,
-        **how: Any,
+        **how,
     ) -> Desk:
         source = tmp_path / f"{shape[0]}x{shape[1]}-{n}"
         pairs = read_pair_set(source if source.exists() else made_set(source.name, n=n, shape=shape), "made")
@@ -169,6 +167,6 @@ def knows(desk) -> Callable[[Desk], Person]:
     return make
 
 
-def _own_item(item: Any) -> list[tuple[str, str]]:
+def _own_item(item) -> list[tuple[str, str]]:
     images, texts = item.images, item.texts
     return list(zip(images, texts, strict=False)) if 1 not in (len(images), len(texts)) else [(images[0], texts[0])]

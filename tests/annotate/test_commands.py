@@ -1,7 +1,5 @@
 """`tellapart annotate`: from a benchmark to the human row, and one helpful line for every wrong use."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -154,8 +152,7 @@ def test_an_equal_or_cancelled_second_annotation_is_no_conflict(command, made_se
     results = ([{"from_name": "caption", "value": {"choices": [choice]}}] if choice else [] for choice in (second, "A"))
     annotations = [{"result": result, "was_cancelled": not result} for result in results]
     (tmp_path / "export.json").write_text(json.dumps([{"data": data, "annotations": annotations}]))
-    ran = command("annotate", "import", "study", tmp_path / "export.json", "--partial")
-    assert ran.code == 0, ran.err
+    command("annotate", "import", "study", tmp_path / "export.json", "--partial", code=0)
     assert json.loads((tmp_path / "study" / "answers.jsonl").read_text().splitlines()[-1])["values"]
 
 
@@ -182,8 +179,7 @@ def test_a_wrong_use_is_one_helpful_line(command, made_set, arguments, message):
     if "study" in arguments:
         made_set("set", n=2)
         command("annotate", "export", "i2t", "folder:set", "--to", "study")
-    ran = command("annotate", *arguments)
-    assert ran.code == 2
+    ran = command("annotate", *arguments, code=2)
     check_facts(ran.err, message)
     assert ran.err.count("\n") == 1
 

@@ -1,11 +1,8 @@
 """Answers of a crowd: MTurk's results, and tables of other tools whose columns are named."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +22,7 @@ def written(path: Path, rows: list[Row]) -> Path:
     return path
 
 
-def batch(at: Any, person: Any, workers: list[list[str]], status: str = "Approved") -> list[Row]:
+def batch(at, person, workers: list[list[str]], status: str = "Approved") -> list[Row]:
     """MTurk's results of ann's sheet: a row for each worker of each HIT, who all see it as ann would."""
     with (at.folder / "sheets" / "ann.csv").open(newline="") as stream:
         sheet = list(csv.DictReader(stream))
@@ -39,7 +36,7 @@ def batch(at: Any, person: Any, workers: list[list[str]], status: str = "Approve
     ]
 
 
-def imported(at: Any, path: Path, columns: Mapping[str, str] | None = None, **how: Any) -> list[SurveyAnswer]:
+def imported(at, path: Path, columns: Mapping[str, str] | None = None, **how) -> list[SurveyAnswer]:
     survey = find_survey(at.study.survey)
     return decode_replies(survey, at.study, read_replies(path, survey, at.study, columns), **how)
 
@@ -113,8 +110,7 @@ def test_the_command_names_columns_and_prints_what_it_left_out(command, desk, kn
     rows.append({**rows[0], "WorkerId": "W4", "AssignmentStatus": "Rejected"})
     renamed = [{name.replace("Answer.caption", "Answer.choice"): cell for name, cell in row.items()} for row in rows]
     path = written(at.folder.parent / "batch.csv", renamed)
-    refused = command("annotate", "import", at.folder, path)
-    assert refused.code == 2
+    refused = command("annotate", "import", at.folder, path, code=2)
     check_facts(refused.err, "batch.csv:2", "'Answer.caption'", "--columns caption=COLUMN")
     read = command("annotate", "import", at.folder, path, "--columns", "answer=Answer.choice")
     assert "8 of 8 tasks answered" in read.out

@@ -1,7 +1,5 @@
 """What studies say: the papers' numbers where their data allow, laws elsewhere."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter

@@ -3,8 +3,6 @@
 Whatever the side an option stood on and the file it came back in, the answer is the same.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """Surveys: what is asked of which shape, dealt fairly, shown in drawn orders, and written as valid files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

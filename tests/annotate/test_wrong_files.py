@@ -1,7 +1,5 @@
 """Files that are wrong: each is named with its row, and nothing of it is taken."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -15,18 +15,18 @@ from tellapart import errors
 from tellapart.models.store.embedding_store import EmbeddingStore
 
 
-def bright(image: Any, text: str) -> float:
+def bright(image, text: str) -> float:
     return float(np.asarray(image).mean()) * len(text)
 
 
-bright.fingerprint = "bright-1"  # type: ignore[attr-defined]
+bright.fingerprint = "bright-1"
 
 
 def matrix(images: list[Any], texts: list[str]) -> list[list[float]]:
     return [[float(np.asarray(image).mean()) * len(text) for text in texts] for image in images]
 
 
-matrix.fingerprint, matrix.batched = "matrix-1", True  # type: ignore[attr-defined]
+matrix.fingerprint, matrix.batched = "matrix-1", True
 
 
 @pytest.fixture(autouse=True)
@@ -68,11 +68,11 @@ def test_a_function_and_its_matrix_form_get_the_same_scores(made_set):
 def test_a_function_gets_pil_images_in_rgb(made_set):
     seen = []
 
-    def look(image: Any, text: str) -> float:
+    def look(image, text: str) -> float:
         seen.append((image.mode, image.size, type(text)))
         return 0.0
 
-    look.fingerprint = "look"  # type: ignore[attr-defined]
+    look.fingerprint = "look"
     ta.evaluate(look, f"folder:{made_set(n=1)}", cache=False)
     assert seen == [("RGB", (8, 8), str)] * 4
 
@@ -80,7 +80,7 @@ def test_a_function_gets_pil_images_in_rgb(made_set):
 def test_without_a_fingerprint_nothing_is_kept_and_a_warning_says_so(made_set, tmp_path):
     strength, calls = 1.0, []
 
-    def weighed(image: Any, text: str) -> float:
+    def weighed(image, text: str) -> float:
         calls.append(text)
         return strength * float(np.asarray(image).mean())
 
@@ -98,11 +98,11 @@ def test_without_a_fingerprint_nothing_is_kept_and_a_warning_says_so(made_set, t
 def test_with_a_fingerprint_the_store_keeps_what_a_function_computed(made_set):
     calls: list[str] = []
 
-    def kept(_image: Any, text: str) -> float:
+    def kept(_image, text: str) -> float:
         calls.append(text)
         return 1.0
 
-    kept.fingerprint = "kept-1"  # type: ignore[attr-defined]
+    kept.fingerprint = "kept-1"
     name = f"folder:{made_set(n=2)}"
     for _ in range(2):
         ta.evaluate(kept, name)
@@ -117,10 +117,10 @@ def test_the_source_is_in_the_fingerprint_of_a_function_that_names_none():
     assert one.fingerprint == same.fingerprint
     assert len({one.name, other.name}) == 1
 
-    def first(i: Any, t: str) -> float:
+    def first(i, t: str) -> float:
         return 1.0
 
-    def second(i: Any, t: str) -> float:
+    def second(i, t: str) -> float:
         return 2.0
 
     with pytest.warns(errors.TellapartWarning):
@@ -141,13 +141,13 @@ def test_items_of_one_image_and_one_text_are_answered_with_the_need_of_a_rival(t
 
 def test_an_object_with_the_methods_alone_is_a_model(made_set):
     class Colours:
-        def encode_images(self, images: Any) -> Any:
+        def encode_images(self, images):
             return np.array([np.asarray(image).reshape(-1, 3).mean(axis=0) for image in images], np.float32)
 
-        def encode_texts(self, texts: Any) -> Any:
+        def encode_texts(self, texts):
             return np.array([[len(text), text.count("e"), 1] for text in texts], np.float32)
 
-        def similarity(self, images: Any, texts: Any) -> Any:
+        def similarity(self, images, texts):
             return (images[:, None] * texts[None]).sum(axis=2)
 
     with pytest.warns(errors.TellapartWarning, match="Colours.*fingerprint"):

@@ -25,14 +25,14 @@ CELLS = [
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory) -> Any:
+def executed(tmp_path_factory):
     """The cells with their outputs, and every message of the kernel that shows something."""
     folder = tmp_path_factory.mktemp("notebook")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     shown: list[dict[str, Any]] = []
 
-    class Client(nbclient.NotebookClient):  # type: ignore[misc,name-defined]
-        def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+    class Client(nbclient.NotebookClient):
+        def process_message(self, msg, cell, cell_index: int):
             shown.append({"type": msg["msg_type"], "cell": cell_index, **msg["content"]})
             return super().process_message(msg, cell, cell_index)
 
@@ -42,7 +42,7 @@ def executed(tmp_path_factory) -> Any:
     return notebook.cells, shown
 
 
-def html(cell: Any) -> str:
+def html(cell) -> str:
     return "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
 
 

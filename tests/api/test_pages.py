@@ -71,5 +71,4 @@ def test_other_blocks_of_python_are_python(page):
 def test_the_page_on_plugins_shows_the_files_of_the_examples(name):
     page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
     shown = re.search(rf"```python\n# {re.escape(name)}\n(.*?)```", page, re.DOTALL)
-    assert shown is not None
     assert shown[1] == (ROOT / "examples" / "plugins" / name).read_text(encoding="utf-8")

@@ -48,8 +48,7 @@ def test_a_model_is_a_file_of_ten_lines_and_a_benchmark_one_of_fifteen():
 
 def test_a_chat_model_in_a_file_is_asked_about_a_set_in_a_file(command, mine):
     model, pairs = f"{mine}/my_chat.py:Chat", f"choice:{mine}/my_chat.py:SQUARES"
-    ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json", code=0)
     record = ran.json["runs"][0]["benchmarks"]["choice:my_chat.py:SQUARES"]
     found = {name: value["value"] for name, value in record["metrics"].items()}
     assert found["true_first"] == 1 and found["both_orders"] == found["order_bias"] == 0.5
@@ -60,8 +59,7 @@ def test_a_chat_model_in_a_file_is_asked_about_a_set_in_a_file(command, mine):
 @pytest.mark.slow
 def test_both_are_measured_without_installing_anything(command, mine):
     model, pairs = f"{mine}/my_model.py:brightness", f"{mine}/my_set.py:MY_SET"
-    ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("run", "-m", model, "-b", pairs, "--out", "r", "--json", code=0)
     (run,) = ran.json["runs"]
     assert run["model"]["name"] == "my_model.py:brightness"
     assert run["model"]["file"]["path"] == str(mine / "my_model.py")
@@ -95,8 +93,7 @@ def test_a_run_folder_never_has_code_run_and_the_user_may(command, mine, tmp_pat
     assert ran_at.read_text() == "x"
     plugins._FILES.clear()
     catalog._ADDED["benchmark"].clear()
-    shown = command("show", "r")
-    assert shown.code == 0
+    shown = command("show", "r", code=0)
     assert ran_at.read_text() == "x"
     check_facts(shown.err, pairs, "--plugin", pairs)
     assert "kept" in shown.err
@@ -107,8 +104,7 @@ def test_a_run_folder_never_has_code_run_and_the_user_may(command, mine, tmp_pat
 @pytest.mark.parametrize("words", [("compare", "--max-drop"), ("run", "-m", "oracle", "--out"), ("show", "--")])
 def test_the_value_of_an_option_and_a_folder_after_two_hyphens_load_nothing(command, words, tmp_path):
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nMODELS = {{'evil': None}}\n")
-    done = command(*words, f"--plugin={tmp_path / 'evil.py'}", *(["-b", "no-such-set"] if words[0] == "run" else []))
-    assert done.code == 2
+    command(*words, f"--plugin={tmp_path / 'evil.py'}", *(["-b", "no-such-set"] if words[0] == "run" else []), code=2)
     assert not (tmp_path / "ran").exists()
 
 
@@ -171,8 +167,7 @@ def test_a_package_adds_what_its_tables_hold(command, tmp_path, monkeypatch):
     (tmp_path / "mine_package").mkdir()
     (tmp_path / "mine_package" / "__init__.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    ran = command("run", "--plugin", "mine_package", "-m", "longer", "-b", "again", "--limit", "4", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("run", "--plugin", "mine_package", "-m", "longer", "-b", "again", "--limit", "4", "--json", code=0)
     assert (ran.json["runs"][0]["model"]["name"], list(ran.json["runs"][0]["benchmarks"])) == ("longer", ["again"])
     listed = command("--plugin", "mine_package", "ls", "benchmarks", "--json").json
     assert "again" in [row["name"] for row in listed]
@@ -220,8 +215,7 @@ class Refuses:
 @pytest.mark.parametrize("words", [("run", "-b", "demo", "--limit", "2", "--out", "r", "-m"), ("check",)])
 def test_a_model_that_ends_the_program_is_an_error_with_its_line(command, tmp_path, words, name, line):
     (tmp_path / "ends.py").write_text(ENDS)
-    ran = command(*words, f"ends.py:{name}")
-    assert ran.code == 1
+    ran = command(*words, f"ends.py:{name}", code=1)
     check_facts(ran.err.splitlines()[-1], "error", f"ends.py:{line}", "SystemExit")
     assert not (tmp_path / "r" / "results.json").exists()
 
@@ -239,8 +233,7 @@ def test_a_function_in_memory_that_ends_the_program_is_an_error_in_python():
 @pytest.mark.slow
 def test_a_model_that_ends_the_process_that_times_it_is_an_error(command, tmp_path):
     (tmp_path / "ends.py").write_text(ENDS)
-    ran = command("time", "-m", "ends.py:quits", "--repeats", "2", "--warm-up", "1")
-    assert ran.code == 1
+    ran = command("time", "-m", "ends.py:quits", "--repeats", "2", "--warm-up", "1", code=1)
     check_facts(ran.err.splitlines()[-1], "error", "ends.py:quits")
 
 
@@ -249,8 +242,7 @@ def test_a_set_that_ends_a_command_of_another_kind_is_an_error(command, made_set
         f"import sys, tellapart as ta\nclass Reads(ta.PairSet):\n    def read_bytes(self, name): sys.exit(0)\n"
         f"SET = ta.load_pairs('folder:{made_set('s')}')\nSET = Reads(SET.name, SET.items, SET.root)\n"
     )
-    ran = command("audit", "ends.py:SET", "--json")
-    assert ran.code == 1, (ran.out, ran.err)
+    ran = command("audit", "ends.py:SET", "--json", code=1)
     check_facts(ran.err.splitlines()[-1], "error", "ends.py:3", "SystemExit")
 
 
@@ -281,8 +273,7 @@ def test_two_sets_of_one_name_are_told_apart(command, mine, tmp_path):
     file = tmp_path / "other" / "my_set.py"
     file.write_text(file.read_text().replace("range(20)", "range(10)"))
     sets = ["-b", f"{mine}/my_set.py:MY_SET", "-b", f"{file}:MY_SET"]
-    ran = command("run", "-m", "oracle", *sets, "--out", "r", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("run", "-m", "oracle", *sets, "--out", "r", "--json", code=0)
     assert sorted(name.partition("#")[0] for name in ran.json["runs"][0]["benchmarks"]) == ["my_set.py:MY_SET"] * 2
     assert (
         json.loads(Path("r/results.json").read_text())["benchmarks"].keys() == ran.json["runs"][0]["benchmarks"].keys()

@@ -26,7 +26,7 @@ TRACKERS = Path(__file__).parents[2] / "scratch" / "trackers"
 
 
 @pytest.fixture(scope="module")
-def transformers() -> Any:
+def transformers():
     pytest.importorskip("transformers")
     from tellapart.models.torch.backend import import_torch
 
@@ -37,7 +37,7 @@ def transformers() -> Any:
 
 
 @pytest.fixture
-def trained(tmp_path, made_set, transformers) -> Any:
+def trained(tmp_path, made_set, transformers):
     """What a Trainer of a tiny CLIP on pairs of noise needs."""
     import torch
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, CLIPTokenizer
@@ -72,7 +72,7 @@ def trained(tmp_path, made_set, transformers) -> Any:
         for side in (0, 1)
     ]  # fmt: skip
 
-    def train(probe: Any, *, watch: bool = False, seed: int = 0, **options: Any) -> Any:
+    def train(probe, *, watch: bool = False, seed: int = 0, **options):
         torch.manual_seed(seed)
         arguments = transformers.TrainingArguments(
             output_dir=str(tmp_path / "out"), max_steps=5, per_device_train_batch_size=4, logging_steps=2, use_cpu=True,
@@ -93,7 +93,7 @@ def trained(tmp_path, made_set, transformers) -> Any:
         trainer.train()
         return trainer
 
-    train.pairs, train.tmp_path = pairs, tmp_path  # type: ignore[attr-defined]
+    train.pairs, train.tmp_path = pairs, tmp_path
     return train
 
 
@@ -162,12 +162,12 @@ def test_in_open_clips_loop_a_step_measures_what_a_run_measures(tmp_path, made_s
     probe.end(model)
     assert list(probe.history) == [3, 6, 7]
 
-    def cosine(images: list[Any], texts: list[str]) -> Any:
+    def cosine(images: list[Any], texts: list[str]):
         with torch.no_grad():
             one = model.encode_image(torch.stack([preprocess(image) for image in images]), normalize=True)
             return one @ model.encode_text(tokenizer(texts), normalize=True).T
 
-    cosine.fingerprint, cosine.batched = "now", True  # type: ignore[attr-defined]
+    cosine.fingerprint, cosine.batched = "now", True
     model.eval()
     run = ta.evaluate(cosine, pairs, cache=False)
     assert probe.measure(model)["text_score"].value == run.value("text_score")
@@ -175,7 +175,7 @@ def test_in_open_clips_loop_a_step_measures_what_a_run_measures(tmp_path, made_s
 
 
 @pytest.fixture
-def towers_probe(made_set) -> Any:
+def towers_probe(made_set):
     return lambda **options: ta.PairProbe(made_set(n=10), **PREPARED, **options)
 
 
@@ -209,10 +209,10 @@ def test_a_table_is_in_percent_and_has_ties_and_the_limit(towers_probe):
 
 
 class Constant(Towers):
-    def encode_image(self, images: Any) -> Any:
+    def encode_image(self, images):
         return super().encode_image(images) * 0 + 1
 
-    def encode_text(self, tokens: Any) -> Any:
+    def encode_text(self, tokens):
         return super().encode_text(tokens) * 0 + 1
 
 
@@ -295,15 +295,15 @@ def test_a_trainer_of_lightning_measures_pairs_and_its_loggers_get_them(towers_p
     import torch
     from lightning.pytorch.loggers import CSVLogger
 
-    class Training(lightning.LightningModule):  # type: ignore[misc,name-defined]
+    class Training(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
             self.model = Towers()
 
-        def training_step(self, batch: Any, _batch_idx: int) -> Any:
+        def training_step(self, batch, _batch_idx: int):
             return -self.model.encode_image(batch[0]).sum()
 
-        def configure_optimizers(self) -> Any:
+        def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
     probe = towers_probe(every=2)

@@ -37,7 +37,7 @@ def made(pairs) -> dict[str, Any]:
     return {"ids": ids, "vectors": vectors, "unit": unit, "scores": np.array(cosines)}
 
 
-def write(folder: Path, form: str, made: dict[str, Any], order: Any = slice(None)) -> None:
+def write(folder: Path, form: str, made: dict[str, Any], order=slice(None)) -> None:
     folder.mkdir(exist_ok=True)
     for side in ("images", "texts"):
         names = np.array(made["ids"][side])[order]

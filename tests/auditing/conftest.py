@@ -1,6 +1,5 @@
 """Sets whose findings are known, because they were planted."""
 
-import io
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from pictures import encoded
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -25,12 +25,6 @@ def smooth(seed: int, side: int = 64) -> Pixels:
     return np.asarray(Image.fromarray(small).resize((side, side), Image.Resampling.BICUBIC), np.uint8)
 
 
-def encoded(pixels: Pixels, kind: str = "PNG", **options: Any) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind, **options)
-    return stream.getvalue()
-
-
 @pytest.fixture
 def blots() -> Callable[..., Pixels]:
     return smooth
@@ -40,7 +34,7 @@ def blots() -> Callable[..., Pixels]:
 def captioned() -> Callable[..., PairSet]:
     """A set of captions alone."""
 
-    def make(texts: Sequence[Sequence[str]], *, images: int = 1, name: str = "set", **fields: Any) -> PairSet:
+    def make(texts: Sequence[Sequence[str]], *, images: int = 1, name: str = "set", **fields) -> PairSet:
         items = []
         for k, each in enumerate(texts):
             own = {field: values[k] for field, values in fields.items()}

@@ -5,7 +5,6 @@ import hashlib
 import json
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -91,7 +90,7 @@ def test_its_validator_accepts_it_and_reads_every_item(cups, caplog):
     assert not dataset.metadata.ctx.issues.errors
     assert not dataset.metadata.ctx.issues.warnings
 
-    def text(value: Any) -> Any:
+    def text(value):
         return [each.decode() for each in value] if isinstance(value, list) else value.decode()
 
     rows = dataset.records("items")

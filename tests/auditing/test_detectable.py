@@ -3,7 +3,6 @@
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from facts import raises
+from pictures import encoded
 from tellapart.auditing import origin
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.finding import Finding
@@ -34,9 +34,7 @@ def natural(seed: int, side: int = 48) -> Pixels:
 
 
 def recompressed(pixels: Pixels, quality: int = 40) -> Pixels:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "JPEG", quality=quality)
-    return np.asarray(Image.open(stream).convert("RGB"), np.uint8)
+    return np.asarray(Image.open(io.BytesIO(encoded(pixels, "JPEG", quality=quality))).convert("RGB"), np.uint8)
 
 
 def blurred(pixels: Pixels) -> Pixels:
@@ -89,12 +87,12 @@ def test_pictures_of_which_one_is_blurred_are_told_by_what_blur_takes_away():
 
 @pytest.mark.slow
 def test_a_file_of_another_format_is_told_by_the_file_alone(pictured):
-    def jpeg(pixels: Pixels) -> bytes:
-        stream = io.BytesIO()
-        Image.fromarray(pixels).save(stream, "JPEG", quality=100, subsampling=0)
-        return stream.getvalue()
-
-    pairs = pictured([(first, jpeg(second)) for first, second in rows(lambda pixels: pixels, 24)])
+    pairs = pictured(
+        [
+            (first, encoded(second, "JPEG", quality=100, subsampling=0))
+            for first, second in rows(lambda pixels: pixels, 24)
+        ]
+    )
     finding = by_name(origin.detectability(pairs, pictures=True)[0])["detectable: images, by file"]
     assert (finding.value, finding.verdict) == (1.0, "warn")
 
@@ -131,7 +129,6 @@ def test_vectors_of_an_encoder_tell_tinted_pictures(pictured):
     red = np.array([40, 0, 0], np.uint8)
     pairs = pictured([(first // 2, second // 2 + red) for first, second in rows(lambda pixels: pixels)])
     vectors = embeddings(find_model("demo-encoder"), pairs, store=EmbeddingStore(None), texts=False).images
-    assert vectors is not None
     finding = origin.detectable(origin.Evidence("images", "demo-encoder", vectors), pairs)
     assert (finding.verdict, finding.says) == ("warn", "p = 0.010 (99 swaps): they come from different processes")
 
@@ -198,10 +195,8 @@ def test_statistics_move_as_they_should():
 
 
 def test_a_file_tells_its_format_size_and_quantisation():
-    def of(kind: str, **options: Any) -> dict[str, float]:
-        stream = io.BytesIO()
-        Image.fromarray(natural(1, 32)).save(stream, kind, **options)
-        statistics = origin.file_statistics(stream.getvalue(), natural(1, 32))
+    def of(kind: str, **options) -> dict[str, float]:
+        statistics = origin.file_statistics(encoded(natural(1, 32), kind, **options), natural(1, 32))
         return dict(zip(origin.FILE_STATISTICS, statistics.tolist(), strict=True))
 
     assert of("JPEG", quality=30)["JPEG quantisation"] > of("JPEG", quality=90)["JPEG quantisation"] > 0

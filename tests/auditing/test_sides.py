@@ -57,7 +57,6 @@ def test_the_probability_of_first_places_is_the_binomials(first, others, entries
         for k, true in enumerate(truths)
     )
     finding = captions.truth_first(PairSet("s", items, Path()))
-    assert finding is not None
     chances = binom.pmf(range(len(items) + 1), len(items), 1 / entries)
     p = min(1, sum(each for each in chances if each <= chances[first] * (1 + 1e-7)))
     assert finding.value == first / len(items)
@@ -69,7 +68,6 @@ def test_the_probability_of_first_places_is_the_binomials(first, others, entries
 def test_a_truth_that_always_stands_first_is_found_also_beyond_the_least_float(captioned):
     pairs = captioned([("a", "b", "c", "d")] * 5914, true=[(0,)] * 5914)
     finding = captions.truth_first(pairs)
-    assert finding is not None
     assert (finding.value, finding.verdict) == (1.0, "warn") and "5,914 of 5,914" in finding.says
     assert "p < 1e-300" in finding.says
     assert captions.truth_first(captioned([("a", "b")] * 40)) is None  # by the form the first is true: nothing is named

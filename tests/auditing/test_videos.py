@@ -5,25 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import tellapart as ta
+from pictures import film
 from tellapart.auditing.origin import FILE_STATISTICS, file_statistics, pixel_statistics
 from tellapart.auditing.pictures import scan_images
 from tellapart.data.folder import read_pair_set
-
-av = pytest.importorskip("av", reason="needs the video extra: av")
-
-
-def film(path: Path, frames: NDArray[np.uint8]) -> None:
-    """Write a film without loss."""
-    _, height, width, _ = frames.shape
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("ffv1", rate=10, width=width, height=height)
-        stream.pix_fmt = "bgr0"
-        for pixels in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
-        container.mux(stream.encode())
 
 
 @pytest.fixture
@@ -39,7 +26,7 @@ def folder(tmp_path, blots) -> Path:
             plain, changed = (pixels ^ np.uint8(1) for pixels in (plain, changed))
         names = [f"{k}a.mkv", f"{k}b.mkv"]
         for name, frames in zip(names, (plain, changed), strict=True):
-            film(tmp_path / "set" / name, frames)
+            film(tmp_path / "set" / name, frames, "ffv1", form="bgr0")  # without loss
         rows.append({"id": str(k), "images": names, "texts": [f"no patch {k}", f"a patch {k}"], "cluster": str(k)})
     (tmp_path / "set" / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path / "set"

@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ def first_stops(seed: int, won: float, runs: int) -> NDArray[np.float64]:
     return np.where(enough.any(axis=1), enough.argmax(axis=1) + 1.0, np.inf)
 
 
-def test_draws_agree_with_the_probabilities_that_were_counted_out() -> None:
+def test_draws_agree_with_the_probabilities_that_were_counted_out():
     equal = first_stops(0, 0.5, 4000)
     assert np.isfinite(equal).mean() == pytest.approx(RECORD["false alarms"], abs=0.006)
     better = first_stops(1, RECORD["won"], 2000)
@@ -35,14 +34,14 @@ def test_draws_agree_with_the_probabilities_that_were_counted_out() -> None:
     assert np.median(stopped) == pytest.approx(RECORD["median stop, of those that stop"], abs=10)
 
 
-def test_the_record_is_what_the_code_gives(module: Any) -> None:
+def test_the_record_is_what_the_code_gives(module):
     bench = module("anytime")
     alarms = bench.stop_probabilities(bench.anytime_rejects, LOOKS, RECORD["discordant"], 0.5).sum()
     assert round(float(alarms), 4) == RECORD["false alarms"] <= 0.05 < RECORD["false alarms, fixed p at every look"]
     assert np.median(bench.width_ratios(10)) == pytest.approx(RECORD["median width over the fixed interval"], abs=0.1)
 
 
-def test_the_document_quotes_the_record() -> None:
+def test_the_document_quotes_the_record():
     text = " ".join((ROOT / "docs" / "compare.md").read_text(encoding="utf-8").split())
     part = text.partition("## Looking while the runs grow")[2].partition(" ## ")[0]
     alarms, fixed, power = (

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,13 +23,13 @@ CELLS = [(kind, cell) for kind, cells in RECORD["cells"].items() for cell in cel
 
 
 @pytest.fixture(scope="module")
-def bench(module: Any) -> Any:
+def bench(module):
     """The bench's simulations and its catalogue."""
     return SimpleNamespace(**vars(module("coverage_intervals")) | vars(module("coverage_kinds")))
 
 
 @recorded
-def test_the_record_holds_its_goal() -> None:
+def test_the_record_holds_its_goal():
     printed = [cell for _, cell in CELLS if cell["coverage"] is not None and cell["printed"] * cell["datasets"] >= 500]
     assert min(cell["coverage"] for cell in printed) == RECORD["lowest"] >= 0.92
     assert all(cell["datasets"] >= 1000 for _, cell in CELLS)
@@ -38,7 +37,7 @@ def test_the_record_holds_its_goal() -> None:
 
 
 @recorded
-def test_no_interval_is_without_a_width_where_a_resample_could_differ() -> None:
+def test_no_interval_is_without_a_width_where_a_resample_could_differ():
     near_all = [
         cell for kind, cell in CELLS if kind == "paired difference of shares" and max(cell["setting"]["only"]) > 0.9
     ]
@@ -47,7 +46,7 @@ def test_no_interval_is_without_a_width_where_a_resample_could_differ() -> None:
 
 
 @recorded
-def test_the_record_lists_intervals_that_are_too_wide() -> None:
+def test_the_record_lists_intervals_that_are_too_wide():
     wide = [
         cell
         for _, cell in CELLS
@@ -60,7 +59,7 @@ def test_the_record_lists_intervals_that_are_too_wide() -> None:
 
 
 @recorded
-def test_the_record_is_of_every_kind_and_setting(bench: Any) -> None:
+def test_the_record_is_of_every_kind_and_setting(bench):
     assert RECORD["base_seed"] == bench.BASE_SEED
     assert RECORD["cells"].keys() == bench.KINDS.keys()
     for name, kind in bench.KINDS.items():
@@ -70,9 +69,7 @@ def test_the_record_is_of_every_kind_and_setting(bench: Any) -> None:
 
 @pytest.mark.parametrize("correlation", [0.0, 0.6])
 @pytest.mark.parametrize(("clusters", "share"), [(6, 0.3), (40, 0.02), (40, 0.5)])
-def test_shares_are_simulated_with_the_printed_interval(
-    bench: Any, clusters: int, share: float, correlation: float
-) -> None:
+def test_shares_are_simulated_with_the_printed_interval(bench, clusters, share, correlation):
     rng = np.random.default_rng(4)
     counts = rng.integers(1, 9, (4, clusters)).astype(float)
     sums = bench.right_in_clusters(rng, counts, share, correlation)
@@ -86,7 +83,7 @@ def test_shares_are_simulated_with_the_printed_interval(
         assert (found.low, found.high) == pytest.approx((low[row], high[row]), abs=1e-9)
 
 
-def test_measured_means_are_simulated_with_the_printed_interval(bench: Any) -> None:
+def test_measured_means_are_simulated_with_the_printed_interval(bench):
     rng = np.random.default_rng(5)
     for size, bounds in ((8, (0.0, 1.0)), (60, (0.0, 1.0)), (60, None)):
         values = rng.beta(2.0, 5.0, (3, size))
@@ -101,7 +98,7 @@ def test_measured_means_are_simulated_with_the_printed_interval(bench: Any) -> N
 
 @pytest.mark.parametrize("only", [(0.1, 0.05), (0.97, 0.02)])
 @pytest.mark.parametrize("sizes", ["1", "1 of 2"])
-def test_differences_are_simulated_with_the_printed_interval(bench: Any, only: tuple[float, float], sizes: str) -> None:
+def test_differences_are_simulated_with_the_printed_interval(bench, only, sizes):
     found = bench.difference_of_shares(
         np.random.default_rng(6), 1, clusters=24, sizes=sizes, only=only, correlation=0.0
     )
@@ -114,7 +111,7 @@ def test_differences_are_simulated_with_the_printed_interval(bench: Any, only: t
 
 
 @pytest.mark.parametrize("metric", ["pairwise_accuracy", "spearman_rho"])
-def test_agreement_with_people_is_simulated_with_the_printed_interval(bench: Any, metric: str) -> None:
+def test_agreement_with_people_is_simulated_with_the_printed_interval(bench, metric):
     found = bench.agreement_with_people(np.random.default_rng(3), 1, metric=metric, prompts=15, noise=1.0)
     scores, ratings = bench.draw_ratings(np.random.default_rng(3), 15, 1.0, labels=False)
     rated = [Record(f"{k}", (f"{k}.png",), (f"{k // 4}",), (rating,)) for k, rating in enumerate(ratings)]
@@ -144,7 +141,7 @@ def test_agreement_with_people_is_simulated_with_the_printed_interval(bench: Any
         ("share of a hidden benchmark", {"clusters": 50, "sizes": "Pareto", "share": 0.1, "correlation": 0.6}),
     ],
 )
-def test_a_few_settings_cover_here_and_now(bench: Any, kind: str, setting: dict[str, Any]) -> None:
+def test_a_few_settings_cover_here_and_now(bench, kind, setting):
     found = bench.KINDS[kind].simulate(np.random.default_rng(7), 400, **setting)
     covered = ((found.low <= found.truth) & (found.truth <= found.high))[~np.isnan(found.low)]
     assert covered.mean() >= 0.9  # the record has the sharper number; 400 data sets leave a hundredth or two open

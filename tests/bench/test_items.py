@@ -8,7 +8,7 @@ RECORD = json.loads((ROOT / "bench" / "records" / "items.json").read_text(encodi
 SETTINGS = {name: each for name, each in RECORD.items() if name.endswith("systems") and "families" in name}
 
 
-def test_intervals_cover_and_suspects_keep_their_level() -> None:
+def test_intervals_cover_and_suspects_keep_their_level():
     assert len(SETTINGS) == 4
     for found in SETTINGS.values():
         assert found["coverage of discrimination"] >= 0.92 and found["coverage of alpha"] >= 0.92
@@ -18,7 +18,7 @@ def test_intervals_cover_and_suspects_keep_their_level() -> None:
     assert RECORD["Rasch, 55 systems"]["coverage of difficulty"] >= 0.92
 
 
-def test_a_label_turned_round_is_found_if_there_are_systems_enough() -> None:
+def test_a_label_turned_round_is_found_if_there_are_systems_enough():
     reversed_found = "the best item with its label turned round is a suspect"
     assert SETTINGS["55 families of 1 to 1 systems"][reversed_found] >= 0.95
     assert (
@@ -27,7 +27,7 @@ def test_a_label_turned_round_is_found_if_there_are_systems_enough() -> None:
     )
 
 
-def test_the_document_quotes_the_record() -> None:
+def test_the_document_quotes_the_record():
     text = " ".join((ROOT / "docs" / "items.md").read_text(encoding="utf-8").split())
     turned = "the best item with its label turned round is a suspect"
     by_share = "the same, by the smaller of an item's shares of right and wrong"

@@ -2,20 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "test_time_matching.md"
 TABLE = json.loads((ROOT / "bench" / "records" / "matching_rounds.json").read_text(encoding="utf-8"))
 
 
-def test_the_section_is_that_of_the_record(module: Any) -> None:
+def test_the_section_is_that_of_the_record(module):
     bench = module("matching_rounds")
     shown = PAGE.read_text(encoding="utf-8").partition(bench.BEGIN)[2].partition(bench.END)[0]
     assert shown == f"\n{bench.section(TABLE)}\n"
 
 
-def test_items_are_marked_counted_and_moved_as_the_page_concludes() -> None:
+def test_items_are_marked_counted_and_moved_as_the_page_concludes():
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
     for seed in TABLE["seeds"]:
         assert seed["transductive"] == "demo"

@@ -18,7 +18,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 
 @pytest.mark.slow
-def test_every_part_runs_on_a_cpu_and_float32_there_moves_nothing(tmp_path: Path) -> None:
+def test_every_part_runs_on_a_cpu_and_float32_there_moves_nothing(tmp_path):
     out = tmp_path / "gpu.json"
     command = [sys.executable, str(BENCH / "gpu.py"), "--device", "cpu", "--tiny", "--out", str(out)]
     subprocess.run(command, check=True, capture_output=True, timeout=550)
@@ -38,7 +38,7 @@ def test_every_part_runs_on_a_cpu_and_float32_there_moves_nothing(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_run_and_a_gallery_are_measured(tmp_path: Path) -> None:
+def test_a_run_and_a_gallery_are_measured(tmp_path):
     record = tmp_path / "large.json"
     subprocess.run(
         [sys.executable, str(BENCH / "large.py"), "--items", "20", "--images", "40", "--record", str(record)],
@@ -53,7 +53,7 @@ def test_a_run_and_a_gallery_are_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_step_with_every_loss_is_measured(tmp_path: Path) -> None:
+def test_a_step_with_every_loss_is_measured(tmp_path):
     out = tmp_path / "losses.json"
     batch = ["--batches", "4", "--rounds", "1", "--warm-up", "0"]
     encoders = ["--width", "64", "--depth", "2", "--pixels", "32", "--negatives", "2"]

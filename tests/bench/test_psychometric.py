@@ -8,14 +8,14 @@ RECORD = json.loads((ROOT / "bench" / "records" / "psychometric.json").read_text
 CELLS, SUMMARY = RECORD["cells"], RECORD["summary"]
 
 
-def test_intervals_cover_and_tests_keep_their_level() -> None:
+def test_intervals_cover_and_tests_keep_their_level():
     assert len(CELLS) == 24 and {cell["setting"]["values"] for cell in CELLS} >= {3, 5, 10, 60, 400}
     assert min(min(cell["threshold"], cell["difference"]) for cell in CELLS) >= 0.92
     assert max(cell["alarms"] for cell in CELLS if "alarms" in cell) <= 0.05
     assert max(cell["fit"] for cell in CELLS) <= 0.065
 
 
-def test_the_document_quotes_the_record() -> None:
+def test_the_document_quotes_the_record():
     text = " ".join((ROOT / "docs" / "curve.md").read_text(encoding="utf-8").split())
     low, high, least, most = (
         100 * SUMMARY[f"{name}, {end}"] for name in ("threshold", "difference") for end in ("min", "max")

@@ -30,7 +30,7 @@ def write_annotations(folder: Path) -> None:
     (folder / "coco_counterfactuals" / "coco_counterfactuals_captions.jsonl").write_text(lines)
 
 
-def test_real_sets_keep_the_captions_of_an_image_together(module: Any, tmp_path: Path) -> None:
+def test_real_sets_keep_the_captions_of_an_image_together(module, tmp_path):
     shapes = module("bench/shapes.py")
     write_annotations(tmp_path / "data")
     sets = shapes.make_sets(tmp_path / "sets", 6, annotations=tmp_path / "data")
@@ -46,7 +46,7 @@ def test_real_sets_keep_the_captions_of_an_image_together(module: Any, tmp_path:
 
 
 @pytest.fixture
-def records(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path]:
+def records(module, tmp_path, monkeypatch) -> tuple[Any, Path]:
     """Return docs/speed_tables.py, which reads an empty folder of records."""
     tables = module("docs/speed_tables.py")
     monkeypatch.setattr(tables, "RECORDS", tmp_path)
@@ -70,7 +70,7 @@ SPEED = {
 }  # fmt: skip
 
 
-def test_each_table_names_its_bench_until_a_record_is_kept(records: tuple[Any, Path]) -> None:
+def test_each_table_names_its_bench_until_a_record_is_kept(records):
     tables, folder = records
     for table, bench in (
         ("real-captions", "speed.py"),
@@ -94,9 +94,7 @@ def test_each_table_names_its_bench_until_a_record_is_kept(records: tuple[Any, P
 
 
 @pytest.mark.parametrize(("price", "missed", "pays"), [(0.3, 0, True), (0.7, 0, False), (0.3, 1, False)])
-def test_screening_pays_below_half_the_price_and_without_a_flip(
-    records: tuple[Any, Path], price: float, missed: int, *, pays: bool
-) -> None:
+def test_screening_pays_below_half_the_price_and_without_a_flip(records, price, missed, *, pays):
     tables, folder = records
     found = {"flipped": 3, "items": 50, "near_a_tie": 0.25, "missed_flips": missed, "price_of_many": price}
     record = {"towers": {"bfloat16": {"image": 0.25, "text": 1.5}}, "sets": {"valse": {"bfloat16": found}}}
@@ -105,7 +103,7 @@ def test_screening_pays_below_half_the_price_and_without_a_flip(
     assert ("does not pay" not in shown) == pays and f"| {missed} | {price:.2f} |" in shown
 
 
-def test_the_exponent_is_of_the_cost_beyond_the_start(module: Any) -> None:
+def test_the_exponent_is_of_the_cost_beyond_the_start(module):
     growth = module("bench/growth.py")
     assert growth.fit_exponent({size: 2 + size / 100 for size in (100, 1000, 10_000)}) == pytest.approx(1, abs=0.01)
     assert growth.fit_exponent({size: 2 + (size / 100) ** 2 for size in (100, 10_000, 100_000)}) == pytest.approx(

@@ -10,7 +10,7 @@ from tellapart.data.folder import read_pair_set
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_sets_have_the_published_shapes_and_repetitions(module: Any, tmp_path: Path) -> None:
+def test_the_sets_have_the_published_shapes_and_repetitions(module, tmp_path):
     shapes = module("shapes")
     sets = shapes.make_sets(tmp_path / "sets", 50)
     counts = {name: [len(side) for side in shapes.distinct(sets, (name,))] for name in sets}
@@ -27,7 +27,7 @@ def test_the_sets_have_the_published_shapes_and_repetitions(module: Any, tmp_pat
     assert all(sorted(text.split()) == sorted(pair.texts[0].split()) for pair in sets["aro"] for text in pair.texts)
 
 
-def test_the_same_sets_come_again_and_every_picture_is_another(module: Any, tmp_path: Path) -> None:
+def test_the_same_sets_come_again_and_every_picture_is_another(module, tmp_path):
     shapes = module("shapes")
     first = shapes.make_sets(tmp_path / "one", 5)
     files = {file.relative_to(tmp_path / "one"): file.read_bytes() for file in (tmp_path / "one").rglob("*.jpg")}
@@ -41,7 +41,7 @@ def test_the_same_sets_come_again_and_every_picture_is_another(module: Any, tmp_
     assert (tmp_path / "one" / "stamp.json").stat().st_mtime_ns == before
 
 
-def test_clip_benchmark_is_given_the_same_items_in_its_own_format(module: Any, tmp_path: Path) -> None:
+def test_clip_benchmark_is_given_the_same_items_in_its_own_format(module, tmp_path):
     sets = module("shapes").make_sets(tmp_path / "sets", 6)
     home = tmp_path / "sets" / "crepe"
     for name, file in (("sugarcrepe", "add_att.json"), ("aro", "swap_obj.json")):
@@ -78,7 +78,7 @@ def shown(record: dict[str, Any]) -> str:
     return render_page(ROOT / "docs" / "templates", "speed", {"record": record})
 
 
-def test_the_table_holds_ratios_bound_and_circumstances(record: dict[str, Any]) -> None:
+def test_the_table_holds_ratios_bound_and_circumstances(record):
     text = shown(record)
     assert "4 distinct images of 20, 30 distinct texts of 35; the model alone: 3.8 s" in text
     assert "| unibench | 10.0 | 2.5 | 38 % | 19 | 5.0 | 2.5 |" in text
@@ -87,16 +87,16 @@ def test_the_table_holds_ratios_bound_and_circumstances(record: dict[str, Any]) 
         assert said in text
 
 
-def test_a_tool_that_was_left_out_is_named_with_the_reason(record: dict[str, Any]) -> None:
+def test_a_tool_that_was_left_out_is_named_with_the_reason(record):
     assert "Left out: mteb, because mteb: no wheel" in shown(record)
 
 
-def test_without_this_project_there_is_no_ratio(record: dict[str, Any]) -> None:
+def test_without_this_project_there_is_no_ratio(record):
     del record["runs"][0]["tools"]["tellapart"]
     assert "| unibench | 10.0 |  | 38 % | 19 | 5.0 |  |" in shown(record)
 
 
-def test_what_is_recorded_of_several_rounds_is_the_median_of_each_number(module: Any) -> None:
+def test_what_is_recorded_of_several_rounds_is_the_median_of_each_number(module):
     rivals, speed = module("rivals"), module("speed")
     rounds = [
         (rivals.Run(wall, processor, {"aro": 0.5}), rivals.Run(1.0, 0.5, {"aro": 0.5}))

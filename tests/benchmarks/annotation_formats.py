@@ -52,7 +52,7 @@ class Format:
         return folder / self.file
 
 
-def encoded(name: str, content: Any) -> bytes:
+def encoded(name: str, content) -> bytes:
     if name.endswith(".csv"):
         stream = io.StringIO()
         columns = list(dict.fromkeys(column for row in content for column in row))
@@ -136,7 +136,7 @@ def declared(text: str) -> Load:
     return load
 
 
-def fields(one: Any) -> dict[str, Any]:
+def fields(one) -> dict[str, Any]:
     return one.model_dump() if hasattr(one, "model_dump") else asdict(one)
 
 

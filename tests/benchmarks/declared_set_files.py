@@ -7,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
+
+from pictures import plain
 
 
 def picture(k: int) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(np.full((2, 2, 3), k % 256, np.uint8)).save(stream, "PNG")
-    return stream.getvalue()
+    return plain(k % 256, (2, 2))
 
 
 def parquet(rows: list[dict[str, Any]], file: Path) -> None:
@@ -109,7 +107,7 @@ def made(name: str, folder: Path) -> tuple[int, str]:
     return MADE[name](folder)
 
 
-def _csv(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, first: int = 0) -> Any:
+def _csv(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, first: int = 0):
     def write(folder: Path) -> tuple[int, str]:
         (folder / file).write_text(table([row(k) for k in range(first, n + first)]))
         return n, shown
@@ -117,7 +115,7 @@ def _csv(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, fi
     return write
 
 
-def _json(file: str, row: Callable[[int], Any], n: int, shown: str, times: int = 1, *, lines: bool = False) -> Any:
+def _json(file: str, row: Callable[[int], Any], n: int, shown: str, times: int = 1, *, lines: bool = False):
     def write(folder: Path) -> tuple[int, str]:
         rows = [row(k) for k in range(n)]
         (folder / file).write_text("\n".join(map(json.dumps, rows)) if lines else json.dumps(rows))
@@ -126,7 +124,7 @@ def _json(file: str, row: Callable[[int], Any], n: int, shown: str, times: int =
     return write
 
 
-def _parquet(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, times: int = 1) -> Any:
+def _parquet(file: str, row: Callable[[int], dict[str, Any]], n: int, shown: str, times: int = 1):
     def write(folder: Path) -> tuple[int, str]:
         parquet([row(k) for k in range(n)], folder / file)
         return n * times, shown
@@ -191,7 +189,7 @@ def checked(k: int) -> list[Any]:
     return [f"VG_100K/{k}.jpg", {"POS": [f"tall cup {k}"], "NEG": [f"short cup {k}"]}]
 
 
-def _checklist(*files: str) -> Any:
+def _checklist(*files: str):
     def write(folder: Path) -> tuple[int, str]:
         for file in files:
             (folder / "data" / file).parent.mkdir(parents=True, exist_ok=True)
@@ -201,7 +199,7 @@ def _checklist(*files: str) -> Any:
     return write
 
 
-def _crepe(kind: str, n: int) -> Any:
+def _crepe(kind: str, n: int):
     def write(folder: Path) -> tuple[int, str]:
         inside = folder / "prod_hard_negatives" / kind
         inside.mkdir(parents=True)

@@ -2,8 +2,6 @@
 
 import io
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +10,12 @@ from aro_rule import original_choice
 from PIL import Image
 
 from facts import raises
+from pictures import draw
 from tellapart.benchmarks import set_file
-from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.data.rows import expect_count
 from tellapart.errors import DataError
 from tellapart.metrics.choice import choice_score
 
-At = Callable[..., Benchmark]
 BOX = {"bbox_x": 2, "bbox_y": 1, "bbox_w": 3, "bbox_h": 4}
 
 
@@ -35,7 +32,7 @@ def boxed(k: int) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
+def few(monkeypatch) -> None:
     """Let three items be all that a benchmark has."""
     monkeypatch.setattr(set_file, "expect_count", lambda path, count, _published: expect_count(path, count, 3))
 
@@ -47,9 +44,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         ("aro-attribution", "visual_genome_attribution", {"attributes": "red_big"}),
     ],
 )
-def test_the_model_sees_the_box_alone(
-    at: At, tmp_path: Path, draw: Callable[..., bytes], name: str, file: str, tags: dict[str, str]
-) -> None:
+def test_the_model_sees_the_box_alone(at, tmp_path, name, file, tags):
     (tmp_path / f"{file}.json").write_text(json.dumps([boxed(k) for k in range(3)]))
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "5.png").write_bytes(draw(0, size=8))
@@ -63,7 +58,7 @@ def test_the_model_sees_the_box_alone(
     assert (pairs.pixels(item.images[0]) == expected).all()
 
 
-def test_a_box_that_leaves_the_image_is_filled_with_black(at: At, tmp_path: Path, draw: Callable[..., bytes]) -> None:
+def test_a_box_that_leaves_the_image_is_filled_with_black(at, tmp_path):
     rows = [boxed(k) | {"bbox_x": -2, "bbox_w": 30} for k in range(3)]
     (tmp_path / "visual_genome_relation.json").write_text(json.dumps(rows))
     (tmp_path / "5.png").write_bytes(draw(0, size=8))
@@ -74,7 +69,7 @@ def test_a_box_that_leaves_the_image_is_filled_with_black(at: At, tmp_path: Path
 
 
 @pytest.mark.parametrize(("name", "file"), [("aro-coco-order", "coco_order"), ("aro-flickr-order", "flickr30k_order")])
-def test_a_caption_stands_among_four_permutations(at: At, tmp_path: Path, name: str, file: str) -> None:
+def test_a_caption_stands_among_four_permutations(at, tmp_path, name, file):
     rows = [{"image": "val2014/7.jpg", "caption_options": [f"{word} {k}" for word in "abcde"]} for k in range(3)]
     (tmp_path / f"{file}.json").write_text(json.dumps(rows))
     item = at(name, tmp_path).records().items[2]
@@ -90,13 +85,13 @@ def test_a_caption_stands_among_four_permutations(at: At, tmp_path: Path, name: 
         ("visual_genome_relation", ["a"], ("0", "object", "row")),
     ],
 )
-def test_a_wrong_row_is_named(at: At, tmp_path: Path, file: str, rows: list[Any], said: str | tuple[str, ...]) -> None:
+def test_a_wrong_row_is_named(at, tmp_path, file, rows, said):
     (tmp_path / f"{file}.json").write_text(json.dumps(rows))
     with raises(DataError, said):
         at("aro-relation", tmp_path).records()
 
 
-def test_an_item_without_four_permutations_is_refused(at: At, tmp_path: Path) -> None:
+def test_an_item_without_four_permutations_is_refused(at, tmp_path):
     rows = [{"image": "7.jpg", "caption_options": ["a", "b"]}] * 3
     (tmp_path / "coco_order.json").write_text(json.dumps(rows))
     with raises(DataError, "0", "(1, 5)", "(1, 2)"):
@@ -104,13 +99,13 @@ def test_an_item_without_four_permutations_is_refused(at: At, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("texts", "tied"), [(2, 0.0), (5, 1.0)])
-def test_the_original_decides_ties_in_two_ways_and_this_project_in_one(texts: int, tied: float) -> None:
+def test_the_original_decides_ties_in_two_ways_and_this_project_in_one(texts, tied):
     constant = np.full((4, 1, texts), 0.25)
     assert original_choice(constant).tolist() == [tied] * 4
     assert choice_score(constant).tolist() == [0.0] * 4
 
 
 @pytest.mark.parametrize("texts", [2, 5])
-def test_without_ties_both_rules_agree(texts: int) -> None:
+def test_without_ties_both_rules_agree(texts):
     scores = np.random.default_rng(0).permuted(np.tile(np.arange(texts), (50, 1)), axis=1)[:, None, :]
     assert (original_choice(scores) == choice_score(scores)).all()

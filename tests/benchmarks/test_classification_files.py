@@ -50,9 +50,7 @@ def cifar(path: Path, labels: list[list[int]], seed: int = 0) -> np.ndarray:
         ("cifar100", "test.bin", [[10, 49], [19, 99], [0, 1]], ["mountain", "worm", "aquarium fish"]),
     ],
 )
-def test_the_bytes_of_cifar_are_pictures_and_their_classes(
-    name: str, file: str, labels: list[list[int]], classes: list[str], tmp_path: Path
-) -> None:
+def test_the_bytes_of_cifar_are_pictures_and_their_classes(name, file, labels, classes, tmp_path):
     pictures = cifar(tmp_path / file, labels)
     one = bench(name, tmp_path)
     records = one.records()
@@ -63,7 +61,7 @@ def test_the_bytes_of_cifar_are_pictures_and_their_classes(
         assert np.array_equal(decode(read(each.images[0]), each.images[0]), expected)
 
 
-def test_cifar_as_folders_of_classes_is_read_too(tmp_path: Path) -> None:
+def test_cifar_as_folders_of_classes_is_read_too(tmp_path):
     names = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
     for name in names:
         picture(tmp_path / "test" / name / "0001.png")
@@ -81,26 +79,26 @@ def test_cifar_as_folders_of_classes_is_read_too(tmp_path: Path) -> None:
         (bytes([10]) + bytes(3072), ("0", "10", "10", "0")),
     ],
 )
-def test_a_damaged_cifar_file_is_refused(data: bytes, said: str | tuple[str, ...], tmp_path: Path) -> None:
+def test_a_damaged_cifar_file_is_refused(data, said, tmp_path):
     (tmp_path / "test_batch.bin").write_bytes(data)
     with raises(DataError, said):
         bench("cifar10", tmp_path).records()
 
 
-def test_pickles_of_the_python_version_are_not_read(tmp_path: Path) -> None:
+def test_pickles_of_the_python_version_are_not_read(tmp_path):
     (tmp_path / "test_batch").write_bytes(pickle.dumps({b"labels": [0], b"data": np.zeros((1, 3072), np.uint8)}))
     with raises(DataError, "cifar10", "test_batch.bin"):
         bench("cifar10", tmp_path).records()
 
 
 @pytest.mark.parametrize("reference", ["test_batch.bin#1", "test_batch.bin#-1", "other.bin#0", "test_batch.bin"])
-def test_a_picture_that_is_not_in_the_file_is_named(reference: str, tmp_path: Path) -> None:
+def test_a_picture_that_is_not_in_the_file_is_named(reference, tmp_path):
     cifar(tmp_path / "test_batch.bin", [[0]])
     with raises(DataError, f"{reference!r}", "image"):
         CifarFile(tmp_path / "test_batch.bin")(reference)
 
 
-def test_own_names_and_prompts_lie_beside_the_file(tmp_path: Path) -> None:
+def test_own_names_and_prompts_lie_beside_the_file(tmp_path):
     cifar(tmp_path / "test_batch.bin", [[0], [1]])
     published = bench("cifar10", tmp_path).records().classes
     (tmp_path / "classes.txt").write_text("".join(f"{name}\ta photographed {name}\n" for name in published[::-1]))
@@ -111,7 +109,7 @@ def test_own_names_and_prompts_lie_beside_the_file(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def pets(tmp_path: Path) -> Path:
+def pets(tmp_path) -> Path:
     for number, image in enumerate(["big_cat/0.png", "big_cat/more/1.JPEG", "dog/0.jpg"]):
         picture(tmp_path / "pets" / image, number)
     (tmp_path / "pets" / "dog" / "notes.txt").write_text("no image")
@@ -119,7 +117,7 @@ def pets(tmp_path: Path) -> Path:
     return tmp_path / "pets"
 
 
-def test_a_folder_a_class_is_a_benchmark_with_the_folders_names(pets: Path) -> None:
+def test_a_folder_a_class_is_a_benchmark_with_the_folders_names(pets):
     records = bench(f"classes:{pets}").records()
     assert records.classes == ("big cat", "dog")
     expected = [("big_cat/0.png", 0), ("big_cat/more/1.JPEG", 0), ("dog/0.jpg", 1)]
@@ -140,15 +138,13 @@ def test_a_folder_a_class_is_a_benchmark_with_the_folders_names(pets: Path) -> N
         ("templates.txt", "\n", ("templates.txt", "template")),
     ],
 )
-def test_a_list_that_does_not_fit_is_refused_with_its_line(
-    file: str, content: str | bytes, said: str | tuple[str, ...], pets: Path
-) -> None:
+def test_a_list_that_does_not_fit_is_refused_with_its_line(file, content, said, pets):
     (pets / file).write_bytes(content.encode() if isinstance(content, str) else content)
     with raises(DataError, said):
         bench(f"classes:{pets}")
 
 
-def test_a_folder_without_images_or_without_classes_is_refused(pets: Path) -> None:
+def test_a_folder_without_images_or_without_classes_is_refused(pets):
     (pets / "empty").mkdir()
     with raises(DataError, "image", "empty"):
         bench(f"classes:{pets}")
@@ -156,7 +152,7 @@ def test_a_folder_without_images_or_without_classes_is_refused(pets: Path) -> No
         bench(f"classes:{pets / 'big_cat'}")
 
 
-def test_caltech_is_read_without_its_background_and_with_singular_names(tmp_path: Path) -> None:
+def test_caltech_is_read_without_its_background_and_with_singular_names(tmp_path):
     for folder in ("BACKGROUND_Google", "Faces", "Faces_easy", "accordion", "car_side", "Motorbikes"):
         picture(tmp_path / "101_ObjectCategories" / folder / "image_0001.jpg")
     records = bench("caltech101", tmp_path).records()
@@ -164,7 +160,7 @@ def test_caltech_is_read_without_its_background_and_with_singular_names(tmp_path
     assert bench("caltech101", tmp_path).read_image()("Faces/image_0001.jpg")
 
 
-def test_food_is_the_list_of_its_test_part(tmp_path: Path) -> None:
+def test_food_is_the_list_of_its_test_part(tmp_path):
     (tmp_path / "meta").mkdir()
     (tmp_path / "meta" / "test.txt").write_text("waffles/7\napple_pie/12\nwaffles/9\n")
     picture(tmp_path / "images" / "waffles" / "7.jpg")
@@ -182,25 +178,25 @@ WNIDS = ("n01440764", "n02012849", "n03126707")  # tench, and two that are calle
 
 
 @pytest.fixture
-def imagenet(tmp_path: Path) -> Path:
+def imagenet(tmp_path) -> Path:
     for wnid in WNIDS:
         picture(tmp_path / "val" / wnid / "ILSVRC2012_val_00000001.JPEG")
     return tmp_path
 
 
-def test_imagenet_takes_the_competitions_names_and_all_synonyms_where_the_first_is_shared(imagenet: Path) -> None:
+def test_imagenet_takes_the_competitions_names_and_all_synonyms_where_the_first_is_shared(imagenet):
     lines = zip(WNIDS, ("tench, Tinca tinca", "crane", "crane, lifting device"), strict=True)
     (imagenet / "LOC_synset_mapping.txt").write_text("".join(f"{wnid} {name}\n" for wnid, name in lines))
     assert bench("imagenet", imagenet).records().classes == ("tench", "crane", "crane, lifting device")
 
 
-def test_imagenet_takes_own_names_first(imagenet: Path) -> None:
+def test_imagenet_takes_own_names_first(imagenet):
     (imagenet / "val" / "classes.txt").write_text("".join(f"{wnid}\tbird {k}\n" for k, wnid in enumerate(WNIDS)))
     assert bench("imagenet", imagenet).records().classes == ("bird 0", "bird 1", "bird 2")
 
 
 @pytest.mark.slow
-def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet: Path) -> None:
+def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet):
     pytest.importorskip("torch", reason="torch is not installed (the models extra)")
     with raises(DataError, "3", "ImageNet", "1,000", "classes.txt"):
         bench("imagenet", imagenet).records()
@@ -218,7 +214,7 @@ def test_imagenet_takes_clips_names_where_all_of_its_folders_are_there(imagenet:
     assert [records.classes[place] for place in (0, 657, 744, 836, 837)] == expected
 
 
-def test_the_embedded_classes_are_what_the_captions_count() -> None:
+def test_the_embedded_classes_are_what_the_captions_count():
     records = bench("demo-objects").records()
     captions = {
         image: text for item in DEMO.records().items for image, text in zip(item.images, item.texts, strict=True)
@@ -238,12 +234,12 @@ def test_the_embedded_classes_are_what_the_captions_count() -> None:
 @pytest.mark.parametrize(
     ("name", "said"), [("classes:", ("classes:DIR", "folder")), ("classes:gone", ("0", "folders"))]
 )
-def test_a_prefix_without_a_folder_says_what_to_write(name: str, said: str | tuple[str, ...]) -> None:
+def test_a_prefix_without_a_folder_says_what_to_write(name, said):
     with raises(DataError, said):
         find_benchmark(name)
 
 
-def test_a_png_of_a_cifar_picture_carries_nothing_else(tmp_path: Path) -> None:
+def test_a_png_of_a_cifar_picture_carries_nothing_else(tmp_path):
     cifar(tmp_path / "test_batch.bin", [[0]])
     data = CifarFile(tmp_path / "test_batch.bin")("test_batch.bin#0")
     with Image.open(io.BytesIO(data)) as image:

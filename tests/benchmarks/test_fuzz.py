@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from facts import raises
+from published import published
 from tellapart.auditing.origin import detector_outcomes
 from tellapart.benchmarks import eqben, minimal_pairs, set_file
 from tellapart.benchmarks.find import find_benchmark
@@ -29,11 +30,9 @@ from tellapart.benchmarks.locations import Locations
 from tellapart.data.rows import expect_count
 from tellapart.errors import DataError, ScoreError
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
-
 
 @pytest.fixture(autouse=True)
-def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def few(request, monkeypatch) -> None:
     """Let the few rows of a made file be all that its benchmark has."""
     if "kind" not in request.fixturenames or "published_format" in request.fixturenames:
         return
@@ -79,7 +78,7 @@ def check_bytes(form: Format, path: Path, before: Content, damaged: bytes, *, le
         assert found == before or (letters and found.total() == before.total())
 
 
-def check_content(form: Format, path: Path, content: Any) -> Content | None:
+def check_content(form: Format, path: Path, content) -> Content | None:
     whole = path.read_bytes()
     try:
         path.write_bytes(encoded(form.file, content))
@@ -88,7 +87,7 @@ def check_content(form: Format, path: Path, content: Any) -> Content | None:
         path.write_bytes(whole)
 
 
-def shuffled(value: Any, drawn: random.Random, rows: int) -> Any:
+def shuffled(value, drawn: random.Random, rows: int):
     """Shuffle keys everywhere, and rows; a list within a row has an order of its own."""
     if isinstance(value, dict):
         keys = drawn.sample(list(value), len(value))
@@ -103,7 +102,7 @@ def places_of(form: Format) -> list[tuple[Any, ...]]:
     return [place for place in places(form.content) if not (form.is_table and len(place) < 2)]
 
 
-def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(value, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in children:
         yield (*above, key)
@@ -123,7 +122,7 @@ LATE = settings(
 
 
 @pytest.fixture(params=FORMATS)
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request) -> str:
     return str(request.param)
 
 
@@ -139,17 +138,16 @@ class Made(NamedTuple):
 
 
 @pytest.fixture
-def made(kind: str, tmp_path: Path) -> Made:
+def made(kind, tmp_path) -> Made:
     form = FORMATS[kind]
     path = form.write(tmp_path)
     before = outcome(form, path)
-    assert before is not None
     assert before.total() >= 2
     return Made(form, path, before)
 
 
 @pytest.mark.slow
-def test_a_file_that_is_cut_off_anywhere(made: Made) -> None:
+def test_a_file_that_is_cut_off_anywhere(made):
     form, path, before = made
     whole = path.read_bytes()
     end = len(whole)
@@ -160,7 +158,7 @@ def test_a_file_that_is_cut_off_anywhere(made: Made) -> None:
 @pytest.mark.slow
 @LATE
 @given(places=st.lists(st.floats(0, 0.9999), min_size=1, max_size=4), byte=st.integers(0, 255))
-def test_a_file_with_wrong_bytes(made: Made, places: list[float], byte: int) -> None:
+def test_a_file_with_wrong_bytes(made, places, byte):
     form, path, before = made
     whole = path.read_bytes()
     damaged = bytearray(whole)
@@ -172,7 +170,7 @@ def test_a_file_with_wrong_bytes(made: Made, places: list[float], byte: int) -> 
 @pytest.mark.slow
 @LATE
 @given(drawn=st.randoms(use_true_random=False))
-def test_a_file_with_its_rows_and_keys_in_another_order(made: Made, drawn: random.Random) -> None:
+def test_a_file_with_its_rows_and_keys_in_another_order(made, drawn):
     form, path, before = made
     found = check_content(form, path, shuffled(form.content, drawn, form.rows))
     assert found == before or (found is None and "bivlc" in path.name.lower())  # its order is what its ids are
@@ -181,7 +179,7 @@ def test_a_file_with_its_rows_and_keys_in_another_order(made: Made, drawn: rando
 @pytest.mark.few(4)
 @LATE
 @given(data=st.data())
-def test_a_value_that_is_nothing_or_of_a_type_that_no_field_has(made: Made, data: st.DataObject) -> None:
+def test_a_value_that_is_nothing_or_of_a_type_that_no_field_has(made, data):
     form, path, before = made
     place = data.draw(st.sampled_from(places_of(form)))
     found = check_content(form, path, changed(form.content, place, data.draw(NEVER)))
@@ -192,7 +190,7 @@ def test_a_value_that_is_nothing_or_of_a_type_that_no_field_has(made: Made, data
 @pytest.mark.few(4)
 @LATE
 @given(data=st.data())
-def test_a_value_of_another_type(made: Made, data: st.DataObject) -> None:
+def test_a_value_of_another_type(made, data):
     form, path, before = made
     place = data.draw(st.sampled_from(places_of(form)))
     found = check_content(form, path, changed(form.content, place, data.draw(OTHER)))
@@ -200,7 +198,7 @@ def test_a_value_of_another_type(made: Made, data: st.DataObject) -> None:
         assert_same(found, before, one_differs=True)
 
 
-def test_a_field_that_holds_nothing_is_named(made: Made) -> None:
+def test_a_field_that_holds_nothing_is_named(made):
     form, path, _ = made
     fields = {place[-1]: place for place in places_of(form) if len(place) > form.rows and isinstance(place[-1], str)}
     for field, place in fields.items():
@@ -211,7 +209,7 @@ def test_a_field_that_holds_nothing_is_named(made: Made) -> None:
             assert re.search(rf"['.]{re.escape(field.rstrip('s'))}", str(error)), error
 
 
-def test_a_value_that_is_left_out(made: Made) -> None:
+def test_a_value_that_is_left_out(made):
     form, path, before = made
     for place in places_of(form):
         if not form.counted and (len(place) <= form.rows or isinstance(place[-1], int)) and place != ("accuracy",):
@@ -221,7 +219,7 @@ def test_a_value_that_is_left_out(made: Made) -> None:
             assert_same(found, before, one_differs=form.may_differ(place) or isinstance(place[-1], int))
 
 
-def changed(content: Any, place: tuple[Any, ...], *value: Any) -> Any:
+def changed(content, place: tuple[Any, ...], *value):
     content = copy.deepcopy(content)
     inside = content
     for key in place[:-1]:
@@ -239,7 +237,7 @@ def assert_same(found: Content, before: Content, *, one_differs: bool) -> None:
 
 
 @pytest.fixture
-def parquet(tmp_path: Path) -> Made:
+def parquet(tmp_path) -> Made:
     """Winoground as the hub has it, but of four rows; its pictures are not opened."""
     arrow = pytest.importorskip("pyarrow", reason="parquet files are read with pyarrow, of the extra 'hub'")
     tables = pytest.importorskip("pyarrow.parquet")
@@ -253,7 +251,7 @@ def parquet(tmp_path: Path) -> Made:
 @pytest.mark.parametrize("kind", ["parquet"])
 @LATE
 @given(data=st.data())
-def test_a_damaged_parquet_file(kind: str, parquet: Made, data: st.DataObject) -> None:
+def test_a_damaged_parquet_file(kind, parquet, data):
     form, path, before = parquet
     whole = path.read_bytes()
     places = st.integers(0, len(whole) - 1)
@@ -270,7 +268,7 @@ NUMBERS = st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=2), 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["detector"])
 @given(st.lists(st.lists(NUMBERS, max_size=3), max_size=3), st.lists(st.lists(st.floats(0, 1), max_size=3), max_size=3))
-def test_a_detectors_probabilities_are_such_or_are_one_error(kind: str, one: Any, other: Any) -> None:
+def test_a_detectors_probabilities_are_such_or_are_one_error(kind, one, other):
     for texts, images in ((one, other), (other, one)):
         try:
             found = detector_outcomes(texts, images)
@@ -296,9 +294,7 @@ def test_a_detectors_probabilities_are_such_or_are_one_error(kind: str, one: Any
         ("gpt-4v", ("2", "filename"), " ", ("'2'", "'filename'")),
     ],
 )
-def test_what_the_fuzz_has_found_is_named(
-    tmp_path: Path, kind: str, place: tuple[Any, ...], value: Any, message: str | tuple[str, ...]
-) -> None:
+def test_what_the_fuzz_has_found_is_named(tmp_path, kind, place, value, message):
     form = FORMATS[kind]
     path = form.write(tmp_path)
     path.write_bytes(encoded(form.file, changed(form.content, place, value)))
@@ -320,23 +316,20 @@ PUBLISHED = {
 
 
 @pytest.fixture(params=PUBLISHED)
-def published_format(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
+def published_format(request, tmp_path) -> Made:
     """A published file in a folder of its own, with links to what lies beside it."""
     folder, file, load = PUBLISHED[request.param]
-    source = DATA / folder / file
-    if not source.is_file():
-        pytest.skip(f"the published files of {request.param} are not beside this checkout")
+    source = published(folder, file)
     for other in source.parent.glob("*.json" if source.suffix == ".json" else source.name):
         (tmp_path / other.name).symlink_to(other)
     path = tmp_path / file
     path.unlink()
     path.write_bytes(source.read_bytes())
     like = next((one for one in FORMATS.values() if one.load is load), FORMATS.get(request.param))
-    assert like is not None
     return Made(replace(like, file=file, content=decoded(path), load=load), path, load(path))
 
 
-def decoded(path: Path) -> Any:
+def decoded(path: Path):
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".csv":
         return list(csv.DictReader(io.StringIO(text, newline="")))
@@ -348,7 +341,7 @@ def decoded(path: Path) -> Any:
 @pytest.mark.slow
 @settings(LATE, max_examples=2)  # each reads a large file five times; the small ones above are tried far more often
 @given(seed=st.integers(0, 2**32), never=NEVER)
-def test_a_published_file_that_is_damaged(published_format: Made, seed: int, never: Any) -> None:
+def test_a_published_file_that_is_damaged(published_format, seed, never):
     (form, path, before), drawn = published_format, random.Random(seed)
     whole = path.read_bytes()
     check_bytes(form, path, before, whole[: drawn.randrange(len(whole))], letters=False)
@@ -384,7 +377,7 @@ def test_a_published_file_that_is_damaged(published_format: Made, seed: int, nev
         ("winoground", "examples.jsonl"),
     ],
 )
-def test_a_file_that_holds_something_else_is_one_error(tmp_path: Path, name: str, file: str, content: bytes) -> None:
+def test_a_file_that_holds_something_else_is_one_error(tmp_path, name, file, content):
     if file.endswith(".parquet"):
         pytest.importorskip("pyarrow")
     benchmark = find_benchmark(name, Locations(tmp_path))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from facts import raises
+from pictures import draw
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.find import find_benchmark, load_pairs
 from tellapart.benchmarks.hub import Hub
@@ -41,7 +42,7 @@ def cell(data: bytes) -> dict[str, Any]:
     return {"bytes": data, "path": None}
 
 
-def winoground_rows(draw: Callable[..., bytes]) -> list[dict[str, Any]]:
+def winoground_rows() -> list[dict[str, Any]]:
     return [
         {
             "id": k,
@@ -65,14 +66,14 @@ def hub_of(name: str) -> Hub:
 
 
 @pytest.fixture
-def winoground(tmp_path: Path, parquet: Write, draw: Callable[..., bytes]) -> Benchmark:
+def winoground(tmp_path, parquet) -> Benchmark:
     path = snapshot(tmp_path, hub_of("winoground")) / "data" / "test-00000-of-00001.parquet"
-    parquet(path, winoground_rows(draw), 100)
+    parquet(path, winoground_rows(), 100)
     return find_benchmark("winoground")
 
 
 @pytest.mark.slow
-def test_questions_and_their_images_are_read_from_the_hubs_cache(tmp_path: Path, draw: Callable[..., bytes]) -> None:
+def test_questions_and_their_images_are_read_from_the_hubs_cache(tmp_path):
     folder = snapshot(tmp_path, hub_of("mmvp"))
     (folder / "MMVP Images").mkdir(parents=True)
     (folder / "MMVP Images" / "2.jpg").write_bytes(draw(2))
@@ -85,9 +86,7 @@ def test_questions_and_their_images_are_read_from_the_hubs_cache(tmp_path: Path,
     assert read(questions.rows[1].images[0]) == draw(2)
 
 
-def test_winoground_is_read_from_the_hubs_cache_at_its_revision(
-    winoground: Benchmark, draw: Callable[..., bytes]
-) -> None:
+def test_winoground_is_read_from_the_hubs_cache_at_its_revision(winoground):
     pairs = winoground.records()
     assert (len(pairs), pairs.shape, pairs.items[399].id) == (400, (2, 2), "399")
     assert pairs.items[7].texts == ("dog 7 bites man", "man bites dog 7")
@@ -100,17 +99,17 @@ def test_winoground_is_read_from_the_hubs_cache_at_its_revision(
     assert winoground.outline() == pairs.outline
 
 
-def test_a_gated_set_that_is_cached_needs_no_token(winoground: Benchmark, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gated_set_that_is_cached_needs_no_token(winoground, monkeypatch):
     monkeypatch.setattr("tellapart.benchmarks.hub._find_token", lambda: None)
     winoground.expect()
 
 
-def test_a_gated_set_without_a_token_is_an_error_with_the_page() -> None:
+def test_a_gated_set_without_a_token_is_an_error_with_the_page():
     with raises(DataError, "facebook/winoground", "https://huggingface.co/datasets/facebook/winoground", "token"):
         find_benchmark("winoground").expect()
 
 
-def test_a_set_that_the_cache_lacks_is_an_error_without_a_network() -> None:
+def test_a_set_that_the_cache_lacks_is_an_error_without_a_network():
     benchmark = find_benchmark("bivlc")
     benchmark.expect()  # it could be fetched
     assert benchmark.records_here() is None
@@ -118,16 +117,14 @@ def test_a_set_that_the_cache_lacks_is_an_error_without_a_network() -> None:
         benchmark.records()
 
 
-def test_without_the_hubs_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_hubs_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
     with raises(MissingDependencyError, 'pip install "tellapart[hub]"', "install"):
         load_pairs("bivlc")
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-def test_bivlc_is_read_from_its_shards_and_clusters_are_its_images(
-    tmp_path: Path, parquet: Write, draw: Callable[..., bytes], shards: int
-) -> None:
+def test_bivlc_is_read_from_its_shards_and_clusters_are_its_images(tmp_path, parquet, shards):
     kinds = [(kind, subtype) for kind, subtype, count in BLOCKS for _ in range(count)]
     rows = [
         {
@@ -154,9 +151,7 @@ def test_bivlc_is_read_from_its_shards_and_clusters_are_its_images(
     assert pairs.items[0].cluster == pairs.items[2].cluster != pairs.items[3].cluster
 
 
-def test_a_run_from_the_hubs_cache_measures_and_reports(
-    winoground: Benchmark, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_from_the_hubs_cache_measures_and_reports(winoground, command, monkeypatch):
     ran = command("run", "-m", "oracle", "-b", "winoground", "--limit", "8", "--out", "r", "--json")
     (record,) = ran.json["runs"]
     found = record["benchmarks"]["winoground"]
@@ -170,7 +165,7 @@ def tables(paths: Sequence[Path]) -> ParquetTable:
     return ParquetTable(paths, images=("image_0", "image_1"))
 
 
-def test_damaged_parquet_is_an_error_of_the_data(tmp_path: Path, winoground: Benchmark) -> None:
+def test_damaged_parquet_is_an_error_of_the_data(tmp_path, winoground):
     pytest.importorskip("pyarrow")
     path = next(tmp_path.rglob("*.parquet"))
     (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:-100])
@@ -183,18 +178,16 @@ def test_damaged_parquet_is_an_error_of_the_data(tmp_path: Path, winoground: Ben
             tables([path])(reference)
 
 
-def test_a_cell_without_an_image_is_named(tmp_path: Path, parquet: Write, draw: Callable[..., bytes]) -> None:
-    rows = winoground_rows(draw)[:2]
+def test_a_cell_without_an_image_is_named(tmp_path, parquet):
+    rows = winoground_rows()[:2]
     rows[1]["image_0"] = None
     parquet(tmp_path / "a.parquet", rows, 2)
     with raises(DataError, "a.parquet", "1", "'image_0'"):
         tables([tmp_path / "a.parquet"])("1/image_0")
 
 
-def test_winoground_is_read_from_its_older_files(
-    tmp_path: Path, at: Callable[..., Benchmark], draw: Callable[..., bytes]
-) -> None:
-    rows = [row | {f"image_{s}": f"ex_{row['id']}_img_{s}" for s in (0, 1)} for row in winoground_rows(draw)]
+def test_winoground_is_read_from_its_older_files(tmp_path, at):
+    rows = [row | {f"image_{s}": f"ex_{row['id']}_img_{s}" for s in (0, 1)} for row in winoground_rows()]
     (tmp_path / "examples.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "ex_0_img_1.png").write_bytes(draw(9))
@@ -203,10 +196,10 @@ def test_winoground_is_read_from_its_older_files(
     assert pairs.read_bytes("ex_0_img_1.png") == draw(9)
 
 
-def test_a_token_without_access_is_an_error_with_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_without_access_is_an_error_with_the_page(monkeypatch):
     errors = importlib.import_module("huggingface_hub.errors")
 
-    class Gated(errors.GatedRepoError):  # type: ignore[misc, name-defined]
+    class Gated(errors.GatedRepoError):
         def __init__(self) -> None:
             Exception.__init__(self, "403")
 
@@ -219,7 +212,7 @@ def test_a_token_without_access_is_an_error_with_the_page(monkeypatch: pytest.Mo
         load_pairs("winoground")
 
 
-def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path: Path) -> None:
+def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path):
     (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data").mkdir(parents=True)
     (snapshot(tmp_path, hub_of("coco-counterfactuals")) / "data" / "examples.jsonl").write_text("{}")
     assert hub_of("coco-counterfactuals").cached_folder() is None
@@ -228,7 +221,7 @@ def test_a_cache_that_lacks_a_file_is_not_taken_for_the_set(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_whatever_byte_of_a_parquet_file_is_damaged_the_error_names_the_file(tmp_path: Path, parquet: Write) -> None:
+def test_whatever_byte_of_a_parquet_file_is_damaged_the_error_names_the_file(tmp_path, parquet):
     """Damaged types, sizes and texts end in exceptions of several kinds: NotImplementedError and IndexError, too."""
     path = tmp_path / "a.parquet"
     parquet(path, [{"id": k, "caption_0": "a", "image_0": cell(b"x")} for k in range(2)], 2)

@@ -103,7 +103,7 @@ def try_refs(refs: Path, instances: Path, data: bytes) -> str | None:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
+def files(tmp_path) -> tuple[Path, Path]:
     (tmp_path / "instances.json").write_text(json.dumps(INSTANCES))
     return tmp_path / "refs(unc).p", tmp_path / "instances.json"
 
@@ -116,17 +116,17 @@ def check_many(files: tuple[Path, Path], count: int) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10  # KiB
 
 
-def test_the_pickles_of_all_protocols_are_read(files: tuple[Path, Path]) -> None:
+def test_the_pickles_of_all_protocols_are_read(files):
     for protocol in range(6):
         assert try_refs(*files, pickle.dumps(REFS, protocol=protocol)) is None
 
 
-def test_mutated_pickles_are_one_line_each(files: tuple[Path, Path]) -> None:
+def test_mutated_pickles_are_one_line_each(files):
     check_many(files, 1_000)
 
 
 @pytest.mark.slow
-def test_many_mutated_pickles_are_one_line_each(files: tuple[Path, Path]) -> None:
+def test_many_mutated_pickles_are_one_line_each(files):
     check_many(files, 8_000)
 
 
@@ -142,11 +142,11 @@ def test_many_mutated_pickles_are_one_line_each(files: tuple[Path, Path]) -> Non
         (b"I" + b"9" * 100_000 + b"\n.", "not a complete pickle"),
     ],
 )
-def test_crafted_pickles_are_refused_at_once(files: tuple[Path, Path], data: bytes, what: str) -> None:
+def test_crafted_pickles_are_refused_at_once(files, data, what):
     assert what in (try_refs(*files, data) or "")
 
 
-def test_long_numbers_and_floats_that_are_no_numbers_are_no_boxes(files: tuple[Path, Path]) -> None:
+def test_long_numbers_and_floats_that_are_no_numbers_are_no_boxes(files):
     odd = [2**200, -1, 1.5, float("nan"), True, "\ud800", None, "7", [7]]
     for field in ("ann_id", "split", "sentences"):
         for value in odd:

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas
 import pytest
 
 from facts import check_facts, raises
+from pictures import draw
 from tellapart.benchmarks.find import load_pairs
 from tellapart.benchmarks.locations import FolderImages, Locations
 from tellapart.errors import DataError
@@ -17,7 +17,7 @@ Write = Callable[..., Path]
 
 
 @pytest.fixture
-def photos(tmp_path: Path, draw: Callable[..., bytes]) -> Path:
+def photos(tmp_path) -> Path:
     """A collection that nobody copies: `val/0.png` to `val/3.png`."""
     folder = tmp_path / "photos"
     (folder / "val").mkdir(parents=True)
@@ -27,7 +27,7 @@ def photos(tmp_path: Path, draw: Callable[..., bytes]) -> Path:
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write(tmp_path) -> Write:
     """Write a set of two 2x2 items whose images are named by a function of their numbers."""
 
     def make(image: Callable[[int], str], name: str = "mine") -> Path:
@@ -44,7 +44,7 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture(params=["absolute", "dots", "link"])
-def outside(request: pytest.FixtureRequest, write: Write, photos: Path, tmp_path: Path) -> Path:
+def outside(request, write, photos, tmp_path) -> Path:
     """A set whose images lie outside of its folder, in each of the ways that there are."""
     if request.param == "absolute":
         return write(lambda number: str(photos / "val" / f"{number}.png"))
@@ -56,9 +56,7 @@ def outside(request: pytest.FixtureRequest, write: Write, photos: Path, tmp_path
     return folder
 
 
-def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmark(
-    write: Write, photos: Path, draw: Callable[..., bytes]
-) -> None:
+def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmark(write, photos):
     folder = write(lambda number: f"{number}.png")
     with raises(DataError, "pairs.jsonl:1", "'images[0]'", "'0.png'", "images="):
         load_pairs(f"folder:{folder}")
@@ -66,9 +64,7 @@ def test_images_of_a_folder_are_looked_for_under_images_as_those_of_any_benchmar
         assert load_pairs(f"folder:{folder}", Locations(images=images)).read_bytes("3.png") == draw(3, size=16)
 
 
-def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_own_comes_last(
-    write: Write, photos: Path, draw: Callable[..., bytes]
-) -> None:
+def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_own_comes_last(write, photos):
     folder = write(lambda number: f"{number}.png")
     (photos / "mine").mkdir()
     (photos / "mine" / "0.png").write_bytes(draw(10))
@@ -80,9 +76,7 @@ def test_a_folder_of_the_sets_name_comes_before_the_folder_itself_and_the_sets_o
     assert load_pairs(f"folder:{folder}").read_bytes("0.png") == draw(20)
 
 
-def test_where_images_lie_changes_no_number_and_no_fingerprint(
-    command: Callable[..., Any], write: Write, photos: Path
-) -> None:
+def test_where_images_lie_changes_no_number_and_no_fingerprint(command, write, photos):
     write(lambda number: f"{number}.png")
     own = write(lambda number: f"images/{number}.png", "own")
     (photos / "val").rename(own / "images")
@@ -99,19 +93,19 @@ def test_where_images_lie_changes_no_number_and_no_fingerprint(
     assert Path("a/report.html").read_text().count("data:image/") > 0
 
 
-def test_images_outside_are_refused_by_an_error_that_names_the_option(outside: Path) -> None:
+def test_images_outside_are_refused_by_an_error_that_names_the_option(outside):
     with raises(DataError, "pairs.jsonl:1", "'images[0]'", "outside_images=True"):
         load_pairs(f"folder:{outside}")
     with raises(DataError, "outside_images=True"):
         load_pairs(f"folder:{outside}", Locations(images=outside))
 
 
-def test_images_outside_are_read_if_that_is_allowed(outside: Path, draw: Callable[..., bytes]) -> None:
+def test_images_outside_are_read_if_that_is_allowed(outside):
     pairs = load_pairs(f"folder:{outside}", Locations(outside=True))
     assert [pairs.read_bytes(image) for image in pairs.items[1].images] == [draw(2, size=16), draw(3, size=16)]
 
 
-def test_what_is_allowed_for_images_is_a_picture_still(write: Write, tmp_path: Path) -> None:
+def test_what_is_allowed_for_images_is_a_picture_still(write, tmp_path):
     (tmp_path / "secret.txt").write_text("secret")
     for reference, said in (("../secret.txt", ("image", ".webp")), ("https://a/b.png", "address")):
         folder = write(lambda _number, reference=reference: reference)
@@ -120,16 +114,13 @@ def test_what_is_allowed_for_images_is_a_picture_still(write: Write, tmp_path: P
 
 
 @pytest.mark.few(2)
-def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(
-    command: Callable[..., Any], outside: Path
-) -> None:
+def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(command, outside):
     name = f"folder:{outside}"
     refused = command("run", "-m", "random", "-b", name, "--out", "r")
     assert (refused.code, refused.out) == (2, "")
     assert "--outside-images" in refused.err
     assert refused.err.count("\n") == 1
-    ran = command("run", "-m", "random", "-b", name, "--out", "r", "--outside-images")
-    assert ran.code == 0, ran.err
+    command("run", "-m", "random", "-b", name, "--out", "r", "--outside-images", code=0)
     pictures = Path("r/report.html").read_text().count("data:image/")
     assert pictures > 0
     record = json.loads(Path("r/results.json").read_text())
@@ -157,25 +148,18 @@ def test_a_run_shows_pictures_from_outside_and_show_does_so_only_if_told_again(
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_every_command_that_reads_a_folder_takes_both_options(
-    command: Callable[..., Any], write: Write, photos: Path, tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
+def test_every_command_that_reads_a_folder_takes_both_options(command, write, photos, tmp_path, arguments):
     rows = [f"{k},{i},{t},{i + t}" for k in range(2) for i in range(2) for t in range(2)]
     (tmp_path / "scores.csv").write_text("\n".join(["id,image,text,score", *rows]) + "\n")
     write(lambda number: str(photos / "val" / f"{number}.png"))
-    refused = command(*arguments)
-    assert refused.code == 2
+    refused = command(*arguments, code=2)
     assert "--outside-images" in refused.err
-    allowed = command(*(argument.replace("TO", "allowed") for argument in arguments), "--outside-images")
-    assert allowed.code == 0, allowed.err
+    command(*(argument.replace("TO", "allowed") for argument in arguments), "--outside-images", code=0)
     write(lambda number: f"{number}.png")
-    below = command(*(argument.replace("TO", "below") for argument in arguments), "--images", photos)
-    assert below.code == 0, below.err
+    command(*(argument.replace("TO", "below") for argument in arguments), "--images", photos, code=0)
 
 
-def test_rows_of_a_datasets_folder_without_a_suffix_are_found_under_images(
-    tmp_path: Path, photos: Path, draw: Callable[..., bytes]
-) -> None:
+def test_rows_of_a_datasets_folder_without_a_suffix_are_found_under_images(tmp_path, photos):
     folder = tmp_path / "dataset"
     folder.mkdir()
     row = {"image_0": "0", "image_1": "1", "caption_0": "one cup", "caption_1": "two cups"}
@@ -185,7 +169,7 @@ def test_rows_of_a_datasets_folder_without_a_suffix_are_found_under_images(
     assert pairs.read_bytes("1.png") == draw(1, size=16)
 
 
-def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(tmp_path: Path, photos: Path) -> None:
+def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(tmp_path, photos):
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / "a.png").symlink_to(photos / "val" / "0.png")
     with raises(DataError, "'a.png'", "outside_images=True"):
@@ -194,7 +178,7 @@ def test_links_out_of_the_folder_of_a_listed_benchmark_are_followed_if_allowed(t
 
 
 @pytest.mark.parametrize("listing", ["pairs.jsonl", "metadata.csv", "pairs.csv", "pairs.tsv", "pairs.parquet"])
-def test_absolute_paths_inside_the_folder_are_read_and_become_relative(photos: Path, listing: str) -> None:
+def test_absolute_paths_inside_the_folder_are_read_and_become_relative(photos, listing):
     rows = [
         {
             **{f"image_{side}": str(photos / "val" / f"{2 * k + side}.png") for side in (0, 1)},
@@ -230,7 +214,7 @@ def test_absolute_paths_inside_the_folder_are_read_and_become_relative(photos: P
     assert below.read_bytes("val/1.png") == (photos / "val" / "1.png").read_bytes()
 
 
-def test_an_absolute_path_leads_out_of_the_folder_by_no_way(photos: Path, tmp_path: Path) -> None:
+def test_an_absolute_path_leads_out_of_the_folder_by_no_way(photos, tmp_path):
     (tmp_path / "secret.png").write_bytes((photos / "val" / "0.png").read_bytes())
     (photos / "link.png").symlink_to(tmp_path / "secret.png")
     (photos / "up").symlink_to(tmp_path)
@@ -242,7 +226,7 @@ def test_an_absolute_path_leads_out_of_the_folder_by_no_way(photos: Path, tmp_pa
         images.find(f"{photos}-2/val/0.png")
 
 
-def test_an_absolute_path_is_never_read_from_a_folder_that_comes_before(photos: Path, tmp_path: Path) -> None:
+def test_an_absolute_path_is_never_read_from_a_folder_that_comes_before(photos, tmp_path):
     (tmp_path / "mine" / "val").mkdir(parents=True)
     picture = tmp_path / "mine" / "val" / "0.png"
     picture.write_bytes((photos / "val" / "1.png").read_bytes())
@@ -254,9 +238,7 @@ def test_an_absolute_path_is_never_read_from_a_folder_that_comes_before(photos: 
 
 
 @pytest.mark.parametrize("name", ["folder:photos", "table:photos/p.csv"])
-def test_croissant_metadata_are_written_only_of_a_file_that_finds_its_images(
-    command: Callable[..., Any], photos: Path, name: str
-) -> None:
+def test_croissant_metadata_are_written_only_of_a_file_that_finds_its_images(command, photos, name):
     images = [str(photos / "val" / f"{k}.png") for k in (0, 1)]
     item = {"id": "0", "images": images, "texts": ["one cup", "two cups"]}
     rows = {

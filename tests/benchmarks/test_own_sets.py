@@ -1,20 +1,17 @@
 """Sets of the user: a TOML file of ten lines, and a table of pairs."""
 
 import gzip
-import io
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from annotation_formats import encoded
-from PIL import Image
 
 import tellapart as ta
 from facts import check_facts, raises
+from pictures import draw, plain
 from tellapart.auditing.audit import Options, audit
 from tellapart.auditing.card import make_card, markdown
 from tellapart.benchmarks.find import find_benchmark, set_name
@@ -34,7 +31,7 @@ OWN, OWN_OPTIONS = (
 
 
 @pytest.fixture
-def own(tmp_path: Path, draw: Callable[..., bytes]) -> Path:
+def own(tmp_path) -> Path:
     rows = [{"left": f"{k}a.png", "right": f"{k}b.png", "words": ["red", "blue"]} for k in range(3)]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "images").mkdir()
@@ -46,18 +43,17 @@ def own(tmp_path: Path, draw: Callable[..., bytes]) -> Path:
 
 
 @pytest.mark.slow
-def test_a_users_own_set_is_ten_lines(own: Path, command: Callable[..., Any]) -> None:
+def test_a_users_own_set_is_ten_lines(own, command):
     assert len(OWN.splitlines()) <= 10
     one = find_benchmark(str(own))
     assert (one.name, one.items, one.shape, one.own) == ("set:cups.toml", 3, (2, 2), own)
     assert set_name(str(own)) == set_name(f"set:{own}") == "set:cups.toml"
-    done = command("run", "-b", own, "-m", "oracle", "--out", "r", "--json")
-    assert done.code == 0, done.err
+    command("run", "-b", own, "-m", "oracle", "--out", "r", "--json", code=0)
     assert command("show", "r").code == 0
 
 
 @pytest.mark.parametrize("options", ['"{candidates}"', '["{candidates.0}", "{candidates.1}"]'])
-def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path: Path, options: str) -> None:
+def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path, options):
     asked = {"pair": "0", "question": "Which way?", "candidates": "['up', 'down']"}
     rows = [asked | {"film": "a", "answer": "down"}, asked | {"film": "b", "answer": "up"}]
     (tmp_path / "asked.csv").write_bytes(encoded("asked.csv", rows))
@@ -72,15 +68,14 @@ def test_a_users_own_options_are_a_and_b_by_their_places(tmp_path: Path, options
 
 
 @pytest.mark.slow
-def test_a_users_own_gallery_is_measured_both_ways(own: Path, command: Callable[..., Any]) -> None:
+def test_a_users_own_gallery_is_measured_both_ways(own, command):
     gallery = '[gallery]\nimage = "{left}"\ncaptions = "{words}"\n'
     own.write_text(OWN.split("[[item]]")[0] + gallery)
     one = find_benchmark(str(own))
     assert (one.task, one.items) == ("retrieval", 3)
     scores = {"image_ids": ["0", "1", "2"], "caption_ids": [str(k) for k in range(6)]}
     np.savez(own.with_name("scores.npz"), **scores, scores=np.repeat(np.eye(3), 2, axis=1))
-    done = command("score", own, "--scores", own.with_name("scores.npz"), "--name", "x", "--out", "r", "--json")
-    assert done.code == 0, done.err
+    command("score", own, "--scores", own.with_name("scores.npz"), "--name", "x", "--out", "r", "--json", code=0)
     (measured,) = json.loads(Path("r/results.json").read_text())["benchmarks"].values()
     assert {measured["metrics"][f"{side}_recall@1"]["value"] for side in ("i2t", "t2i")} == {1.0}
 
@@ -113,13 +108,13 @@ def test_a_users_own_gallery_is_measured_both_ways(own: Path, command: Callable[
         ('id = "{row}"', 'id = "{row}"\ntrue = 0', ("'true'", "2x2")),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_set_is_said(own: Path, before: str, after: str, says: str | tuple[str, ...]) -> None:
+def test_what_is_wrong_with_a_set_is_said(own, before, after, says):
     own.write_text(OWN.replace(before, after, 1))
     with raises(DataError, says):
         find_benchmark(str(own)).records()
 
 
-def test_a_row_of_another_type_is_no_row(own: Path) -> None:
+def test_a_row_of_another_type_is_no_row(own):
     rows = own.with_name("rows.jsonl")
     lines = rows.read_text().splitlines()
     rows.write_text("\n".join([*lines[:2], lines[2].replace('"2a.png"', "7")]))
@@ -127,14 +122,14 @@ def test_a_row_of_another_type_is_no_row(own: Path) -> None:
         find_benchmark(str(own)).records()
 
 
-def test_a_set_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_set_file_that_is_not_there_is_said(tmp_path):
     with raises(DataError, "set:no.toml", "'no.toml'", "set:FILE.toml"):
         find_benchmark("set:no.toml")
     with raises(UnknownNameError, "benchmark", "'sugarcrepe-p'", "'sugarcrepe-pp'"):
         find_benchmark("sugarcrepe-p")
 
 
-def test_the_archive_of_a_set_holds_its_images(own: Path) -> None:
+def test_the_archive_of_a_set_holds_its_images(own):
     with zipfile.ZipFile(own.with_name("all.zip"), "w") as archive:
         for file in (own.parent / "images").iterdir():
             archive.write(file, file.name)
@@ -144,13 +139,13 @@ def test_the_archive_of_a_set_holds_its_images(own: Path) -> None:
     assert pairs.pixels("0a.png").shape == (2, 2, 3)
 
 
-def test_texts_alone_are_of_sets_with_two_true_texts(own: Path) -> None:
+def test_texts_alone_are_of_sets_with_two_true_texts(own):
     with raises(DataError, "texts", "true"):
         find_benchmark(f"texts:{own}")
     assert find_benchmark("texts:sugarcrepe-pp", Locations()).task == "true-texts"
 
 
-def test_a_file_and_its_twin_are_joined_row_by_row(tmp_path: Path) -> None:
+def test_a_file_and_its_twin_are_joined_row_by_row(tmp_path):
     for folder, true in (("data", "a red cup"), ("reworded", "a cup that is red")):
         (tmp_path / folder).mkdir()
         rows = [{"image": f"{k}.png", "true": f"{true} {k}", "false": f"a blue cup {k}"} for k in range(2)]
@@ -168,7 +163,7 @@ def test_a_file_and_its_twin_are_joined_row_by_row(tmp_path: Path) -> None:
         find_benchmark(str(declared), Locations(tmp_path)).records()
 
 
-def test_statements_about_two_images_are_declared(tmp_path: Path) -> None:
+def test_statements_about_two_images_are_declared(tmp_path):
     rows = [{"id": f"a-{k}", "l": "a.png", "r": "b.png", "text": "Both are red.", "label": k == 0} for k in range(2)]
     lines = tmp_path / "rows.jsonl"
     lines.write_text("\n".join(map(json.dumps, rows)))
@@ -195,19 +190,17 @@ ROWS = [
 ]
 
 
-def draw(number: int) -> bytes:
-    stream = io.BytesIO()
-    Image.new("RGB", (8, 8), (number * 20, 9, 9)).save(stream, "PNG")
-    return stream.getvalue()
+def shade(number: int) -> bytes:
+    return plain((number * 20, 9, 9))
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
+def photos(tmp_path) -> Path:
     folder = tmp_path / "photos"
     folder.mkdir()
     for k in range(4):
         for side in (0, 1):
-            (folder / f"{k}_{side}.png").write_bytes(draw(2 * k + side))
+            (folder / f"{k}_{side}.png").write_bytes(shade(2 * k + side))
     return folder
 
 
@@ -223,7 +216,7 @@ def write_table(folder: Path, name: str, rows: list[dict[str, str]]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv", "p.jsonl", "p.csv.gz"])
-def test_a_table_is_measured_with_its_columns_named(tmp_path: Path, photos: Path, name: str) -> None:
+def test_a_table_is_measured_with_its_columns_named(tmp_path, photos, name):
     path = write_table(tmp_path, name, ROWS)
     typed = f"table:{path}" if "jsonl" in name else str(path)
     ta.evaluate("oracle", typed, images=photos, columns=COLUMNS, out=tmp_path / "run")
@@ -231,11 +224,11 @@ def test_a_table_is_measured_with_its_columns_named(tmp_path: Path, photos: Path
     assert (record.shape, record.metrics["group_score"].value, list(record.by)) == ((2, 2), 1.0, ["kind"])
     # Reports find the images again, though a record names no columns.
     read = ImageSources.of(tmp_path / "run", read_result(tmp_path / "run"), f"table:{name}").reader()
-    assert read is not None and read("3_1.png") == draw(7)
+    assert read is not None and read("3_1.png") == shade(7)
     assert set_name(typed) == f"table:{name}"
 
 
-def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path: Path, photos: Path) -> None:
+def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path, photos):
     ta.evaluate(
         "oracle", str(write_table(tmp_path, "p.csv", ROWS)), images=photos, columns=COLUMNS, out=tmp_path / "run"
     )
@@ -257,56 +250,54 @@ def test_the_pairs_of_a_run_are_read_again_by_the_columns_that_it_named(tmp_path
         ("left side/0-0.png", ".", "did you mean '0_0.png'"),
     ],
 )
-def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(
-    tmp_path: Path, photos: Path, typed: str, folder: str, meant: str
-) -> None:
+def test_a_picture_that_is_not_there_is_answered_with_its_name_or_its_folder(tmp_path, photos, typed, folder, meant):
     (photos / "left side").mkdir()
-    (photos / "left side" / "0_0.png").write_bytes(draw(0))
+    (photos / "left side" / "0_0.png").write_bytes(shade(0))
     rows = [{"image": typed, "caption": "a cat", "foil": "a dog"}]
     place = Locations(images=photos / folder)
     with raises(DataError, "p.csv:2", typed, meant.format(photos=photos), field="image"):
         read_pair_table(write_table(tmp_path, "p.csv", rows), place)
 
 
-def test_columns_without_a_table_are_refused_with_what_was_named(photos: Path) -> None:
+def test_columns_without_a_table_are_refused_with_what_was_named(photos):
     with raises(RunError, "columns=", "table:FILE", str(photos)):
         ta.evaluate("oracle", str(photos), columns=COLUMNS)
 
 
-def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path: Path, photos: Path) -> None:
+def test_a_report_of_pairs_that_were_read_in_python_finds_their_images(tmp_path, photos):
     pairs = ta.load_pairs(f"table:{write_table(photos, 'p.csv', ROWS)}", columns=COLUMNS)
     ta.score(pairs, np.eye(2)[None].repeat(4, 0), out=tmp_path / "run")
     read = ImageSources.of(tmp_path / "run", read_result(tmp_path / "run"), "table:p.csv").reader()
-    assert read is not None and read("3_1.png") == draw(7)
+    assert read is not None and read("3_1.png") == shade(7)
 
 
-def test_usual_names_need_no_option(tmp_path: Path, photos: Path) -> None:
+def test_usual_names_need_no_option(tmp_path, photos):
     rows = [{"filepath": "0_0.png", "caption": "a cat", "foil": "a dog", "note": "x"}]
     pairs = find_benchmark(str(write_table(photos, "p.csv", rows))).records()
     assert pairs.items[0].texts == ("a cat", "a dog")
     assert (pairs.items[0].images, pairs.items[0].provenance) == (("0_0.png",), {"note": "x"})
 
 
-def test_parquet_holds_its_images(tmp_path: Path) -> None:
+def test_parquet_holds_its_images(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    images = {side: [{"bytes": draw(2 * k + k * side), "path": None} for k in range(4)] for side in (0, 1)}
+    images = {side: [{"bytes": shade(2 * k + k * side), "path": None} for k in range(4)] for side in (0, 1)}
     table = {"left": images[0], "right": images[1]} | {key: [row[key] for row in ROWS] for key in ("first", "second")}
     parquet.write_table(pyarrow.table(table), tmp_path / "p.parquet")
     columns = tuple((field, column) for field, column in COLUMNS.items() if field != "tag:kind")
     pairs = find_benchmark(str(tmp_path / "p.parquet"), Locations(columns=columns)).records()
     assert (pairs.shape, pairs.items[3].texts) == ((2, 2), ("3 cups, red", "3 bowls"))
-    assert pairs.read_bytes(pairs.items[3].images[1]) == draw(9)
+    assert pairs.read_bytes(pairs.items[3].images[1]) == shade(9)
 
 
-def test_wrong_columns_are_named_with_the_near_ones(tmp_path: Path, photos: Path) -> None:
+def test_wrong_columns_are_named_with_the_near_ones(tmp_path, photos):
     path = write_table(photos, "p.csv", ROWS)
     with raises(DataError, "p.csv:2", "'lefft'", "did you mean 'left'", field="image_0"):
         ta.evaluate("oracle", str(path), columns={**COLUMNS, "image_0": "lefft"})
     with raises(DataError, "'pictures'", "image_0", "tag:NAME"):
         ta.evaluate("oracle", str(path), columns={"pictures": "left"})
     with raises(RunError, "columns='image_0=left'", "mapping"):
-        ta.load_pairs(str(path), columns="image_0=left")  # type: ignore[arg-type]
+        ta.load_pairs(str(path), columns="image_0=left")
     with raises(DataError, "p.csv:2", "file_name", "left, right", "columns="):
         ta.evaluate("oracle", str(path))
     near = write_table(photos, "near.csv", [{"image_0": "0_0.png", "captoin_0": "a", "captoin_1": "b"}])
@@ -326,7 +317,7 @@ def test_wrong_columns_are_named_with_the_near_ones(tmp_path: Path, photos: Path
         ta.evaluate("oracle", "demo", columns=COLUMNS)
 
 
-def test_a_field_takes_no_other_field_s_column_while_its_own_is_lost(tmp_path: Path, photos: Path) -> None:
+def test_a_field_takes_no_other_field_s_column_while_its_own_is_lost(tmp_path, photos):
     rows = [{field: row[column] for field, column in COLUMNS.items()} for row in ROWS]
     path = write_table(photos, "p.csv", rows)
     with raises(DataError, "p.csv:2", "columns={'caption_0': 'caption_1'}", "'caption_0'"):
@@ -335,18 +326,19 @@ def test_a_field_takes_no_other_field_s_column_while_its_own_is_lost(tmp_path: P
     assert [item.texts for item in turned.items] == [(row["caption_1"], row["caption_0"]) for row in rows]
 
 
-def test_rows_of_one_image_and_one_text_are_answered_with_the_columns_they_lack(tmp_path: Path, photos: Path) -> None:
+def test_rows_of_one_image_and_one_text_are_answered_with_the_columns_they_lack(tmp_path, photos):
     rows = [{"left": row["left"], "first": row["first"], "remark": row["second"]} for row in ROWS]
     path = write_table(tmp_path, "p.csv", rows)
     with raises(DataError, "p.csv", "'negative_caption'", "'image_1'", "'remark'", "columns="):
         ta.evaluate("oracle", str(path), images=photos, columns={"image": "left", "caption": "first"})
 
 
-def test_the_command_line_takes_columns(command, tmp_path: Path, photos: Path) -> None:
+def test_the_command_line_takes_columns(command, tmp_path, photos):
     path = write_table(tmp_path, "p.csv", ROWS)
     columns = ",".join(f"{field}={column}" for field, column in COLUMNS.items())
-    ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--columns", columns, "--out", "r", "--json")
-    assert ran.code == 0, ran.err
+    ran = command(
+        "run", "-m", "oracle", "-b", path, "--images", photos, "--columns", columns, "--out", "r", "--json", code=0
+    )
     assert "table:p.csv" in ran.json["runs"][0]["benchmarks"]
     ran = command("run", "-m", "oracle", "-b", path, "--images", photos, "--columns", "image_0", "--out", "r2")
     assert (ran.code, ran.err.count("\n")) == (2, 1)
@@ -355,7 +347,7 @@ def test_the_command_line_takes_columns(command, tmp_path: Path, photos: Path) -
     assert "--columns image_0=COLUMN,image_1=COLUMN" in ran.err
 
 
-def test_a_card_next_to_a_table_is_the_sets_card(tmp_path: Path, photos: Path) -> None:
+def test_a_card_next_to_a_table_is_the_sets_card(tmp_path, photos):
     path = write_table(tmp_path, "p.csv", ROWS)
     place = Locations(images=photos, columns=tuple(COLUMNS.items()))
     without = read_pair_table(path, place)
@@ -369,7 +361,7 @@ def test_a_card_next_to_a_table_is_the_sets_card(tmp_path: Path, photos: Path) -
         read_pair_table(path, place)
 
 
-def test_parquet_holds_bytes_alone_or_names_files_beside_it(tmp_path: Path, photos: Path) -> None:
+def test_parquet_holds_bytes_alone_or_names_files_beside_it(tmp_path, photos):
     pa = pytest.importorskip("pyarrow")
     texts = {"caption": ["a", "b"], "negative_caption": ["x", "y"]}
     names = sorted(path.name for path in photos.iterdir() if path.suffix == ".png")[:2]
@@ -384,7 +376,7 @@ def test_parquet_holds_bytes_alone_or_names_files_beside_it(tmp_path: Path, phot
     assert all((one == other).all() for one, other in zip(first, second, strict=True))
 
 
-def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path: Path, photos: Path) -> None:
+def test_pictures_as_text_words_for_blanks_and_a_missing_header_are_answered(tmp_path, photos):
     (name, *_) = sorted(path.name for path in photos.iterdir() if path.suffix == ".png")
     rows = [{"image": name, "caption": "nan", "negative_caption": "a dog"}]
     with pytest.warns(TellapartWarning, match=r"blank\.csv.*1 of its captions.*'nan'.*'row-1'"):

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from examples.clip_zoo_board.build import COLUMNS
 
 from facts import check_facts, raises
-from tellapart.benchmarks.benchmark import Benchmark
+from published import published
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.catalog import names
 from tellapart.errors import DataError
@@ -51,25 +50,21 @@ FOLDERS = {
 }
 
 
-def test_every_declared_digest_is_held_to_real_files_here() -> None:
+def test_every_declared_digest_is_held_to_real_files_here():
     assert {name for name in names("benchmark") if find_benchmark(name).rows} == FOLDERS.keys()
     assert find_benchmark("pairing:demo").rows == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
-def test_the_real_files_are_the_published_ones(
-    name: str, published: Callable[[str], Path], at: Callable[..., Benchmark]
-) -> None:
+def test_the_real_files_are_the_published_ones(name, at):
     benchmark = at(name, published(FOLDERS[name]))
     task = find_task(benchmark.task, name)
     assert task.digest(task.listed(benchmark)) == benchmark.rows
     assert prepare_listed(benchmark, strict=True).unlike == ""
 
 
-def test_a_file_of_as_many_other_rows_is_said_and_can_be_refused(
-    published: Callable[[str], Path], at: Callable[..., Benchmark], tmp_path: Path
-) -> None:
+def test_a_file_of_as_many_other_rows_is_said_and_can_be_refused(at, tmp_path):
     rows = json.loads((published("vlue") / "nlvr2_vlue_test.json").read_text())
     rows[7]["label"] = "True" if rows[7]["label"] == "False" else "False"
     (tmp_path / "nlvr2_vlue_test.json").write_text(json.dumps(rows))
@@ -80,7 +75,7 @@ def test_a_file_of_as_many_other_rows_is_said_and_can_be_refused(
 
 
 @pytest.mark.slow
-def test_pairs_of_other_texts_are_said_in_the_record(published: Callable[[str], Path], tmp_path: Path, command) -> None:
+def test_pairs_of_other_texts_are_said_in_the_record(tmp_path, command):
     shutil.copytree(published("sugarcrepe/data"), tmp_path / "data")
     path = tmp_path / "data" / "swap_obj.json"
     rows = json.loads(path.read_text())
@@ -95,8 +90,7 @@ def test_pairs_of_other_texts_are_said_in_the_record(published: Callable[[str], 
     lines = [json.dumps({"label": f"{name}_c{text}_i0", "score": 1 - text}) for name in ids for text in (0, 1)]
     (tmp_path / "scores.jsonl").write_text("\n".join(lines))
     given = ("score", "sugarcrepe", "--scores", "scores.jsonl", "--kind", "similarity", "--name", "x", "--data", "data")
-    ran = command(*given, "--out", "run", "--json")
-    assert ran.code == 0, ran.err
+    command(*given, "--out", "run", "--json", code=0)
     record = json.loads((tmp_path / "run" / "results.json").read_text())["benchmarks"]["sugarcrepe"]
     assert record["published_items"] == benchmark.items
     assert "as many as sugarcrepe as published, but other ones: the numbers do not compare" in record["notes"][0]
@@ -104,8 +98,6 @@ def test_pairs_of_other_texts_are_said_in_the_record(published: Callable[[str], 
 
 
 # `show --all` prints each paper's own table, of a run from a file of scores.
-
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 def rows_of(printed: str) -> dict[str, str]:
@@ -115,23 +107,16 @@ def rows_of(printed: str) -> dict[str, str]:
     return {match[1]: match[2] for match in found if match}
 
 
-@pytest.fixture
-def shared() -> Path:
-    if not SHARED.is_dir():
-        pytest.skip("the annotation files are not beside this checkout")
-    return SHARED
-
-
 @pytest.mark.slow
-def test_sugarcrepe_has_its_seven_accuracies(command, shared: Path) -> None:
-    with (shared / "bivlc" / "SUGARCREPE_CORRECT_ViT-B-32.csv").open(newline="", encoding="utf-8") as stream:
-        published = list(csv.DictReader(stream))
+def test_sugarcrepe_has_its_seven_accuracies(command):
+    with published("bivlc", "SUGARCREPE_CORRECT_ViT-B-32.csv").open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
     ids, right = [], []
     for subset in ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj"):
-        items = json.loads((shared / "sugarcrepe" / "data" / f"{subset}.json").read_text())
+        items = json.loads((published("sugarcrepe", "data", f"{subset}.json")).read_text())
         outcome = {
             (row["caption"], row["negative_caption"], row["filename"]): int(row["correct"])
-            for row in published
+            for row in rows
             if f"{row['type']}_{row['subtype']}" == subset
         }
         for key, item in items.items():
@@ -141,8 +126,7 @@ def test_sugarcrepe_has_its_seven_accuracies(command, shared: Path) -> None:
             right.append(outcome[item["caption"], item["negative_caption"], item["filename"]])
     scores = np.array([[[1.0, 0.0]] if one else [[0.0, 1.0]] for one in right])
     np.savez("clip.npz", ids=np.array(ids), scores=scores)
-    ran = command("score", "sugarcrepe", "--scores", "clip.npz", "--data", shared / "sugarcrepe", "--out", "r")
-    assert ran.code == 0, ran.err
+    command("score", "sugarcrepe", "--scores", "clip.npz", "--data", published("sugarcrepe"), "--out", "r", code=0)
     assert rows_of(command("show", "r", "--all").out) == {
         "REPLACE object": "90.92",
         "REPLACE attribute": "80.08",
@@ -155,8 +139,8 @@ def test_sugarcrepe_has_its_seven_accuracies(command, shared: Path) -> None:
 
 
 @pytest.mark.slow
-def test_bivlc_has_its_rows_by_type(command, shared: Path) -> None:
-    with (shared / "bivlc" / "BiVLC_ViT-B-32.csv").open(newline="", encoding="utf-8") as stream:
+def test_bivlc_has_its_rows_by_type(command):
+    with published("bivlc", "BiVLC_ViT-B-32.csv").open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     scores = np.zeros((len(rows), 2, 2))
     for item, row in enumerate(rows):
@@ -181,9 +165,8 @@ def matrix(outcomes: list[bool]) -> list[list[float]]:
 
 
 @pytest.mark.slow
-def test_valse_has_every_instrument_and_their_mean(command, shared: Path) -> None:
-    ran = command("export", "valse", "--to", "v.jsonl", "--data", shared / "valse")
-    assert ran.code == 0, ran.err
+def test_valse_has_every_instrument_and_their_mean(command):
+    command("export", "valse", "--to", "v.jsonl", "--data", published("valse"), code=0)
     rows = [json.loads(line) for line in Path("v.jsonl").read_text().splitlines()]
     hits: dict[str, list[float]] = {}
     for number, row in enumerate(rows):
@@ -193,10 +176,19 @@ def test_valse_has_every_instrument_and_their_mean(command, shared: Path) -> Non
         if true:
             hits.setdefault(row["label"].split("/")[0], []).append(float(right))
     Path("v.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    ran = command(
-        "score", "valse", "--scores", "v.jsonl", "--kind", "probability", "--data", shared / "valse", "--out", "r"
+    command(
+        "score",
+        "valse",
+        "--scores",
+        "v.jsonl",
+        "--kind",
+        "probability",
+        "--data",
+        published("valse"),
+        "--out",
+        "r",
+        code=0,
     )
-    assert ran.code == 0, ran.err
     table = rows_of(command("show", "r", "--all").out)
     wanted = {instrument: 100 * float(np.mean(found)) for instrument, found in hits.items()}
     assert len(wanted) == 11
@@ -219,28 +211,23 @@ ON_OTHER_SVO = 9
 
 @pytest.fixture(scope="module")
 def rows() -> Rows:
-    path = Path(__file__).parents[3] / "shared" / "data" / "vl_compo" / "individual_results.csv"
-    if not path.is_file():
-        pytest.skip("vl_compo's results are not beside this checkout")
-    with path.open(encoding="utf-8") as file:
+    with published("vl_compo", "individual_results.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def is_whole(percent: float, n: int) -> bool:
-    return abs(percent / 100 * n - round(percent / 100 * n)) < 1e-5
-
-
 def misses(rows: Rows, column: str, n: int) -> list[tuple[str, str]]:
-    return [(row["arch"], row["pretrained"]) for row in rows if not is_whole(float(row[column]), n)]
+    """The checkpoints whose percentage is no whole number of hits."""
+    hits = {(row["arch"], row["pretrained"]): float(row[column]) / 100 * n for row in rows}
+    return [name for name, count in hits.items() if abs(count - round(count)) >= 1e-5]
 
 
-def test_every_column_is_declared_and_every_checkpoint_has_it(rows: Rows) -> None:
+def test_every_column_is_declared_and_every_checkpoint_has_it(rows):
     assert sorted(column.name for column in COLUMNS) == sorted(set(rows[0]) - {"arch", "pretrained", "family"})
     assert len(rows) == 202
     assert all(np.isfinite(float(row[column.name])) for row in rows for column in COLUMNS)
 
 
-def test_percentages_are_whole_hits_of_the_declared_counts(rows: Rows) -> None:
+def test_percentages_are_whole_hits_of_the_declared_counts(rows):
     checked = 0
     for column in (column for column in COLUMNS if column.n and column.benchmark != "svo-probes"):
         assert column.n
@@ -252,7 +239,7 @@ def test_percentages_are_whole_hits_of_the_declared_counts(rows: Rows) -> None:
     assert checked == 98
 
 
-def test_svo_probes_has_two_sizes(rows: Rows) -> None:
+def test_svo_probes_has_two_sizes(rows):
     columns = [column for column in COLUMNS if column.benchmark == "svo-probes"]
     others = [set(misses(rows, column.name, column.n or 0)) for column in columns]
     assert len(others[0]) == ON_OTHER_SVO
@@ -261,7 +248,7 @@ def test_svo_probes_has_two_sizes(rows: Rows) -> None:
     assert [misses(again, column.name, OTHER_SVO[column.part]) for column in columns] == [[], [], []]
 
 
-def test_the_counts_are_the_catalogues(rows: Rows) -> None:
+def test_the_counts_are_the_catalogues(rows):
     # Parts add up to the benchmark; of metrics over the same items one counts.
     sizes: Counter[str] = Counter()
     for benchmark, _, n in {

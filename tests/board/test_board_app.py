@@ -1,14 +1,11 @@
 """Every page in every form, errors that say what is wrong, headers, and names that are not trusted."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +13,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boards import open_board
+from boards import open_board, write_run
 from tellapart.api.analyses import items as analyse
 from tellapart.board.app import HEADERS, create_app
 from tellapart.board.rendering import _environment, as_latex, make_legend
@@ -53,14 +50,14 @@ NO_TABLE = {"/compare", "/benchmarks/shapes/items/0"}
 
 
 @pytest.mark.parametrize("path", ["/", "/compare", "/static/board.css", "/openapi.json", "/models/nobody"])
-def test_head_is_get_without_the_body(client: TestClient, path: str) -> None:
+def test_head_is_get_without_the_body(client, path):
     for more in ("", "?format=json"):
         found, whole = client.head(path + more), client.get(path + more)
         assert (found.status_code, found.content) == (whole.status_code, b"")
         assert found.headers == whole.headers
 
 
-def test_the_form_of_pareto_and_of_several_models_leads_to_an_address(client: TestClient) -> None:
+def test_the_form_of_pareto_and_of_several_models_leads_to_an_address(client):
     leads = {
         "/pareto/latency?over=shapes&over=other": "/pareto/latency/shapes+other",
         "/compare?a=good&b=poor": "/compare/good/poor",
@@ -76,7 +73,7 @@ def test_the_form_of_pareto_and_of_several_models_leads_to_an_address(client: Te
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_html_json_csv_and_latex_at_one_address(client: TestClient, path: str) -> None:
+def test_a_page_is_html_json_csv_and_latex_at_one_address(client, path):
     page = client.get(path, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -93,7 +90,7 @@ def test_a_page_is_html_json_csv_and_latex_at_one_address(client: TestClient, pa
         assert latex.count("\\\\\n") == len(rows)
 
 
-def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models_apart(client, runs: Path) -> None:
+def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models_apart(client, runs):
     found = client.get("/benchmarks/shapes?format=json").json()
     assert [column["title"] for column in found["columns"]] == [
         "text_score",
@@ -114,7 +111,7 @@ def test_the_leaderboard_has_the_records_numbers_best_first_and_reference_models
     assert found["chance"][2] == pytest.approx(1 / 6)
 
 
-def test_columns_by_a_tag_are_its_values_their_mean_and_the_gap(client, runs: Path) -> None:
+def test_columns_by_a_tag_are_its_values_their_mean_and_the_gap(client, runs):
     found = client.get("/benchmarks/shapes/by/type/group_score?format=json").json()
     assert [c["title"] for c in found["columns"]] == ["type: colour", "type: place", "mean of the values", "gap"]
     record = read_result(runs / "good").benchmarks["shapes"]
@@ -125,7 +122,7 @@ def test_columns_by_a_tag_are_its_values_their_mean_and_the_gap(client, runs: Pa
     )
 
 
-def test_an_item_shows_each_models_matrix_and_who_fails(client, runs: Path) -> None:
+def test_an_item_shows_each_models_matrix_and_who_fails(client, runs):
     samples = {name: read_samples(runs / name, "shapes") for name in ("good", "near", "poor", "random")}
     for place in range(10):
         found = client.get(f"/benchmarks/shapes/items/{place}?format=json").json()
@@ -142,7 +139,7 @@ def test_an_item_shows_each_models_matrix_and_who_fails(client, runs: Path) -> N
             assert (states == ["won", "won"]) is right
 
 
-def test_the_list_of_items_begins_with_those_that_most_models_fail(client, runs: Path) -> None:
+def test_the_list_of_items_begins_with_those_that_most_models_fail(client, runs):
     samples = [read_samples(runs / name, "shapes") for name in ("good", "near", "poor")]
     failed = {one[0].id: sum(s.outcomes["group_score"] < 1 for s in one) for one in zip(*samples, strict=True)}
     shown = []
@@ -154,7 +151,7 @@ def test_the_list_of_items_begins_with_those_that_most_models_fail(client, runs:
     assert counts == sorted(counts, reverse=True)
 
 
-def test_items_of_five_models_have_the_discrimination_of_the_command(client, write_run, tmp_path: Path) -> None:
+def test_items_of_five_models_have_the_discrimination_of_the_command(client, tmp_path):
     folders = [write_run(tmp_path / f"m{k}", f"m{k}", skill=0.5 * k, seed=k, n=40) for k in range(5)]
     write_run(tmp_path / "random", "random", skill=0.0, seed=9, n=40)  # a reference model does not count
     expected = analyse(*folders).record
@@ -169,7 +166,7 @@ def test_items_of_five_models_have_the_discrimination_of_the_command(client, wri
     assert few["reliability"] is None and {item["discrimination"] for item in few["items"]} == {None}
 
 
-def test_a_comparison_is_that_of_the_command(client, runs: Path) -> None:
+def test_a_comparison_is_that_of_the_command(client, runs):
     found = client.get("/compare/good/poor?format=json").json()
     expected = compare(runs / "good", runs / "poor")
     assert found["tests"] == [row.model_dump(mode="json") for row in expected.rows]
@@ -180,14 +177,14 @@ def test_a_comparison_is_that_of_the_command(client, runs: Path) -> None:
     assert differs["more_a"] == max(0, len(only) - 25)
 
 
-def test_models_without_a_common_benchmark_are_not_compared(client) -> None:
+def test_models_without_a_common_benchmark_are_not_compared(client):
     slug = next(m["slug"] for m in client.get("/compare?format=json").json()["models"] if m["label"] == HOSTILE)
     found = client.get(f"/compare/good/{slug}?format=json").json()
     assert found["tests"] == []
     assert "on no benchmark in common" in found["refused"][0]
 
 
-def test_a_models_page_has_its_metrics_curves_and_worst_items(client, runs: Path) -> None:
+def test_a_models_page_has_its_metrics_curves_and_worst_items(client, runs):
     found = client.get("/models/poor?format=json").json()["on"][0]
     record, samples = read_result(runs / "poor").benchmarks["shapes"], read_samples(runs / "poor", "shapes")
     shares = {name: value.value for name, value in record.metrics.items() if value.mean_absolute is None}
@@ -200,7 +197,7 @@ def test_a_models_page_has_its_metrics_curves_and_worst_items(client, runs: Path
     ]
 
 
-def test_a_model_on_few_items_has_a_dot_for_each(write_run, tmp_path: Path) -> None:
+def test_a_model_on_few_items_has_a_dot_for_each(tmp_path):
     write_run(tmp_path / "a", "few", skill=1.0, n=20)
     client, _ = open_board(tmp_path)
     page = client.get("/models/few").text
@@ -232,7 +229,7 @@ def test_a_model_on_few_items_has_a_dot_for_each(write_run, tmp_path: Path) -> N
         ("/?format=xml", 422, "query.format"),
     ],
 )
-def test_what_is_not_there_is_said_in_words_and_in_json(client, path: str, status: int, says: str) -> None:
+def test_what_is_not_there_is_said_in_words_and_in_json(client, path, status, says):
     page = client.get(path, headers={"accept": "text/html"})
     assert page.status_code == status
     assert page.headers["content-type"].startswith("text/html")
@@ -243,7 +240,7 @@ def test_what_is_not_there_is_said_in_words_and_in_json(client, path: str, statu
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/static/board.css", "/static/htmx.min.js", "/openapi.json"])
-def test_every_answer_allows_its_own_files_only_and_pages_need_no_others(client, path: str) -> None:
+def test_every_answer_allows_its_own_files_only_and_pages_need_no_others(client, path):
     found = client.get(path)
     assert found.status_code == 200
     for name, value in HEADERS.items():
@@ -255,7 +252,7 @@ def test_every_answer_allows_its_own_files_only_and_pages_need_no_others(client,
         assert not [part for part in ("<style", " style=", "http://", "https://") if part in text]
 
 
-def test_hostile_names_are_text_on_every_page(client) -> None:
+def test_hostile_names_are_text_on_every_page(client):
     slug = next(m["slug"] for m in client.get("/compare?format=json").json()["models"] if m["label"] == HOSTILE)
     for path in ("/", "/ranks", "/benchmarks/other", f"/models/{slug}", "/benchmarks/other/items/0", "/compare"):
         text = client.get(path).text
@@ -269,7 +266,7 @@ NAMES = ("=HYPERLINK(1)", "[a] 50% & $x$ #1 {y} _z_ ~^\\ <|>", "*b* ą β 模型
 
 
 @pytest.fixture
-def named(write_run, tmp_path: Path) -> Iterator[TestClient]:
+def named(tmp_path) -> Iterator[TestClient]:
     """A board of models with such names."""
     for number, name in enumerate(NAMES):
         write_run(tmp_path / "runs" / str(number), name, skill=3.0 - number / 2, seed=number, n=20)
@@ -287,7 +284,7 @@ def pages_with_tables(client: TestClient) -> list[str]:
     ]
 
 
-def test_a_formula_in_a_name_is_text_in_a_spreadsheet_and_numbers_stay_numbers(named: TestClient) -> None:
+def test_a_formula_in_a_name_is_text_in_a_spreadsheet_and_numbers_stay_numbers(named):
     rows = list(csv.reader(io.StringIO(named.get("/benchmarks/shapes?format=csv").text)))
     assert {row[0] for row in rows[1:]} == {f"'{NAMES[0]}", *NAMES[1:4], "'@SUM(1);'=2"}
     assert all(0 <= float(cell) <= 1 for row in rows[1:] for cell in row[2:5])
@@ -305,7 +302,7 @@ def _is_number(cell: str) -> bool:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on the PATH")
-def test_every_table_compiles_and_fits_with_the_packages_that_it_names(named: TestClient, tmp_path: Path) -> None:
+def test_every_table_compiles_and_fits_with_the_packages_that_it_names(named, tmp_path):
     tables = [named.get(f"{path}?format=latex").text for path in pages_with_tables(named)]
     preamble = sorted({line for table in tables for line in re.findall(r"^% (\\usepackage.*)$", table, re.MULTILINE)})
     lines = [r"\documentclass{article}", *preamble, r"\begin{document}", "\n\n".join(tables), r"\end{document}"]
@@ -317,7 +314,7 @@ def test_every_table_compiles_and_fits_with_the_packages_that_it_names(named: Te
     assert "Missing character" not in log and "Overfull \\hbox" not in log
 
 
-def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_value_as_a_power() -> None:
+def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_value_as_a_power():
     rows = (
         ("a", "n", "difference", "low", "high", "p"),
         ("x" * 41, 60, 0.5, 0.4, 0.6, 1.24e-9),
@@ -330,7 +327,7 @@ def test_latex_sets_an_interval_beside_its_number_a_count_whole_and_a_tiny_p_val
     assert r"b & 7 & 0.5000 & 0.0100 \\" in text
 
 
-def test_a_p_at_the_floor_of_the_drawn_flips_is_written_as_a_bound(write_run, tmp_path: Path) -> None:
+def test_a_p_at_the_floor_of_the_drawn_flips_is_written_as_a_bound(tmp_path):
     for seed, (name, skill) in enumerate({"good": 6.0, "poor": 0.0}.items()):
         write_run(tmp_path / name, name, skill=skill, seed=seed, clusters=30)
     client, _ = open_board(tmp_path, lambda _: None)
@@ -340,7 +337,7 @@ def test_a_p_at_the_floor_of_the_drawn_flips_is_written_as_a_bound(write_run, tm
     assert page.count("<td><b>&lt;= 0.0004</b></td>") == len(rows) == 4
 
 
-def test_a_page_that_did_not_change_is_not_sent_again_and_a_new_run_changes_it(write_run, tmp_path: Path) -> None:
+def test_a_page_that_did_not_change_is_not_sent_again_and_a_new_run_changes_it(tmp_path):
     write_run(tmp_path / "a", "first", skill=1.0)
     client, board = open_board(tmp_path)
     tag = client.get("/").headers["etag"]
@@ -353,7 +350,7 @@ def test_a_page_that_did_not_change_is_not_sent_again_and_a_new_run_changes_it(w
     assert "second" in changed.text
 
 
-def test_a_large_page_is_packed_for_who_reads_it_so(client: TestClient) -> None:
+def test_a_large_page_is_packed_for_who_reads_it_so(client):
     packed = client.get("/benchmarks/shapes", headers={"accept-encoding": "gzip"})
     plain = client.get("/benchmarks/shapes", headers={"accept-encoding": "identity"})
     assert packed.headers["content-encoding"] == "gzip"
@@ -363,14 +360,14 @@ def test_a_large_page_is_packed_for_who_reads_it_so(client: TestClient) -> None:
     assert "Accept-Encoding" in plain.headers["vary"]
 
 
-def test_an_empty_board_says_how_to_fill_it_unless_its_file_names_no_runs(tmp_path: Path) -> None:
+def test_an_empty_board_says_how_to_fill_it_unless_its_file_names_no_runs(tmp_path):
     assert "tellapart run --out runs/mine" in open_board(BoardSettings())[0].get("/").text
     file = tmp_path / "board.toml"
     text, named = (open_board(BoardSettings(file=file, runs=runs))[0].get("/").text for runs in ((), (tmp_path,)))
     assert "runs/mine" not in text and "<code>runs</code>" in text and "runs/mine" in named
 
 
-def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(shown, client, tmp_path: Path) -> None:
+def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(shown, client, tmp_path):
     from tellapart.board.submissions.hidden import HiddenSettings, SubmissionSettings
     from tellapart.board.submissions.service import Submissions
 
@@ -384,7 +381,7 @@ def test_hidden_benchmarks_are_part_of_the_board_and_its_pages_lead_there(shown,
     assert client.get("/hidden").status_code == 404
 
 
-def test_scores_of_an_item_are_written_so_that_different_ones_differ(client) -> None:
+def test_scores_of_an_item_are_written_so_that_different_ones_differ(client):
     for place in range(20):
         for made in client.get(f"/benchmarks/shapes/items/{place}?format=json").json()["made"]:
             squares = [square for row in made["matrix"] for square in row]
@@ -393,13 +390,11 @@ def test_scores_of_an_item_are_written_so_that_different_ones_differ(client) -> 
 
 
 around, decimals = (_environment().globals[name] for name in ("around", "decimals"))
-score = _environment().get_template("parts.html.j2").module.score  # type: ignore[attr-defined]
+score = _environment().get_template("parts.html.j2").module.score
 
 
 @given(st.integers(1, 3000), st.data())
-def test_a_pager_has_the_first_page_the_last_and_the_next_ones_and_says_where_some_are_left_out(
-    pages: int, data: st.DataObject
-) -> None:
+def test_a_pager_has_the_first_page_the_last_and_the_next_ones_and_says_where_some_are_left_out(pages, data):
     page = data.draw(st.integers(1, pages))
     found = around(page, pages)
     numbers = [one for one in found if one is not None]
@@ -414,7 +409,7 @@ def test_a_pager_has_the_first_page_the_last_and_the_next_ones_and_says_where_so
 
 
 @given(st.lists(st.floats(-1e6, 1e6), max_size=5))
-def test_a_columns_largest_number_has_four_digits(numbers: list[float]) -> None:
+def test_a_columns_largest_number_has_four_digits(numbers):
     digits = decimals(numbers)
     largest = max(map(abs, numbers), default=0.0)
     assert digits >= 0
@@ -422,7 +417,7 @@ def test_a_columns_largest_number_has_four_digits(numbers: list[float]) -> None:
         assert 999 < largest * 10**digits < 10_000
 
 
-def test_a_cell_keeps_the_room_that_its_column_needs() -> None:
+def test_a_cell_keeps_the_room_that_its_column_needs():
     whole, bare = Cell(value=0.5, low=0.4, high=0.6, tier=1, n=9), Cell(value=0.25, n=9)
     found = make_legend([[whole, bare, None], [bare]])
     assert found.rooms == (("tier", "interval"), ())
@@ -432,7 +427,7 @@ def test_a_cell_keeps_the_room_that_its_column_needs() -> None:
     assert score(Cell(value=0.5, n=9, mark="<i>")).endswith('<span class="mark-trust">&lt;i&gt;</span></td>')
 
 
-def test_models_of_one_place_share_a_label_and_long_names_lose_their_middle(write_run, tmp_path) -> None:
+def test_models_of_one_place_share_a_label_and_long_names_lose_their_middle(tmp_path):
     name = "open_clip:ViT-B-32/laion2b_s34b_b79k"
     for benchmark in ("shapes", "second"):
         for folder, model in (("a", name), ("b", "twin")):

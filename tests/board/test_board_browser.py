@@ -1,14 +1,11 @@
 """The board in a real browser: read with and without scripts, by keyboard, in both colour schemes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from boards import open_board
+from boards import open_board, serve
 from tellapart.board.app import create_app
 from tellapart.board.settings import BoardSettings
 
@@ -18,19 +15,19 @@ Visit = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def address(serving, shown) -> Iterator[str]:
+def address(shown) -> Iterator[str]:
     """Serve the board for real."""
-    with serving(create_app(shown)) as at:
+    with serve(create_app(shown)) as at:
         yield at
 
 
 @pytest.fixture
-def visit(chromium, address: str) -> Iterator[Visit]:
+def visit(chromium, address) -> Iterator[Visit]:
     """Open a page; any message on the console, and any request elsewhere, fails the test."""
     problems: list[str] = []
     pages = []
 
-    def open_page(path: str, **options: Any) -> Any:
+    def open_page(path: str, **options):
         page = chromium.new_page(**{"viewport": {"width": 1200, "height": 900}} | options)
         page.set_default_timeout(60_000)
         page.on("console", lambda message: problems.append(f"console: {message.text} {message.location}"))
@@ -48,7 +45,7 @@ def visit(chromium, address: str) -> Iterator[Visit]:
     assert [one for one in problems if "/pictures/" not in one] == []
 
 
-def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit) -> None:
+def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit):
     page = visit("/")
     page.click("thead >> text=shapes")
     assert page.locator("tbody").first.locator("th").all_inner_texts() in (
@@ -72,7 +69,7 @@ def test_from_the_leaderboard_to_a_model_an_item_and_a_comparison(visit) -> None
     assert page.locator("table.every tbody tr").count() == 4
 
 
-def test_other_columns_come_without_a_new_page_and_have_an_address(visit, address: str) -> None:
+def test_other_columns_come_without_a_new_page_and_have_an_address(visit, address):
     page = visit("/benchmarks/shapes")
     page.evaluate("window.stayed = true")
     page.click(".choices >> text=type")
@@ -82,14 +79,14 @@ def test_other_columns_come_without_a_new_page_and_have_an_address(visit, addres
     assert page.locator("main").count() == 1
 
 
-def test_everything_is_read_without_scripts(visit) -> None:
+def test_everything_is_read_without_scripts(visit):
     page = visit("/benchmarks/shapes", java_script_enabled=False)
     page.click(".choices >> text=type")
     page.wait_for_selector("thead >> text=type: colour")
     assert page.locator("tbody tr").count() == 4
 
 
-def test_the_keyboard_skips_to_the_content(visit) -> None:
+def test_the_keyboard_skips_to_the_content(visit):
     page = visit("/benchmarks/shapes")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
@@ -105,7 +102,7 @@ CONTROLS = "a[href], button, select, input:not([type=hidden]), summary, [tabinde
 @pytest.mark.parametrize(
     "path", ["/", "/benchmarks/shapes", "/benchmarks/shapes/items/0", "/models/good", "/compare", "/ranks"]
 )
-def test_the_tab_key_reaches_every_control_in_order_and_shows_where_it_is(visit, path: str) -> None:
+def test_the_tab_key_reaches_every_control_in_order_and_shows_where_it_is(visit, path):
     page = visit(path)
     there = page.eval_on_selector_all(CONTROLS, "all => all.forEach((one, k) => one.dataset.place = k) || all.length")
     reached = []
@@ -123,7 +120,7 @@ def test_the_tab_key_reaches_every_control_in_order_and_shows_where_it_is(visit,
     assert reached == list(range(there))
 
 
-def test_columns_are_chosen_by_keyboard(visit, address: str) -> None:
+def test_columns_are_chosen_by_keyboard(visit, address):
     page = visit("/benchmarks/shapes")
     page.get_by_role("navigation", name="Columns").get_by_role("link", name="type").focus()
     page.keyboard.press("Enter")
@@ -135,7 +132,7 @@ def test_columns_are_chosen_by_keyboard(visit, address: str) -> None:
     page.wait_for_url("**/by/type/text_score")
 
 
-def test_every_head_of_a_table_says_what_it_heads(visit, address: str) -> None:
+def test_every_head_of_a_table_says_what_it_heads(visit, address):
     page = visit("/")
     for path in (
         "/",
@@ -153,7 +150,7 @@ def test_every_head_of_a_table_says_what_it_heads(visit, address: str) -> None:
         assert rows.count() == page.locator("main tbody tr:has(> th[scope=row])").count(), path
 
 
-def test_signs_are_explained_where_they_stand_and_only_there(visit) -> None:
+def test_signs_are_explained_where_they_stand_and_only_there(visit):
     page = visit("/benchmarks/shapes")
     words = page.locator(".key dt").all_inner_texts()
     assert words == ["[88.8, 94.8]", "chance", "T1 T4", "reference"]
@@ -165,7 +162,7 @@ def test_signs_are_explained_where_they_stand_and_only_there(visit) -> None:
     ]
 
 
-def test_numbers_of_a_column_stand_under_each_other(visit) -> None:
+def test_numbers_of_a_column_stand_under_each_other(visit):
     page = visit("/benchmarks/shapes")
     for column in range(3, 6):
         ends = page.eval_on_selector_all(
@@ -184,9 +181,9 @@ def wait_until(page, expression: str) -> None:
     pytest.fail(f"not within 15 seconds: {expression}")
 
 
-def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, serving, gallery_board) -> None:
+def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, gallery_board):
     problems: list[str] = []
-    with serving(create_app(gallery_board)) as at:
+    with serve(create_app(gallery_board)) as at:
         page = chromium.new_page(color_scheme="dark")
         page.on("console", lambda message: problems.append(message.text))
         page.on("response", lambda answer: answer.status < 400 or problems.append(f"{answer.status} {answer.url}"))
@@ -212,7 +209,7 @@ def test_a_gallery_is_walked_through_and_its_pictures_are_shown(chromium, servin
 
 
 @pytest.mark.parametrize("path", ["/", "/benchmarks/shapes"])
-def test_on_a_narrow_screen_the_column_that_sorts_and_the_name_stay_in_sight(visit, path: str) -> None:
+def test_on_a_narrow_screen_the_column_that_sorts_and_the_name_stay_in_sight(visit, path):
     page = visit(path, viewport={"width": 390, "height": 800})
     for right in (0, 60, 10_000):
         page.evaluate("right => document.querySelectorAll('.scroll').forEach(one => one.scrollLeft = right)", right)
@@ -230,7 +227,7 @@ def test_on_a_narrow_screen_the_column_that_sorts_and_the_name_stay_in_sight(vis
         assert by[0] - name[1] > 20
 
 
-def test_on_a_phone_a_models_numbers_come_before_its_facts_and_wide_tables_lead_on(visit) -> None:
+def test_on_a_phone_a_models_numbers_come_before_its_facts_and_wide_tables_lead_on(visit):
     page = visit("/models/good", viewport={"width": 390, "height": 800})
     top = {part: page.locator(part).first.bounding_box()["y"] for part in (".scroll", ".about")}
     assert top[".scroll"] < 800 and top[".scroll"] < top[".about"]
@@ -238,7 +235,7 @@ def test_on_a_phone_a_models_numbers_come_before_its_facts_and_wide_tables_lead_
     assert "gradient" in page.eval_on_selector(".scroll", "one => getComputedStyle(one).backgroundImage")
 
 
-def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromium, serving, tmp_path: Path) -> None:
+def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromium, tmp_path):
     from typer.testing import CliRunner
 
     from tellapart.cli.main import app
@@ -247,7 +244,7 @@ def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromiu
     assert done.exit_code == 0, done.output
     settings = BoardSettings(runs=(tmp_path / "runs",))
     _, shown = open_board(settings)
-    with serving(create_app(shown)) as at:
+    with serve(create_app(shown)) as at:
         page = chromium.new_page(viewport={"width": 390, "height": 800})
         page.goto(f"{at}/benchmarks/demo/items/pages/1")
         assert page.locator(".thumbs img").count() == 2 * page.locator("tbody tr").count() == 100
@@ -256,5 +253,5 @@ def test_a_list_of_items_shows_their_pictures_and_none_that_is_not_there(chromiu
         page.close()
 
 
-def test_a_list_of_items_without_pictures_has_no_column_for_them(visit) -> None:
+def test_a_list_of_items_without_pictures_has_no_column_for_them(visit):
     assert visit("/benchmarks/shapes/items/pages/1").locator(".thumbs").count() == 0

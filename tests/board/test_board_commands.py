@@ -1,14 +1,12 @@
 """`tellapart serve` and `tellapart board export`, and the site that it writes."""
 
-from __future__ import annotations
-
 import re
 import resource
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.parse import unquote
@@ -17,7 +15,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from boards import addresses_of
+from boards import addresses_of, write_run
 from facts import raises
 from tellapart.board.export import export_site
 from tellapart.board.serve import _bind_address
@@ -27,13 +25,12 @@ from tellapart.errors import RunError
 
 
 @pytest.mark.slow
-def test_serve_shows_the_runs_without_any_configuration(write_run, tmp_path: Path) -> None:
+def test_serve_shows_the_runs_without_any_configuration(tmp_path):
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
     server = subprocess.Popen(
         [sys.executable, "-m", "tellapart", "serve", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     try:
-        assert server.stdout is not None
         found = re.search(r"http://\S+", server.stdout.readline())
         assert found
         with httpx.Client(transport=httpx.HTTPTransport(retries=6), timeout=30) as client:
@@ -45,25 +42,24 @@ def test_serve_shows_the_runs_without_any_configuration(write_run, tmp_path: Pat
     finally:
         server.send_signal(signal.SIGINT)
         assert server.wait(timeout=30) in {0, 130}
-        assert server.stdout is not None
         server.stdout.close()
 
 
-def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_an_address_that_is_taken_is_an_error_that_says_what_to_do(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with raises(RunError, f"127.0.0.1:{port}", "host=", "port="):
             CliRunner().invoke(app, ["serve", "--port", str(port), "--runs", str(tmp_path)], catch_exceptions=False)
 
 
-def test_answers_wait_for_no_acknowledgement_of_the_reader() -> None:
+def test_answers_wait_for_no_acknowledgement_of_the_reader():
     with _bind_address("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:
+def test_export_writes_a_site_and_says_where(tmp_path):
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
     options = {"--runs": tmp_path / "runs", "--out": tmp_path / "site", "--items": 2}
     words = [str(word) for option in options.items() for word in option]
@@ -73,7 +69,7 @@ def test_export_writes_a_site_and_says_where(write_run, tmp_path: Path) -> None:
     assert "some-model" in (tmp_path / "site" / "index.html").read_text()
 
 
-def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path):
     with raises(RunError, "--out", "folder"):
         CliRunner().invoke(
             app, ["board", "export", "--runs", str(tmp_path / "gone"), "--out", str(tmp_path)], catch_exceptions=False
@@ -81,7 +77,7 @@ def test_a_folder_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_board_file_names_runs_and_numbers(write_run, tmp_path: Path) -> None:
+def test_a_board_file_names_runs_and_numbers(tmp_path):
     write_run(tmp_path / "mine" / "a", "some-model", skill=1.0)
     (tmp_path / "records.toml").write_text(
         'source = "s"\n[[models]]\nname = "paper"\n[models.scores.shapes]\ngroup_score = 0.5'
@@ -99,7 +95,7 @@ def test_a_board_file_names_runs_and_numbers(write_run, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def served(write_run: Callable[..., Path], tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def served(write_run, tmp_path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A server's address and process; it goes by another name, too."""
     write_run(tmp_path / "runs" / "a", "some-model", skill=1.0)
     with socket.socket() as free:
@@ -112,7 +108,6 @@ def served(write_run: Callable[..., Path], tmp_path: Path) -> Iterator[tuple[str
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert server.stdout is not None
     found = re.search(r"http://\S+", server.stdout.readline())
     assert found
     yield found[0], server
@@ -122,9 +117,7 @@ def served(write_run: Callable[..., Path], tmp_path: Path) -> Iterator[tuple[str
 
 
 @pytest.mark.slow
-def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(
-    served: tuple[str, subprocess.Popen[str]],
-) -> None:
+def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(served):
     at, server = served
     secret = {"Authorization": "Bearer tap_aa_secret", "Cookie": "tellapart_session=secret"}
     with httpx.Client(transport=httpx.HTTPTransport(retries=6), timeout=30, base_url=at) as client:
@@ -137,15 +130,12 @@ def test_a_served_board_answers_for_its_own_names_and_prints_no_secret(
         with socket.create_connection((client.base_url.host, client.base_url.port)):
             server.send_signal(signal.SIGINT)
             assert server.wait(timeout=30) in {0, 130}
-    assert server.stdout is not None
     assert "secret" not in server.stdout.read()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="Linux alone limits another process")
-def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(
-    served: tuple[str, subprocess.Popen[str]],
-) -> None:
+def test_more_idle_connections_than_the_server_has_files_keep_no_reader_out(served):
     at, server = served
     address = (httpx.URL(at).host, httpx.URL(at).port)
     resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (1024, 1024))
@@ -171,7 +161,7 @@ def site(shown, tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_every_address_is_a_file_of_the_site(site: Path) -> None:
+def test_every_address_is_a_file_of_the_site(site):
     seen = 0
     for page in site.rglob("index.html"):
         for address in addresses_of(page):
@@ -184,23 +174,21 @@ def test_every_address_is_a_file_of_the_site(site: Path) -> None:
     assert seen > 100
 
 
-def test_its_data_is_what_the_server_sends(site: Path, client) -> None:
+def test_its_data_is_what_the_server_sends(site, client):
     for path in ("", "benchmarks/shapes", "models/good", "compare/good/near", "ranks"):
         for kind, name in (("json", "data.json"), ("csv", "data.csv"), ("latex", "data.tex")):
             sent = client.get(f"/{path}", params={"format": kind}).content.decode()
             assert (site / path / name).read_bytes().decode().rstrip("\n") == sent.rstrip("\n")
 
 
-def test_only_the_items_that_most_models_fail_have_pages(site: Path, client) -> None:
+def test_only_the_items_that_most_models_fail_have_pages(site, client):
     shown = {int(path.name) for path in (site / "benchmarks/shapes/items").iterdir() if path.name.isdigit()}
     worst = client.get("/benchmarks/shapes/items/pages/1?format=json").json()["items"][:5]
     assert shown == {item["position"] for item in worst}
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(
-    shown, tmp_path: Path, most: int
-) -> None:
+def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(shown, tmp_path, most):
     export_site(shown.tables, tmp_path, most_items=0, most_compared=most)
     first = {row.model.slug for row in all_benchmarks(shown.tables).rows[:most]}
     found = {frozenset(page.parts[-3:-1]) for page in tmp_path.glob("compare/*/*/index.html")}
@@ -210,13 +198,13 @@ def test_the_models_that_the_first_page_begins_with_are_compared_and_no_others(
         assert all(set(each.split("/")) <= first for each in linked - {"../compare"})
 
 
-def test_it_holds_no_script(site: Path) -> None:
+def test_it_holds_no_script(site):
     for page in site.rglob("index.html"):
         assert "<script" not in page.read_text(encoding="utf-8")
     assert not list(site.rglob("*.js"))
 
 
-def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown, site: Path, tmp_path: Path) -> None:
+def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown, site, tmp_path):
     export_site(shown.tables, tmp_path, most_items=5, small=True)
     kept = {path.relative_to(tmp_path) for path in tmp_path.rglob("index.html")}
     every = {path.relative_to(site) for path in site.rglob("index.html")}
@@ -232,14 +220,14 @@ def test_a_small_site_has_no_data_no_pages_of_parts_and_no_address_of_them(shown
 
 
 @pytest.mark.slow
-def test_writing_it_again_changes_no_byte(shown, site: Path, tmp_path: Path) -> None:
+def test_writing_it_again_changes_no_byte(shown, site, tmp_path):
     export_site(shown.tables, tmp_path, most_items=5)
     files = {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
     again = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert again == files
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(shown, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(shown, tmp_path):
     (tmp_path / "file").write_text("")
     with raises(RunError, path=tmp_path / "file"):
         export_site(shown.tables, tmp_path / "file")

@@ -3,8 +3,6 @@
 A real server.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import time
@@ -17,6 +15,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.testclient import TestClient
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from boards import serve
 from facts import check_facts
 from tellapart.board import app as connections
 from tellapart.board.app import LOOPBACK, BoardAddress, SecurityHeaders
@@ -50,14 +49,14 @@ def made_app() -> FastAPI:
 
 
 @pytest.fixture(scope="module")
-def served(serving: Callable[..., Any]) -> Iterator[Served]:
-    with serving(made_app(), http=connections.Connection, log_level="critical") as address:
+def served() -> Iterator[Served]:
+    with serve(made_app(), http=connections.Connection, log_level="critical") as address:
         host, _, port = address.rpartition("/")[2].partition(":")
         yield host, int(port)
 
 
 @pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def hurried(monkeypatch) -> None:
     """The same waits, in tenths of seconds."""
     monkeypatch.setattr(connections, "SECONDS", {"request": 0.6, "body": 0.4, "reading": 0.5})
 
@@ -87,30 +86,28 @@ def asked(served: Served, head: str) -> bytes:
         return everything(one)
 
 
-def test_a_connection_that_says_nothing_is_closed(served: Served, hurried: None) -> None:
+def test_a_connection_that_says_nothing_is_closed(served, hurried):
     started = time.monotonic()  # before the server's own clock begins
     with connected(served) as one:
         assert everything(one) == b""
         assert time.monotonic() - started > 0.3
 
 
-def test_a_head_that_trickles_in_is_closed_however_often_a_byte_comes(served: Served, hurried: None) -> None:
+def test_a_head_that_trickles_in_is_closed_however_often_a_byte_comes(served, hurried):
     with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n") as one, pytest.raises(ConnectionError):
         for _ in range(1000):
             one.sendall(b"X-A: b\r\n")
             time.sleep(0.05)
 
 
-def test_a_second_request_that_never_ends_is_closed_too(served: Served, hurried: None) -> None:
+def test_a_second_request_that_never_ends_is_closed_too(served, hurried):
     with connected(served, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
         one.sendall(b"GET / HT")  # uvicorn's own limit ends with the first byte
         assert everything(one).endswith(b"hello")
 
 
 @pytest.mark.slow
-def test_a_body_that_stops_is_closed_and_one_that_goes_on_is_not(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_stops_is_closed_and_one_that_goes_on_is_not(served, monkeypatch):
     monkeypatch.setitem(connections.SECONDS, "body", 1.2)
     head = b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\n"
     with connected(served, head + b"abc") as one:
@@ -123,13 +120,13 @@ def test_a_body_that_stops_is_closed_and_one_that_goes_on_is_not(
 
 
 @pytest.mark.slow
-def test_an_answer_that_nobody_takes_is_given_up(served: Served, hurried: None) -> None:
+def test_an_answer_that_nobody_takes_is_given_up(served, hurried):
     with connected(served, b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
         time.sleep(1.5)
         assert 0 < len(everything(one)) < 32 << 20
 
 
-def test_idle_connections_do_not_keep_readers_out(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_do_not_keep_readers_out(served, monkeypatch):
     monkeypatch.setattr(connections, "MOST", 50)
     with ExitStack() as open_:
         idle = [open_.enter_context(connected(served)) for _ in range(80)]
@@ -144,7 +141,7 @@ def test_idle_connections_do_not_keep_readers_out(served: Served, monkeypatch: p
         assert everything(idle[0]) == b""  # who waited longest made room
 
 
-def test_one_address_has_not_all_the_connections(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_address_has_not_all_the_connections(served, monkeypatch):
     monkeypatch.setattr(connections, "EACH", 5)
     monkeypatch.setitem(connections.SECONDS, "request", 600.0)  # nothing is closed because it is late
     assert b"hello" in asked(served, "GET / HTTP/1.1\nHost: localhost")  # this machine's own do not count: a proxy's
@@ -161,7 +158,7 @@ def test_one_address_has_not_all_the_connections(served: Served, monkeypatch: py
 def _without_loopback(counted: Callable[[Any], int]) -> Callable[[Any], int]:
     """Count as if this machine's own connections came from elsewhere: from an address of documentation."""
 
-    def count(self: Any) -> int:
+    def count(self) -> int:
         own, self.client = self.client, ("192.0.2.7", 1)
         try:
             return counted(self)
@@ -174,14 +171,14 @@ def _without_loopback(counted: Callable[[Any], int]) -> Callable[[Any], int]:
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:8421", "127.0.0.1:80", "[::1]:8421", "[::1]", "board.example.org"]
 )
-def test_the_boards_own_names_are_answered(served: Served, host: str) -> None:
+def test_the_boards_own_names_are_answered(served, host):
     assert b"hello" in asked(served, f"GET / HTTP/1.1\nHost: {host}")
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "evil.example:8421"]
 )
-def test_another_name_that_points_here_reads_nothing(served: Served, host: str) -> None:
+def test_another_name_that_points_here_reads_nothing(served, host):
     answer = asked(served, f"GET / HTTP/1.1\nHost: {host}")
     assert answer.startswith(b"HTTP/1.1 400")
     assert b"hello" not in answer
@@ -208,7 +205,7 @@ SMUGGLED = {
 
 
 @pytest.mark.parametrize("what", ["a folded header", "line feeds alone", "both"])
-def test_an_old_form_is_read_as_the_standard_says_and_hides_no_second_request(served: Served, what: str) -> None:
+def test_an_old_form_is_read_as_the_standard_says_and_hides_no_second_request(served, what):
     """RFC 9112: a fold is spaces (5.2), and a line feed alone may end a line (2.2); the framing stays the same."""
     fold = "X-A: one\r\n\ttwo\r\n  GET /large HTTP/1.1\r\n" if what != "line feeds alone" else ""
     request = f"POST /told HTTP/1.1\r\nHost: localhost\r\n{fold}Content-Length: 4\r\n\r\nGET POST /body HTTP/1.1\r\n"
@@ -221,7 +218,7 @@ def test_an_old_form_is_read_as_the_standard_says_and_hides_no_second_request(se
 
 
 @pytest.mark.parametrize("name", list(SMUGGLED))
-def test_a_request_of_two_meanings_or_without_end_is_refused_and_ends_the_connection(served: Served, name: str) -> None:
+def test_a_request_of_two_meanings_or_without_end_is_refused_and_ends_the_connection(served, name):
     with connected(served, SMUGGLED[name].replace("\n", "\r\n").encode() + b"\r\n\r\n0\r\n\r\n") as one:
         answer = everything(one)
     assert answer.split(b" ")[1] in (b"400", b"501")
@@ -237,14 +234,14 @@ CHUNKS = {
 
 
 @pytest.mark.parametrize("name", list(CHUNKS))
-def test_a_chunk_of_two_meanings_ends_the_connection(served: Served, name: str) -> None:
+def test_a_chunk_of_two_meanings_ends_the_connection(served, name):
     head = b"POST /body HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     with connected(served, head + CHUNKS[name] + b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
         answer = everything(one)
     assert b"hello" not in answer and answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 500"))
 
 
-def test_head_is_answered_as_get_without_the_body(served: Served) -> None:
+def test_head_is_answered_as_get_without_the_body(served):
     with connected(served, b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n") as one:
         one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         first, _, second = everything(one).partition(b"\r\n\r\n")
@@ -253,7 +250,7 @@ def test_head_is_answered_as_get_without_the_body(served: Served) -> None:
 
 
 @pytest.mark.parametrize("strips", [True, False])
-def test_below_a_path_every_link_of_every_page_stays_below_it(client: TestClient, *, strips: bool) -> None:
+def test_below_a_path_every_link_of_every_page_stays_below_it(client, *, strips):
     browser = TestClient(BoardAddress(client.app, ["testserver"], "/lab"))
     taken = "" if strips else "/lab"
     seen, todo = set[str](), ["/"]
@@ -274,9 +271,7 @@ def test_below_a_path_every_link_of_every_page_stays_below_it(client: TestClient
     assert answer.headers["location"] == "/lab/compare/good/poor"
 
 
-def test_a_refused_host_is_logged_once_with_the_option_that_lets_it_in(
-    client: TestClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refused_host_is_logged_once_with_the_option_that_lets_it_in(client, caplog):
     browser = TestClient(BoardAddress(client.app, ["testserver"]))
     for host in ("board.example.org", "board.example.org:443", "evil\x1b.example", "testserver"):
         assert browser.get("/", headers={"Host": host}).status_code == (200 if host == "testserver" else 400)

@@ -1,7 +1,5 @@
 """Run folders, imported numbers and timings become the board's tables, and stay what they were."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boards import open_board
+from boards import open_board, write_run
 from facts import check_facts, raises
 from tellapart.board.records import Benchmark, Board, Entry, Item, ItemList, Model, Tables, rank
 from tellapart.board.settings import BoardSettings, read_settings
@@ -33,7 +31,7 @@ def names(tables: Tables) -> list[str]:
     return sorted(benchmark.name for benchmark in tables.benchmarks.values())
 
 
-def test_a_run_folder_comes_back_number_for_number(write_run, tmp_path: Path) -> None:
+def test_a_run_folder_comes_back_number_for_number(tmp_path):
     folder = write_run(tmp_path / "a", "a", skill=1.0)
     record, samples = read_result(folder).benchmarks["shapes"], read_samples(folder, "shapes")
     _, board = open_board(tmp_path)
@@ -44,7 +42,7 @@ def test_a_run_folder_comes_back_number_for_number(write_run, tmp_path: Path) ->
     assert entry.scores is not None and (entry.scores == np.float32([sample.scores for sample in samples])).all()
 
 
-def test_flips_of_a_lower_precision_stand_beside_its_name(write_run, tmp_path: Path) -> None:
+def test_flips_of_a_lower_precision_stand_beside_its_name(tmp_path):
     folder = write_run(tmp_path / "a", "a", skill=1.0)
     result = read_result(folder)
     flips = {name: Flips(n=200, gained=1, lost=lost, low=0.0, high=0.1, p=1.0) for name, lost in (("x", 0), ("y", 2))}
@@ -56,7 +54,7 @@ def test_flips_of_a_lower_precision_stand_beside_its_name(write_run, tmp_path: P
     check_facts(model.note, "bfloat16", f"{4 * len(benchmarks)} of {400 * len(benchmarks)}", "float32")
 
 
-def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(write_run, tmp_path: Path) -> None:
+def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     _, board = open_board(tmp_path)
     before = board.tables
@@ -70,7 +68,7 @@ def test_reading_twice_changes_nothing_and_a_new_run_is_read_alone(write_run, tm
     assert items[0] is items[1]  # those of one benchmark are kept once
 
 
-def test_a_run_that_went_is_gone_and_a_run_that_changed_is_read_again(write_run, tmp_path: Path) -> None:
+def test_a_run_that_went_is_gone_and_a_run_that_changed_is_read_again(tmp_path):
     for name in ("a", "b"):
         write_run(tmp_path / name, name, skill=1.0)
     _, board = open_board(tmp_path)
@@ -82,7 +80,7 @@ def test_a_run_that_went_is_gone_and_a_run_that_changed_is_read_again(write_run,
     assert entry.record.metrics == read_result(tmp_path / "b").benchmarks["shapes"].metrics
 
 
-def test_of_two_runs_of_a_model_on_a_benchmark_the_later_one_counts(write_run, tmp_path: Path) -> None:
+def test_of_two_runs_of_a_model_on_a_benchmark_the_later_one_counts(tmp_path):
     write_run(tmp_path / "1-later", "a", skill=9.0, started="2026-02-01T00:00:00+00:00")
     write_run(tmp_path / "2-earlier", "a", skill=0.0, started="2026-01-01T00:00:00+00:00")
     write_run(tmp_path / "3-other", "b", skill=0.0, seed=1)
@@ -101,7 +99,7 @@ def test_of_two_runs_of_a_model_on_a_benchmark_the_later_one_counts(write_run, t
     assert not (board.tables.models or board.tables.benchmarks or board.tables.entries)
 
 
-def test_a_record_of_hidden_labels_needs_no_samples_and_joins_no_other_items(write_run, tmp_path: Path) -> None:
+def test_a_record_of_hidden_labels_needs_no_samples_and_joins_no_other_items(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     hidden = write_run(tmp_path / "b", "b", skill=1.0, fingerprint="hidden-" + "0" * 57)
     shutil.rmtree(hidden / "samples")
@@ -110,13 +108,13 @@ def test_a_record_of_hidden_labels_needs_no_samples_and_joins_no_other_items(wri
     assert [bool(benchmark.items.rows) for benchmark in tables.benchmarks.values()] == [True, False]
 
 
-def test_other_items_under_the_same_name_are_another_benchmark(write_run, tmp_path: Path) -> None:
+def test_other_items_under_the_same_name_are_another_benchmark(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     write_run(tmp_path / "b", "b", skill=1.0, n=10, fingerprint="0" * 64)
     assert names(open_board(tmp_path)[1].tables) == ["shapes", "shapes#00000000"]
 
 
-def test_scores_made_elsewhere_join_the_benchmark_of_the_same_ids_on_trust(write_run, tmp_path: Path) -> None:
+def test_scores_made_elsewhere_join_the_benchmark_of_the_same_ids_on_trust(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     write_run(tmp_path / "b", "b", skill=1.0, fingerprint="ids-" + "0" * 60)
     tables = open_board(tmp_path)[1].tables
@@ -124,7 +122,7 @@ def test_scores_made_elsewhere_join_the_benchmark_of_the_same_ids_on_trust(write
     assert sorted(entry.on_trust for entry in tables.entries.values()) == [False, True]
 
 
-def test_an_imported_run_is_not_called_on_trust(write_run, tmp_path: Path) -> None:
+def test_an_imported_run_is_not_called_on_trust(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0, fingerprint="ids-" + "0" * 60)
     file = tmp_path / "theirs.json"
     metrics = {"text_acc": 0.3, "image_acc": 0.1, "acc": 0.05}
@@ -138,7 +136,7 @@ def test_an_imported_run_is_not_called_on_trust(write_run, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("clusters", [None, 12])
-def test_tiers_are_those_of_the_statistics(write_run, tmp_path: Path, clusters: int | None) -> None:
+def test_tiers_are_those_of_the_statistics(tmp_path, clusters):
     for seed, skill in enumerate((3.0, 2.8, 0.0)):
         write_run(tmp_path / str(seed), f"m{seed}", skill=skill, seed=seed, clusters=clusters)
     found = {name: read_samples(tmp_path / name, "shapes") for name in "012"}
@@ -166,7 +164,7 @@ def with_outcomes(outcomes: np.ndarray) -> tuple[Tables, Benchmark, list[Entry]]
     return tables, benchmark, entries
 
 
-def test_tiers_of_many_models_are_those_of_one_exact_test_a_pair() -> None:
+def test_tiers_of_many_models_are_those_of_one_exact_test_a_pair():
     rng = np.random.default_rng(0)
     outcomes = (rng.random((30, 120)) < np.linspace(0.95, 0.05, 30)[:, None]).astype(np.float64)
     order = sorted(range(30), key=lambda k: (-outcomes[k].mean(), f"m{k}"))
@@ -183,7 +181,7 @@ def test_tiers_of_many_models_are_those_of_one_exact_test_a_pair() -> None:
     assert len(set(expected.values())) > 3
 
 
-def test_samples_of_other_items_are_refused(write_run, tmp_path: Path) -> None:
+def test_samples_of_other_items_are_refused(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     write_run(tmp_path / "b", "b", skill=1.0, n=10)  # the fingerprint says that the items are the same
     problems: list[str] = []
@@ -191,7 +189,7 @@ def test_samples_of_other_items_are_refused(write_run, tmp_path: Path) -> None:
     check_facts(problems[0], "10", "shapes", "60")
 
 
-def test_a_timing_gives_the_model_of_the_same_weights_its_cost(write_run, tmp_path: Path) -> None:
+def test_a_timing_gives_the_model_of_the_same_weights_its_cost(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     same, other = ({"name": "a", "fingerprint": f} for f in ("weights of a", "others"))
     timing = {
@@ -215,7 +213,7 @@ def test_a_timing_gives_the_model_of_the_same_weights_its_cost(write_run, tmp_pa
     assert (model.latency, model.parameters) == (0.02, 1234)
 
 
-def test_imported_numbers_stand_beside_runs_and_have_no_tier(write_run, tmp_path: Path) -> None:
+def test_imported_numbers_stand_beside_runs_and_have_no_tier(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     path = tmp_path / "records.toml"
     path.write_text(
@@ -241,11 +239,7 @@ def test_imported_numbers_stand_beside_runs_and_have_no_tier(write_run, tmp_path
     [
         (read_imported, "source = 3", "'source'"),
         (read_imported, 'source = "a"\n[[models]]\nname = "b"\nlatency = -1.0', "'models[0].latency'"),
-        (
-            read_imported,
-            'source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan',
-            "'models[0].scores.x.y'",
-        ),
+        (read_imported, 'source = "a"\n[[models]]\nname = "b"\n[models.scores.x]\ny = nan', "'models[0].scores.x.y'"),
         (read_imported, 'source = "a"\nmodel = []', ("'models'", "missing")),
         (read_imported, "source =", "TOML"),
         (read_settings, "[bord]", "'bord'"),
@@ -253,13 +247,13 @@ def test_imported_numbers_stand_beside_runs_and_have_no_tier(write_run, tmp_path
         (read_settings, "[board", "TOML"),
     ],
 )
-def test_a_file_of_numbers_or_of_a_board_that_is_wrong_is_refused(tmp_path: Path, read, text, message) -> None:
+def test_a_file_of_numbers_or_of_a_board_that_is_wrong_is_refused(tmp_path, read, text, message):
     (tmp_path / "file.toml").write_text(text)
     with raises(DataError, message):
         read(tmp_path / "file.toml")
 
 
-def test_paths_in_a_board_file_are_relative_to_it(tmp_path: Path) -> None:
+def test_paths_in_a_board_file_are_relative_to_it(tmp_path):
     path = tmp_path / "board.toml"
     path.write_text('[board]\nruns = ["runs", "/srv/runs"]\nimported = ["a.toml"]')
     found = read_settings(path)

@@ -1,18 +1,15 @@
 """A board of many models: its first page in parts, numbers without bars, and a drawing that an eye can follow."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from boards import open_board
+from boards import open_board, serve
+from browsers import look_through
 from tellapart.board.app import create_app
 from tellapart.board.export import export_site
 from tellapart.board.records import Board
@@ -24,7 +21,7 @@ MODELS, BENCHMARKS = PAGE + 2, 13
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
+def board(tmp_path_factory) -> Board:
     """Published numbers: model k has k percent everywhere; model 0 has two numbers, and the highest of the last."""
     lines = ['source = "a paper"', 'tie_rule = "not said"']
     for k in range(MODELS):
@@ -37,7 +34,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
 
 
 @pytest.fixture(scope="module")
-def client(board: Board) -> TestClient:
+def client(board) -> TestClient:
     return TestClient(create_app(board))
 
 
@@ -46,7 +43,7 @@ def rows(html: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_first_page_shows_fifty_models_and_links_to_the_others(client: TestClient) -> None:
+def test_the_first_page_shows_fifty_models_and_links_to_the_others(client):
     first, second = client.get("/").text, client.get("/pages/2").text
     assert rows(first) + rows(second) == [f"m{k:02}" for k in reversed(range(MODELS))]
     assert len(rows(first)) == PAGE
@@ -57,13 +54,13 @@ def test_the_first_page_shows_fifty_models_and_links_to_the_others(client: TestC
     assert "has pages 1 to 2 of models; there is no page 3" in client.get("/pages/3").text
 
 
-def test_every_number_is_in_the_data_and_each_model_in_its_place(client: TestClient) -> None:
+def test_every_number_is_in_the_data_and_each_model_in_its_place(client):
     found = client.get("/?format=json").json()
     assert [row["rank"] for row in found["rows"]] == [*range(1, MODELS), None]
     assert len(client.get("/?format=csv").text.splitlines()) == 1 + MODELS
 
 
-def test_a_table_of_many_columns_has_numbers_alone_and_says_once_where_they_are_from(client: TestClient) -> None:
+def test_a_table_of_many_columns_has_numbers_alone_and_says_once_where_they_are_from(client):
     wide, narrow = client.get("/").text, client.get("/benchmarks/set03").text
     assert '<table class="headline dense">' in wide
     assert '<svg class="bar"' not in wide
@@ -74,12 +71,12 @@ def test_a_table_of_many_columns_has_numbers_alone_and_says_once_where_they_are_
         assert page.count("imported</span>") == 1  # in the key
 
 
-def test_numbers_of_an_unknown_number_of_items_name_none(client: TestClient) -> None:
+def test_numbers_of_an_unknown_number_of_items_name_none(client):
     page = client.get("/benchmarks/set00").text
     assert "<b>set00</b>. Numbers are percent" in page and "0 items" not in page
 
 
-def test_a_drawing_of_ranks_has_the_best_models_by_their_places_among_themselves(client: TestClient) -> None:
+def test_a_drawing_of_ranks_has_the_best_models_by_their_places_among_themselves(client):
     page = client.get("/ranks?format=json").json()
     drawn = {line["title"]: line["ends"][-1][1] for line in page["lines"] if line["segments"]}
     assert list(drawn) == [f"m{k:02}" for k in range(MODELS - 1, MODELS - 1 - MOST_LINES, -1)]
@@ -92,13 +89,13 @@ def test_a_drawing_of_ranks_has_the_best_models_by_their_places_among_themselves
     assert f"the other {MODELS - MOST_LINES} are in the table" in text
 
 
-def test_models_without_a_cost_are_folded_where_they_are_many(client: TestClient) -> None:
+def test_models_without_a_cost_are_folded_where_they_are_many(client):
     page = client.get("/pareto/latency").text
     assert f"<summary>{MODELS} models are left out, since the cost or a benchmark is missing</summary>" in page
 
 
 @pytest.mark.slow
-def test_a_static_site_has_the_pages_and_all_data_once(board: Board, tmp_path: Path) -> None:
+def test_a_static_site_has_the_pages_and_all_data_once(board, tmp_path):
     export_site(board.tables, tmp_path)
     assert rows_of(tmp_path / "index.html") + rows_of(tmp_path / "pages" / "2" / "index.html") == list(
         reversed(range(MODELS))
@@ -109,15 +106,10 @@ def test_a_static_site_has_the_pages_and_all_data_once(board: Board, tmp_path: P
 
 
 @pytest.mark.slow
-def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(
-    board: Board, serving: Any, chromium: Any, axe: Callable[[Any], list[str]]
-) -> None:
+def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(board, chromium):
     page = chromium.new_page(color_scheme="dark", viewport={"width": 390, "height": 900})
-    with serving(create_app(board)) as address:
-        for path in ("/", "/pages/2", "/ranks", "/pareto/latency"):
-            page.goto(f"{address}{path}")
-            assert axe(page) == []
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with serve(create_app(board)) as address:
+        assert look_through(page, address, ("/", "/pages/2", "/ranks", "/pareto/latency")) == []
     page.close()
 
 

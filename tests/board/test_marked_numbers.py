@@ -1,7 +1,5 @@
 """Numbers that need a word: of a part of the items (`--limit`), without an interval, counted by the authors' rule."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io
@@ -11,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from boards import open_board
+from boards import open_board, write_run
 from tellapart.evaluation.verified import read_result
 from tellapart.records.run_folder import write_result
 
 PART = "20 of 60 items"
 
 
-def limited(write_run: Any, folder: Path, model: str, *, skill: float, n: int = 20) -> None:
+def limited(folder: Path, model: str, *, skill: float, n: int = 20) -> None:
     """Write a run of some of the 60 items of `shapes`."""
     write_run(folder, model, skill=skill, n=n, fingerprint=f"{n:02}" * 32)
     result = read_result(folder)
@@ -27,13 +25,13 @@ def limited(write_run: Any, folder: Path, model: str, *, skill: float, n: int = 
 
 
 @pytest.fixture(params=["whole first", "part first"])
-def client(request: Any, write_run: Any, tmp_path: Path) -> Any:
+def client(request, tmp_path):
     """`both` has a whole run and a part, `quick` a part alone, `slow` a whole one alone."""
     names = ("1", "2") if request.param == "whole first" else ("2", "1")
     write_run(tmp_path / names[0] / "both", "both", skill=1.0)
     write_run(tmp_path / names[0] / "slow", "slow", skill=0.5, seed=1)
     for model in ("both", "quick"):
-        limited(write_run, tmp_path / names[1] / model, model, skill=9.0)
+        limited(tmp_path / names[1] / model, model, skill=9.0)
     client, _ = open_board(tmp_path)
     yield client
 
@@ -45,7 +43,7 @@ def cells(found: dict[str, Any]) -> dict[str, tuple[int | None, str]]:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("path", ["/", "/benchmarks/shapes", "/benchmarks/shapes/by/type/group_score"])
-def test_the_whole_one_is_the_models_entry_and_a_part_is_marked_and_has_no_place(client: Any, path: str) -> None:
+def test_the_whole_one_is_the_models_entry_and_a_part_is_marked_and_has_no_place(client, path):
     found = client.get(f"{path}?format=json").json()
     assert {name: said for name, (_, said) in cells(found).items()} == {"both": "", "slow": "", "quick": PART}
     assert [row["title"] for row in found["rows"]][-1] == "quick"  # though it is right on all of its items
@@ -57,7 +55,7 @@ def test_the_whole_one_is_the_models_entry_and_a_part_is_marked_and_has_no_place
     assert PART in client.get(f"{path}?format=csv").text
 
 
-def test_a_part_has_a_page_a_name_and_no_tiers_of_its_own(client: Any) -> None:
+def test_a_part_has_a_page_a_name_and_no_tiers_of_its_own(client):
     found = client.get("/benchmarks/shapes-20-of-60?format=json").json()
     assert found["title"] == f"Title of shapes ({PART})"
     assert cells(found) == {"both": (None, PART), "quick": (None, PART)}
@@ -65,12 +63,12 @@ def test_a_part_has_a_page_a_name_and_no_tiers_of_its_own(client: Any) -> None:
     assert client.get("/benchmarks/shapes-2").status_code == 404
 
 
-def test_a_part_takes_no_place_and_no_part_in_rankings_and_means(client: Any) -> None:
+def test_a_part_takes_no_place_and_no_part_in_rankings_and_means(client):
     assert {line["title"] for line in client.get("/ranks?format=json").json()["lines"]} == {"both", "slow"}
 
 
 @pytest.mark.slow
-def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client: Any) -> None:
+def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client):
     found = client.get("/models/both?format=json").json()
     assert {on["benchmark"]["part"] for on in found["on"]} == {"", PART}
     for on in found["on"]:
@@ -83,17 +81,17 @@ def test_a_models_page_and_its_heat_map_say_which_numbers_are_of_a_part(client: 
 
 
 @pytest.mark.slow
-def test_a_whole_run_and_a_part_are_not_tested_against_each_other(client: Any) -> None:
+def test_a_whole_run_and_a_part_are_not_tested_against_each_other(client):
     refused = client.get("/compare/slow/quick?format=json").json()
     assert refused["tests"] == []
     tests = client.get("/compare/both/quick?format=json").json()["tests"]
     assert {test["benchmark"] for test in tests} == {f"shapes ({PART})"}
 
 
-def test_where_no_model_has_all_items_the_largest_part_has_the_column(write_run: Any, tmp_path: Path) -> None:
-    limited(write_run, tmp_path / "small", "one", skill=1.0)
-    limited(write_run, tmp_path / "large", "one", skill=1.0, n=40)
-    limited(write_run, tmp_path / "other", "two", skill=1.0)
+def test_where_no_model_has_all_items_the_largest_part_has_the_column(tmp_path):
+    limited(tmp_path / "small", "one", skill=1.0)
+    limited(tmp_path / "large", "one", skill=1.0, n=40)
+    limited(tmp_path / "other", "two", skill=1.0)
     client, _ = open_board(tmp_path)
     found = client.get("/?format=json").json()
     assert cells(found) == {"one": (None, "40 of 60 items"), "two": (None, PART)}
@@ -103,7 +101,7 @@ def test_where_no_model_has_all_items_the_largest_part_has_the_column(write_run:
 REASON = "too few for an interval: <3 items>"
 
 
-def test_pages_data_and_tables_have_the_reason(write_run: Any, tmp_path: Path) -> None:
+def test_pages_data_and_tables_have_the_reason(tmp_path):
     for model in ("bare", "plain"):
         write_run(tmp_path / model, model, skill=1.0)
     path = tmp_path / "bare" / "results.json"
@@ -128,7 +126,7 @@ def test_pages_data_and_tables_have_the_reason(write_run: Any, tmp_path: Path) -
     assert "no interval" not in plain
 
 
-def test_a_benchmarks_page_has_the_authors_number_where_ties_occurred(write_run: Any, tmp_path: Path) -> None:
+def test_a_benchmarks_page_has_the_authors_number_where_ties_occurred(tmp_path):
     for model in ("tied", "plain"):
         write_run(tmp_path / model, model, skill=1.0)
     result = read_result(tmp_path / "tied")

@@ -1,17 +1,12 @@
 """The first page of a mixed board (families, tables apart, folded columns, what sorts), and places of models."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boards import open_board
+from boards import open_board, serve, write_run
+from browsers import look_through
 from tellapart.board.records import Benchmark, Entry, Model, Tables
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.leaderboard import all_benchmarks
@@ -30,8 +25,7 @@ MIXED = {
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Any:
-    write_run = request.getfixturevalue("module_write_run")
+def mixed(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("mixed")
     for number, (benchmark, models) in enumerate(MIXED.items()):
         for seed, model in enumerate(models):
@@ -42,7 +36,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_benchmarks_stand_with_their_family_and_the_most_measured_first(mixed: TestClient) -> None:
+def test_benchmarks_stand_with_their_family_and_the_most_measured_first(mixed):
     found = mixed.get("/?format=json").json()
     assert [(column["group"], column["title"]) for column in found["columns"]] == [
         ("aro", "aro-relation"),
@@ -56,7 +50,7 @@ def test_benchmarks_stand_with_their_family_and_the_most_measured_first(mixed: T
     assert [link["text"] for link in found["folded"]] == ["zebra"]
 
 
-def test_benchmarks_that_share_no_model_are_tables_of_their_own_without_rows_of_dashes(mixed: TestClient) -> None:
+def test_benchmarks_that_share_no_model_are_tables_of_their_own_without_rows_of_dashes(mixed):
     found = mixed.get("/?format=json").json()
     first, second = found["blocks"]
     rows = [
@@ -70,7 +64,7 @@ def test_benchmarks_that_share_no_model_are_tables_of_their_own_without_rows_of_
     assert [row["rank"] is not None for row in found["rows"]] == [True, True, True, True, False]
 
 
-def test_the_page_says_so_in_its_head_and_below_the_tables(mixed: TestClient) -> None:
+def test_the_page_says_so_in_its_head_and_below_the_tables(mixed):
     text = mixed.get("/").text
     assert '<th scope="colgroup" colspan="2"><span>aro</span></th>' in text
     assert text.count('<table class="headline">') == 2
@@ -80,7 +74,7 @@ def test_the_page_says_so_in_its_head_and_below_the_tables(mixed: TestClient) ->
     assert len(set(heads)) == len(heads)
 
 
-def test_only_models_of_two_places_are_drawn_and_only_columns_of_two_such_models(mixed: TestClient) -> None:
+def test_only_models_of_two_places_are_drawn_and_only_columns_of_two_such_models(mixed):
     found = mixed.get("/ranks?format=json").json()
     assert found["drawn"] == ["aro-relation", "winoground"]
     assert {line["title"] for line in found["lines"] if line["segments"]} == {"a", "b"}
@@ -91,8 +85,8 @@ def test_only_models_of_two_places_are_drawn_and_only_columns_of_two_such_models
     assert "<title>c</title>" not in drawing
 
 
-def test_a_board_of_reference_models_alone_shows_them(module_write_run: Any, tmp_path: Path) -> None:
-    module_write_run(tmp_path / "random", "random", skill=0.0)
+def test_a_board_of_reference_models_alone_shows_them(tmp_path):
+    write_run(tmp_path / "random", "random", skill=0.0)
     client, _ = open_board(tmp_path)
     found = client.get("/?format=json").json()
     assert [column["title"] for column in found["columns"]] == ["shapes"]
@@ -100,18 +94,11 @@ def test_a_board_of_reference_models_alone_shows_them(module_write_run: Any, tmp
 
 
 @pytest.mark.slow
-def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(
-    mixed: TestClient, serving: Any, chromium: Any, axe: Any
-) -> None:
-    problems = []
+def test_axe_finds_no_violation_and_the_page_is_not_wider_than_the_screen(mixed, chromium):
     page = chromium.new_page(viewport={"width": 390, "height": 900})
-    with serving(mixed.app) as at:
-        for path in ("/", "/ranks", "/compare", "/pareto/latency"):
-            page.goto(f"{at}{path}")
-            problems += axe(page)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with serve(mixed.app) as at:
+        assert look_through(page, at, ("/", "/ranks", "/compare", "/pareto/latency")) == []
     page.close()
-    assert problems == []
 
 
 VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=12)
@@ -130,7 +117,7 @@ def filled(values: list[float]) -> Tables:
 
 @settings(max_examples=25)
 @given(VALUES)
-def test_a_place_is_one_more_than_how_many_are_better(values: list[float]) -> None:
+def test_a_place_is_one_more_than_how_many_are_better(values):
     tables = filled(values)
     places = {f"m{k}": 1 + int((np.array(values) > value).sum()) for k, value in enumerate(values)}
     assert {line["title"]: line["ranks"][0] for line in ranks_page(tables).lines} == places

@@ -1,7 +1,5 @@
 """Pages that are kept: made once, by one, and never older than the records that their reader could know of."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +29,7 @@ def together(work: Callable[[int], Any]) -> list[Any]:
     """What each of many readers gets who ask at the same moment."""
     ready = Barrier(READERS)
 
-    def ask(k: int) -> Any:
+    def ask(k: int):
         ready.wait(timeout=10)
         return work(k)
 
@@ -39,7 +37,7 @@ def together(work: Callable[[int], Any]) -> list[Any]:
         return list(pool.map(ask, range(READERS)))
 
 
-def test_many_pages_at_once_are_each_made_by_one() -> None:
+def test_many_pages_at_once_are_each_made_by_one():
     pages, made = PageCache(), []
 
     def make(key: int) -> CachedPage:
@@ -52,7 +50,7 @@ def test_many_pages_at_once_are_each_made_by_one() -> None:
     assert [page.content for page in found] == [str(k % 3).encode() for k in range(READERS)]
 
 
-def test_an_error_is_told_to_all_who_wait_and_the_next_reader_tries_again() -> None:
+def test_an_error_is_told_to_all_who_wait_and_the_next_reader_tries_again():
     pages, asked, tried = PageCache(), Semaphore(0), []
 
     def fail() -> CachedPage:
@@ -72,7 +70,7 @@ def test_an_error_is_told_to_all_who_wait_and_the_next_reader_tries_again() -> N
     assert pages.get(1, "a", lambda: body("now")).content == b"now"
 
 
-def test_whoever_asks_for_a_newer_version_does_not_wait_for_an_older_page() -> None:
+def test_whoever_asks_for_a_newer_version_does_not_wait_for_an_older_page():
     pages, begun, go_on = PageCache(), Event(), Event()
 
     def slow() -> CachedPage:
@@ -89,12 +87,11 @@ def test_whoever_asks_for_a_newer_version_does_not_wait_for_an_older_page() -> N
     # The old page came last, and took nobody's place.
     assert pages.find(1, "a") is None
     found = pages.find(2, "a")
-    assert found is not None
     assert found.content == b"new"
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), max_size=30), st.integers(0, 40))
-def test_a_page_is_always_the_one_of_the_version_that_was_asked_for(asked: list[tuple[int, str]], budget: int) -> None:
+def test_a_page_is_always_the_one_of_the_version_that_was_asked_for(asked, budget):
     pages, newest = PageCache(budget), 0
     for version, key in asked:
         newest = max(newest, version)
@@ -104,7 +101,7 @@ def test_a_page_is_always_the_one_of_the_version_that_was_asked_for(asked: list[
         assert found is None or found.content == f"{key} of {newest}".encode()
 
 
-def test_the_pages_used_last_are_kept_within_the_budget() -> None:
+def test_the_pages_used_last_are_kept_within_the_budget():
     pages = PageCache(10)
     for key in "ab":
         pages.get(0, key, lambda: body("12345"))
@@ -114,7 +111,7 @@ def test_the_pages_used_last_are_kept_within_the_budget() -> None:
 
 
 @pytest.fixture
-def answered() -> Any:
+def answered():
     """An application behind `PageCacheMiddleware`, the pages it keeps, its board, and what reached it."""
     reached: list[str] = []
     app, made, board = FastAPI(), PageCache(), Board(BoardSettings())
@@ -129,7 +126,7 @@ def answered() -> Any:
         yield client, made, board, reached
 
 
-def test_a_page_that_is_made_is_answered_before_the_application(answered: Any) -> None:
+def test_a_page_that_is_made_is_answered_before_the_application(answered):
     client, made, _, reached = answered
     made.get(0, ("/a", "html"), lambda: body("kept"))
     made.get(0, ("/a", "json"), lambda: body("kept as JSON"))
@@ -141,7 +138,7 @@ def test_a_page_that_is_made_is_answered_before_the_application(answered: Any) -
 
 
 @pytest.mark.parametrize("query", ["x=1", "format=html&x=1", "format=yaml", "FORMAT=json"])
-def test_a_query_of_another_kind_is_the_application_s(answered: Any, query: str) -> None:
+def test_a_query_of_another_kind_is_the_application_s(answered, query):
     client, made, _, reached = answered
     made.get(0, ("/a", "html"), lambda: body("kept"))
     assert client.get(f"/a?{query}").text == "made anew"
@@ -149,7 +146,7 @@ def test_a_query_of_another_kind_is_the_application_s(answered: Any, query: str)
     assert reached == ["a"]
 
 
-def test_a_page_is_not_answered_once_the_records_are_newer(answered: Any) -> None:
+def test_a_page_is_not_answered_once_the_records_are_newer(answered):
     client, made, board, reached = answered
     made.get(0, ("/a", "html"), lambda: body("kept"))
     assert client.get("/a").text == "kept"
@@ -158,7 +155,7 @@ def test_a_page_is_not_answered_once_the_records_are_newer(answered: Any) -> Non
     assert reached == ["a"]
 
 
-def test_a_page_is_answered_again_as_it_was_made(shown: Board) -> None:
+def test_a_page_is_answered_again_as_it_was_made(shown):
     for path in ("/", "/benchmarks/shapes", "/models/good?format=json", "/ranks?format=csv", "/compare"):
         for encoding in ("gzip", "identity"):
             fresh = TestClient(create_app(shown))

@@ -1,16 +1,11 @@
 """Several models together: every pair tested, corrected for all of the page, and their tiers; and heat maps."""
 
-from __future__ import annotations
-
 from itertools import combinations
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from fastapi.testclient import TestClient
 
-from boards import open_board
+from boards import open_board, write_run
 from tellapart.board.export import export_site
 from tellapart.board.settings import BoardSettings
 from tellapart.board.views.ranks import PairTest, choose_benchmarks
@@ -23,9 +18,7 @@ from tellapart.stats.paired import tiers
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clusters", [None, 12])
-def test_the_tests_are_those_of_compare_corrected_over_all_of_the_page(
-    write_run: Any, tmp_path: Path, clusters: int | None
-) -> None:
+def test_the_tests_are_those_of_compare_corrected_over_all_of_the_page(tmp_path, clusters):
     names = ("a", "b", "c")
     for benchmark, fingerprint in (("shapes", "1" * 64), ("second", "2" * 64)):
         for seed, name in enumerate(names[: 3 if benchmark == "shapes" else 2]):
@@ -61,7 +54,7 @@ def test_the_tests_are_those_of_compare_corrected_over_all_of_the_page(
 
 
 @pytest.mark.slow
-def test_long_names_make_no_folder_that_a_static_site_cannot_have(write_run: Any, tmp_path: Path) -> None:
+def test_long_names_make_no_folder_that_a_static_site_cannot_have(tmp_path):
     for seed in range(5):
         write_run(tmp_path / "runs" / f"{seed}", f"{seed}" * 75, skill=1.0, seed=seed, n=20)
     settings = BoardSettings(runs=(tmp_path / "runs",))
@@ -70,7 +63,7 @@ def test_long_names_make_no_folder_that_a_static_site_cannot_have(write_run: Any
     assert [path.name.count("+") for path in (tmp_path / "site" / "compare").glob("*+*")] == [2]
 
 
-def test_a_heat_map_has_the_records_numbers_by_the_values_of_a_tag(client: TestClient, runs: Path) -> None:
+def test_a_heat_map_has_the_records_numbers_by_the_values_of_a_tag(client, runs):
     found = client.get("/benchmarks/shapes/map/type/group_score?format=json").json()
     assert [row["title"] for row in found["rows"]] == ["colour", "place", "all items"]
     assert [row["n"] for row in found["rows"]] == [30, 30, 60]
@@ -92,7 +85,7 @@ def test_a_heat_map_has_the_records_numbers_by_the_values_of_a_tag(client: TestC
     assert client.get("/benchmarks/shapes/map/type/score").status_code == 404
 
 
-def test_performance_is_taken_over_benchmarks_that_enough_models_have(write_run: Any, tmp_path: Path) -> None:
+def test_performance_is_taken_over_benchmarks_that_enough_models_have(tmp_path):
     costs = "".join(f'[[models]]\nname = "{name}"\nlatency = 0.{k + 1}\n' for k, name in enumerate("abcd"))
     (tmp_path / "costs.toml").write_text(
         f'source = "s"\n{costs}[models.scores.rare]\ngroup_score = 0.5\n'
@@ -115,7 +108,7 @@ def test_performance_is_taken_over_benchmarks_that_enough_models_have(write_run:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_other_choice_that_begins_the_same_has_more_numbers(seed: int) -> None:
+def test_no_other_choice_that_begins_the_same_has_more_numbers(seed):
     table = np.random.default_rng(seed).random((6, 5)) < 0.6
     chosen = choose_benchmarks([set(np.flatnonzero(row).tolist()) for row in table])
     area = int(table[:, chosen].all(axis=1).sum()) * len(chosen) if chosen else 0
@@ -127,9 +120,7 @@ def test_no_other_choice_that_begins_the_same_has_more_numbers(seed: int) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clusters", [None, 12])
-def test_two_models_on_a_set_that_shares_its_name_with_another_are_tested(
-    write_run: Any, tmp_path: Path, clusters: int | None
-) -> None:
+def test_two_models_on_a_set_that_shares_its_name_with_another_are_tested(tmp_path, clusters):
     write_run(tmp_path / "0", "other", skill=1.0, fingerprint="0" * 64, n=30)
     for seed, name in enumerate("ab"):
         write_run(tmp_path / name, name, skill=2.0 - seed, fingerprint="a" * 64, seed=seed, clusters=clusters)
@@ -146,6 +137,6 @@ def test_two_models_on_a_set_that_shares_its_name_with_another_are_tested(
 
 
 @pytest.mark.parametrize("flips", [10_000, None])
-def test_a_p_that_the_draws_cannot_tell_from_a_smaller_one_is_written_as_a_bound(flips: int | None) -> None:
+def test_a_p_that_the_draws_cannot_tell_from_a_smaller_one_is_written_as_a_bound(flips):
     test = PairTest(title="", a="a", b="b", difference=1.0, p=1 / 10_001, p_holm=3 / 10_001, test="", flips=flips)
     assert test.p_holm_text == ("<= 0.0003" if flips else "0.0003")

@@ -1,14 +1,11 @@
 """The checkpoints that a run followed: each one's page on the board has the curve of all, and grows with them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from boards import open_board
+from boards import open_board, serve, write_run
 from tellapart.board.app import create_app
 from tellapart.records.run_folder import FOLLOWED
 
@@ -17,7 +14,7 @@ SKILLS = {"epoch_9": 1.0, "epoch_10": 3.0, "epoch_11": 0.3}
 
 
 @pytest.fixture
-def training(tmp_path: Path, write_run: Any) -> Path:
+def training(tmp_path) -> Path:
     out = tmp_path / "runs" / "training"
     for number, (name, skill) in enumerate(SKILLS.items()):
         write_run(out / "beside" / name if number else out, name, skill=skill, seed=number)
@@ -26,7 +23,7 @@ def training(tmp_path: Path, write_run: Any) -> Path:
     return out
 
 
-def test_every_checkpoints_page_has_the_curve_of_all_and_fetches_it_again(training: Path, write_run: Any) -> None:
+def test_every_checkpoints_page_has_the_curve_of_all_and_fetches_it_again(training):
     client, board = open_board(training.parent)
     on = client.get("/models/epoch_11?format=json").json()["on"][0]["training"]
     steps = {step["title"]: step for step in on["steps"]}
@@ -50,9 +47,9 @@ def test_every_checkpoints_page_has_the_curve_of_all_and_fetches_it_again(traini
 
 
 @pytest.mark.slow
-def test_a_browser_shows_the_curve_grow(training: Path, write_run: Any, serving: Any, chromium: Any) -> None:
+def test_a_browser_shows_the_curve_grow(training, chromium):
     _, board = open_board(training.parent)
-    with serving(create_app(board)) as address:
+    with serve(create_app(board)) as address:
         page = chromium.new_page()
         page.clock.install()
         problems: list[str] = []

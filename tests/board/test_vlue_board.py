@@ -1,7 +1,5 @@
 """The boards of `examples/`: VLUE's published numbers, and a zoo of CLIP models."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from scipy import stats
 
 from boards import open_board
 from facts import raises
+from published import published
 from tellapart.board.records import Tables
 from tellapart.board.settings import read_settings
 from tellapart.board.views.leaderboard import BY_DOMAIN, Content, by_tag
@@ -63,11 +62,11 @@ def tables() -> Tables:
 
 
 @pytest.fixture(scope="module")
-def page(tables: Tables) -> Content:
+def page(tables) -> Content:
     return pareto_page(tables, "latency")
 
 
-def test_performance_and_latency_are_those_of_table_4(page: Content) -> None:
+def test_performance_and_latency_are_those_of_table_4(page):
     found = {point["title"]: (100 * point["performance"], point["cost"]) for point in page.points}
     assert found.keys() == TABLE_4.keys()
     for name, (performance, latency) in TABLE_4.items():
@@ -76,7 +75,7 @@ def test_performance_and_latency_are_those_of_table_4(page: Content) -> None:
         assert found[name][1] == latency
 
 
-def test_the_pareto_front_is_the_papers(page: Content) -> None:
+def test_the_pareto_front_is_the_papers(page):
     # Of Table 4 nobody is faster than ALBEF, nobody better than METER, and those two beat the rest on both counts.
     undominated = {
         name
@@ -86,7 +85,7 @@ def test_the_pareto_front_is_the_papers(page: Content) -> None:
     assert {point["title"] for point in page.points if point["front"]} == undominated == {"ALBEF", "METER"}
 
 
-def test_the_gap_of_vqa_is_the_difference_of_the_two_domains(tables: Tables) -> None:
+def test_the_gap_of_vqa_is_the_difference_of_the_two_domains(tables):
     board = by_tag(tables, "vlue-vqa", BY_DOMAIN, "exact_match")
     meter = next(row for row in board.rows if row.title == "METER")
     assert [cell.value for cell in meter.cells if cell] == pytest.approx([0.7768, 0.5376, 0.2392])
@@ -101,7 +100,7 @@ def paper() -> list[str]:
     return found[0].read_text(encoding="utf-8").split("\n")
 
 
-def test_every_number_is_the_papers() -> None:
+def test_every_number_is_the_papers():
     lines = paper()
     start = next(k for k, line in enumerate(lines) if line.startswith("Tasks\tMetrics"))
     models = {each.name: each for each in read_imported(EXAMPLE / "records.toml").models}
@@ -127,7 +126,7 @@ def test_every_number_is_the_papers() -> None:
     assert checked == sum(len(one) for name in MODELS for b, one in models[name].scores.items() if "captions" not in b)
 
 
-def test_captions_and_latencies_are_the_papers() -> None:
+def test_captions_and_latencies_are_the_papers():
     lines = paper()
     models = {each.name: each for each in read_imported(EXAMPLE / "records.toml").models}
     start = next(k for k, line in enumerate(lines) if line.startswith("Models\tBLEU4"))
@@ -143,7 +142,6 @@ def test_captions_and_latencies_are_the_papers() -> None:
 
 
 ZOO = ROOT / "examples" / "clip_zoo_board"
-RESULTS = ROOT.parent / "shared" / "data" / "vl_compo" / "individual_results.csv"
 
 
 @pytest.fixture(scope="module")
@@ -153,13 +151,11 @@ def shipped() -> Imported:
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, str]]:
-    if not RESULTS.is_file():
-        pytest.skip("vl_compo's results are not beside this checkout")
-    with RESULTS.open(encoding="utf-8") as file:
+    with published("vl_compo", "individual_results.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def test_the_shipped_record_holds_twelve_checkpoints_with_their_published_numbers(shipped: Imported) -> None:
+def test_the_shipped_record_holds_twelve_checkpoints_with_their_published_numbers(shipped):
     assert len(shipped.models) == 12
     clip = next(model for model in shipped.models if model.name == "ViT-B-32 openai")
     assert clip.scores["winoground"]["group_score"] == pytest.approx(35 / 400)
@@ -170,7 +166,7 @@ def test_the_shipped_record_holds_twelve_checkpoints_with_their_published_number
     assert "vl_compo" in shipped.source
 
 
-def test_the_shipped_record_is_what_the_script_writes(rows: list[dict[str, str]], shipped: Imported) -> None:
+def test_the_shipped_record_is_what_the_script_writes(rows, shipped):
     written = build(rows, [model.name for model in shipped.models])
     assert written == (ZOO / "records.toml").read_text(encoding="utf-8")
     assert len(set(names_of(rows))) == 202
@@ -179,7 +175,7 @@ def test_the_shipped_record_is_what_the_script_writes(rows: list[dict[str, str]]
 
 
 @pytest.mark.slow
-def test_the_page_has_scipys_correlations_and_every_benchmark(shipped: Imported) -> None:
+def test_the_page_has_scipys_correlations_and_every_benchmark(shipped):
     settings = read_settings(ZOO / "board.toml")
     client, _ = open_board(settings)
     page = client.get("/benchmarks/agree?format=json").json()
@@ -197,6 +193,6 @@ def test_the_page_has_scipys_correlations_and_every_benchmark(shipped: Imported)
     assert "Do benchmarks agree?" in html
 
 
-def test_a_board_with_too_few_models_says_so(client) -> None:
+def test_a_board_with_too_few_models_says_so(client):
     page = client.get("/benchmarks/agree").text
     assert "No two benchmarks share five models yet" in page

@@ -1,28 +1,22 @@
 """The watch never falls asleep: whatever a look raises, the next one tries again, and readers cannot disturb it."""
 
-from __future__ import annotations
-
 import ctypes
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from boards import open_board
+from boards import open_board, write_run
 from tellapart.board import records
 from tellapart.board.app import create_app
 from tellapart.board.records import Board, _for_readers, signature
 from tellapart.board.settings import BoardSettings
 from tellapart.board.watch import Watch
-
-WriteRun = Callable[..., Path]
 
 
 def labels(board: Board) -> list[str]:
@@ -42,7 +36,7 @@ def failing_twice(board: Board, error: BaseException, monkeypatch: pytest.Monkey
     """Make the next two looks at the files fail."""
     failures, look = [error, error], board.read_in
 
-    def fail(*arguments: Any) -> int:
+    def fail(*arguments) -> int:
         if failures:
             raise failures.pop()
         return look(*arguments)
@@ -52,9 +46,7 @@ def failing_twice(board: Board, error: BaseException, monkeypatch: pytest.Monkey
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("error", [OSError("a disk"), KeyError("x"), RecursionError(), MemoryError(), SystemExit(3)])
-def test_whatever_a_look_raises_the_next_tries_again(
-    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
+def test_whatever_a_look_raises_the_next_tries_again(tmp_path, monkeypatch, error):
     board, said = Board(BoardSettings(runs=(tmp_path,))), []
     failing_twice(board, error, monkeypatch)
     with Watch(board, said.append, seconds=0.02):
@@ -64,7 +56,7 @@ def test_whatever_a_look_raises_the_next_tries_again(
 
 
 @pytest.mark.slow
-def test_readers_cannot_undo_what_the_watch_reads_in(write_run: WriteRun, tmp_path: Path) -> None:
+def test_readers_cannot_undo_what_the_watch_reads_in(tmp_path):
     board, said, over = Board(BoardSettings(runs=(tmp_path,))), [], threading.Event()
     app = TestClient(create_app(board))
 
@@ -88,7 +80,7 @@ def test_readers_cannot_undo_what_the_watch_reads_in(write_run: WriteRun, tmp_pa
     assert said == []
 
 
-def test_one_bad_run_hides_no_other(write_run: WriteRun, tmp_path: Path) -> None:
+def test_one_bad_run_hides_no_other(tmp_path):
     write_run(tmp_path / "a", "a", skill=1.0)
     bad = write_run(tmp_path / "b", "b", skill=1.0)
     (bad / "results.json").write_text("{" * 100_000)
@@ -97,7 +89,7 @@ def test_one_bad_run_hides_no_other(write_run: WriteRun, tmp_path: Path) -> None
     assert len(said) == 1 and str(bad / "results.json") in said[0] and len(said[0]) < 1000
 
 
-def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(write_run: WriteRun, tmp_path: Path) -> None:
+def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(tmp_path):
     runs = tmp_path / "runs"
     write_run(runs / "a", "a", skill=1.0)
     bad = write_run(runs / "deep" / "b", "b", skill=1.0)
@@ -128,12 +120,10 @@ def test_a_bad_run_is_shown_with_its_reason_until_it_is_mended(write_run: WriteR
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["the look", "the wait"])
-def test_a_watch_that_is_killed_goes_on(
-    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
+def test_a_watch_that_is_killed_goes_on(tmp_path, monkeypatch, at):
     board, said, looked = Board(BoardSettings(runs=(tmp_path,))), [], threading.Event()
 
-    def be_slow(*arguments: Any) -> Any:
+    def be_slow(*arguments):
         looked.set()
         if at == "the look":
             time.sleep(0.01)
@@ -154,9 +144,7 @@ def test_a_watch_that_is_killed_goes_on(
         assert thread.is_alive()
 
 
-def test_a_watch_whose_reports_nobody_takes_goes_on(
-    write_run: WriteRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watch_whose_reports_nobody_takes_goes_on(tmp_path, monkeypatch):
     def refuse(_: str) -> None:
         raise BrokenPipeError
 
@@ -167,7 +155,7 @@ def test_a_watch_whose_reports_nobody_takes_goes_on(
         assert waited_for(board, ["a"])
 
 
-def test_a_thread_that_ends_all_the_same_ends_its_process() -> None:
+def test_a_thread_that_ends_all_the_same_ends_its_process():
     script = """
 import time
 from threading import Event
@@ -190,7 +178,7 @@ time.sleep(60)
     assert ended.returncode == -signal.SIGTERM
 
 
-def test_healthz_says_how_old_the_board_is() -> None:
+def test_healthz_says_how_old_the_board_is():
     age = 3.14159
     app = TestClient(create_app(Board(BoardSettings()), age=lambda: age))
     well = app.get("/healthz")
@@ -200,7 +188,7 @@ def test_healthz_says_how_old_the_board_is() -> None:
     assert (late.status_code, late.json()["state"]) == (503, "stale")
 
 
-def test_a_reason_holds_no_letter_that_cannot_be_shown() -> None:
+def test_a_reason_holds_no_letter_that_cannot_be_shown():
     said = _for_readers(
         "/srv/runs/a/results.json: 'x\0\udcff' in /home/ann/.cache/y.json", Path("/srv/runs/a/results.json")
     )

@@ -1,7 +1,5 @@
 """A board with one hidden benchmark, its users, and files to send to it."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -17,7 +15,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
-from boards import Forker, axe, chromium, serving  # noqa: F401
+from boards import Forker
+from browsers import chromium  # noqa: F401
 from tellapart.board.submissions import queue
 from tellapart.board.submissions.hidden import HiddenBenchmark, HiddenSettings, SubmissionSettings
 from tellapart.board.submissions.prepared import read_truth
@@ -61,7 +60,7 @@ class Board:
         self.client = TestClient(app, follow_redirects=False)
 
     @property
-    def queue(self) -> Any:
+    def queue(self):
         return self.service.queue
 
     def of(self, user: str) -> dict[str, str]:
@@ -74,23 +73,23 @@ class Board:
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
             return [json.loads(row) for row in archive.read("items.jsonl").decode().splitlines()]
 
-    def npz(self, values: Any, **more: Any) -> bytes:
+    def npz(self, values, **more) -> bytes:
         """A file of scores of the published items."""
         stream = io.BytesIO()
         ids = more.pop("ids", None) or [item["id"] for item in self.task()]
         np.savez(stream, ids=np.array(ids), scores=values, **more)
         return stream.getvalue()
 
-    def send(self, data: bytes, *, user: str = "ann", model: str = "mine", file: str = "scores.npz") -> Any:
+    def send(self, data: bytes, *, user: str = "ann", model: str = "mine", file: str = "scores.npz"):
         params = {"model": model, "file": file}
         return self.client.post("/hidden/clocks/submissions", params=params, content=data, headers=self.of(user))
 
-    def see(self, answer: Any, user: str = "ann") -> dict[str, Any]:
+    def see(self, answer, user: str = "ann") -> dict[str, Any]:
         """Return the state and numbers of a file."""
         assert answer.status_code == 202, answer.text
         return dict(self.client.get(answer.json()["at"], headers=self.of(user)).json()["submission"])
 
-    def measured(self, data: bytes, **how: Any) -> dict[str, Any]:
+    def measured(self, data: bytes, **how) -> dict[str, Any]:
         answer = self.send(data, **how)
         self.work()
         return self.see(answer, how.get("user", "ann"))
@@ -114,7 +113,7 @@ class Board:
         )
         return path
 
-    def post(self, path: str, headers: dict[str, str], receive: Any) -> tuple[int, bytes]:
+    def post(self, path: str, headers: dict[str, str], receive) -> tuple[int, bytes]:
         """Send a request whose body comes as `receive` gives it; return the answer's status and its last part."""
         said: dict[str, Any] = {}
 
@@ -145,14 +144,14 @@ def forker() -> Iterator[Forker]:
 
 
 @pytest.fixture(autouse=True)
-def quick_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, forker: Forker) -> None:
+def quick_workers(request, monkeypatch, forker) -> None:
     """Files are read and measured in forks, unless a test's file is about these processes."""
     if request.path.stem not in {"test_confined", "test_timing"}:
         monkeypatch.setattr(queue, "subprocess", forker)
 
 
 @pytest.fixture
-def board(tmp_path: Path, made_set: Callable[..., Path]) -> Iterator[Callable[..., Board]]:
+def board(tmp_path, made_set) -> Iterator[Callable[..., Board]]:
     """Make a board of 24 items; `limits` are the benchmark's, `settings` the server's."""
     made: list[Board] = []
 

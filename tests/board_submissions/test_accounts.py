@@ -1,11 +1,7 @@
 """Invalid tokens, roles that are not allowed, forms of other sites, and too many requests."""
 
-from __future__ import annotations
-
 import sqlite3
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,15 +9,13 @@ from facts import raises
 from tellapart.board.submissions.accounts import COOKIE, Database, RefusedError
 from tellapart.errors import StoreError
 
-MakeBoard = Callable[..., Any]
-
 
 @pytest.fixture
-def made(board: MakeBoard) -> Any:
+def made(board):
     return board(4)
 
 
-def stolen(made: Any) -> dict[str, str]:
+def stolen(made) -> dict[str, str]:
     """Invalid tokens by what is wrong with them."""
     good = made.tokens["ann"]
     _, id_, secret = good.split("_", 2)
@@ -42,7 +36,7 @@ def stolen(made: Any) -> dict[str, str]:
     }
 
 
-def test_a_token_that_is_not_good_opens_nothing_and_gets_no_reason(made: Any) -> None:
+def test_a_token_that_is_not_good_opens_nothing_and_gets_no_reason(made):
     made.service.sign_ins.a_minute = 1000
     made.service.sign_ins._buckets.clear()
     for what, token in stolen(made).items():
@@ -56,7 +50,7 @@ def test_a_token_that_is_not_good_opens_nothing_and_gets_no_reason(made: Any) ->
     assert why == {"revoked", "wrong secret"}
 
 
-def test_a_token_expires_and_its_sessions_with_it(made: Any) -> None:
+def test_a_token_expires_and_its_sessions_with_it(made):
     cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=10_000)
     assert made.service.accounts.of_session(cookie).user == "ann"
     made.clock.now += 366 * 86_400
@@ -68,7 +62,7 @@ def test_a_token_expires_and_its_sessions_with_it(made: Any) -> None:
     assert made.client.get("/submissions", headers=made.of("bob")).status_code == 200
 
 
-def test_revoking_a_token_ends_what_is_signed_in_with_it(made: Any) -> None:
+def test_revoking_a_token_ends_what_is_signed_in_with_it(made):
     cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
     id_ = made.tokens["ann"].split("_")[1]
     assert made.client.post(f"/admin/tokens/{id_}/revoke", headers=made.of("root")).json() == {"revoked": id_}
@@ -78,7 +72,7 @@ def test_revoking_a_token_ends_what_is_signed_in_with_it(made: Any) -> None:
 
 @pytest.mark.parametrize("door", ["token", "form"])
 @pytest.mark.parametrize("end", ["revoked", "expired"])
-def test_a_file_whose_token_ends_while_it_comes_is_not_taken(made: Any, door: str, end: str) -> None:
+def test_a_file_whose_token_ends_while_it_comes_is_not_taken(made, door, end):
     data, where = made.npz(made.right()), "/hidden/clocks/submissions?model=m&file=s.npz"
     headers = made.of("ann")
     if door == "form":
@@ -116,28 +110,28 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(("method", "where", "roles"), ALLOWED)
-def test_each_role_does_what_it_may_and_no_more(made: Any, method: str, where: str, roles: set[str]) -> None:
+def test_each_role_does_what_it_may_and_no_more(made, method, where, roles):
     assert made.client.request(method, where).status_code == 401
     for user, role in (("rita", "reader"), ("ann", "submitter"), ("root", "admin")):
         status = made.client.request(method, where, headers=made.of(user)).status_code
         assert (status != 403) == (role in roles), (role, status)
 
 
-def test_nobody_sees_what_another_sent(made: Any) -> None:
+def test_nobody_sees_what_another_sent(made):
     id_ = made.send(b"x").json()["id"]
     assert made.client.get(f"/submissions/{id_}", headers=made.of("bob")).status_code == 404
     assert made.client.get(f"/submissions/{id_}", headers=made.of("root")).status_code == 200
     assert made.client.get("/submissions", headers=made.of("bob")).json()["submissions"] == []
 
 
-def test_administration_takes_a_token_and_no_session(made: Any) -> None:
+def test_administration_takes_a_token_and_no_session(made):
     cookie = made.service.accounts.sign_in(made.tokens["root"], hours=1)
     answer = made.client.post("/admin/hidden/clocks/close", headers={"Cookie": f"tellapart_session={cookie}"})
     assert answer.status_code == 401
     assert not made.service.queue.is_closed("clocks")
 
 
-def test_a_browser_signs_in_sends_a_form_and_signs_out(made: Any) -> None:
+def test_a_browser_signs_in_sends_a_form_and_signs_out(made):
     page = {"Accept": "text/html"}
     assert "Your token" in made.client.get("/sign-in", headers=page).text
     # Origin: null is what a browser sends from a page with Referrer-Policy: no-referrer, as the board's are.
@@ -163,14 +157,14 @@ def test_a_browser_signs_in_sends_a_form_and_signs_out(made: Any) -> None:
     assert made.client.get("/submissions").status_code == 401
 
 
-def test_a_sign_in_from_another_site_is_refused(made: Any) -> None:
+def test_a_sign_in_from_another_site_is_refused(made):
     data = {"token": made.tokens["ann"]}
     for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
         assert made.client.post("/sign-in", data=data, headers=headers).status_code == 403
     assert made.client.post("/sign-in", content=b"a" * 9000).status_code == 413
 
 
-def test_asking_too_often_is_slowed_down(board: MakeBoard) -> None:
+def test_asking_too_often_is_slowed_down(board):
     made = board(4, settings={"requests_a_minute": 5})
     found = [made.client.get("/submissions", headers=made.of("ann")).status_code for _ in range(7)]
     assert found == [200] * 5 + [429] * 2
@@ -178,14 +172,14 @@ def test_asking_too_often_is_slowed_down(board: MakeBoard) -> None:
     assert "try again in" in made.client.get("/submissions", headers=made.of("ann")).json()["detail"]
 
 
-def test_the_database_holds_no_token_and_no_session(made: Any) -> None:
+def test_the_database_holds_no_token_and_no_session(made):
     cookie = made.service.accounts.sign_in(made.tokens["ann"], hours=1)
     data = b"".join(path.read_bytes() for path in (made.folder / "state").glob("submissions.sqlite*"))
     for secret in (made.tokens["ann"].split("_", 2)[2], cookie):
         assert secret.encode() not in data
 
 
-def test_the_log_is_only_added_to(made: Any) -> None:
+def test_the_log_is_only_added_to(made):
     before = made.service.log()
     assert {entry["what"] for entry in before} == {"user added", "token issued"}
     for query in ("DELETE FROM log", "UPDATE log SET who = 'nobody'"):
@@ -199,18 +193,18 @@ def test_the_log_is_only_added_to(made: Any) -> None:
     ("name", "role", "status"),
     [("ann", "reader", 409), ("a b", "reader", 422), ("x", "king", 422), ("Server", "admin", 422)],
 )
-def test_users_that_cannot_be_are_refused(made: Any, name: str, role: str, status: int) -> None:
+def test_users_that_cannot_be_are_refused(made, name, role, status):
     answer = made.client.post("/admin/users", params={"name": name, "role": role}, headers=made.of("root"))
     assert answer.status_code == status
     assert made.client.post("/admin/tokens?user=nobody", headers=made.of("root")).status_code == 404
 
 
-def test_days_of_a_token_are_checked(made: Any) -> None:
+def test_days_of_a_token_are_checked(made):
     with raises(RefusedError, "3660", "0"):
         made.service.accounts.issue("ann", days=0, by="test")
 
 
-def test_a_file_that_is_no_database_of_this_version_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_of_this_version_is_refused(tmp_path):
     (tmp_path / "a.sqlite").write_bytes(b"no database" * 100)
     with raises(StoreError, "database"):
         Database(tmp_path / "a.sqlite")
@@ -227,7 +221,7 @@ DAY = 86_400.0
 
 @pytest.mark.slow
 @pytest.mark.parametrize("back", [60.0, 400 * DAY])
-def test_limits_count_what_was_sent_later_than_now(board: MakeBoard, back: float) -> None:
+def test_limits_count_what_was_sent_later_than_now(board, back):
     made = board(8, limits={"daily": 2})
     for share in (1.0, 0.5):
         made.measured(made.npz(made.right(share)))
@@ -238,7 +232,7 @@ def test_limits_count_what_was_sent_later_than_now(board: MakeBoard, back: float
 
 
 @pytest.mark.slow
-def test_a_file_that_waits_is_measured_and_counted_once(board: MakeBoard) -> None:
+def test_a_file_that_waits_is_measured_and_counted_once(board):
     made = board(8, limits={"daily": 1})
     first, second = made.send(made.npz(made.right())), made.send(made.npz(made.right(0.5)))
     made.clock.now -= 3 * DAY
@@ -247,7 +241,7 @@ def test_a_file_that_waits_is_measured_and_counted_once(board: MakeBoard) -> Non
 
 
 @pytest.mark.slow
-def test_a_session_that_was_over_is_not_open_again(made: Any) -> None:
+def test_a_session_that_was_over_is_not_open_again(made):
     accounts = made.service.accounts
     cookie = accounts.sign_in(made.tokens["ann"], hours=1)
     for later, is_open in ((0, True), (3601, False), (-7200, False)):

@@ -1,7 +1,5 @@
 """A real nginx before a real server, configured as in docs/board_server.md: https, uploads, smuggling."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket
@@ -9,7 +7,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +54,7 @@ class Site:
     def context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.certificate))
 
-    def client(self, **more: Any) -> httpx.Client:
+    def client(self, **more) -> httpx.Client:
         """A client that takes this machine for the one of that name."""
         at = f"https://127.0.0.1:{self.port}"
         headers = {"Host": NAME, **more.pop("headers", {})}
@@ -106,7 +104,7 @@ def configuration(folder: Path, board: int, plain: int, port: int, path: str, *,
 
 
 @pytest.fixture
-def site(board: Callable[..., Any], tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+def site(board, tmp_path, request) -> Iterator[Site]:
     made = board(8)
     made.clock.now = time.time()  # the server has no other
     for name in made.tokens:
@@ -146,7 +144,7 @@ def signed_in(client: httpx.Client, token: str, root: str = "") -> httpx.Respons
     return client.post(f"{root}/sign-in", data={"token": token})
 
 
-def test_pages_uploads_and_sessions_go_through_https(site: Site) -> None:
+def test_pages_uploads_and_sessions_go_through_https(site):
     told = httpx.get(f"http://127.0.0.1:{site.plain}/hidden?x=1", headers={"Host": NAME})
     assert (told.status_code, told.headers["location"]) == (301, f"https://{NAME}/hidden?x=1")
     with site.client() as client:
@@ -186,7 +184,7 @@ def test_pages_uploads_and_sessions_go_through_https(site: Site) -> None:
 
 
 @pytest.mark.parametrize("site", [{"path": "/lab/board"}, {"path": "/lab/board", "strips": True}], indirect=True)
-def test_below_a_path_every_address_stays_below_it(site: Site) -> None:
+def test_below_a_path_every_address_stays_below_it(site):
     root, reader = "/lab/board", {"Accept": "text/html"}
     with site.client() as client:
         come = signed_in(client, site.board.tokens["ann"], root)
@@ -228,7 +226,7 @@ def test_below_a_path_every_address_stays_below_it(site: Site) -> None:
         assert client.get(f"{root}/submissions", headers=reader).status_code == 401
 
 
-def test_what_a_client_says_of_its_address_and_scheme_counts_for_nothing(site: Site) -> None:
+def test_what_a_client_says_of_its_address_and_scheme_counts_for_nothing(site):
     with site.client() as client:
         said = [
             client.post(
@@ -242,7 +240,7 @@ def test_what_a_client_says_of_its_address_and_scheme_counts_for_nothing(site: S
 
 
 @pytest.mark.parametrize("site", [{"trusted": "192.0.2.1"}], indirect=True)
-def test_a_proxy_that_is_not_named_is_not_believed(site: Site) -> None:
+def test_a_proxy_that_is_not_named_is_not_believed(site):
     with site.client() as client:
         come = signed_in(client, site.board.tokens["ann"])
         assert come.status_code == 303 and "Secure" not in come.headers["set-cookie"]
@@ -270,7 +268,7 @@ def smuggled(inner: str) -> dict[str, bytes]:
     return {name: form.encode() for name, form in forms.items()}
 
 
-def test_no_request_is_smuggled_into_anothers_connection(site: Site) -> None:
+def test_no_request_is_smuggled_into_anothers_connection(site):
     inner = f"GET /models/smuggled HTTP/1.1\r\nHost: {NAME}\r\nX-Rest: "
     with site.client() as client:
         before = client.get("/hidden?format=json").json()

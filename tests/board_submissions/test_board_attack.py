@@ -1,7 +1,5 @@
 """The board's measurement under attack, in its short form: the command itself, with a real server and readers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -14,7 +12,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 
 @pytest.mark.slow
-def test_a_board_under_attack_loses_nothing(tmp_path: Path) -> None:
+def test_a_board_under_attack_loses_nothing(tmp_path):
     """That its first page is never older than 30 s is measured alone, on an idle machine: the record below."""
     options: dict[str, object] = {"--seconds": 20, "--files": 4, "--readers": 20, "--locked": 2, "--oldest": 600}
     options["--out"] = tmp_path / "found.json"
@@ -34,14 +32,14 @@ def test_a_board_under_attack_loses_nothing(tmp_path: Path) -> None:
     assert found["readers"]["connections_cut"] > 0  # the server was down for a moment, and they noticed
 
 
-def test_the_record_of_the_long_attack_missed_nothing() -> None:
+def test_the_record_of_the_long_attack_missed_nothing():
     found = json.loads((BENCH / "records" / "board_attack.json").read_text())
     assert (found["command"], found["missed"]) == ("python bench/board_attack.py", [])
     assert found["oldest_first_page_seconds"] <= 30
     assert (found["seconds"], found["files_acknowledged"], found["readers"]["readers"]) == (300, 50, 200)
 
 
-def test_the_record_of_the_clock_separates_no_labels() -> None:
+def test_the_record_of_the_clock_separates_no_labels():
     found = json.loads((BENCH / "records" / "board_clock.json").read_text())
     assert (found["command"], found["missed"]) == ("python bench/board_attack.py --clock", [])
     for size in ("300 pairs", "4000 pairs"):

@@ -1,7 +1,5 @@
 """Limits of the processes that read and measure, whatever code a file makes them run, also when they lie."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -9,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,6 @@ import pytest
 
 from boards import until
 
-MakeBoard = Callable[..., Any]
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="these guards, and /proc, are Linux's own")
 
 #: Confines itself as the process that reads a file does, and then tries; says what came of each.
@@ -100,7 +96,7 @@ print(json.dumps(said))
 
 
 @pytest.fixture
-def job(board: MakeBoard) -> tuple[Any, dict[str, Any], Path]:
+def job(board) -> tuple[Any, dict[str, Any], Path]:
     """A board, the job of reading a file that was sent to it, and the file's folder."""
     made = board(8)
     id_ = made.send(made.npz(made.right())).json()["id"]
@@ -113,7 +109,7 @@ def job(board: MakeBoard) -> tuple[Any, dict[str, Any], Path]:
     return made, {**own, "task": "pairs", "seconds": 30, "memory_bytes": 2 << 30}, made.queue.folder / id_
 
 
-def test_confined_code_opens_no_socket_no_other_file_and_no_other_process(board: MakeBoard, tmp_path: Path) -> None:
+def test_confined_code_opens_no_socket_no_other_file_and_no_other_process(board, tmp_path):
     made = board(4)
     made.send(b"another's")
     own = tmp_path / "own"
@@ -143,9 +139,7 @@ def zeros(items: int) -> bytes:
 
 @pytest.mark.slow
 @linux
-def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(
-    job: tuple[Any, dict[str, Any], Path],
-) -> None:
+def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(job):
     made, asked, _ = job
     truth = {"truth": str(made.service.prepared["clocks"].truth), "metrics": ["group_score"], "step": 0.01}
     limits = {name: asked[name] for name in ("task", "seconds", "memory_bytes")}
@@ -155,7 +149,6 @@ def test_the_process_that_measures_is_confined_before_it_gets_what_it_measures(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert worker.stdin is not None
     worker.stdin.write(json.dumps({**truth, **limits}).encode() + b"\n")
     worker.stdin.flush()
     status = Path(f"/proc/{worker.pid}/status")
@@ -185,9 +178,7 @@ runpy.run_module("tellapart.board.submissions.worker", run_name="__main__")
 
 @pytest.mark.slow
 @linux
-def test_a_reader_that_was_taken_over_finds_no_label_to_tell(
-    board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_reader_that_was_taken_over_finds_no_label_to_tell(board, monkeypatch, tmp_path, caplog):
     made = board(4)
     ready, errors = made.service.prepared["clocks"], {}
     for path in (ready.truth, ready.published):
@@ -201,7 +192,7 @@ def test_a_reader_that_was_taken_over_finds_no_label_to_tell(
     assert errors[ready.published].startswith('{"items": [{"id": "')
 
 
-def test_a_guard_that_the_system_lacks_is_logged_once(board: MakeBoard, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_guard_that_the_system_lacks_is_logged_once(board, caplog):
     made = board(4)
     for _ in range(3):
         made.queue._log_lacking(["landlock"])
@@ -215,7 +206,7 @@ def test_a_guard_that_the_system_lacks_is_logged_once(board: MakeBoard, caplog: 
 
 @pytest.mark.slow
 @linux
-def test_a_reading_process_ends_with_its_server(job: tuple[Any, dict[str, Any], Path]) -> None:
+def test_a_reading_process_ends_with_its_server(job):
     made, asked, folder = job
     ids = [item["id"] for item in made.task()]
     row = json.dumps({"label": f"{ids[0]}_c0_i0", "score": 0.5})
@@ -231,7 +222,6 @@ def test_a_reading_process_ends_with_its_server(job: tuple[Any, dict[str, Any], 
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert started.stdout is not None
     status = Path(f"/proc/{int(started.stdout.readline())}/status")
     until(lambda: "NoNewPrivs:\t1" in status.read_text())
     started.send_signal(signal.SIGKILL)
@@ -260,13 +250,13 @@ esac
 """
 
 
-def form(values: Any = None, **changes: Any) -> bytes:
+def form(values=None, **changes) -> bytes:
     """A form of four items, or what is none."""
     scores = base64.b64encode(np.array([0.0] * 16 if values is None else values, "<f4").tobytes()).decode()
     return json.dumps({"kind": "logit", "scores": scores, **changes}).encode()
 
 
-def worked(made: Any, monkeypatch: pytest.MonkeyPatch, program: str) -> dict[str, Any]:
+def worked(made, monkeypatch: pytest.MonkeyPatch, program: str) -> dict[str, Any]:
     """What becomes of a file while the interpreter is another program."""
     answer = made.send(Path(program).read_bytes())  # of its own: the same bytes again would not be measured
     with monkeypatch.context() as patched, made.queue.lock():
@@ -306,9 +296,7 @@ LIES = {
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", list(LIES))
-def test_a_reader_that_lies_has_its_own_file_refused_and_no_other(
-    board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_a_reader_that_lies_has_its_own_file_refused_and_no_other(board, monkeypatch, tmp_path, name):
     made = board(4)
     measured = f"echo '{json.dumps({'public': ROUND, 'private': ROUND})}'"  # it must never come to that
     seen = worked(made, monkeypatch, script(tmp_path, STUB.format(read=LIES[name], measure=measured)))
@@ -341,9 +329,7 @@ FORMS = {
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", list(FORMS))
-def test_what_was_read_goes_on_to_the_truth_in_its_form_and_in_no_other(
-    board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_what_was_read_goes_on_to_the_truth_in_its_form_and_in_no_other(board, monkeypatch, tmp_path, name):
     made, measured = board(4), f"echo '{json.dumps({'public': ROUND, 'private': ROUND})}'"
     (tmp_path / "form").write_bytes(FORMS[name])
     read = f"echo '{json.dumps({'read': len(FORMS[name])})}'; cat {tmp_path / 'form'}"
@@ -351,9 +337,7 @@ def test_what_was_read_goes_on_to_the_truth_in_its_form_and_in_no_other(
     assert (seen["state"], seen["public"]) == ("refused", None)
 
 
-def test_a_form_that_is_one_goes_on_and_what_a_refusal_says_can_be_read(
-    board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_form_that_is_one_goes_on_and_what_a_refusal_says_can_be_read(board, monkeypatch, tmp_path):
     made, measured = board(4), f"echo '{json.dumps({'public': ROUND, 'private': ROUND})}'"
     (tmp_path / "form").write_bytes(form())
     read = f"echo '{json.dumps({'read': len(form())})}'; cat {tmp_path / 'form'}; yes"
@@ -384,9 +368,7 @@ SLIPS = {
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("name", list(SLIPS))
-def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(
-    board: MakeBoard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(board, monkeypatch, tmp_path, name):
     made = board(4, limits={"daily": 1})
     (tmp_path / "form").write_bytes(form())
     read = f"echo '{json.dumps({'read': len(form())})}'; cat {tmp_path / 'form'}"
@@ -399,8 +381,8 @@ def test_a_file_that_was_read_counts_even_if_measuring_it_does_not_end(
 
 @pytest.mark.slow
 def test_what_a_reader_says_of_its_file_changes_no_other_and_a_truth_that_is_gone_is_no_refusal(
-    board: MakeBoard, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, forker: Any
-) -> None:
+    board, caplog, monkeypatch, forker
+):
     monkeypatch.setattr("tellapart.board.submissions.queue.subprocess", forker)
     made = board(8, limits={"daily": 9, "total": 9})
     ready = made.service.prepared["clocks"]

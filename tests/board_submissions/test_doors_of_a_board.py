@@ -1,15 +1,11 @@
 """Attacks on a board: names that look alike, guesses, spoiled and parallel files, labels by time, runs of strangers."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,8 +23,6 @@ from tellapart.board.submissions.routes import check_model_name
 from tellapart.board.submissions.service import open_submissions
 from tellapart.data.scores import Scores
 from tellapart.errors import RunError
-
-MakeBoard = Callable[..., Any]
 
 #: Cyrillic, Greek and Armenian letters among Latin ones, whole words of them, digits, and other dashes.
 ALIKE = ["\u043eracle", "0racle", "bIind", "\u043e\u0433\u0430\u0441\u04cf\u0435", "hum\u0430n", "bag\u2013of words"]
@@ -77,7 +71,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("name", [*ALIKE, *MIXED, *UNSEEN])
-def test_a_name_that_looks_like_another_or_is_not_seen_is_refused(name: str) -> None:
+def test_a_name_that_looks_like_another_or_is_not_seen_is_refused(name):
     with pytest.raises(RefusedError) as caught:
         check_model_name(name)
     assert (caught.value.status, str(caught.value).startswith("model: ")) == (422, True)
@@ -85,11 +79,11 @@ def test_a_name_that_looks_like_another_or_is_not_seen_is_refused(name: str) -> 
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_name_in_any_one_script_is_taken(name: str) -> None:
+def test_a_name_in_any_one_script_is_taken(name):
     assert check_model_name(name) == name
 
 
-def test_guesses_at_an_account_are_counted_from_all_addresses_together(board: MakeBoard) -> None:
+def test_guesses_at_an_account_are_counted_from_all_addresses_together(board):
     made = board(4, settings={"sign_ins_a_minute": 3})
     wrong = f"tap_{made.tokens['ann'].split('_')[1]}_wrong"
     codes = []
@@ -105,10 +99,10 @@ def test_guesses_at_an_account_are_counted_from_all_addresses_together(board: Ma
     assert other.get("/submissions", headers=made.of("ann")).status_code == 200  # she has her token
 
 
-def test_a_file_that_curl_spoiled_is_refused_with_the_option_that_does_not(board: MakeBoard) -> None:
+def test_a_file_that_curl_spoiled_is_refused_with_the_option_that_does_not(board):
     made, form = board(4), {"Content-Type": "application/x-www-form-urlencoded"}
 
-    def send(data: bytes, file: str) -> Any:
+    def send(data: bytes, file: str):
         params = {"model": "m", "file": file}
         return made.client.post(
             "/hidden/clocks/submissions", params=params, content=data, headers={**made.of("ann"), **form}
@@ -125,7 +119,7 @@ def test_a_file_that_curl_spoiled_is_refused_with_the_option_that_does_not(board
     assert send(whole, "s.npz").status_code == 202  # --data-binary names the same type
 
 
-def test_a_program_may_send_a_form_and_is_told_what_an_address_lacks(board: MakeBoard) -> None:
+def test_a_program_may_send_a_form_and_is_told_what_an_address_lacks(board):
     made = board(4)
     whole, address = made.npz(made.right()), "/hidden/clocks/submissions"
     sent = made.client.post(f"{address}?model=m", files={"file": ("s.npz", whole)}, headers=made.of("ann"))  # curl -F
@@ -137,14 +131,14 @@ def test_a_program_may_send_a_form_and_is_told_what_an_address_lacks(board: Make
         assert fact in answer.json()["detail"]
 
 
-def fail_file(made: Any, id_: str) -> None:
+def fail_file(made, id_: str) -> None:
     with made.service.database.change() as rows:
         rows.execute("UPDATE submission SET state = 'measuring', starts = 3 WHERE id = ?", (id_,))
     with made.queue.lock():
         assert made.queue.work_one()
 
 
-def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(board: MakeBoard) -> None:
+def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(board):
     made = board(4)
     id_ = made.send(made.npz(made.right())).json()["id"]
     fail_file(made, id_)
@@ -160,7 +154,7 @@ def test_a_file_during_which_the_server_stopped_is_tried_again_and_counts_once(b
     assert ends == ["received", "taken up again", "failed", "tried again", "done"]
 
 
-def test_a_failed_file_that_was_sent_again_is_not_counted_twice(board: MakeBoard) -> None:
+def test_a_failed_file_that_was_sent_again_is_not_counted_twice(board):
     made = board(4)
     first = made.send(b"x").json()["id"]
     fail_file(made, first)
@@ -172,7 +166,7 @@ def test_a_failed_file_that_was_sent_again_is_not_counted_twice(board: MakeBoard
 
 
 @pytest.mark.slow
-def test_files_taken_at_one_moment_and_measured_by_servers_that_die_use_the_days_places_once(board: MakeBoard) -> None:
+def test_files_taken_at_one_moment_and_measured_by_servers_that_die_use_the_days_places_once(board):
     made = board(4, limits={"daily": 2, "total": 3})
     files = [made.npz(made.right() + k) for k in range(6)]
     account = made.service.accounts.of_token(made.tokens["ann"])
@@ -201,9 +195,7 @@ def test_files_taken_at_one_moment_and_measured_by_servers_that_die_use_the_days
     assert made.send(made.npz(made.right() - 1)).status_code == 429
 
 
-def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_labels(
-    board: MakeBoard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_labels(board, monkeypatch, capsys):
     made = board(24)
     hidden, moments = made.service.prepared["clocks"], iter([10.0, 10.1, 20.0, 20.62, 30.0, 30.0])
     waited: list[float] = []
@@ -222,14 +214,10 @@ def test_a_measured_file_is_answered_at_a_full_quarter_of_a_second_whatever_the_
     ]
 
 
-def test_a_program_gets_json_and_a_browser_a_page_of_every_error(board: MakeBoard) -> None:
+def test_a_program_gets_json_and_a_browser_a_page_of_every_error(board):
     made = board(4)
     client = TestClient(create_app(Board(BoardSettings()), made.service))
-    for method, address, status in (
-        ("GET", "/no-such", 404),
-        ("DELETE", "/hidden/clocks", 405),
-        ("POST", "/", 405),
-    ):
+    for method, address, status in (("GET", "/no-such", 404), ("DELETE", "/hidden/clocks", 405), ("POST", "/", 405)):
         answer = client.request(method, address)
         assert answer.status_code == status
         assert answer.json()["detail"]
@@ -242,7 +230,7 @@ def test_a_program_gets_json_and_a_browser_a_page_of_every_error(board: MakeBoar
     assert "<html" in client.get("/").text  # a page itself stays one for everybody
 
 
-def test_a_strangers_run_folder_stops_no_board(tmp_path: Path) -> None:
+def test_a_strangers_run_folder_stops_no_board(tmp_path):
     names = ["pipe", "device", "folder", "deep", "half", "steers"]
     homes = {name: tmp_path / "runs" / name for name in names}
     for home in homes.values():
@@ -259,13 +247,10 @@ def test_a_strangers_run_folder_stops_no_board(tmp_path: Path) -> None:
     assert all(line.isprintable() for line in said)
 
 
-def test_the_documents_own_board_file_works_as_it_stands_for_300_pairs(
-    made_set: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_the_documents_own_board_file_works_as_it_stands_for_300_pairs(made_set, tmp_path):
     shown = (Path(__file__).parents[2] / "docs" / "hidden_benchmarks.md").read_text(encoding="utf-8")
     file = tmp_path / "board.toml"
     file.write_text(re.findall(r"```toml\n(.*?)```", shown, re.DOTALL)[0].replace("/srv/clocks", str(made_set(n=300))))
     with open_submissions(file, measuring=True) as service:
-        assert service is not None
         assert [each["name"] for each in service.listing()["benchmarks"]] == ["clocks"]
     assert read_settings(file).runs == ()

@@ -1,16 +1,12 @@
 """A really full disk: a few megabytes of memory as the state's disk, in a mount namespace that ends with the test."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,7 +28,7 @@ def unshared(*command: str, **environment: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.slow
-def test_a_full_disk_loses_nothing_and_ends_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_loses_nothing_and_ends_when_there_is_room(tmp_path):
     """Run the test below where it can mount."""
     if shutil.which("unshare") is None:
         pytest.skip("util-linux's unshare is not here")
@@ -62,7 +58,7 @@ def filled(folder: Path) -> Path:
     return ballast
 
 
-def inside(board: Callable[..., Any], tmp_path: Path) -> None:
+def inside(board, tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     subprocess.run([*_MOUNT.split(), str(state)], check=True)

@@ -1,11 +1,9 @@
 """The board file's hidden benchmarks: read, checked, and prepared once."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from PIL import Image
 
 import tellapart as ta
 from facts import check_facts, raises
+from pictures import encoded, plain
 from tellapart.board.submissions.accounts import RefusedError
 from tellapart.board.submissions.administer import fit_limits
 from tellapart.board.submissions.forms import read_published, read_sent
@@ -57,16 +56,14 @@ def board_file(folder: Path, text: str) -> Path:
     return file
 
 
-def test_a_board_without_hidden_benchmarks_has_none(tmp_path: Path) -> None:
+def test_a_board_without_hidden_benchmarks_has_none(tmp_path):
     assert read_hidden(board_file(tmp_path, '[board]\ntitle = "ours"\n')) is None
 
 
-def test_folders_are_relative_to_the_board_file(tmp_path: Path) -> None:
+def test_folders_are_relative_to_the_board_file(tmp_path):
     found = read_hidden(board_file(tmp_path, GOOD))
-    assert found is not None
     assert (found.hidden[0].pairs, found.submissions.state) == (tmp_path / "clocks", tmp_path / "state")
     found = read_hidden(board_file(tmp_path, NAMED.format("vlue-nlvr2") + 'data = "vlue"\nimages = "/srv/marvl"\n'))
-    assert found is not None
     (task,) = found.hidden
     assert (task.data, task.images, task.protocol) == (tmp_path / "vlue", Path("/srv/marvl"), "predictions")
 
@@ -81,10 +78,7 @@ def test_folders_are_relative_to_the_board_file(tmp_path: Path) -> None:
         (GOOD + "public_share = 1.0\n", "'hidden[0].public_share'"),
         (GOOD + "closes = 2027-01-01T00:00:00\n", ("'hidden[0].closes'", "input")),
         (GOOD.replace("pairs", "source"), "'hidden[0].source'"),
-        (
-            '[[hidden]]\nname = "clocks"\n',
-            ("'hidden[0]'", "pair"),
-        ),
+        ('[[hidden]]\nname = "clocks"\n', ("'hidden[0]'", "pair")),
         (GOOD + 'benchmark = "demo"\n', "'hidden[0]'"),
         (GOOD + 'images = "photos"\n', "data"),
         (GOOD + 'protocol = "predictions"\n', ("'predictions'", "benchmark")),
@@ -98,14 +92,12 @@ def test_folders_are_relative_to_the_board_file(tmp_path: Path) -> None:
         ("[submissions]\nstat = 's'\n" + GOOD, ("'submissions.state'", "missing")),
     ],
 )
-def test_a_board_file_that_is_not_right_is_refused_by_its_field(
-    tmp_path: Path, text: str, why: str | tuple[str, ...]
-) -> None:
+def test_a_board_file_that_is_not_right_is_refused_by_its_field(tmp_path, text, why):
     with raises(DataError, why):
         read_hidden(board_file(tmp_path, text))
 
 
-def test_limits_that_would_tell_too_much_are_refused_with_what_would_do() -> None:
+def test_limits_that_would_tell_too_much_are_refused_with_what_would_do():
     benchmark = HiddenBenchmark(name="clocks", pairs=Path("clocks"), total=100)
     with raises(DataError, "75", "total") as caught:
         check_limits(benchmark, 3000, (2, 2), 3)
@@ -122,23 +114,19 @@ def test_limits_that_would_tell_too_much_are_refused_with_what_would_do() -> Non
         ({"protocol": "answers"}, (1, 2), ("2x2", "answers", "items")),
     ],
 )
-def test_metrics_that_cannot_be_told_are_refused(
-    settings: dict[str, Any], shape: tuple[int, int], why: str | tuple[str, ...]
-) -> None:
+def test_metrics_that_cannot_be_told_are_refused(settings, shape, why):
     with raises(DataError, why):
         published_metrics(HiddenBenchmark(name="clocks", pairs=Path("clocks"), **settings), shape)
 
 
-def test_a_set_too_small_for_two_splits_is_refused_and_leaves_nothing(
-    tmp_path: Path, made_set: Callable[..., Path]
-) -> None:
+def test_a_set_too_small_for_two_splits_is_refused_and_leaves_nothing(tmp_path, made_set):
     benchmark = HiddenBenchmark(name="clocks", pairs=made_set(n=6, clusters=1))
     with raises(DataError, "6", "items"):
         prepare(benchmark, tmp_path / "hidden", b"key")
     assert not (tmp_path / "hidden").exists() or not list((tmp_path / "hidden").iterdir())
 
 
-def test_an_image_that_cannot_be_decoded_leaves_no_task_file(tmp_path: Path, made_set: Callable[..., Path]) -> None:
+def test_an_image_that_cannot_be_decoded_leaves_no_task_file(tmp_path, made_set):
     pairs = made_set(n=6)
     (pairs / "images" / "3_0.png").write_bytes(b"no image")
     with raises(DataError, "3_0.png"):
@@ -152,9 +140,7 @@ def add_users(board: Path, *names: str, role: str, more: Sequence[str] = ()) -> 
     app(words, standalone_mode=False)
 
 
-def test_the_command_line_makes_the_first_admin_and_further_tokens(
-    tmp_path: Path, made_set: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_makes_the_first_admin_and_further_tokens(tmp_path, made_set, capsys):
     made_set("clocks", n=60)
     board = board_file(tmp_path, GOOD + 'metrics = ["group_score"]\ntotal = 1\n')
     tokens = []
@@ -162,7 +148,6 @@ def test_the_command_line_makes_the_first_admin_and_further_tokens(
         add_users(board, "root", role="admin")
         tokens.append(capsys.readouterr().out.split(": ")[1].strip())
     settings = read_hidden(board)
-    assert settings is not None
     accounts = Submissions(settings).accounts
     assert [accounts.of_token(token).role for token in tokens] == ["admin", "admin"]
     add_users(board, "ann", "bob", role="submitter")
@@ -178,9 +163,7 @@ def test_the_command_line_makes_the_first_admin_and_further_tokens(
         add_users(board_file(tmp_path, ""), "eve", role="admin")
 
 
-def test_a_board_without_hidden_benchmarks_opens_none_and_one_with_them_measures(
-    tmp_path: Path, made_set: Callable[..., Path]
-) -> None:
+def test_a_board_without_hidden_benchmarks_opens_none_and_one_with_them_measures(tmp_path, made_set):
     made_set("clocks", n=60)
     with open_submissions(board_file(tmp_path, "")) as none:
         assert none is None
@@ -190,13 +173,11 @@ def test_a_board_without_hidden_benchmarks_opens_none_and_one_with_them_measures
     assert "submissions" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_two_processes_that_prepare_at_once_take_the_files_of_the_first(
-    tmp_path: Path, made_set: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_processes_that_prepare_at_once_take_the_files_of_the_first(tmp_path, made_set, monkeypatch):
     benchmark = HiddenBenchmark(name="clocks", pairs=made_set("set", n=24), largest_share=1000.0)
     both = threading.Barrier(2, timeout=60)
 
-    def write_and_wait(*arguments: Any) -> dict[str, str]:
+    def write_and_wait(*arguments) -> dict[str, str]:
         hashes = write_task(*arguments)
         both.wait()
         return hashes
@@ -206,9 +187,6 @@ def test_two_processes_that_prepare_at_once_take_the_files_of_the_first(
         first, second = pool.map(lambda _: prepare(benchmark, tmp_path / "hidden", b"key"), range(2))
     assert first == second
     assert [path.name for path in (tmp_path / "hidden").iterdir()] == ["clocks"]
-
-
-MakeSet = Callable[..., Path]
 
 
 def settings(folder: Path, *hidden: dict[str, Any]) -> HiddenSettings:
@@ -224,16 +202,14 @@ def again(source: Path, target: Path, *, kept: int) -> Path:
     for k, item in reversed([*enumerate(found.items)][-kept:]):
         names = tuple(f"images/shot{k}{side}.webp" for side in range(len(item.images)))
         for name, reference in zip(names, item.images, strict=True):
-            stream = io.BytesIO()
-            Image.open(io.BytesIO(found.read_bytes(reference))).save(stream, "WEBP", lossless=True)
-            images[name] = stream.getvalue()
+            images[name] = encoded(Image.open(io.BytesIO(found.read_bytes(reference))), "WEBP")
         items.append(Item(id=f"x{k}", images=names, texts=tuple(f"{text.upper()} !" for text in item.texts)))
     write_pair_set(target, items, images, {"title": "Other", "licence": "CC0"})
     return target
 
 
 @pytest.mark.parametrize("protocol", ["scores", "answers"])
-def test_a_second_benchmark_of_one_set_is_refused(tmp_path: Path, made_set: MakeSet, protocol: str) -> None:
+def test_a_second_benchmark_of_one_set_is_refused(tmp_path, made_set, protocol):
     pairs = made_set("clocks", n=24)
     first, second = {"name": "clocks", "pairs": pairs}, {"name": "watches", "pairs": pairs, "protocol": protocol}
     with raises(DataError, "'watches'", "24 of its 24", "'clocks'", str(tmp_path / "state" / "hidden" / "clocks")):
@@ -244,9 +220,7 @@ def test_a_second_benchmark_of_one_set_is_refused(tmp_path: Path, made_set: Make
         Submissions(settings(tmp_path, second))
 
 
-def test_a_system_that_cannot_confine_a_process_is_refused(
-    tmp_path: Path, made_set: MakeSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_system_that_cannot_confine_a_process_is_refused(tmp_path, made_set, monkeypatch):
     read = settings(tmp_path, {"name": "clocks", "pairs": made_set("clocks", n=24)})
     with monkeypatch.context() as patch, raises(RunError, "Linux", "hidden"):
         patch.setattr("os.name", "nt")
@@ -254,14 +228,14 @@ def test_a_system_that_cannot_confine_a_process_is_refused(
     assert not (tmp_path / "state").exists()
 
 
-def test_some_items_under_other_names_are_refused_too(tmp_path: Path, made_set: MakeSet) -> None:
+def test_some_items_under_other_names_are_refused_too(tmp_path, made_set):
     pairs = made_set("clocks", n=24)
     other = again(pairs, tmp_path / "other", kept=9)
     with raises(DataError, "'other'", "9 of its 9"):
         Submissions(settings(tmp_path, {"name": "clocks", "pairs": pairs}, {"name": "other", "pairs": other}))
 
 
-def test_sets_that_share_captions_or_pictures_alone_are_taken(tmp_path: Path, made_set: MakeSet) -> None:
+def test_sets_that_share_captions_or_pictures_alone_are_taken(tmp_path, made_set):
     pairs = made_set("clocks", n=24)
     found = read_pair_set(pairs)
     items = [
@@ -273,7 +247,6 @@ def test_sets_that_share_captions_or_pictures_alone_are_taken(tmp_path: Path, ma
     assert len(Submissions(settings(tmp_path, *hidden)).prepared) == 2
 
 
-MadeSet = Callable[..., Path]
 #: Shape, places of what is true, metrics that are published first.
 SHAPES: dict[str, tuple[tuple[int, int], list[int], tuple[str, ...]]] = {
     "two true texts": ((1, 3), [0, 2], ("itt",)),
@@ -292,7 +265,7 @@ def with_truth(folder: Path, true: list[int]) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
-def test_each_shape_is_hidden_and_measured(name: str, made_set: MadeSet, tmp_path: Path) -> None:
+def test_each_shape_is_hidden_and_measured(name, made_set, tmp_path):
     shape, true, first = SHAPES[name]
     folder = made_set("set", n=24, shape=shape)
     if true:
@@ -326,7 +299,7 @@ def test_each_shape_is_hidden_and_measured(name: str, made_set: MadeSet, tmp_pat
         assert [one.values[first[-1]] for one in measure_sent(sent, hidden, first, 0.01)] == [expected] * 2
 
 
-def test_the_order_of_the_texts_tells_nothing_of_which_two_are_true() -> None:
+def test_the_order_of_the_texts_tells_nothing_of_which_two_are_true():
     items = [
         Item(id=str(k), images=("0.png",), texts=(f"a {k}", f"no {k}", f"one {k}"), true=(0, 2)) for k in range(300)
     ]
@@ -336,7 +309,7 @@ def test_the_order_of_the_texts_tells_nothing_of_which_two_are_true() -> None:
     assert all(item.texts[2].startswith("no ") and item.true == (0, 1) for item in hidden.items)
 
 
-def test_the_readme_says_how_many_texts_are_true(made_set: MadeSet, tmp_path: Path) -> None:
+def test_the_readme_says_how_many_texts_are_true(made_set, tmp_path):
     from zipfile import ZipFile
 
     pairs = read_pair_set(with_truth(made_set("set", n=8, shape=(1, 3)), [0, 2]))
@@ -346,13 +319,13 @@ def test_the_readme_says_how_many_texts_are_true(made_set: MadeSet, tmp_path: Pa
     assert "2 of the texts are true;\nwhich of them is not told" in readme and "belong together" not in readme
 
 
-def test_true_texts_that_no_metric_is_defined_for_are_refused(made_set: MadeSet, tmp_path: Path) -> None:
+def test_true_texts_that_no_metric_is_defined_for_are_refused(made_set, tmp_path):
     folder = with_truth(made_set("set", n=8, shape=(1, 4)), [0, 2])
     with raises(DataError, "'mine'", "metric", "1", "4", "2"):
         prepare(HiddenBenchmark(name="mine", pairs=folder), tmp_path / "hidden", b"key")
 
 
-def test_a_truth_with_items_of_another_number_of_true_texts_is_refused(made_set: MadeSet, tmp_path: Path) -> None:
+def test_a_truth_with_items_of_another_number_of_true_texts_is_refused(made_set, tmp_path):
     folder = with_truth(made_set("set", n=24, shape=(1, 3)), [0, 2])
     path = prepare(HiddenBenchmark(name="mine", pairs=folder, largest_share=1000.0), tmp_path / "h", b"key").truth
     content: Any = json.loads(path.read_text())
@@ -362,7 +335,7 @@ def test_a_truth_with_items_of_another_number_of_true_texts_is_refused(made_set:
         read_truth(path)
 
 
-def test_films_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_films_are_refused_before_anything_is_written(tmp_path):
     rows = [{"id": str(k), "images": ["a.mp4", "b.mp4"], "texts": ["up", f"down {k}"]} for k in range(4)]
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -374,10 +347,11 @@ def test_films_are_refused_before_anything_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n", [40, 300])
-def test_a_new_board_opens_as_it_stands(n: int, made_set: Any, command: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_new_board_opens_as_it_stands(n, made_set, command, tmp_path):
     pairs = made_set(n=n)
-    ran = command("board", "new", tmp_path / "board", "--pairs", pairs, "--name", "clocks", "--title", 'Ours: "two"')
-    assert ran.code == 0, ran.err
+    ran = command(
+        "board", "new", tmp_path / "board", "--pairs", pairs, "--name", "clocks", "--title", 'Ours: "two"', code=0
+    )
     file = tmp_path / "board" / "board.toml"
     assert f"tellapart board user NAME... --board {file}" in ran.out and f"serve --board {file}" in ran.out
     limits = fit_limits(n, (2, 2))
@@ -392,21 +366,16 @@ def test_a_new_board_opens_as_it_stands(n: int, made_set: Any, command: Callable
         ta.board_new(tmp_path / "board", pairs)
 
 
-def test_a_new_board_of_choices_opens_as_it_stands(tmp_path: Path) -> None:
+def test_a_new_board_of_choices_opens_as_it_stands(tmp_path):
     items = [ta.Item(id=str(k), images=(f"{k}.png",), texts=(f"{k} cups", f"{k} bowls")) for k in range(120)]
-    images = {}
-    for k in range(120):
-        Image.new("RGB", (8, 8), (k, 0, 0)).save(stream := io.BytesIO(), "PNG")
-        images[f"{k}.png"] = stream.getvalue()
+    images = {f"{k}.png": plain((k, 0, 0)) for k in range(120)}
     ta.write_pair_set(tmp_path / "choices", items, images, {})
     file = ta.board_new(tmp_path / "board", tmp_path / "choices")
     assert 'metrics = ["choice_score"]' in file.read_text()
     assert ta.board_user("ann", file).role == "submitter"
 
 
-def test_a_set_near_its_board_is_named_relative_to_it_and_both_can_be_moved(
-    made_set: Any, command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_near_its_board_is_named_relative_to_it_and_both_can_be_moved(made_set, command, tmp_path, monkeypatch):
     pairs = made_set("lab/my_pairs", n=40)
     monkeypatch.chdir(tmp_path)
     ran = command("board", "new", "lab/board", "--pairs", "lab/my_pairs")
@@ -427,7 +396,7 @@ def test_a_set_near_its_board_is_named_relative_to_it_and_both_can_be_moved(
         assert f'pairs = "{pairs}"' in file.read_text()
 
 
-def test_what_cannot_be_a_board_is_refused(made_set: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_a_board_is_refused(made_set, tmp_path):
     pairs = made_set(n=3)
     with raises(DataError, "3 pairs", "too few", "from 16 pairs"):
         ta.board_new(tmp_path / "board", pairs, name="few")
@@ -442,20 +411,20 @@ def test_what_cannot_be_a_board_is_refused(made_set: Any, tmp_path: Path) -> Non
         ta.board_new(tmp_path / "board", pairs / "pairs.jsonl")
 
 
-def test_a_boards_folder_is_no_board_file_and_the_error_names_the_file(tmp_path: Path) -> None:
+def test_a_boards_folder_is_no_board_file_and_the_error_names_the_file(tmp_path):
     with raises(DataError, "folder", str(tmp_path / "board.toml")):
         ta.board_user("ann", tmp_path)
     with raises(DataError, "folder", str(tmp_path / "board.toml")):
         ta.board_export(tmp_path / "site", board=tmp_path)
 
 
-def test_a_board_file_that_is_not_there_is_an_error_that_names_the_command_which_writes_one(tmp_path: Path) -> None:
+def test_a_board_file_that_is_not_there_is_an_error_that_names_the_command_which_writes_one(tmp_path):
     for open_board in (lambda file: ta.board_user("ann", file), lambda file: ta.board_export(tmp_path, board=file)):
         with raises(DataError, str(tmp_path / "board.toml"), "tellapart board new DIR --pairs"):
             open_board(tmp_path / "board.toml")
 
 
-def test_sixty_pairs_get_numbers_that_tell_models_apart() -> None:
+def test_sixty_pairs_get_numbers_that_tell_models_apart():
     """Rounded to a half, a file with a fifth of its items wrong had the number of a perfect one."""
     limits = fit_limits(60, (2, 2))
     assert limits is not None and limits.total >= 2
@@ -464,7 +433,7 @@ def test_sixty_pairs_get_numbers_that_tell_models_apart() -> None:
 
 
 @given(st.integers(1, 20_000), st.sampled_from([(2, 2), (1, 2), (2, 1), (1, 5), (4, 4)]))
-def test_limits_that_fit_are_never_refused(items: int, shape: tuple[int, int]) -> None:
+def test_limits_that_fit_are_never_refused(items, shape):
     limits = fit_limits(items, shape)
     if limits is None:
         assert items < 60

@@ -1,29 +1,27 @@
 """Hidden benchmarks in a real browser, with the board's own security headers: a user's steps, and axe-core's checks."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from boards import open_board
+from boards import open_board, serve
+from browsers import look_through
 from tellapart.board.app import create_app
 from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
 
 
 @pytest.fixture
-def served(board: Callable[..., Any], serving: Callable[[Any], Any]) -> Iterator[tuple[Any, str]]:
+def served(board) -> Iterator[tuple[Any, str]]:
     """A board with pages and hidden benchmarks at an address of this machine."""
     made = board(limits={"daily": 5})
-    with serving(create_app(Board(BoardSettings(title="Ours")), made.service)) as at:
+    with serve(create_app(Board(BoardSettings(title="Ours")), made.service)) as at:
         yield made, at
 
 
-def signed_in(chromium: Any, made: Any, at: str, **options: Any) -> Any:
+def signed_in(chromium, made, at: str, **options):
     page = chromium.new_page(**options)
     page.goto(f"{at}/sign-in")
     page.get_by_label("Your token").fill(made.tokens["ann"])
@@ -33,9 +31,7 @@ def signed_in(chromium: Any, made: Any, at: str, **options: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_a_user_signs_in_sends_a_file_and_sees_its_number(
-    served: tuple[Any, str], chromium: Any, tmp_path: Path
-) -> None:
+def test_a_user_signs_in_sends_a_file_and_sees_its_number(served, chromium, tmp_path):
     made, at = served
     (tmp_path / "scores.npz").write_bytes(made.npz(made.right()))
     problems: list[str] = []
@@ -61,7 +57,7 @@ def test_a_user_signs_in_sends_a_file_and_sees_its_number(
 
 
 @pytest.mark.slow
-def test_without_scripts_a_user_looks_again_by_a_link(served: tuple[Any, str], chromium: Any) -> None:
+def test_without_scripts_a_user_looks_again_by_a_link(served, chromium):
     made, at = served
     made.send(made.npz(made.right()))
     page = signed_in(chromium, made, at, java_script_enabled=False)
@@ -75,8 +71,8 @@ def test_without_scripts_a_user_looks_again_by_a_link(served: tuple[Any, str], c
 
 @pytest.mark.slow
 def test_what_was_sent_stands_with_its_score_or_the_reason_and_a_file_sent_again_is_answered(
-    served: tuple[Any, str], chromium: Any, tmp_path: Path
-) -> None:
+    served, chromium, tmp_path
+):
     made, at = served
     (tmp_path / "scores.npz").write_bytes(made.npz(made.right(0.5)))
     done = made.measured((tmp_path / "scores.npz").read_bytes(), model="half")
@@ -96,13 +92,11 @@ def test_what_was_sent_stands_with_its_score_or_the_reason_and_a_file_sent_again
 
 
 @pytest.mark.slow
-def test_on_a_phone_the_numbers_of_hidden_items_and_of_files_are_in_sight(
-    board: Callable[..., Any], serving: Callable[[Any], Any], chromium: Any, tmp_path: Path
-) -> None:
+def test_on_a_phone_the_numbers_of_hidden_items_and_of_files_are_in_sight(board, chromium, tmp_path):
     made = board(60, limits={"step": 0.05})
     assert made.measured(made.npz(made.right(0.5)), model="half")["state"] == "done"
     _, shown = open_board(BoardSettings(title="Ours"), submissions=made.service)
-    with serving(create_app(shown, made.service)) as at:
+    with serve(create_app(shown, made.service)) as at:
         page = signed_in(chromium, made, at, viewport={"width": 390, "height": 844})
         for path, number in (("/", ".score .value"), ("/submissions", ".told b"), ("/hidden/clocks", ".value")):
             page.goto(f"{at}{path}")
@@ -112,7 +106,7 @@ def test_on_a_phone_the_numbers_of_hidden_items_and_of_files_are_in_sight(
 
 
 @pytest.fixture
-def sent(served: tuple[Any, str]) -> dict[str, list[str]]:
+def sent(served) -> dict[str, list[str]]:
     """A board with a file in every state; the paths of its pages for a user, and those of everybody."""
     made, _ = served
     good = made.npz(made.right())
@@ -136,24 +130,17 @@ def sent(served: tuple[Any, str]) -> dict[str, list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation_open_closed_signed_in_or_refused(
-    served: tuple[Any, str], sent: dict[str, list[str]], chromium: Any, axe: Callable[[Any], list[str]], scheme: str
-) -> None:
+def test_axe_finds_no_violation_open_closed_signed_in_or_refused(served, sent, chromium, scheme):
     made, at = served
     problems = []
     for user, paths in sent.items():
         look = {"color_scheme": scheme, "viewport": {"width": 390 if scheme == "dark" else 1200, "height": 900}}
         page = signed_in(chromium, made, at, **look) if user else chromium.new_page(**look)
-        for path in paths:
-            page.goto(f"{at}{path}")
-            problems += axe(page)
-            assert page.evaluate("document.documentElement.scrollWidth") <= look["viewport"]["width"], path
+        problems += look_through(page, at, paths)
         page.close()
     made.service.close("clocks", by="root")
     page = chromium.new_page(color_scheme=scheme)
-    for path in ("/hidden", "/hidden/clocks"):
-        page.goto(f"{at}{path}")
-        problems += axe(page)
+    problems += look_through(page, at, ("/hidden", "/hidden/clocks"))
     assert "closed" in page.inner_text(".lead")
     assert page.locator("thead").get_by_text("private %").count() == 1
     page.close()
@@ -161,7 +148,7 @@ def test_axe_finds_no_violation_open_closed_signed_in_or_refused(
 
 
 @pytest.mark.slow
-def test_the_form_is_filled_in_by_keyboard_alone(served: tuple[Any, str], chromium: Any) -> None:
+def test_the_form_is_filled_in_by_keyboard_alone(served, chromium):
     made, at = served
     page = signed_in(chromium, made, at)
     page.goto(f"{at}/hidden/clocks")

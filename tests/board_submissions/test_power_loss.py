@@ -1,14 +1,9 @@
 """A power cut under a board at any sync: what was answered is there, tokens are good, each file has one result."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from power_loss import build_library, images_of, restore
@@ -61,9 +56,7 @@ for side in (1, -1):
 
 
 @pytest.mark.slow
-def test_what_a_board_answered_is_there_after_a_power_cut(
-    made_set: Callable[..., Path], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_what_a_board_answered_is_there_after_a_power_cut(made_set, tmp_path, tmp_path_factory):
     library = build_library(tmp_path_factory.mktemp("p"))
     if library is None:
         pytest.skip("no C compiler on this machine")
@@ -177,9 +170,7 @@ print(json.dumps({"kills": kills, "answered": answered, "taken": taken}))
 
 
 @pytest.mark.slow
-def test_a_server_killed_at_any_step_loses_nothing_and_measures_everything_once(
-    board: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_server_killed_at_any_step_loses_nothing_and_measures_everything_once(board, tmp_path):
     made = board(8)
     made.file("total = 100\ndaily = 100\nlargest_share = 1e6\n")
     (tmp_path / "scores.npz").write_bytes(made.npz(made.right()))

@@ -1,7 +1,5 @@
 """The queue holds: limits under two senders at once, a server killed in the middle, files measured once."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -20,8 +18,6 @@ from fastapi.testclient import TestClient
 from boards import until
 from facts import check_facts
 from tellapart.board.submissions import queue
-
-MakeBoard = Callable[..., Any]
 
 #: A server without pages: it works the queue of a board file until it is killed.
 SERVER = """
@@ -46,17 +42,17 @@ sys.addaudithook(hook)
 """
 
 
-def logged(made: Any, what: str) -> int:
+def logged(made, what: str) -> int:
     return sum(entry["what"] == what for entry in made.service.log())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("users", [("ann",), ("ann", "bob")])
-def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoard, users: tuple[str, ...]) -> None:
+def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board, users):
     made = board(4, limits={"daily": 1})
     files = [made.npz(made.right() + k) for k in range(4)]
 
-    def send(k: int) -> Any:
+    def send(k: int):
         with TestClient(made.client.app) as client:
             params = {"model": "m", "file": "s.npz"}
             user = users[k % len(users)]
@@ -75,7 +71,7 @@ def test_of_files_sent_at_once_each_user_gets_the_last_place_once(board: MakeBoa
 
 
 @pytest.mark.slow
-def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_count(board: MakeBoard) -> None:
+def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_count(board):
     made = board(4, limits={"daily": 2, "total": 2})
     data = made.npz(made.right(0.5))
     first = made.measured(data)
@@ -94,7 +90,7 @@ def test_a_file_that_is_sent_again_is_answered_with_what_it_got_and_does_not_cou
 
 
 @pytest.mark.slow
-def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(board: MakeBoard) -> None:
+def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(board):
     made = board(4)
     first = made.measured(b"id,a\n", file="scores.csv")
     assert first["state"] == "refused"
@@ -111,7 +107,7 @@ def test_a_refused_file_is_read_again_under_another_ending_and_on_another_day(bo
 
 
 @pytest.mark.slow
-def test_a_file_that_did_not_count_or_failed_is_taken_again(board: MakeBoard) -> None:
+def test_a_file_that_did_not_count_or_failed_is_taken_again(board):
     made = board(4, limits={"daily": 1})
     files = [made.npz(made.right(share)) for share in (1.0, 0.5)]
     ids = [made.send(data).json()["id"] for data in files]
@@ -130,9 +126,7 @@ def test_a_file_that_did_not_count_or_failed_is_taken_again(board: MakeBoard) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killer", ["", BETWEEN], ids=["while it measures", "between reading and measuring"])
-def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_back(
-    board: MakeBoard, killer: str
-) -> None:
+def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_back(board, killer):
     made = board(60)
     file = made.file("total = 2\n", server="")
     first, second = (made.send(made.npz(made.right(share))).json()["id"] for share in (1.0, 0.5))
@@ -157,7 +151,7 @@ def test_a_server_killed_in_mid_measurement_measures_the_file_once_when_it_is_ba
 
 
 @pytest.mark.slow
-def test_what_an_orphan_says_after_the_end_changes_nothing(board: MakeBoard) -> None:
+def test_what_an_orphan_says_after_the_end_changes_nothing(board):
     made = board()
     seen = made.measured(made.npz(made.right()))
     made.queue._record_end(seen["id"], "failed", "late", public=None)
@@ -165,7 +159,7 @@ def test_what_an_orphan_says_after_the_end_changes_nothing(board: MakeBoard) -> 
     assert logged(made, "submission done") == 1
 
 
-def test_a_file_that_takes_the_server_down_again_and_again_is_given_up(board: MakeBoard) -> None:
+def test_a_file_that_takes_the_server_down_again_and_again_is_given_up(board):
     made = board(4)
     id_ = made.send(b"x").json()["id"]
     with made.service.database.change() as rows:
@@ -177,14 +171,14 @@ def test_a_file_that_takes_the_server_down_again_and_again_is_given_up(board: Ma
     assert made.send(b"x").status_code == 202  # and it is given back
 
 
-def test_two_processes_never_work_one_queue(board: MakeBoard) -> None:
+def test_two_processes_never_work_one_queue(board):
     made = board(4)
     with made.queue.lock() as first, made.queue.lock() as second:
         assert (first, second) == (True, False)
 
 
 @pytest.mark.slow
-def test_the_running_server_measures_by_itself_and_stops_without_losing_the_file_at_hand(board: MakeBoard) -> None:
+def test_the_running_server_measures_by_itself_and_stops_without_losing_the_file_at_hand(board):
     made = board()
     made.service.start()
     first = made.send(made.npz(made.right())).json()["id"]
@@ -199,7 +193,7 @@ def test_the_running_server_measures_by_itself_and_stops_without_losing_the_file
     assert tuple(row) == ("done", 1)
 
 
-def test_uploads_that_were_cut_off_by_the_servers_end_are_swept(board: MakeBoard) -> None:
+def test_uploads_that_were_cut_off_by_the_servers_end_are_swept(board):
     made = board(4)
     kept = made.send(b"x").json()["id"]
     (made.queue.folder / "cut.part").write_bytes(b"half")
@@ -215,7 +209,7 @@ def test_uploads_that_were_cut_off_by_the_servers_end_are_swept(board: MakeBoard
     assert {path.name for path in made.queue.folder.iterdir()} <= {kept, ".lock"}
 
 
-def test_a_file_to_a_benchmark_that_the_board_does_not_have_any_more_fails(board: MakeBoard) -> None:
+def test_a_file_to_a_benchmark_that_the_board_does_not_have_any_more_fails(board):
     made = board(4)
     id_ = made.send(b"x").json()["id"]
     made.service.prepared.clear()
@@ -224,14 +218,14 @@ def test_a_file_to_a_benchmark_that_the_board_does_not_have_any_more_fails(board
     assert made.state(id_) == "failed"
 
 
-def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_under_the_database_takes_nothing(board, monkeypatch):
     made = board(4, limits={"daily": 100, "total": 100})
     with made.service.database.change() as rows:
         pages = rows.execute("PRAGMA page_count").fetchone()[0]
     opened = type(made.service.database)._open_connection
 
     @contextmanager
-    def small(self: Any) -> Any:
+    def small(self):
         with opened(self) as rows:
             rows.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own way to say that the disk is full
             yield rows
@@ -247,7 +241,7 @@ def test_a_full_disk_under_the_database_takes_nothing(board: MakeBoard, monkeypa
     assert {row["id"] for row in made.service.database.all("SELECT id FROM submission")} == taken
 
 
-def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_useless_files_are_not_looked_at_without_end(board, monkeypatch):
     made = board(4)
     monkeypatch.setattr(queue, "REFUSED_A_DAY", 3)
     for k in range(2):
@@ -263,7 +257,7 @@ def test_useless_files_are_not_looked_at_without_end(board: MakeBoard, monkeypat
     assert made.send(b"x").status_code == 202
 
 
-def test_who_sends_many_files_does_not_keep_others_waiting(board: MakeBoard) -> None:
+def test_who_sends_many_files_does_not_keep_others_waiting(board):
     made = board(4, limits={"daily": 9, "total": 9})
     order = [made.send(b"%d" % k, user=user).json()["id"] for k, user in enumerate(("ann",) * 3 + ("bob", "root"))]
     measured = []
@@ -275,14 +269,12 @@ def test_who_sends_many_files_does_not_keep_others_waiting(board: MakeBoard) -> 
 
 
 @pytest.mark.slow
-def test_whatever_goes_wrong_with_one_file_the_next_is_measured(
-    board: MakeBoard, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_whatever_goes_wrong_with_one_file_the_next_is_measured(board, caplog):
     made = board(limits={"daily": 9, "total": 9})
     bad, good = (made.send(made.npz(made.right(share))).json()["id"] for share in (0.5, 1.0))
     measure = made.queue._measure_file
 
-    def fail(id_: str, *more: Any) -> None:
+    def fail(id_: str, *more) -> None:
         if id_ == bad:
             raise RuntimeError("can't start new thread")
         measure(id_, *more)
@@ -295,7 +287,7 @@ def test_whatever_goes_wrong_with_one_file_the_next_is_measured(
     assert sum("it is tried again" in record.getMessage() for record in caplog.records) == 3
 
 
-def test_a_result_is_kept_until_the_disk_takes_it(board: MakeBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_kept_until_the_disk_takes_it(board, monkeypatch):
     made = board(4)
     id_ = made.send(b"x").json()["id"]
     monkeypatch.setattr(queue, "_AGAIN", 0.01)
@@ -314,11 +306,11 @@ def test_a_result_is_kept_until_the_disk_takes_it(board: MakeBoard, monkeypatch:
     assert made.state(id_) == "failed"
 
 
-def in_no_time(opened: Callable[..., Any]) -> Callable[..., Any]:
+def in_no_time(opened) -> Callable[..., Any]:
     """Open a database that does not wait for others."""
 
     @contextmanager
-    def open_(self: Any) -> Any:
+    def open_(self):
         with opened(self) as rows:
             rows.execute("PRAGMA busy_timeout = 0")
             yield rows
@@ -326,7 +318,7 @@ def in_no_time(opened: Callable[..., Any]) -> Callable[..., Any]:
     return open_
 
 
-def test_a_benchmark_closed_by_its_date_stays_closed_when_the_clock_is_set_back(board: MakeBoard) -> None:
+def test_a_benchmark_closed_by_its_date_stays_closed_when_the_clock_is_set_back(board):
     made = board(4, limits={"closes": "2024-10-05T00:00:00Z"})  # day 20,001 since 1970
     made.clock.now += 86_401
     assert made.client.get("/hidden/clocks").json()["benchmark"]["closed"]
@@ -343,7 +335,7 @@ def test_a_benchmark_closed_by_its_date_stays_closed_when_the_clock_is_set_back(
 
 
 @pytest.mark.slow
-def test_a_file_that_came_before_the_closing_and_is_measured_after_it_counts(board: MakeBoard) -> None:
+def test_a_file_that_came_before_the_closing_and_is_measured_after_it_counts(board):
     made = board(limits={"closes": "2024-10-05T00:00:00Z"})
     made.clock.now += 86_399
     answer = made.send(made.npz(made.right()))
@@ -355,7 +347,7 @@ def test_a_file_that_came_before_the_closing_and_is_measured_after_it_counts(boa
 
 
 @pytest.mark.slow
-def test_a_running_board_shows_private_numbers_once_the_date_has_come(board: MakeBoard) -> None:
+def test_a_running_board_shows_private_numbers_once_the_date_has_come(board):
     made = board(limits={"closes": "2024-10-05T00:00:00Z"})
     made.measured(made.npz(made.right()))
     made.service.start()
@@ -368,7 +360,7 @@ def test_a_running_board_shows_private_numbers_once_the_date_has_come(board: Mak
 
 
 @pytest.mark.slow
-def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(board: MakeBoard) -> None:
+def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(board):
     made = board(limits={"daily": 2})
     first, through_first = made.service, made.client
     first.start()
@@ -391,13 +383,13 @@ def test_two_servers_on_one_state_measure_each_file_once_and_share_the_limits(bo
     assert logged(made, "submission taken up again") == 0
 
 
-def left(made: Any) -> tuple[dict[str, int], ...]:
+def left(made) -> tuple[dict[str, int], ...]:
     """The files that ann and bob have left, as their pages give them."""
     answers = [made.client.get("/submissions", headers=made.of(user)).json() for user in ("ann", "bob")]
     return tuple(answer["left"]["clocks"] for answer in answers)
 
 
-def test_a_senders_pages_have_the_files_that_are_left(board: MakeBoard) -> None:
+def test_a_senders_pages_have_the_files_that_are_left(board):
     made = board(4, limits={"daily": 2, "total": 7})
     assert left(made) == ({"today": 2, "in_all": 7},) * 2
     assert made.client.get("/submissions", headers=made.of("rita")).json()["left"] == {}  # she may not send
@@ -413,7 +405,7 @@ def test_a_senders_pages_have_the_files_that_are_left(board: MakeBoard) -> None:
 
 
 @pytest.mark.parametrize(("typed", "facts"), [("clock", "did you mean 'clocks'?"), ("zebra", "this board has clocks")])
-def test_a_misspelt_benchmark_is_answered_with_its_name(board: MakeBoard, typed: str, facts: str) -> None:
+def test_a_misspelt_benchmark_is_answered_with_its_name(board, typed, facts):
     made = board(4)
     ann, params = made.of("ann"), {"model": "a", "file": "a.npz"}
     sent = made.client.post(f"/hidden/{typed}/submissions", params=params, content=b"x", headers=ann)
@@ -424,7 +416,7 @@ def test_a_misspelt_benchmark_is_answered_with_its_name(board: MakeBoard, typed:
 
 
 @pytest.mark.slow
-def test_limits_of_a_day_and_in_all_hold_for_each_user(board: MakeBoard) -> None:
+def test_limits_of_a_day_and_in_all_hold_for_each_user(board):
     made = board(4, limits={"daily": 2, "total": 3})
     counted = [made.measured(made.npz(made.right(share)))["state"] for share in (1.0, 0.5)]
     assert counted == ["done", "done"]

@@ -1,7 +1,5 @@
 """Invalid files are refused with the reason, before they count, and without harm."""
 
-from __future__ import annotations
-
 import io
 import json
 import resource
@@ -28,11 +26,9 @@ from tellapart.models.generative.choice import BothOrders
 from tellapart.tasks.choice import Chosen
 from tellapart.tasks.registry import HIDEABLE
 
-MakeBoard = Callable[..., Any]
-
 
 @pytest.fixture
-def made(board: MakeBoard) -> Any:
+def made(board):
     return board()
 
 
@@ -42,7 +38,7 @@ def published() -> PairSet:
     return PairSet("set", hide(PairSet("set", items, Path()), b"secret", 0.5).bare(), Path())
 
 
-def lines(ids: list[str], score: Any = 0.5) -> list[str]:
+def lines(ids: list[str], score=0.5) -> list[str]:
     return [json.dumps({"label": f"{i}_c{c}_i{k}", "score": score}) for i in ids for c in (0, 1) for k in (0, 1)]
 
 
@@ -64,9 +60,7 @@ def bad_files(ids: list[str]) -> dict[str, tuple[str, bytes, Any]]:
 
 
 @pytest.mark.parametrize("name", list(bad_files(["a"] * 24)))
-def test_a_file_that_is_not_one_of_this_benchmark_is_refused_with_the_reason(
-    published: PairSet, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_not_one_of_this_benchmark_is_refused_with_the_reason(published, name, tmp_path, monkeypatch):
     file, data, why = bad_files([item.id for item in published.items])[name]
     monkeypatch.chdir(tmp_path)
     Path(file).write_bytes(data)
@@ -95,18 +89,14 @@ ARCHIVES = {
 
 
 @pytest.mark.parametrize("name", list(ARCHIVES))
-def test_an_archive_that_is_a_trap_is_refused_from_its_table_of_contents(
-    published: PairSet, name: str, tmp_path: Path
-) -> None:
+def test_an_archive_that_is_a_trap_is_refused_from_its_table_of_contents(published, name, tmp_path):
     data, why = ARCHIVES[name]
     (tmp_path / "s.npz").write_bytes(data)
     with raises(ScoreError, why):
         read_sent(tmp_path / "s.npz", published, "pairs")
 
 
-def test_a_table_of_contents_that_lies_about_a_size_unpacks_to_no_more_than_it_says(
-    published: PairSet, tmp_path: Path
-) -> None:
+def test_a_table_of_contents_that_lies_about_a_size_unpacks_to_no_more_than_it_says(published, tmp_path):
     data = bytearray(members(**{"scores.npy": (zipfile.ZIP_DEFLATED, bytes(64 << 20)), "ids.npy": (0, b"x")}))
     for signature, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         data[(at := data.index(signature) + offset) : at + 4] = struct.pack("<I", 100)
@@ -146,7 +136,7 @@ HEADS = {
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="how much memory is used is read from /proc")
 @pytest.mark.parametrize("name", list(HEADS))
-def test_an_array_whose_head_lies_is_refused_and_takes_nothing(published: PairSet, name: str, tmp_path: Path) -> None:
+def test_an_array_whose_head_lies_is_refused_and_takes_nothing(published, name, tmp_path):
     ids = io.BytesIO()
     np.save(ids, np.array([item.id for item in published.items]))
     data = members(**{"ids.npy": (zipfile.ZIP_STORED, ids.getvalue()), "scores.npy": (zipfile.ZIP_STORED, HEADS[name])})
@@ -163,9 +153,7 @@ def test_an_array_whose_head_lies_is_refused_and_takes_nothing(published: PairSe
 
 @pytest.mark.parametrize("version", [b"\x01\x00", b"\x02\x00", b"\x03\x00"])
 @pytest.mark.parametrize("order", [False, True])
-def test_an_array_in_any_of_numpys_ways_is_read(
-    published: PairSet, version: bytes, order: bool, tmp_path: Path
-) -> None:
+def test_an_array_in_any_of_numpys_ways_is_read(published, version, order, tmp_path):
     values = np.random.default_rng(0).normal(size=(24, 2, 2))
     data = npy("(24, 2, 2)", data=values.tobytes("F" if order else "C"), version=version, order=order)
     ids = io.BytesIO()
@@ -212,7 +200,7 @@ LIARS = {
 
 
 @pytest.mark.parametrize("name", list(LIARS))
-def test_an_archive_that_lies_about_its_members_is_refused(published: PairSet, name: str, tmp_path: Path) -> None:
+def test_an_archive_that_lies_about_its_members_is_refused(published, name, tmp_path):
     (tmp_path / "s.npz").write_bytes(LIARS[name]())
     with pytest.raises(ScoreError) as caught:
         read_sent(tmp_path / "s.npz", published, "pairs")
@@ -250,9 +238,7 @@ SPELT: dict[str, tuple[str, Callable[[list[str]], str], bool]] = {
 
 
 @pytest.mark.parametrize("name", list(SPELT))
-def test_numbers_and_ids_are_what_they_are_spelt_and_nothing_else(
-    published: PairSet, name: str, tmp_path: Path
-) -> None:
+def test_numbers_and_ids_are_what_they_are_spelt_and_nothing_else(published, name, tmp_path):
     file, write, good = SPELT[name]
     (tmp_path / file).write_text(write([item.id for item in published.items]), newline="")
     if good:
@@ -263,7 +249,7 @@ def test_numbers_and_ids_are_what_they_are_spelt_and_nothing_else(
 
 
 @pytest.mark.slow
-def test_a_refused_file_gets_a_reason_leaves_nothing_and_does_not_count(board: MakeBoard) -> None:
+def test_a_refused_file_gets_a_reason_leaves_nothing_and_does_not_count(board):
     made = board(limits={"daily": 1})
     values = made.right()
     values[2, 0, 0] = np.nan
@@ -277,7 +263,7 @@ def test_a_refused_file_gets_a_reason_leaves_nothing_and_does_not_count(board: M
 
 
 @pytest.mark.slow
-def test_a_file_that_would_take_all_memory_ends_its_worker_alone(board: MakeBoard) -> None:
+def test_a_file_that_would_take_all_memory_ends_its_worker_alone(board):
     made = board(settings={"memory_bytes": 256 << 20})
     seen = made.measured(b"[" + b"1," * (20 << 20) + b"1]", file="scores.jsonl")
     assert seen["state"] == "refused"
@@ -285,14 +271,14 @@ def test_a_file_that_would_take_all_memory_ends_its_worker_alone(board: MakeBoar
 
 
 @pytest.mark.slow
-def test_a_file_that_takes_too_long_to_read_is_refused(board: MakeBoard) -> None:
+def test_a_file_that_takes_too_long_to_read_is_refused(board):
     made = board(settings={"seconds": 1})
     ids = [item["id"] for item in made.task()]
     seen = made.measured("\n".join(lines(ids) * 5000).encode(), file="scores.jsonl")
     assert (seen["state"], seen["error"]) == ("refused", "reading the file did not end within 1 s and 2,048 MiB")
 
 
-def test_two_gigabytes_that_say_so_are_refused_before_a_byte_is_read(made: Any) -> None:
+def test_two_gigabytes_that_say_so_are_refused_before_a_byte_is_read(made):
     def never() -> Iterator[bytes]:
         raise AssertionError("the body was read")
         yield b""
@@ -303,7 +289,7 @@ def test_two_gigabytes_that_say_so_are_refused_before_a_byte_is_read(made: Any) 
     check_facts(answer.json()["detail"], ("2,147,483,648", f"{made.service.settings.upload_bytes:,}", "nothing else"))
 
 
-def test_a_form_whose_file_is_in_another_field_is_refused_with_the_field_and_the_line(made: Any) -> None:
+def test_a_form_whose_file_is_in_another_field_is_refused_with_the_field_and_the_line(made):
     address, headers = "/hidden/clocks/submissions?model=m", made.of("ann")
     answer = made.client.post(address, files={"scores": ("s.npz", b"PK")}, headers=headers)
     assert answer.status_code == 422
@@ -311,7 +297,7 @@ def test_a_form_whose_file_is_in_another_field_is_refused_with_the_field_and_the
 
 
 @pytest.mark.parametrize("as_form", [False, True])
-def test_a_body_without_a_length_is_cut_at_the_cap_and_deleted(board: MakeBoard, as_form: bool) -> None:
+def test_a_body_without_a_length_is_cut_at_the_cap_and_deleted(board, as_form):
     made = board(settings={"upload_bytes": 200_000})
     head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="s.npz"\r\n\r\n' if as_form else b""
     kind = "multipart/form-data; boundary=b" if as_form else "application/octet-stream"
@@ -331,7 +317,7 @@ def test_a_body_without_a_length_is_cut_at_the_cap_and_deleted(board: MakeBoard,
 
 
 @pytest.mark.slow
-def test_a_full_disk_leaves_nothing_half_written_and_counts_nothing(made: Any) -> None:
+def test_a_full_disk_leaves_nothing_half_written_and_counts_nothing(made):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))  # a file that grows further fails as on a full disk
     try:
@@ -361,7 +347,7 @@ ROWS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def test_every_task_that_can_be_hidden_has_a_form() -> None:
+def test_every_task_that_can_be_hidden_has_a_form():
     assert set(ROWS) == {"pairing", *HIDEABLE}
 
 
@@ -369,7 +355,7 @@ def test_every_task_that_can_be_hidden_has_a_form() -> None:
     SHAPES.flatmap(lambda shape: arrays(np.float32, shape, elements=st.floats(0, 1, width=32))),
     st.sampled_from(["similarity", "logit", "probability"]),
 )
-def test_scores_come_out_as_they_went_in_and_are_as_long_as_is_known_before(values: Any, kind: Any) -> None:
+def test_scores_come_out_as_they_went_in_and_are_as_long_as_is_known_before(values, kind):
     form = pack(Scores([f"id {k}" for k in range(len(values))], values, kind), "pairs")
     shape = values.shape[1:]
     assert len(form) <= form_bytes("pairs", len(values), shape, 0) < len(form) + 64
@@ -383,7 +369,7 @@ def test_scores_come_out_as_they_went_in_and_are_as_long_as_is_known_before(valu
 @pytest.mark.few(2)
 @pytest.mark.parametrize("task", list(ROWS))
 @given(data=st.data())
-def test_predictions_come_out_as_they_went_in(task: str, data: st.DataObject) -> None:
+def test_predictions_come_out_as_they_went_in(task, data):
     rows = data.draw(st.lists(ROWS[task], min_size=1, max_size=5))
     first, second = (tuple[Any, ...](row[k] if isinstance(row, tuple) else None for row in rows) for k in (0, 1))
     sent: Any = rows
@@ -420,7 +406,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("task", "row"), [(task, row) for task, rows in WRONG.items() for row in rows])
-def test_a_row_that_no_reader_gives_is_refused_in_words_that_do_not_repeat_it(task: str, row: str) -> None:
+def test_a_row_that_no_reader_gives_is_refused_in_words_that_do_not_repeat_it(task, row):
     good = {"nlvr2": "true", "vqa": '"a"', "grounding": "[0,0,1,1]", "choice": "[1,-1]", "pairing": '["1;2","2;1"]'}
     assert unpack(f"[{good[task]}]".encode(), task, 1, None)
     with raises(ScoreError, repr(task), "1") as caught:
@@ -428,6 +414,6 @@ def test_a_row_that_no_reader_gives_is_refused_in_words_that_do_not_repeat_it(ta
     assert len(row) < 3 or row not in str(caught.value)
 
 
-def test_half_a_character_is_refused_where_it_is_read() -> None:
+def test_half_a_character_is_refused_where_it_is_read():
     with raises(ScoreError, "Unicode", "texts"):
         pack([json.loads(r'"\ud800"')], "vqa")

@@ -1,7 +1,5 @@
 """Hidden results beside others': a site of files, and the example."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile
@@ -21,10 +19,8 @@ from tellapart.board.submissions.service import Submissions
 from tellapart.cli.main import app
 from tellapart.data.folder import read_pair_set
 
-MakeBoard = Callable[..., Any]
 
-
-def board_file(made: Any) -> Path:
+def board_file(made) -> Path:
     path = made.folder / "board.toml"
     path.write_text(
         '[board]\nruns = ["runs"]\n[submissions]\nstate = "state"\n[[hidden]]\nname = "clocks"\n'
@@ -34,13 +30,13 @@ def board_file(made: Any) -> Path:
     return path
 
 
-def marks(made: Any) -> list[str]:
+def marks(made) -> list[str]:
     """Return the digests of the secret and the labels, by which a guess at them could be checked."""
     rows = made.service.database.all("SELECT name, value FROM mark WHERE name NOT LIKE '%task.zip'")
     return [row["value"] for row in rows]
 
 
-def numbers(made: Any, sent: dict[str, Any]) -> list[str]:
+def numbers(made, sent: dict[str, Any]) -> list[str]:
     """Return the private numbers of a file as a page or a record would print them."""
     row = made.service.database.one("SELECT private FROM submission WHERE id = ?", sent["id"])
     value = json.loads(row["private"])["values"]["group_score"]
@@ -49,7 +45,7 @@ def numbers(made: Any, sent: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board: MakeBoard, tmp_path: Path) -> None:
+def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board, tmp_path):
     made = board()
     sent = made.measured(made.npz(made.right(0.8)))
     given = ["--board", str(board_file(made)), "--out", str(tmp_path / "site")]
@@ -79,7 +75,7 @@ def test_a_site_has_the_hidden_leaderboard_as_published_and_no_label(board: Make
     assert not [text for text in kept if text.encode() in told]
 
 
-def test_a_site_of_a_board_that_was_never_served_makes_no_state(made_set: Any, tmp_path: Path) -> None:
+def test_a_site_of_a_board_that_was_never_served_makes_no_state(made_set, tmp_path):
     file = tmp_path / "board.toml"
     (tmp_path / "runs").mkdir()
     file.write_text(f'[board]\nruns = ["runs"]\n[[hidden]]\nname = "clocks"\npairs = "{made_set("clocks", n=4)}"\n')
@@ -101,16 +97,15 @@ class Opened(NamedTuple):
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Opened:
+def opened(tmp_path) -> Opened:
     """The example with its state elsewhere than in the repository."""
     declared, settings = read_hidden(EXAMPLE / "board.toml"), read_settings(EXAMPLE / "board.toml")
-    assert declared is not None
     elsewhere = declared.submissions.model_copy(update={"state": tmp_path / "state"})
     service = Submissions(declared.model_copy(update={"submissions": elsewhere}))
     settings = settings.model_copy(update={"runs": ()})
     client, shown = open_board(settings, submissions=service)
     for name, role in (("root", "admin"), ("ada", "submitter")):
-        service.accounts.add(name, role, by="test")  # type: ignore[arg-type]
+        service.accounts.add(name, role, by="test")
     return Opened(service, client, lambda: shown.read_in(pytest.fail))
 
 
@@ -125,12 +120,12 @@ def statements() -> list[dict[str, Any]]:
     return rows
 
 
-def test_the_statements_are_what_the_demos_counting_items_say() -> None:
+def test_the_statements_are_what_the_demos_counting_items_say():
     assert json.loads((EXAMPLE / "statements" / "nlvr2_vlue_test.json").read_text()) == statements()
 
 
 @pytest.mark.slow
-def test_the_example_takes_a_filled_in_task_file_and_shows_its_number(opened: Opened) -> None:
+def test_the_example_takes_a_filled_in_task_file_and_shows_its_number(opened):
     service, client, read = opened
     listed = client.get("/hidden").json()["benchmarks"]
     assert [(one["name"], one["items"]) for one in listed] == [("demo-pairs", 400), ("demo-statements", 200)]

@@ -1,10 +1,8 @@
 """Published numbers of hidden labels: their interval and its name, their digits and their items on every page."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, islice
 from typing import Any
 
@@ -40,14 +38,14 @@ from tellapart.metrics.pairs import group_score
     ("right", "n", "method", "same"),
     [(19, 20, "clopper-pearson", "exact"), (28, 40, "clopper-pearson", "exact"), (50, 100, "wilson", "wilson")],
 )
-def test_the_interval_is_that_of_the_method_that_the_json_names(right: int, n: int, method: str, same: Any) -> None:
+def test_the_interval_is_that_of_the_method_that_the_json_names(right, n, method, same):
     shown = values_of(Split(n, n, 0, {"group_score": right / n}), (2, 2))["group_score"]
     assert shown.method == f"{method} on clusters, around the rounded number"
     expected = binomtest(right, n).proportion_ci(method=same)
     assert (shown.low, shown.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-def test_half_an_item_of_a_rounded_number_is_counted_and_rare_ones_are_widened() -> None:
+def test_half_an_item_of_a_rounded_number_is_counted_and_rare_ones_are_widened():
     shown = values_of(Split(30, 30, 0, {"group_score": 0.95}), (2, 2))["group_score"]
     assert shown.method is not None and shown.method.startswith("clopper-pearson ")
     expected = beta.ppf(0.025, 28.5, 2.5), beta.ppf(0.975, 29.5, 1.5)
@@ -59,7 +57,7 @@ def test_half_an_item_of_a_rounded_number_is_counted_and_rare_ones_are_widened()
 
 
 @pytest.fixture
-def shown(board: Callable[..., Any]) -> Iterator[tuple[Any, TestClient]]:
+def shown(board) -> Iterator[tuple[Any, TestClient]]:
     """A board of 60 pairs with one measured file, and a reader of its pages."""
     made = board(60, limits={"step": 0.05})
     split = Split(30, 30, 0, {"group_score": 0.95})
@@ -70,7 +68,7 @@ def shown(board: Callable[..., Any]) -> Iterator[tuple[Any, TestClient]]:
     yield made, client
 
 
-def test_no_page_shows_digits_that_rounding_took(shown: tuple[Any, TestClient]) -> None:
+def test_no_page_shows_digits_that_rounding_took(shown):
     _, client = shown
     for path in ("/", "/benchmarks/clocks", "/benchmarks/clocks/by/split/group_score", "/models/mine"):
         text = client.get(path).text
@@ -78,7 +76,7 @@ def test_no_page_shows_digits_that_rounding_took(shown: tuple[Any, TestClient]) 
         assert "30 public of 60 items, rounded to 5 points" in text, path
 
 
-def test_a_heat_map_of_hidden_items_counts_those_that_are_published(shown: tuple[Any, TestClient]) -> None:
+def test_a_heat_map_of_hidden_items_counts_those_that_are_published(shown):
     _, client = shown
     path = "/benchmarks/clocks/map/split/group_score"
     rows = client.get(path, params={"format": "json"}).json()["rows"]
@@ -91,7 +89,7 @@ def test_a_heat_map_of_hidden_items_counts_those_that_are_published(shown: tuple
     assert ">95<" in text and "95.0" not in text and "all items" not in text
 
 
-def test_every_page_of_a_board_that_takes_files_links_to_the_sign_in(shown: tuple[Any, TestClient]) -> None:
+def test_every_page_of_a_board_that_takes_files_links_to_the_sign_in(shown):
     made, client = shown
     page = {"Accept": "text/html"}
     for path in ("/", "/benchmarks/clocks", "/models/mine", "/hidden"):
@@ -104,7 +102,7 @@ def test_every_page_of_a_board_that_takes_files_links_to_the_sign_in(shown: tupl
     assert (again.status_code, again.headers["Location"]) == (303, "/submissions")
 
 
-def test_the_form_names_the_page_that_shows_the_user(shown: tuple[Any, TestClient]) -> None:
+def test_the_form_names_the_page_that_shows_the_user(shown):
     made, client = shown
     page = {"Accept": "text/html"}
     client.post("/sign-in", data={"token": made.tokens["ann"]}, headers=page)
@@ -114,7 +112,7 @@ def test_the_form_names_the_page_that_shows_the_user(shown: tuple[Any, TestClien
     assert not [path for path in ("/", "/models/mine", "/benchmarks/clocks") if "ann" in client.get(path).text]
 
 
-def test_the_documents_numbers_of_files_and_bits() -> None:
+def test_the_documents_numbers_of_files_and_bits():
     assert (round(leaked_bits(20, 0.01), 1), submissions_for_all_labels(4000, (2, 2), 0.01)) == (133.2, 601)
     assert (allowed_submissions(150, (2, 2), 0.02, 0.5), round(label_bits(100, (1, 5)), 1)) == (13, 232.2)
     boards = ((4000, 0.01), (4000, 0.001), (150, 0.02))
@@ -126,7 +124,7 @@ def test_the_documents_numbers_of_files_and_bits() -> None:
 STEPS = st.sampled_from([0.1, 0.05, 0.02, 0.01, 0.005, 0.001])
 
 
-def test_a_file_is_measured_in_the_attack_as_a_board_measures_it() -> None:
+def test_a_file_is_measured_in_the_attack_as_a_board_measures_it():
     hidden = HiddenLabels(40, 0.05, np.random.default_rng(0))
     for guesses in np.random.default_rng(1).integers(-1, 2, (20, 40), np.int8):
         scores = guesses[:, None, None] * np.eye(2)
@@ -136,12 +134,12 @@ def test_a_file_is_measured_in_the_attack_as_a_board_measures_it() -> None:
 
 
 @pytest.mark.parametrize(("items", "step"), [(4000, 0.01), (4000, 0.001), (600, 0.05), (150, 0.02), (40, 0.01)])
-def test_the_first_label_takes_as_many_files_on_average_as_is_said(items: int, step: float) -> None:
+def test_the_first_label_takes_as_many_files_on_average_as_is_said(items, step):
     told = submissions_for_one_label(items, step)
     assert attack(items, step, 30, 300)["first_label_after"] == pytest.approx(told, abs=0.3)
 
 
-def test_no_search_among_places_takes_fewer_files() -> None:
+def test_no_search_among_places_takes_fewer_files():
     """The best of all trees, by dynamic programming over every first and last place."""
     totals = [0.0, *accumulate(rise_chances(4000, 0.01))]
     places = len(totals) - 1
@@ -154,17 +152,17 @@ def test_no_search_among_places_takes_fewer_files() -> None:
     assert best[0, places] <= submissions_for_one_label(4000, 0.01) < best[0, places] + 0.01
 
 
-def test_after_the_first_label_each_file_tells_one_more() -> None:
+def test_after_the_first_label_each_file_tells_one_more():
     counts = list(islice(search(HiddenLabels(1000, 0.01, np.random.default_rng(3))), 30))
     first = counts.index(1)
     assert counts[first:] == [*range(1, 31 - first)]
 
 
-def test_where_a_step_is_a_few_items_sums_tell_more_than_a_label_a_file() -> None:
+def test_where_a_step_is_a_few_items_sums_tell_more_than_a_label_a_file():
     assert attack(150, 0.02, 10, 5, places=13)["labels"] > 10 > attack(150, 0.02, 10, 100)["labels"]
 
 
-def test_the_record_of_the_attack_says_what_the_pages_say() -> None:
+def test_the_record_of_the_attack_says_what_the_pages_say():
     record = json.loads((RECORDS / "label_attack.json").read_text())
     for (items, step), found in zip([(4000, 0.01), (150, 0.02)], record.values(), strict=True):
         assert found["search"]["first_label_after"] == pytest.approx(submissions_for_one_label(items, step), abs=0.1)
@@ -179,13 +177,13 @@ class Statements:
         self.labels = np.random.default_rng(seed).integers(0, 2, items).astype(bool)
         self.step, self.asked = step, 0
 
-    def score(self, said: np.ndarray) -> float:  # type: ignore[type-arg]
+    def score(self, said: np.ndarray) -> float:
         self.asked += 1
         return round_to(float(np.mean(said == self.labels)), self.step)
 
 
 @pytest.mark.parametrize(("items", "step"), [(4000, 0.01), (600, 0.05), (40, 0.01)])
-def test_one_label_of_a_statement_takes_longer_on_average_than_is_said(items: int, step: float) -> None:
+def test_one_label_of_a_statement_takes_longer_on_average_than_is_said(items, step):
     """Find two files with different numbers, and search between them for the one statement that differs."""
     asked = []
     for seed in range(20):
@@ -210,7 +208,7 @@ def test_one_label_of_a_statement_takes_longer_on_average_than_is_said(items: in
 
 
 @given(st.floats(0, 1), STEPS)
-def test_a_rounded_number_is_a_multiple_within_half_a_step(value: float, step: float) -> None:
+def test_a_rounded_number_is_a_multiple_within_half_a_step(value, step):
     found = round_to(value, step)
     assert abs(found - value) <= step / 2 + 1e-12
     assert round_to(found, step) == found
@@ -218,14 +216,14 @@ def test_a_rounded_number_is_a_multiple_within_half_a_step(value: float, step: f
 
 
 @given(st.integers(1, 5000), STEPS, st.integers(1, 3))
-def test_so_many_files_are_needed_that_their_bits_reach_the_labels(items: int, step: float, numbers: int) -> None:
+def test_so_many_files_are_needed_that_their_bits_reach_the_labels(items, step, numbers):
     fewest = submissions_for_all_labels(items, (2, 2), step, numbers)
     assert leaked_bits(fewest, step, numbers) >= label_bits(items, (2, 2)) - 1e-6
     assert leaked_bits(fewest - 1, step, numbers) < label_bits(items, (2, 2)) + 1e-6
 
 
 @given(st.integers(1, 5000), STEPS)
-def test_the_first_step_is_where_the_rounded_number_first_rises(items: int, step: float) -> None:
+def test_the_first_step_is_where_the_rounded_number_first_rises(items, step):
     needed = first_step(items, step)
     if needed <= items:
         assert round_to(needed / items, step) > 0
@@ -233,11 +231,11 @@ def test_the_first_step_is_where_the_rounded_number_first_rises(items: int, step
 
 
 @pytest.mark.parametrize("step", [0.03, 0.0, -0.1, 0.7, 1.0])
-def test_a_step_that_does_not_divide_one_is_refused(step: float) -> None:
+def test_a_step_that_does_not_divide_one_is_refused(step):
     with raises(MetricError, "1", "divide"):
         round_to(0.5, step)
 
 
-def test_only_fractions_are_rounded() -> None:
+def test_only_fractions_are_rounded():
     with raises(MetricError, "[0, 1]"):
         round_to(1.5, 0.01)

@@ -1,7 +1,5 @@
 """What was lost, replaced or damaged in the state stops the start in one line; backups hold all of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -14,7 +12,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,7 +28,6 @@ from tellapart.board.submissions.service import Submissions, open_submissions
 from tellapart.cli.main import app
 from tellapart.errors import DataError, StoreError, TellapartError
 
-MakeBoard = Callable[..., Any]
 STATE_FILES = ("secret", "submissions.sqlite", "marker.json")
 PREPARED = ("hidden/clocks/truth.json", "hidden/clocks/task.zip", "hidden/clocks/published.json")
 
@@ -39,7 +35,7 @@ PREPARED = ("hidden/clocks/truth.json", "hidden/clocks/task.zip", "hidden/clocks
 class Ended:
     """A board with users, a file that was measured and one that waits, as it is after the server has ended."""
 
-    def __init__(self, made: Any, state: Path) -> None:
+    def __init__(self, made, state: Path) -> None:
         made.measured(made.npz(made.right()))
         made.send(made.npz(made.right(0.5)))
         back_up(made.service.state, state.with_name("whole"))
@@ -69,7 +65,7 @@ _MADE: list[Ended] = []
 
 
 @pytest.fixture
-def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def ended(request, tmp_path_factory) -> Ended:
     """The same board for each test, as it was."""
     if not _MADE:
         made = request.getfixturevalue("board")(8, limits={"daily": 9, "total": 9})
@@ -97,16 +93,10 @@ def swap_texts(ended: Ended) -> None:
 LOSSES = {
     "a secret that is gone": (lambda ended: (ended.state / "secret").unlink(), ("secret", "token")),
     "a secret of another": (replace_secret, ("secret", "database")),
-    "a database that is gone": (
-        lambda ended: ended.database.unlink(),
-        ("submissions.sqlite", "gone"),
-    ),
+    "a database that is gone": (lambda ended: ended.database.unlink(), ("submissions.sqlite", "gone")),
     "an empty database": (lambda ended: ended.database.write_bytes(b""), ("submissions.sqlite", "empty")),
     "a table that is gone": (lambda ended: change_database(ended, "DROP TABLE session"), "'session'"),
-    "rows that are gone": (
-        lambda ended: change_database(ended, "DELETE FROM submission"),
-        ("marker.json", "2", "0"),
-    ),
+    "rows that are gone": (lambda ended: change_database(ended, "DELETE FROM submission"), ("marker.json", "2", "0")),
     "a marker that is none": (
         lambda ended: (ended.state / "marker.json").write_text('{"secret": 7}'),
         ("marker.json", "'secret'"),
@@ -116,7 +106,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_a_state_that_lost_a_part_stops_the_start_until_it_is_accepted(ended: Ended, name: str) -> None:
+def test_a_state_that_lost_a_part_stops_the_start_until_it_is_accepted(ended, name):
     lose, said = LOSSES[name]
     lose(ended)
     with raises(StoreError, "state", "backup") as stopped:
@@ -130,7 +120,7 @@ def test_a_state_that_lost_a_part_stops_the_start_until_it_is_accepted(ended: En
     assert "clocks" in ended.start().prepared
 
 
-def test_a_database_of_an_earlier_copy_is_noticed(ended: Ended) -> None:
+def test_a_database_of_an_earlier_copy_is_noticed(ended):
     service = ended.start()
     service.close("clocks", by="root")
     service.note_counters()
@@ -143,7 +133,7 @@ def test_a_database_of_an_earlier_copy_is_noticed(ended: Ended) -> None:
 
 
 @pytest.mark.slow
-def test_an_upload_that_is_gone_costs_its_sender_nothing_and_holds_nobody_up(board: MakeBoard) -> None:
+def test_an_upload_that_is_gone_costs_its_sender_nothing_and_holds_nobody_up(board):
     made = board(8, limits={"daily": 9, "total": 9})
     lost = made.send(made.npz(made.right(0.5)))
     for folder in made.queue.folder.glob("*/"):
@@ -197,7 +187,7 @@ TRUTHS = {
 
 
 @pytest.mark.parametrize("name", list(TRUTHS))
-def test_a_truth_that_is_none_is_one_line_that_names_the_file(ended: Ended, name: str) -> None:
+def test_a_truth_that_is_none_is_one_line_that_names_the_file(ended, name):
     truth = ended.truth
     truth.write_bytes(truth_with(TRUTHS[name])(truth.read_bytes()))
     with raises(DataError, str(truth), "benchmark", "backup") as raised:
@@ -207,7 +197,7 @@ def test_a_truth_that_is_none_is_one_line_that_names_the_file(ended: Ended, name
         ended.start()
 
 
-def test_labels_that_are_gone_are_restored_or_made_again_byte_for_byte(ended: Ended, tmp_path: Path) -> None:
+def test_labels_that_are_gone_are_restored_or_made_again_byte_for_byte(ended, tmp_path):
     folder, whole = ended.truth.parent, ended.truth.read_bytes()
     ended.truth.unlink()
     with raises(DataError, str(ended.truth), "gone", "backup", f"move {folder} away"):
@@ -219,7 +209,7 @@ def test_labels_that_are_gone_are_restored_or_made_again_byte_for_byte(ended: En
 
 @pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 80), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [*STATE_FILES, *PREPARED])
-def test_no_damaged_file_of_the_state_is_a_traceback_or_another_number(ended: Ended, name: str, seeds: range) -> None:
+def test_no_damaged_file_of_the_state_is_a_traceback_or_another_number(ended, name, seeds):
     path, expected, started = ended.state / name, ended.start().leaderboard("clocks")["models"], 0
     for seed in seeds:
         ended.restore()
@@ -238,7 +228,7 @@ def test_no_damaged_file_of_the_state_is_a_traceback_or_another_number(ended: En
 
 
 @pytest.fixture
-def file(ended: Ended, tmp_path: Path) -> Path:
+def file(ended, tmp_path) -> Path:
     path = tmp_path / "board.toml"
     path.write_text(
         f'[submissions]\nstate = "{ended.state}"\n[[hidden]]\nname = "clocks"\npairs = "clocks"\n'
@@ -247,7 +237,7 @@ def file(ended: Ended, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_damaged_database_is_one_line_of_the_start(ended: Ended, file: Path) -> None:
+def test_a_damaged_database_is_one_line_of_the_start(ended, file):
     change_database(ended, "UPDATE submission SET model = CAST(x'ff80' AS TEXT)")
     with raises(StoreError, "submissions.sqlite"), open_submissions(file):
         pass
@@ -263,7 +253,7 @@ def invoke(*words: object, status: int = 0) -> str:
 
 
 @pytest.mark.slow
-def test_a_backup_takes_the_place_of_the_state_and_is_checked(ended: Ended, file: Path, tmp_path: Path) -> None:
+def test_a_backup_takes_the_place_of_the_state_and_is_checked(ended, file, tmp_path):
     told = json.loads(invoke("backup", tmp_path / "copy", "--board", file, "--json"))
     assert told["files"] == len([path for path in (tmp_path / "copy" / "state").rglob("*") if path.is_file()]) >= 8
     assert "everything is there" in invoke("check", tmp_path / "copy")
@@ -283,7 +273,7 @@ def test_a_backup_takes_the_place_of_the_state_and_is_checked(ended: Ended, file
     assert [one["state"] for one in service.sent(Account("ann", "submitter", ""))] == ["done", "done"]
 
 
-def test_a_backup_that_was_changed_is_told_line_by_line(ended: Ended, file: Path, tmp_path: Path) -> None:
+def test_a_backup_that_was_changed_is_told_line_by_line(ended, file, tmp_path):
     invoke("backup", tmp_path / "copy", "--board", file)
     state = tmp_path / "copy" / "state"
     (state / "hidden" / "clocks" / "task.zip").unlink()
@@ -300,7 +290,7 @@ def test_a_backup_that_was_changed_is_told_line_by_line(ended: Ended, file: Path
     assert "no backup" in found and "manifest.json" in found and f"--board {tmp_path / 'copy' / 'board.toml'}" in found
 
 
-def test_what_is_wrong_is_told_line_by_line_and_is_no_backup(ended: Ended, file: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_is_told_line_by_line_and_is_no_backup(ended, file, tmp_path):
     change_database(ended, "PRAGMA foreign_keys = OFF; DELETE FROM user WHERE name = 'rita'")
     replace_secret(ended)
     for folder in (ended.state / "uploads").glob("*/"):
@@ -320,14 +310,14 @@ def test_what_is_wrong_is_told_line_by_line_and_is_no_backup(ended: Ended, file:
     ended.start()
 
 
-def test_what_is_asked_of_a_board_without_hidden_benchmarks_is_an_error(tmp_path: Path) -> None:
+def test_what_is_asked_of_a_board_without_hidden_benchmarks_is_an_error(tmp_path):
     (tmp_path / "board.toml").write_text("[board]\n")
     for words in (("backup", tmp_path / "x", "--board", tmp_path / "board.toml"), ("check",)):
         done = CliRunner().invoke(app, ["board", *map(str, words)])
         assert isinstance(done.exception, DataError)
 
 
-def test_a_backup_of_a_busy_board_is_whole(board: MakeBoard, tmp_path: Path) -> None:
+def test_a_backup_of_a_busy_board_is_whole(board, tmp_path):
     made = board(8, limits={"daily": 9, "total": 9})
     over, files = threading.Event(), [made.npz(made.right(k / 8)) for k in range(9)]
 
@@ -351,9 +341,7 @@ def test_a_backup_of_a_busy_board_is_whole(board: MakeBoard, tmp_path: Path) -> 
         busy.join()
 
 
-def test_a_file_that_is_refused_while_it_is_copied_is_no_gap(
-    board: MakeBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_refused_while_it_is_copied_is_no_gap(board, tmp_path, monkeypatch):
     made, copied = board(8), []
     made.send(made.npz(made.right()))
 
@@ -381,7 +369,7 @@ def opened(state: Path) -> Submissions:
     return Submissions(HiddenSettings(submissions=SubmissionSettings(state=state), hidden=()))
 
 
-def test_whatever_the_mask_others_get_at_nothing(no_mask: None, board: MakeBoard) -> None:
+def test_whatever_the_mask_others_get_at_nothing(no_mask, board):
     made = board(4)
     made.send(b"x")
     state = made.folder / "state"
@@ -393,7 +381,7 @@ def test_whatever_the_mask_others_get_at_nothing(no_mask: None, board: MakeBoard
 
 
 @pytest.mark.parametrize(("name", "mode"), [("secret", 0o640), ("secret", 0o604), (".", 0o720), (".", 0o702)])
-def test_a_state_that_others_can_read_or_change_is_not_used(tmp_path: Path, name: str, mode: int) -> None:
+def test_a_state_that_others_can_read_or_change_is_not_used(tmp_path, name, mode):
     opened(tmp_path / "state")
     (tmp_path / "state" / name).chmod(mode)
     with raises(StoreError, "700", "600"):
@@ -402,14 +390,14 @@ def test_a_state_that_others_can_read_or_change_is_not_used(tmp_path: Path, name
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file away")
 @pytest.mark.parametrize("name", ["secret", "."])
-def test_a_state_of_another_user_is_not_used(tmp_path: Path, name: str) -> None:
+def test_a_state_of_another_user_is_not_used(tmp_path, name):
     opened(tmp_path / "state")
     os.chown(tmp_path / "state" / name, 65534, 65534)
     with raises(StoreError, "user", "belongs"):
         opened(tmp_path / "state")
 
 
-def test_a_start_that_was_cut_off_does_not_keep_the_next_from_starting(tmp_path: Path) -> None:
+def test_a_start_that_was_cut_off_does_not_keep_the_next_from_starting(tmp_path):
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     (state / f".secret-{os.getpid()}").write_bytes(b"half")  # in a container the number is the same each time
@@ -418,7 +406,7 @@ def test_a_start_that_was_cut_off_does_not_keep_the_next_from_starting(tmp_path:
     assert [path.name for path in state.glob(".secret-*")] == [f".secret-{os.getpid()}"]
 
 
-def test_a_link_that_stands_where_the_secret_will_be_is_not_written_through(tmp_path: Path) -> None:
+def test_a_link_that_stands_where_the_secret_will_be_is_not_written_through(tmp_path):
     state, target = tmp_path / "state", tmp_path / "target"
     state.mkdir(mode=0o700)
     (state / "secret").symlink_to(target)
@@ -427,7 +415,7 @@ def test_a_link_that_stands_where_the_secret_will_be_is_not_written_through(tmp_
     assert not target.exists()
 
 
-def test_two_servers_that_start_at_once_have_one_secret(tmp_path: Path) -> None:
+def test_two_servers_that_start_at_once_have_one_secret(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(8) as pool:
@@ -435,9 +423,7 @@ def test_two_servers_that_start_at_once_have_one_secret(tmp_path: Path) -> None:
     assert len(keys) == 1
 
 
-def test_a_database_that_another_start_makes_meanwhile_is_no_loss(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_another_start_makes_meanwhile_is_no_loss(tmp_path, monkeypatch):
     def look_too_early(database: Path, **_: object) -> None:
         database.touch()
         raise FileNotFoundError(database)
@@ -447,7 +433,7 @@ def test_a_database_that_another_start_makes_meanwhile_is_no_loss(
 
 
 @pytest.mark.slow
-def test_a_state_of_an_older_version_gets_what_files_are_read_with_and_nothing_else_anew(board: MakeBoard) -> None:
+def test_a_state_of_an_older_version_gets_what_files_are_read_with_and_nothing_else_anew(board):
     made = board(limits={"daily": 9, "total": 9})
     ready = made.service.prepared["clocks"]
     whole = {path.name: path.read_bytes() for path in ready.folder.iterdir()}
@@ -466,9 +452,7 @@ def test_a_state_of_an_older_version_gets_what_files_are_read_with_and_nothing_e
 
 @pytest.mark.slow
 @pytest.mark.parametrize("user", ["root", "nobody"])
-def test_no_request_made_from_the_schema_breaks_the_server(
-    board: MakeBoard, schemathesis: ModuleType, user: str
-) -> None:
+def test_no_request_made_from_the_schema_breaks_the_server(board, schemathesis, user):
     often = {"requests_a_minute": 10**6, "sign_ins_a_minute": 10**6}
     made = board(4, limits={"daily": 10**4, "total": 10**4, "largest_share": 1e6}, settings=often)
     signed = made.of(user) if user in made.tokens else {}
@@ -481,7 +465,7 @@ def test_no_request_made_from_the_schema_breaks_the_server(
 
             @settings(max_examples=3, deadline=None, database=None, suppress_health_check=list(HealthCheck))
             @given(case=operation.as_strategy())
-            def ask(case: Any) -> None:
+            def ask(case) -> None:
                 answer = case.call(headers={**(case.headers or {}), **signed})
                 assert answer.status_code < 500, answer.text
 
@@ -493,7 +477,7 @@ AS_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner"
 
 
 @pytest.fixture
-def closed(tmp_path: Path, board: Callable[..., Any]) -> Iterator[Path]:
+def closed(tmp_path, board) -> Iterator[Path]:
     """Make a board of which nothing may be written."""
     if not os.geteuid() and shutil.which("setpriv") is None:
         pytest.skip("root ignores modes, and setpriv is not here to take that right away")
@@ -519,7 +503,7 @@ def closed(tmp_path: Path, board: Callable[..., Any]) -> Iterator[Path]:
         (["new", "other", "--pairs", "clocks"], "other cannot be made"),
     ],
 )
-def test_a_command_that_may_not_write_says_so_in_a_line(closed: Path, command: list[str], fact: str) -> None:
+def test_a_command_that_may_not_write_says_so_in_a_line(closed, command, fact):
     before = {path: path.read_bytes() for path in closed.rglob("*") if path.is_file()}
     done = subprocess.run(
         [*([] if os.geteuid() else AS_ANYBODY), sys.executable, "-m", "tellapart", "board", *command],

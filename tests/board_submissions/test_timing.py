@@ -1,7 +1,5 @@
 """What an attacker could time: a file takes the same steps whatever the labels are, and answers come at fixed times."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -34,7 +32,7 @@ def crafted(items: int, target: int, rng: np.random.Generator) -> NDArray[np.flo
 
 
 @pytest.mark.parametrize("items", [300, pytest.param(4000, marks=pytest.mark.slow)])
-def test_files_made_to_time_one_label_take_the_same_steps(items: int) -> None:
+def test_files_made_to_time_one_label_take_the_same_steps(items):
     hidden, rng = hidden_pairs(items), np.random.default_rng(77)
     ids = tuple(item.id for item in hidden.items)
     steps, numbers = [], set()
@@ -52,7 +50,7 @@ def test_files_made_to_time_one_label_take_the_same_steps(items: int) -> None:
     assert all(one == steps[0] for one in steps)
 
 
-def test_answers_in_words_take_the_same_steps_whatever_the_labels_are() -> None:
+def test_answers_in_words_take_the_same_steps_whatever_the_labels_are():
     rng, sent = np.random.default_rng(5), ["1;2", "2;1", "neither of them", "Caption 2 is left, caption 1 is right."]
     first, second = (tuple(rng.choice(sent, 40).tolist()) for _ in range(2))
     hidden, steps = hidden_pairs(40), []
@@ -70,5 +68,5 @@ def test_answers_in_words_take_the_same_steps_whatever_the_labels_are() -> None:
     assert all(one == steps[0] for one in steps)
 
 
-def test_an_answer_comes_after_a_time_that_only_the_number_of_items_decides() -> None:
+def test_an_answer_comes_after_a_time_that_only_the_number_of_items_decides():
     assert [answer_seconds(items) for items in (2, 1000, 1001, 4000, 8000)] == [0.25, 0.25, 0.5, 1.0, 2.0]

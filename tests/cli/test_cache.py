@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def call(*arguments: object) -> Any:
+def call(*arguments: object):
     done = CliRunner().invoke(storage, [*map(str, arguments), "--json"], catch_exceptions=False)
     return json.loads(done.stdout)
 

@@ -32,8 +32,7 @@ def test_published_scores_give_the_published_numbers(command, name):
 
 
 def test_people_are_shown_with_their_ties(command):
-    ran = command("score", "winoground", "--scores", winoground("human"), "--out", "run")
-    assert ran.code == 0
+    ran = command("score", "winoground", "--scores", winoground("human"), "--out", "run", code=0)
     every = command("show", "run", "--all").out
     for out in (ran.out, every):  # no tag has few values: the columns are the metrics
         row = next(line for line in out.splitlines() if line.startswith("human "))
@@ -66,8 +65,7 @@ def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_
     captions = [f"a polar bear partially submerged in a body of {of}" for of in ("water", "ice")]
     item = {"id": "42296_0", "images": [f"images/{path.name}" for path in PAIR], "texts": captions}
     (folder / "pairs.jsonl").write_text(json.dumps(item) + "\n")
-    ran = command("run", "-m", "oracle", "-m", "constant", "-b", f"folder:{folder}", "--out", "run")
-    assert ran.code == 0, ran.err
+    ran = command("run", "-m", "oracle", "-m", "constant", "-b", f"folder:{folder}", "--out", "run", code=0)
     assert re.search(r"^oracle +100\.00 \[2\.5, 100\.0\]", ran.out, re.MULTILINE)
     assert re.search(r"^constant: 1 item .*\(4 tied comparisons\)$", command("show", "run", "--all").out, re.MULTILINE)
     report = Path("run/report.html").read_text()
@@ -79,8 +77,9 @@ def test_the_genuine_pair_of_coco_counterfactuals_runs_and_reports(command, tmp_
 
 
 def test_run_shows_every_model_and_ends_with_the_report(command, made_set, installed):
-    ran = command("run", "-m", "colours", "-m", "random", "-m", "constant", "-b", f"folder:{made_set()}", "--out", "r")
-    assert ran.code == 0, ran.err
+    ran = command(
+        "run", "-m", "colours", "-m", "random", "-m", "constant", "-b", f"folder:{made_set()}", "--out", "r", code=0
+    )
     rows = [line.split()[0] for line in ran.out.splitlines() if re.match(r"\w[\w-]* +\d+\.\d\d \[", line)]
     assert rows == ["colours", "random", "constant"]
     assert "chance" in ran.out and "ties broken at random" in ran.out
@@ -151,8 +150,7 @@ def test_a_group_of_commands_alone_prints_its_help_once(command):
 def test_a_path_that_is_a_file_where_a_folder_is_wanted_is_said_to_be(command, made_set, tmp_path):
     (tmp_path / "file").write_text("")
     here = f"folder:{made_set()}"
-    ran = command("run", "-m", "random", "-b", here, "--out", "file")
-    assert ran.code == 2
+    ran = command("run", "-m", "random", "-b", here, "--out", "file", code=2)
     check_facts(ran.err, "error", "file", "folder")
     ran = command("run", "-m", "random", "-b", here, "--out", "r", "--cache", "file")
     assert (ran.code, ran.out) == (2, "")
@@ -200,13 +198,11 @@ def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set
     file.write_text("\n".join(["id,image,text,score", *rows]) + "\n")
     name = f"folder:{made_set()}"
     for out in ("r", "other", "third"):
-        ran = command("score", name, "--scores", file, "--name", "evil\x1b[2J[red]", "--out", out)
-        assert ran.code == 0, ran.err
+        ran = command("score", name, "--scores", file, "--name", "evil\x1b[2J[red]", "--out", out, code=0)
         assert ESCAPE not in ran.out
         assert "[red]" in ran.out
     for runs in (("r", "other"), ("r", "other", "third")):
-        ran = command("compare", *runs)
-        assert ran.code == 0, ran.err
+        ran = command("compare", *runs, code=0)
         assert ESCAPE not in ran.out
         assert "[red] (run 2)" in ran.out
 
@@ -216,8 +212,7 @@ def test_a_name_that_would_steer_the_terminal_is_made_harmless(command, made_set
 
 @pytest.mark.slow
 def test_a_run_without_arguments_is_the_default_model_and_the_references_on_the_demo(command):
-    ran = command("run", "--limit", "12", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("run", "--limit", "12", "--json", code=0)
     models = [record["model"]["name"] for record in ran.json["runs"]]
     assert models == ["demo-encoder", "random", "constant", "blind", "bag-of-words", "oracle"]
     found = [record["benchmarks"]["demo"] for record in ran.json["runs"]]
@@ -232,8 +227,7 @@ def test_a_run_without_arguments_is_the_default_model_and_the_references_on_the_
 
 @pytest.mark.slow
 def test_the_default_model_passes_every_gate(command):
-    ran = command("check", "demo-encoder", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("check", "demo-encoder", "--json", code=0)
     own = [gate for gate in ran.json["gates"] if gate["subject"] == "demo-encoder"]
     assert len(own) == 6
     assert all(gate["passed"] for gate in own)
@@ -252,8 +246,7 @@ def test_the_version_is_printed(command):
 @pytest.mark.slow
 def test_numbers_are_printed_before_the_report_is_drawn(command, tmp_path):
     (tmp_path / "run" / "report.html").mkdir(parents=True)  # so that no report can be written there
-    done = command("run", "-m", "random", "--limit", "20", "--out", "run")
-    assert done.code == 2
+    done = command("run", "-m", "random", "--limit", "20", "--out", "run", code=2)
     assert "group_score" in done.out
     assert "report.html" in done.err
     assert command("show", "run", "--json").out == ""

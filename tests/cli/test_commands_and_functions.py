@@ -18,7 +18,7 @@ from tellapart.errors import RunError, TellapartError
 NAMES = {"import": "import_results"}
 
 
-def function_of(name: str) -> Any:
+def function_of(name: str):
     return getattr(tellapart, NAMES.get(name, name.replace(" ", "_")))
 
 
@@ -38,7 +38,7 @@ def test_every_option_has_a_text(name):
 
 
 def test_every_hint_is_of_a_parameter_of_its_function():
-    def list_declarations(app: Any) -> list[Any]:
+    def list_declarations(app) -> list[Any]:
         groups = [group.typer_instance for group in app.registered_groups]
         return [each.callback.declaration for each in app.registered_commands] + [
             declaration for group in groups for declaration in list_declarations(group)

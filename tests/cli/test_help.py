@@ -65,5 +65,4 @@ def test_the_examples_run(command, made_set):
             rows = list(csv.DictReader(Path("scores.csv").read_text(encoding="utf-8").splitlines()))
             filled = (f"{row['id']},{row['image']},{row['text']},{number % 7}" for number, row in enumerate(rows))
             Path("scores.csv").write_text("\n".join(["id,image,text,score", *filled]) + "\n")
-        ran = command(*shlex.split(read_example(name))[1:])
-        assert ran.code == 0, f"{name}: {ran.err}"
+        command(*shlex.split(read_example(name))[1:], code=0)

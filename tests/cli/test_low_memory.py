@@ -46,8 +46,7 @@ def test_each_librarys_words_become_one_line(error, command, monkeypatch):
         raise error
 
     monkeypatch.setattr(main_module, "app", fail)
-    told = command("run")
-    assert told.code == 2
+    told = command("run", code=2)
     assert told.err.startswith("error: too little memory (") and told.err.count("\n") == 1
     assert "--batch-size" in told.err and "--workers" in told.err
 

@@ -36,7 +36,7 @@ IDEA = "Is it there? Yes or no. I think no."
         "<think>{}</think>Yes<think>{}",
     ],
 )
-def test_a_thought_is_no_part_of_the_answer(held: str) -> None:
+def test_a_thought_is_no_part_of_the_answer(held):
     with count_thoughts() as thoughts:
         assert strip_thought(held.format(IDEA, IDEA)) == "Yes" == strip_thought("Yes")
     assert (thoughts.stripped, thoughts.cut) == (1, 0)
@@ -54,7 +54,7 @@ def test_a_thought_is_no_part_of_the_answer(held: str) -> None:
         "<|begin_of_thought|>{}",
     ],
 )
-def test_a_thought_that_does_not_end_leaves_no_answer(held: str) -> None:
+def test_a_thought_that_does_not_end_leaves_no_answer(held):
     with count_thoughts() as thoughts:
         assert strip_thought(held.format(IDEA, IDEA)) == ""
     assert (thoughts.stripped, thoughts.cut) == (1, 1)
@@ -62,14 +62,14 @@ def test_a_thought_that_does_not_end_leaves_no_answer(held: str) -> None:
 
 
 @pytest.mark.parametrize("held", ["", " no ", "A man thinks. <b>No</b>", "analysis of a cup", "<thinker>", "I reason"])
-def test_an_answer_without_a_thought_stays_as_it_is(held: str) -> None:
+def test_an_answer_without_a_thought_stays_as_it_is(held):
     with count_thoughts() as thoughts:
         assert strip_thought(held) == held
         assert strip_thought("<think>\n\n</think>\n\nNo") == "No"  # nothing was thought
     assert (thoughts.stripped, thoughts.cut, thoughts.notes()) == (0, 0, ())
 
 
-def test_nobody_counts_outside_of_a_count_and_the_inner_one_counts_alone() -> None:
+def test_nobody_counts_outside_of_a_count_and_the_inner_one_counts_alone():
     strip_thought(f"<think>{IDEA}</think>Yes")
     with count_thoughts() as outer:
         with count_thoughts() as inner:
@@ -78,7 +78,7 @@ def test_nobody_counts_outside_of_a_count_and_the_inner_one_counts_alone() -> No
     assert (outer.stripped, inner.stripped) == (0, 1)
 
 
-def test_a_text_of_marks_alone_is_read_in_one_pass() -> None:
+def test_a_text_of_marks_alone_is_read_in_one_pass():
     assert strip_thought("<think>" * 200_000) == strip_thought("</think>" * 200_000) == ""
     assert strip_thought("<answer>" * 200_000) == strip_thought("<|channel|>analysis" * 200_000 + "</think>") == ""
     assert strip_thought("a</think>" * 200_000 + "No") == "No"
@@ -113,9 +113,9 @@ def test_a_text_of_marks_alone_is_read_in_one_pass() -> None:
         ("[" * 100_000, None),
     ],
 )
-def test_a_label_is_read_through_marks_and_anything_else_is_none(held: str, label: bool | None) -> None:
+def test_a_label_is_read_through_marks_and_anything_else_is_none(held, label):
     assert read_label(held) is label
 
 
-def test_marks_within_words_stay() -> None:
+def test_marks_within_words_stay():
     assert plain_answer("a snake_case name, *so*") == "a snake_case name, so"

@@ -2,7 +2,6 @@
 one."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from tellapart.data.atomic import atomic_file, atomic_folder
 from tellapart.errors import DataError
 
 
-def test_a_file_takes_its_name_when_all_of_it_is_written(tmp_path: Path) -> None:
+def test_a_file_takes_its_name_when_all_of_it_is_written(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     with atomic_file(path) as draft:
@@ -21,7 +20,7 @@ def test_a_file_takes_its_name_when_all_of_it_is_written(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_file_that_was_begun_leaves_the_old_one_and_nothing_else(tmp_path: Path, error: type[BaseException]) -> None:
+def test_a_file_that_was_begun_leaves_the_old_one_and_nothing_else(tmp_path, error):
     (tmp_path / "a.txt").write_text("old")
     with pytest.raises(error), atomic_file(tmp_path / "a.txt") as draft:
         draft.write_text("ne")
@@ -29,7 +28,7 @@ def test_a_file_that_was_begun_leaves_the_old_one_and_nothing_else(tmp_path: Pat
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("a.txt", "old")]
 
 
-def test_two_who_write_one_file_at_once_do_not_meet(tmp_path: Path) -> None:
+def test_two_who_write_one_file_at_once_do_not_meet(tmp_path):
     with atomic_file(tmp_path / "a.txt") as one, atomic_file(tmp_path / "a.txt") as other:
         one.write_text("one")
         other.write_text("other")
@@ -37,7 +36,7 @@ def test_two_who_write_one_file_at_once_do_not_meet(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_file_where_none_can_be_is_the_systems_error(tmp_path: Path) -> None:
+def test_a_file_where_none_can_be_is_the_systems_error(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "gone/a.txt", tmp_path / "file/a.txt"):
         with pytest.raises(OSError, match=r"No such file or directory|Not a directory"), atomic_file(path) as draft:
@@ -45,7 +44,7 @@ def test_a_file_where_none_can_be_is_the_systems_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_a_folder_takes_its_name_when_it_is_filled_and_all_may_read_it(tmp_path: Path, there: bool) -> None:
+def test_a_folder_takes_its_name_when_it_is_filled_and_all_may_read_it(tmp_path, there):
     home = tmp_path / "deep/set"
     if there:
         home.mkdir(parents=True)
@@ -56,7 +55,7 @@ def test_a_folder_takes_its_name_when_it_is_filled_and_all_may_read_it(tmp_path:
     assert [path.name for path in home.parent.rglob("*")] == ["set", "a.txt"]
 
 
-def test_a_folder_that_holds_something_is_refused_and_one_that_failed_is_gone(tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_is_refused_and_one_that_failed_is_gone(tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set/mine.txt").touch()
     (tmp_path / "file").touch()
@@ -69,7 +68,7 @@ def test_a_folder_that_holds_something_is_refused_and_one_that_failed_is_gone(tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "set"]
 
 
-def test_files_that_cannot_be_copied_are_one_reason_and_no_list(tmp_path: Path) -> None:
+def test_files_that_cannot_be_copied_are_one_reason_and_no_list(tmp_path):
     (tmp_path / "from").mkdir()
     for name in "ab":
         (tmp_path / "from" / name).symlink_to("nowhere")

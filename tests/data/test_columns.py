@@ -19,8 +19,6 @@ from tellapart.models.memory.external import read_scores
 from tellapart.models.memory.vector_files import read_vectors
 from tellapart.training.data.rows import table_rows
 
-Folder = Callable[..., Path]
-
 I0, I1 = "images/0.png", "images/1.png"
 IMAGES = {"image_0": I0, "image_1": I1}
 PAIRS = {**IMAGES, "caption_0": "a red cup", "caption_1": "a blue cup"}
@@ -57,7 +55,7 @@ NEAR: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("kind", NEAR)
-def test_a_column_that_is_nearly_read_is_refused_with_the_name_it_should_have(folder: Folder, kind: str) -> None:
+def test_a_column_that_is_nearly_read_is_refused_with_the_name_it_should_have(folder, kind):
     row, column, meant = NEAR[kind]
     home = folder([row], "metadata.jsonl")
     with raises(DataError, "metadata.jsonl:1", f"did you mean {meant!r}", field=column):
@@ -78,7 +76,7 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("row", [PAIRS, CHOICE])
-def test_ordinary_columns_are_kept(row: dict[str, Any]) -> None:
+def test_ordinary_columns_are_kept(row):
     kept = dict.fromkeys(ORDINARY, "x")
     fields, _ = fields_of(print, {**row, **kept})
     assert fields["provenance"] == kept
@@ -109,20 +107,20 @@ CONTRARY: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("kind", CONTRARY)
-def test_columns_that_contradict_each_other_are_refused(folder: Folder, kind: str) -> None:
+def test_columns_that_contradict_each_other_are_refused(folder, kind):
     row, facts = CONTRARY[kind]
     with raises(DataError, "metadata.jsonl:1", *facts):
         read_pair_set(folder([row], "metadata.jsonl"))
 
 
-def test_tags_of_a_listing_are_read_as_those_of_a_table(folder: Folder) -> None:
+def test_tags_of_a_listing_are_read_as_those_of_a_table(folder):
     home = folder([{**PAIRS, "tag:kind": "swap", "tag:n": 2}], "metadata.jsonl")
     item = read_pair_set(home).items[0]
     assert (item.tags, item.provenance) == ({"kind": "swap", "n": "2"}, {})
     assert describe_columns({**CHOICE, "tags": {"kind": "swap"}}, (1, 2)).endswith("foil; tags: an object")
 
 
-def test_a_run_begins_with_the_columns_it_read(command: Any, folder: Folder) -> None:
+def test_a_run_begins_with_the_columns_it_read(command, folder):
     rows = [{**PAIRS, "id": str(k), "tag:kind": "swap", "url": "u", "first": "a cup"} for k in range(3)]
     home = folder([renamed(row, caption_0="left") for row in rows], "metadata.jsonl")
     columns = "2 images x 2 texts from image_0, image_1, left as caption_0, caption_1; tags: 1 column; only kept: "
@@ -139,8 +137,7 @@ def test_a_run_begins_with_the_columns_it_read(command: Any, folder: Folder) -> 
     check_facts(Path("r/report.html").read_text(), f"read as {columns}url, first")
     audited = command("audit", home / "p.csv", *given, "--no-images")
     assert audited.out.splitlines()[0] == f"table:p.csv: {columns}url, first"
-    made = command("export", home / "p.csv", "--columns", "caption_0=left", "--to", "scores.csv")
-    assert made.code == 0, made.err
+    command("export", home / "p.csv", "--columns", "caption_0=left", "--to", "scores.csv", code=0)
     lines = Path("scores.csv").read_text().splitlines()
     Path("scores.csv").write_text("\n".join([lines[0], *(line.replace(",,", ",0.5,", 1) for line in lines[1:])]))
     scored = command("score", home / "p.csv", "--columns", "caption_0=left", "--scores", "scores.csv", "--out", "s")
@@ -150,12 +147,12 @@ def test_a_run_begins_with_the_columns_it_read(command: Any, folder: Folder) -> 
     ), scored.err
 
 
-def test_a_set_in_the_house_format_has_no_such_line(folder: Folder) -> None:
+def test_a_set_in_the_house_format_has_no_such_line(folder):
     home = folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}])
     assert read_pair_set(home).read_as == ""
 
 
-def test_of_many_columns_the_first_are_named() -> None:
+def test_of_many_columns_the_first_are_named():
     row = {"image": I0, **{f"caption_{k}": "x" for k in range(11)}}
     assert describe_columns(row, (1, 11)).endswith("caption_7, caption_8 and 2 more")
 
@@ -193,7 +190,7 @@ TABLES: dict[str, tuple[dict[str, list[Any]], Callable[[Path], Any]]] = {
 
 
 @pytest.mark.parametrize(("file", "name"), [(file, name) for file, (columns, _) in TABLES.items() for name in columns])
-def test_a_table_with_a_name_twice_is_refused_by_its_reader(folder: Folder, file: str, name: str) -> None:
+def test_a_table_with_a_name_twice_is_refused_by_its_reader(folder, file, name):
     path = folder([{"id": "a", "images": [I0], "texts": ["x", "y"]}]) / file
     columns, read = TABLES[file]
     write = write_twice if path.suffix == ".parquet" else write_text
@@ -205,13 +202,13 @@ def test_a_table_with_a_name_twice_is_refused_by_its_reader(folder: Folder, file
 
 
 @pytest.mark.parametrize("name", ["ids", "vectors"])
-def test_vectors_with_two_names_of_one_column_are_refused(tmp_path: Path, name: str) -> None:
+def test_vectors_with_two_names_of_one_column_are_refused(tmp_path, name):
     write_twice(tmp_path / "v.parquet", *_VECTORS.items(), (name, _VECTORS[name[:-1]]))
     with raises(ScoreError, "v.parquet", name):
         read_vectors(tmp_path / "v.parquet")
 
 
-def test_a_name_twice_within_a_column_is_refused(tmp_path: Path) -> None:
+def test_a_name_twice_within_a_column_is_refused(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     both = arrow.StructArray.from_arrays([arrow.array(["swap"]), arrow.array(["add"])], names=["kind", "kind"])
     names, cells = ["image", "caption", "foil", "tags"], [[I0], ["x"], ["y"], both]

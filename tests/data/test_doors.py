@@ -20,7 +20,7 @@ from tellapart.errors import DataError, ModelError, ScoreError, quote
 
 
 @pytest.fixture(scope="module")
-def doors(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def doors(tmp_path_factory):
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
     import gates  # noqa: F401  # it sets a variable of the environment, for all tests of this file
@@ -29,7 +29,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return {door.name: door for door in open_doors(tmp_path_factory.mktemp("doors"))}
 
 
-def test_every_door_reads_its_own_file(doors: Any) -> None:
+def test_every_door_reads_its_own_file(doors):
     assert len(doors) > 20
     for door in doors.values():
         assert repr(door.read()) == repr(door.read())
@@ -37,18 +37,18 @@ def test_every_door_reads_its_own_file(doors: Any) -> None:
 
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6))
-def test_a_damaged_file_is_one_line_or_read(doors: Any, seed: int) -> None:
+def test_a_damaged_file_is_one_line_or_read(doors, seed):
     _try(doors, seed)
 
 
 @pytest.mark.slow
 @settings(max_examples=4_000, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**9))
-def test_thousands_of_damaged_files_are_one_line_or_read(doors: Any, seed: int) -> None:
+def test_thousands_of_damaged_files_are_one_line_or_read(doors, seed):
     _try(doors, seed)
 
 
-def _try(doors: Any, seed: int) -> None:
+def _try(doors, seed: int) -> None:
     from gates import BAD, try_input
 
     started = time.process_time()
@@ -71,7 +71,7 @@ def _try(doors: Any, seed: int) -> None:
     ],
     ids=range(8),
 )
-def test_toml_that_has_no_end_is_one_line(tmp_path: Path, content: str, said: str | tuple[str, ...]) -> None:
+def test_toml_that_has_no_end_is_one_line(tmp_path, content, said):
     path = tmp_path / "recipe.toml"
     path.write_text(content)
     started = time.process_time()
@@ -80,20 +80,20 @@ def test_toml_that_has_no_end_is_one_line(tmp_path: Path, content: str, said: st
     assert time.process_time() - started < 5
 
 
-def test_a_long_word_in_toml_takes_no_time(tmp_path: Path) -> None:
+def test_a_long_word_in_toml_takes_no_time(tmp_path):
     (tmp_path / "a.toml").write_text(f'a = "{"a" * 2_000_000}"\n')
     started = time.process_time()
     assert len(read_toml(tmp_path / "a.toml")["a"]) == 2_000_000
     assert time.process_time() - started < 5
 
 
-def test_a_file_without_end_is_not_read_to_its_end() -> None:
+def test_a_file_without_end_is_not_read_to_its_end():
     with raises(DataError, "/dev/zero", "1,000", "bytes"):
         read_whole(Path("/dev/zero"), most=1_000)
 
 
 @pytest.mark.parametrize("order", "<>")
-def test_an_array_of_text_that_no_text_has_is_refused(tmp_path: Path, order: str) -> None:
+def test_an_array_of_text_that_no_text_has_is_refused(tmp_path, order):
     path = tmp_path / "scores.npz"
     np.savez(path, ids=np.array(["a", "é\U0010ffff"], f"{order}U2"))
     assert read_arrays(path, ["ids"])["ids"].tolist() == ["a", "é\U0010ffff"]
@@ -102,7 +102,7 @@ def test_an_array_of_text_that_no_text_has_is_refused(tmp_path: Path, order: str
         read_arrays(path, ["ids"])
 
 
-def test_what_is_quoted_of_a_file_is_bounded(tmp_path: Path) -> None:
+def test_what_is_quoted_of_a_file_is_bounded(tmp_path):
     path = tmp_path / "a.jsonl"
     for content in ('"' + "x" * 300_000 + '"', '{"a": 1, "a": 2}'.replace("a", "x" * 300_000)):
         path.write_text(content)
@@ -116,11 +116,11 @@ def test_what_is_quoted_of_a_file_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [{"a": [1, (2,), ()], "b": None}, [], {}, (1, 2), "it's", b"a", 1.5, True, {"x": {}}])
-def test_what_is_short_is_quoted_as_python_writes_it(value: object) -> None:
+def test_what_is_short_is_quoted_as_python_writes_it(value):
     assert quote(value) == repr(value)
 
 
-def test_what_shares_itself_is_quoted_at_once() -> None:
+def test_what_shares_itself_is_quoted_at_once():
     shared: list[Any] = ["x"]
     for _ in range(100):
         shared = [shared] * 10
@@ -131,7 +131,7 @@ def test_what_shares_itself_is_quoted_at_once() -> None:
     assert str(ModelError("a" * 2_000 + "; name another --out")).endswith("aaa; name another --out")
 
 
-def test_a_pickle_of_lists_that_share_lists_is_refused(tmp_path: Path) -> None:
+def test_a_pickle_of_lists_that_share_lists_is_refused(tmp_path):
     shared: list[Any] = ["x"]
     for _ in range(30):
         shared = [shared] * 10
@@ -149,7 +149,7 @@ def test_a_pickle_of_lists_that_share_lists_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("between", [b"", b"K\x01\x86", b"\x94"])
-def test_a_pickle_whose_key_is_a_million_tuples_is_refused_before_it_is_built(tmp_path: Path, between: bytes) -> None:
+def test_a_pickle_whose_key_is_a_million_tuples_is_refused_before_it_is_built(tmp_path, between):
     path = tmp_path / "refs.p"
     one = {b"": b"\x85", b"K\x01\x86": b"K\x01\x86", b"\x94": b"\x85\x94"}[between]
     path.write_bytes(b"\x80\x04})" + one * 1_000_000 + b"K\x01s.")
@@ -157,7 +157,7 @@ def test_a_pickle_whose_key_is_a_million_tuples_is_refused_before_it_is_built(tm
         read_plain_pickle(path)
 
 
-def test_a_word_without_quotes_and_a_table_for_a_list_are_answered(tmp_path: Path) -> None:
+def test_a_word_without_quotes_and_a_table_for_a_list_are_answered(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("name = mine\n")
     with raises(DataError, "mine.toml", "line 1", "quotes"):

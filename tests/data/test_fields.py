@@ -1,7 +1,6 @@
 """A list of texts that was saved as one text is read as the list, or refused: it is never one caption."""
 
 import json
-from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -22,7 +21,7 @@ TEXTS = ("a cup", "one man's cup")
 WITHOUT_COMMAS = "['a cup' 'one cup']"
 
 
-def test_a_text_in_brackets_is_a_text() -> None:
+def test_a_text_in_brackets_is_a_text():
     for text in ("[a cup]", "a cup ['red']", "['a cup'] and a mug", "[MASK] cup", "[1, 2]", ""):
         assert split_list(text) == text
         assert one_text(text) == text
@@ -32,7 +31,7 @@ def test_a_text_in_brackets_is_a_text() -> None:
             one_text(text)
 
 
-def test_a_list_written_as_text_is_several_captions_and_answers_of_a_file(tmp_path: Path) -> None:
+def test_a_list_written_as_text_is_several_captions_and_answers_of_a_file(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([{"image": "a.png", "caption": LISTED}, {"image": "b.png", "caption": "a mug"}]))
     assert read_captions(path).gold == [TEXTS, ("a mug",)]
@@ -45,7 +44,7 @@ def test_a_list_written_as_text_is_several_captions_and_answers_of_a_file(tmp_pa
         read_captions(path)
 
 
-def test_a_list_written_as_text_fills_a_template_that_stands_for_several() -> None:
+def test_a_list_written_as_text_fills_a_template_that_stands_for_several():
     assert fill_all("{captions}", {"captions": LISTED}, "a.csv:2") == TEXTS
     with raises(DataError, "a.csv:2", "'captions'", "list"):
         fill_all("{captions}", {"captions": WITHOUT_COMMAS}, "a.csv:2")
@@ -56,7 +55,7 @@ def test_a_list_written_as_text_fills_a_template_that_stands_for_several() -> No
 
 
 @pytest.mark.parametrize("text", [LISTED, WITHOUT_COMMAS])
-def test_a_list_written_as_text_is_no_caption_of_a_pair_a_source_or_a_training_row(text: str, tmp_path: Path) -> None:
+def test_a_list_written_as_text_is_no_caption_of_a_pair_a_source_or_a_training_row(text, tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     row = {"image": "a.png", "caption": "a mug", "foil": text}
     (tmp_path / "metadata.jsonl").write_text(json.dumps(row))

@@ -6,25 +6,19 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from facts import raises
+from pictures import encoded, noise
+from sets import put, record
 from tellapart.data.folder import read_pair_set, write_pair_set
 from tellapart.data.item import Item
 from tellapart.errors import DataError
-
-Encode = Callable[..., bytes]
-Noise = Callable[..., NDArray[np.uint8]]
-Record = Callable[..., dict[str, Any]]
-Folder = Callable[..., Path]
 
 #: Every character that a file can hold, with those that cut lines elsewhere made likely.
 characters = st.one_of(st.sampled_from("\u2028\u2029\u0085\r\n\v\f\x1c\"'\\{},\ufeff\0"), st.characters(codec="utf-8"))
@@ -61,7 +55,7 @@ LONG = Item(id="i" * 10_000, images=("images/0.png",), texts=("w " * 500_000, "\
 @settings(max_examples=40)
 @given(items=items_of_one_shape, card=st.dictionaries(strings, json_values, max_size=3))
 @example(items=[LONG], card={})
-def test_what_is_written_is_read_back(encoded: Encode, noise: Noise, items: list[Item], card: dict[str, Any]) -> None:
+def test_what_is_written_is_read_back(items, card):
     used = sorted({reference for item in items for reference in item.images})
     images = {reference: encoded(noise(seed=len(reference)), reference.rpartition(".")[2]) for reference in used}
     with tempfile.TemporaryDirectory() as scratch:
@@ -75,7 +69,7 @@ def test_what_is_written_is_read_back(encoded: Encode, noise: Noise, items: list
         assert [path.name for path in home.parent.iterdir()] == ["set"]
 
 
-def test_an_image_that_many_items_show_is_looked_for_once(tmp_path: Path) -> None:
+def test_an_image_that_many_items_show_is_looked_for_once(tmp_path):
     rows = [{"id": f"{k}", "images": [image], "texts": ["a", "b"]} for k, image in enumerate("xyxxy")]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     looked: list[str] = []
@@ -88,14 +82,14 @@ def test_an_image_that_many_items_show_is_looked_for_once(tmp_path: Path) -> Non
     assert looked == ["x", "y"]
 
 
-def test_blank_lines_a_byte_order_mark_and_windows_line_ends_are_no_hindrance(folder: Folder, record: Record) -> None:
+def test_blank_lines_a_byte_order_mark_and_windows_line_ends_are_no_hindrance(folder):
     text = "\ufeff" + "\r\n".join(["", json.dumps(record()), "  ", json.dumps(record(id="b"))])
     pairs = read_pair_set(folder(text))
     assert [item.id for item in pairs.items] == ["a", "b"]
     assert [line.rpartition(":")[2] for line in pairs.lines.values()] == ["2", "4"]
 
 
-def test_faults_of_several_lines_are_named_at_once(folder: Folder, record: Record) -> None:
+def test_faults_of_several_lines_are_named_at_once(folder):
     rows = [record(id="a", images=["images/0.png", "images/x.png"]), record(id="b"), record(id="")]
     home = folder([*rows, record(id="d", images=["images/y.png", "images/1.png"])])
     with raises(DataError, "pairs.jsonl:1", "images/x.png", "3: field", "4: field", "images/y.png"):
@@ -106,16 +100,14 @@ def test_faults_of_several_lines_are_named_at_once(folder: Folder, record: Recor
         assert (error.line, error.field) == (1, "images[1]")
 
 
-def test_a_fault_of_many_lines_is_written_once(folder: Folder, record: Record) -> None:
+def test_a_fault_of_many_lines_is_written_once(folder):
     home = folder([record(id=str(k)) | {"captions": []} for k in range(30)])
     with raises(DataError, "pairs.jsonl:1", "captions", "lines 2, 3", "after 20") as failure:
         read_pair_set(home)
     assert str(failure.value).count("captions") == 1
 
 
-def test_a_set_is_named_after_its_folder_or_as_told(
-    folder: Folder, record: Record, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_set_is_named_after_its_folder_or_as_told(folder, monkeypatch):
     home = folder([record()])
     assert read_pair_set(home).name == "clocks"
     assert read_pair_set(home, "mine").name == "mine"
@@ -123,13 +115,13 @@ def test_a_set_is_named_after_its_folder_or_as_told(
     assert read_pair_set(Path()).name == "clocks"
 
 
-def test_an_own_list_goes_before_the_lists_of_an_imagefolder(folder: Folder, record: Record) -> None:
+def test_an_own_list_goes_before_the_lists_of_an_imagefolder(folder):
     folder([{"file_name": "images/0.png", "caption": "x"}], "metadata.jsonl")
     assert read_pair_set(folder([record()])).shape == (2, 2)
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_a_line_that_is_no_object_is_named_by_file_and_number(folder: Folder, record: Record, mark: bytes) -> None:
+def test_a_line_that_is_no_object_is_named_by_file_and_number(folder, mark):
     home = folder(mark + json.dumps(record()).encode() + b"\n\n" + b'["a"]\n')
     with raises(DataError, f"{home}/pairs.jsonl:3", "object"):
         read_pair_set(home)
@@ -167,14 +159,14 @@ BAD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_FIELDS)
-def test_a_bad_field_is_named_by_file_line_and_field(folder: Folder, record: Record, kind: str) -> None:
+def test_a_bad_field_is_named_by_file_line_and_field(folder, kind):
     changes, says = BAD_FIELDS[kind]
     home = folder([record(), record(**{"id": "b", **changes})])
     with raises(DataError, f"{home}/pairs.jsonl:2", says):
         read_pair_set(home)
 
 
-def test_a_message_stays_short_whatever_stands_in_the_file(folder: Folder, record: Record) -> None:
+def test_a_message_stays_short_whatever_stands_in_the_file(folder):
     huge = "x" * 100_000
     rows: list[dict[str, Any]] = [{"id": huge}, {"texts": huge}, {"images": [huge, huge]}, {"tags": {huge: 1}}]
     for changes in [*rows, {huge: 1}, {huge: 1, "id": 1}]:
@@ -186,7 +178,7 @@ def test_a_message_stays_short_whatever_stands_in_the_file(folder: Folder, recor
     assert len(str(caught.value)) < 300
 
 
-def test_a_folder_without_a_list_of_pairs_is_refused(tmp_path: Path, folder: Folder, record: Record) -> None:
+def test_a_folder_without_a_list_of_pairs_is_refused(tmp_path, folder):
     known = ("pairs.jsonl", "metadata.jsonl", "metadata.csv")
     with raises(DataError, "/gone", known, "folder"):
         read_pair_set(tmp_path / "gone")
@@ -201,7 +193,7 @@ def test_a_folder_without_a_list_of_pairs_is_refused(tmp_path: Path, folder: Fol
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "\ufeff"])
-def test_a_list_without_pairs_is_refused(folder: Folder, text: str) -> None:
+def test_a_list_without_pairs_is_refused(folder, text):
     with raises(DataError, "/pairs.jsonl", "pairs"):
         read_pair_set(folder(text))
 
@@ -211,9 +203,7 @@ def test_a_list_without_pairs_is_refused(folder: Folder, text: str) -> None:
     field=st.sampled_from(["id", "images", "texts", "tags", "cluster", "provenance", "txts"]),
     value=json_values | st.lists(strings, max_size=3) | st.floats(),
 )
-def test_any_json_in_any_field_is_read_or_raises_a_data_error_that_names_the_line(
-    put: Folder, record: Record, field: str, value: Any
-) -> None:
+def test_any_json_in_any_field_is_read_or_raises_a_data_error_that_names_the_line(field, value):
     with tempfile.TemporaryDirectory() as scratch:
         home = put(Path(scratch) / "set", [record(**{field: value})])
         try:
@@ -226,7 +216,7 @@ def test_any_json_in_any_field_is_read_or_raises_a_data_error_that_names_the_lin
             assert got == expected or (field, value) == ("cluster", "")
 
 
-def pair(name: str = "a", images: tuple[str, ...] = ("images/0.png",), **fields: Any) -> Item:
+def pair(name: str = "a", images: tuple[str, ...] = ("images/0.png",), **fields) -> Item:
     return Item(id=name, images=images, texts=("x", "y"), **fields)
 
 
@@ -251,7 +241,7 @@ BAD_SETS: dict[str, tuple[list[Item], dict[str, bytes], dict[str, Any], str]] = 
 
 
 @pytest.mark.parametrize("kind", BAD_SETS)
-def test_a_bad_set_is_not_written_and_leaves_nothing_behind(tmp_path: Path, kind: str) -> None:
+def test_a_bad_set_is_not_written_and_leaves_nothing_behind(tmp_path, kind):
     items, images, card, says = BAD_SETS[kind]
     with raises(DataError, says):
         write_pair_set(tmp_path / "set", items, images, card)
@@ -278,7 +268,7 @@ write_pair_set(Path(sys.argv[1]), items, {f"{k}.png": b"bytes" for k in range(3)
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("files", [0, 3, 4])
-def test_a_process_killed_in_the_middle_leaves_no_folder_of_that_name(tmp_path: Path, files: int) -> None:
+def test_a_process_killed_in_the_middle_leaves_no_folder_of_that_name(tmp_path, files):
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "set"), str(files)], check=False)
     assert done.returncode == -9
     assert not (tmp_path / "set").exists()
@@ -287,7 +277,7 @@ def test_a_process_killed_in_the_middle_leaves_no_folder_of_that_name(tmp_path: 
     assert len(read_pair_set(tmp_path / "set")) == 1
 
 
-def test_a_folder_with_a_benchmarks_prefix_is_answered_with_its_path(tmp_path: Path) -> None:
+def test_a_folder_with_a_benchmarks_prefix_is_answered_with_its_path(tmp_path):
     write_pair_set(tmp_path / "set", [pair()], GOOD, {})
     with raises(DataError, f"'folder:{tmp_path}/set'", f"write {tmp_path}/set"):
         read_pair_set(Path(f"folder:{tmp_path}/set"))
@@ -296,7 +286,7 @@ def test_a_folder_with_a_benchmarks_prefix_is_answered_with_its_path(tmp_path: P
     assert f"write {tmp_path}/none" not in str(caught.value)
 
 
-def test_the_folder_of_a_hidden_benchmarks_task_is_refused_with_the_name_that_its_list_needs(tmp_path: Path) -> None:
+def test_the_folder_of_a_hidden_benchmarks_task_is_refused_with_the_name_that_its_list_needs(tmp_path):
     (tmp_path / "items.jsonl").write_text("{}\n")
     with raises(DataError, str(tmp_path), "rename items.jsonl to pairs.jsonl"):
         read_pair_set(tmp_path)
@@ -332,7 +322,7 @@ ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_columns_are_sorted_into_images_and_texts(folder: Folder, kind: str) -> None:
+def test_columns_are_sorted_into_images_and_texts(folder, kind):
     row, images, texts = ROWS[kind]
     item = read_pair_set(folder([row], "metadata.jsonl")).items[0]
     assert (item.images, item.texts) == (images, texts)
@@ -340,7 +330,7 @@ def test_columns_are_sorted_into_images_and_texts(folder: Folder, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", [kind for kind, (row, _, _) in ROWS.items() if "list" not in kind])
-def test_a_csv_of_the_same_columns_gives_the_same_items(folder: Folder, kind: str) -> None:
+def test_a_csv_of_the_same_columns_gives_the_same_items(folder, kind):
     row, images, texts = ROWS[kind]
     for end in ("\n", "\r\n"):
         home = folder("\ufeff" + table(list(row), list(row.values()), end=end), "metadata.csv")
@@ -348,7 +338,7 @@ def test_a_csv_of_the_same_columns_gives_the_same_items(folder: Folder, kind: st
         assert (item.images, item.texts) == (images, texts)
 
 
-def test_id_cluster_and_tags_are_taken_and_the_rest_is_provenance(folder: Folder) -> None:
+def test_id_cluster_and_tags_are_taken_and_the_rest_is_provenance(folder):
     row = {"id": 7, "cluster": "v1", "tags": {"type": "add"}, "file_name": I0, "caption": "x"}
     row |= {"score": 0.5, "url": None}
     item = read_pair_set(folder([row, {**row, "id": "b"}], "metadata.jsonl")).items[0]
@@ -356,7 +346,7 @@ def test_id_cluster_and_tags_are_taken_and_the_rest_is_provenance(folder: Folder
     assert item.provenance == {"score": 0.5, "url": None}
 
 
-def test_quoted_captions_keep_commas_quotes_and_line_breaks_and_rows_their_first_line(folder: Folder) -> None:
+def test_quoted_captions_keep_commas_quotes_and_line_breaks_and_rows_their_first_line(folder):
     caption = 'a "small", red\r\ncup\u2028on a mat'
     text = table(["file_name", "caption", "id"], [I0, caption, "a"], [], [I1, "x", "b"], ["images/9.png", "y", "c"])
     with raises(DataError, "/metadata.csv:6", "'file_name'", "'images/9.png'"):
@@ -366,7 +356,7 @@ def test_quoted_captions_keep_commas_quotes_and_line_breaks_and_rows_their_first
     assert [line.rpartition(":")[2] for line in read_pair_set(home).lines.values()] == ["2", "5", "6"]
 
 
-def test_an_image_without_a_suffix_is_found_in_every_format(folder: Folder, encoded: Encode, noise: Noise) -> None:
+def test_an_image_without_a_suffix_is_found_in_every_format(folder):
     for suffix in ("jpg", "png", "webp", "npy"):
         name = f"1_0_img_{suffix}"
         home = folder(
@@ -407,7 +397,7 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_ROWS)
-def test_a_bad_row_is_named_by_file_line_and_column(folder: Folder, kind: str) -> None:
+def test_a_bad_row_is_named_by_file_line_and_column(folder, kind):
     row, says = BAD_ROWS[kind]
     home = folder([{"file_name": I0, "caption": "x", "foil": "y"}, row], "metadata.jsonl")
     with raises(DataError, f"{home}/metadata.jsonl:2", says):
@@ -423,7 +413,7 @@ def test_a_bad_row_is_named_by_file_line_and_column(folder: Folder, kind: str) -
         ("file_name,caption\n", ("pairs", "lists")),
     ],
 )
-def test_a_bad_cell_is_named_by_file_and_line(folder: Folder, text: str, says: tuple[str, ...]) -> None:
+def test_a_bad_cell_is_named_by_file_and_line(folder, text, says):
     home = folder(text, "metadata.csv")
     with raises(DataError, f"{home}/metadata.csv", says):
         read_pair_set(home)

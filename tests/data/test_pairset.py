@@ -1,28 +1,22 @@
 """An item takes what the format says; a pair set holds one shape, names lines, and has a fingerprint of its content."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from facts import raises
+from pictures import encoded, noise
+from sets import put, record
 from tellapart.data.folder import read_pair_set
 from tellapart.data.images import pixel_hash
 from tellapart.data.item import Item
 from tellapart.data.pairset import Outline, PairSet, describe
 from tellapart.errors import DataError
-
-Encode = Callable[..., bytes]
-Noise = Callable[..., NDArray[np.uint8]]
-Record = Callable[..., dict[str, Any]]
-Folder = Callable[..., Path]
 
 
 def hash_of(reference: str) -> str:
@@ -61,20 +55,18 @@ contents = st.tuples(st.integers(1, 3), st.integers(1, 3)).flatmap(
         ([("a", ("h",), ("x",))], [("a", ("h",), ("x ",))]),
     ],
 )
-def test_content_that_reads_alike_when_run_together_has_another_fingerprint(one: list[Any], other: list[Any]) -> None:
+def test_content_that_reads_alike_when_run_together_has_another_fingerprint(one, other):
     assert made(*one).fingerprint(hash_of) != made(*other).fingerprint(hash_of)
 
 
 @given(contents, st.randoms())
-def test_the_order_of_the_items_changes_no_fingerprint(content: list[Any], chance: Any) -> None:
+def test_the_order_of_the_items_changes_no_fingerprint(content, chance):
     shuffled = chance.sample(content, len(content))
     assume(shuffled != content)
     assert made(*shuffled).fingerprint(hash_of) == made(*content).fingerprint(hash_of)
 
 
-def test_a_fingerprint_is_of_pixels_not_of_files_names_tags_or_places(
-    put: Folder, record: Record, encoded: Encode, noise: Noise, tmp_path: Path
-) -> None:
+def test_a_fingerprint_is_of_pixels_not_of_files_names_tags_or_places(tmp_path):
     prints = set()
     for suffix in ("png", "webp", "npy"):
         references = [f"{suffix}/{k}.{suffix}" for k in range(2)]
@@ -88,13 +80,13 @@ def test_a_fingerprint_is_of_pixels_not_of_files_names_tags_or_places(
     assert read_pair_set(put(tmp_path / "changed", [record()], images=images)).fingerprint() not in prints
 
 
-def test_a_fingerprint_with_known_hashes_equals_the_one_that_decodes(folder: Folder, record: Record) -> None:
+def test_a_fingerprint_with_known_hashes_equals_the_one_that_decodes(folder):
     pairs = read_pair_set(folder([record(), record(id="b", images=["images/1.png", "images/0.png"])]))
     known = {reference: pixel_hash(pairs.pixels(reference)) for reference in pairs.items[0].images}
     assert pairs.fingerprint(known.__getitem__) == pairs.fingerprint()
 
 
-def test_a_set_without_items_with_two_shapes_or_with_an_id_twice_is_refused() -> None:
+def test_a_set_without_items_with_two_shapes_or_with_an_id_twice_is_refused():
     item = Item(id="a", images=("0.png",), texts=("x", "y"))
     with raises(DataError, "'s'", "pair"):
         PairSet("s", (), Path())
@@ -105,7 +97,7 @@ def test_a_set_without_items_with_two_shapes_or_with_an_id_twice_is_refused() ->
         PairSet("s", (item, wider), Path(), lines={"b": "p.jsonl:9"})
 
 
-def test_selecting_keeps_order_card_and_lines(folder: Folder, record: Record) -> None:
+def test_selecting_keeps_order_card_and_lines(folder):
     pairs = read_pair_set(folder([record(id=name) for name in "abc"]))
     chosen = pairs.select([2, 0])
     assert [item.id for item in chosen.items] == ["c", "a"]
@@ -114,7 +106,7 @@ def test_selecting_keeps_order_card_and_lines(folder: Folder, record: Record) ->
         pairs.select([])
 
 
-def test_an_outline_carries_what_measuring_needs_and_selects_alike() -> None:
+def test_an_outline_carries_what_measuring_needs_and_selects_alike():
     items = tuple(
         Item(id=name, images=("0.png",), texts=("x", "y"), cluster=cluster, tags={"type": name.upper()})
         for name, cluster in (("a", "v"), ("b", ""), ("c", "v"))
@@ -126,9 +118,7 @@ def test_an_outline_carries_what_measuring_needs_and_selects_alike() -> None:
     assert pairs.outline.select([2, 1]) == pairs.select([2, 1]).outline
 
 
-def test_a_missing_damaged_or_unreadable_image_is_named_by_line_and_field(
-    folder: Folder, record: Record, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_damaged_or_unreadable_image_is_named_by_line_and_field(folder, monkeypatch):
     home = folder(
         [record(), record(id="b", images=["images/1.png", "images/2.png"])],
         images={f"images/{k}.png": b"" for k in range(3)},
@@ -153,7 +143,7 @@ def test_a_missing_damaged_or_unreadable_image_is_named_by_line_and_field(
         pairs.read_bytes("images/0.png")
 
 
-def test_an_image_of_no_item_is_still_named() -> None:
+def test_an_image_of_no_item_is_still_named():
     assert made(("a", ("0.png",), ("x",))).where("other.png") == "s: other.png"
 
 
@@ -161,26 +151,26 @@ def test_an_image_of_no_item_is_still_named() -> None:
     ("shape", "words"),
     [((1, 1), "1 image and 1 text"), ((2, 2), "2 images and 2 texts"), ((3, 1), "3 images and 1 text")],
 )
-def test_shapes_are_told_in_words(shape: tuple[int, int], words: str) -> None:
+def test_shapes_are_told_in_words(shape, words):
     assert describe(shape) == words
 
 
 GOOD: dict[str, Any] = {"id": "a", "images": ("0.png",), "texts": ("x", "y")}
 
 
-def test_an_item_keeps_its_texts_to_the_last_blank() -> None:
+def test_an_item_keeps_its_texts_to_the_last_blank():
     texts = (" They 'll  sit ", "``\u2028", "\u00e9", "e\u0301")
     assert Item(id="a", images=("0.png",), texts=texts).texts == texts
 
 
-def test_lists_are_taken_for_tuples_and_the_item_cannot_be_changed() -> None:
+def test_lists_are_taken_for_tuples_and_the_item_cannot_be_changed():
     item = Item.model_validate({"id": "a", "images": ["0.png"], "texts": ["x", "y"]})
     assert (item.images, item.texts) == (("0.png",), ("x", "y"))
     with pytest.raises(ValidationError, match="frozen"):
         item.id = "b"
 
 
-def test_an_item_without_a_cluster_stands_for_itself() -> None:
+def test_an_item_without_a_cluster_stands_for_itself():
     assert Item(**GOOD).cluster == "a"
     assert Item(**GOOD, cluster="video-7").cluster == "video-7"
 
@@ -196,14 +186,14 @@ def test_an_item_without_a_cluster_stands_for_itself() -> None:
         ({"captions": ("x",)}, "captions"),
     ],
 )
-def test_what_an_item_cannot_hold_is_refused_and_named(changes: dict[str, Any], field: str) -> None:
+def test_what_an_item_cannot_hold_is_refused_and_named(changes, field):
     with pytest.raises(ValidationError) as caught:
         Item(**{**GOOD, **changes})
     places = [".".join(str(part) for part in problem["loc"]) for problem in caught.value.errors()]
     assert any(place.startswith(field) for place in places), places
 
 
-def test_provenance_holds_any_json_and_comes_back_as_it_was() -> None:
+def test_provenance_holds_any_json_and_comes_back_as_it_was():
     provenance: dict[str, Any] = {"seed": 3, "score": 0.5, "none": None, "steps": [1, {"deep": [True]}]}
     item = Item(**GOOD, provenance=provenance)
     assert Item.model_validate_json(item.model_dump_json()) == item

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,7 +40,7 @@ ROWS = [["image", "caption"], ["a.png", "a cat, and a dog; both"], ["b.png", 'a 
 
 def written(folder: Path, rows: list[list[str]], delimiter: str, **how: object) -> Path:
     stream = io.StringIO(newline="")
-    csv.writer(stream, delimiter=delimiter, **how).writerows(rows)  # type: ignore[arg-type]
+    csv.writer(stream, delimiter=delimiter, **how).writerows(rows)
     path = folder / "a.csv"
     path.write_bytes(stream.getvalue().encode("utf-8-sig"))
     return path
@@ -49,7 +48,7 @@ def written(folder: Path, rows: list[list[str]], delimiter: str, **how: object) 
 
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_commas_semicolons_and_tabs_part_the_same_fields(tmp_path: Path, delimiter: str, quoting: int) -> None:
+def test_commas_semicolons_and_tabs_part_the_same_fields(tmp_path, delimiter, quoting):
     path = written(tmp_path, ROWS, delimiter, quoting=quoting)
     assert list(read_csv(path)) == [
         (number, dict(zip(ROWS[0], row, strict=True))) for number, row in ((2, ROWS[1]), (3, ROWS[2]))
@@ -57,27 +56,25 @@ def test_commas_semicolons_and_tabs_part_the_same_fields(tmp_path: Path, delimit
 
 
 @given(columns=st.lists(st.text(st.sampled_from('ab;,\t"\n ')), min_size=2, max_size=4, unique=True))
-def test_the_header_alone_decides_and_quoted_marks_part_nothing(
-    tmp_path_factory: pytest.TempPathFactory, columns: list[str]
-) -> None:
+def test_the_header_alone_decides_and_quoted_marks_part_nothing(tmp_path_factory, columns):
     folder = tmp_path_factory.mktemp("csv")
     for delimiter in ",;\t":
         path = written(folder, [columns, ["x"] * len(columns)], delimiter, quoting=csv.QUOTE_ALL)
         assert [row for _, row in read_csv(path)] == [dict.fromkeys(columns, "x")]
 
 
-def test_one_column_has_no_marks(tmp_path: Path) -> None:
+def test_one_column_has_no_marks(tmp_path):
     path = written(tmp_path, [["caption"], ["a cat; a dog"]], "|")
     assert list(read_csv(path)) == [(2, {"caption": "a cat; a dog"})]
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
-def test_rows_of_marks_alone_are_no_rows_and_keep_the_numbers_of_lines(tmp_path: Path, mark: str) -> None:
+def test_rows_of_marks_alone_are_no_rows_and_keep_the_numbers_of_lines(tmp_path, mark):
     (tmp_path / "a.csv").write_text(f"image{mark}caption\n{mark}\na.png{mark}a cat\n{mark}\n\n{mark}\n")
     assert list(read_csv(tmp_path / "a.csv")) == [(3, {"image": "a.png", "caption": "a cat"})]
 
 
-def test_a_file_that_is_not_there_is_answered_with_the_nearest_beside_it(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_answered_with_the_nearest_beside_it(tmp_path):
     (tmp_path / "my pairs.csv").touch()
     with raises(DataError, "mypairs.csv", "did you mean 'my pairs.csv'"):
         read_whole(tmp_path / "mypairs.csv")
@@ -87,13 +84,13 @@ def test_a_file_that_is_not_there_is_answered_with_the_nearest_beside_it(tmp_pat
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
-def test_a_first_line_names_the_mark_and_lines_keep_their_numbers(tmp_path: Path, mark: str) -> None:
+def test_a_first_line_names_the_mark_and_lines_keep_their_numbers(tmp_path, mark):
     path = tmp_path / "a.csv"
     path.write_text(f"sep={mark}\nimage{mark}caption\na.png{mark}a cat\n", encoding="utf-8")
     assert list(read_csv(path)) == [(3, {"image": "a.png", "caption": "a cat"})]
 
 
-def test_a_pointer_of_git_lfs_is_named_with_the_command(tmp_path: Path) -> None:
+def test_a_pointer_of_git_lfs_is_named_with_the_command(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", encoding="utf-8")
     with raises(DataError, "rows.jsonl", "git lfs pull"):
@@ -135,7 +132,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_what_is_no_json_is_one_line_that_names_the_file_of_every_reader(tmp_path: Path, reader: str) -> None:
+def test_what_is_no_json_is_one_line_that_names_the_file_of_every_reader(tmp_path, reader):
     name, read = READERS[reader]
     path = tmp_path / name
     for content, facts in BAD_JSON.values():
@@ -147,7 +144,7 @@ def test_what_is_no_json_is_one_line_that_names_the_file_of_every_reader(tmp_pat
         assert str(path) in str(caught.value) and len(str(caught.value)) < 400
 
 
-def test_a_hundred_levels_are_read(tmp_path: Path) -> None:
+def test_a_hundred_levels_are_read(tmp_path):
     (tmp_path / "a.json").write_text("[" * 100 + "]" * 100)
     assert json.dumps(read_json(tmp_path / "a.json")) == "[" * 100 + "]" * 100
 
@@ -171,7 +168,7 @@ TABLES: dict[str, tuple[str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("reader", TABLES)
-def test_what_is_no_table_is_one_line_that_names_file_and_line_of_every_reader(tmp_path: Path, reader: str) -> None:
+def test_what_is_no_table_is_one_line_that_names_file_and_line_of_every_reader(tmp_path, reader):
     name, read = TABLES[reader]
     path = tmp_path / name
     for text, line, facts in BAD_TABLES.values():
@@ -185,7 +182,7 @@ FORMULA = tuple("=+-@＝＋－＠")
 
 
 @given(st.text(st.sampled_from([*FORMULA, *' a1;,\t\r\n\0"|('])))
-def test_no_part_of_a_text_begins_a_formula_wherever_a_program_splits_the_file(text: str) -> None:
+def test_no_part_of_a_text_begins_a_formula_wherever_a_program_splits_the_file(text):
     target = io.StringIO()
     csv.writer(target).writerow(["a", spreadsheet_cell(text)])
     (row,) = csv.reader(io.StringIO(target.getvalue(), newline=""))
@@ -196,17 +193,17 @@ def test_no_part_of_a_text_begins_a_formula_wherever_a_program_splits_the_file(t
 
 
 @given(st.text(st.characters(categories=("L", "N"))))
-def test_a_name_of_letters_and_digits_stays_as_it_is(text: str) -> None:
+def test_a_name_of_letters_and_digits_stays_as_it_is(text):
     assert spreadsheet_cell(text) == text
 
 
 @pytest.mark.parametrize("number", [-1.5, 0.0, 1e-300, -3, None])
-def test_a_number_stays_a_number(number: float | None) -> None:
+def test_a_number_stays_a_number(number):
     assert spreadsheet_cell(number) is number
 
 
 @pytest.mark.parametrize("text", ["\tx", "\rx", "\nx", "\0x", "  =1", "=1", "-1", "@SUM(1)"])
-def test_an_apostrophe_comes_first(text: str) -> None:
+def test_an_apostrophe_comes_first(text):
     assert str(spreadsheet_cell(text)).startswith("'")
 
 
@@ -230,7 +227,7 @@ def read_statements(path: Path) -> list[bool]:
         ("a.csv", "id,prediction\na,yes\n", read_statements),
     ],
 )
-def test_a_packed_file_is_read_as_the_plain_one(tmp_path: Path, name: str, text: str, read) -> None:
+def test_a_packed_file_is_read_as_the_plain_one(tmp_path, name, text, read):
     (tmp_path / name).write_text(text)
     (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
     held, packed = read(tmp_path / name), read(tmp_path / f"{name}.gz")
@@ -243,7 +240,7 @@ def test_a_packed_file_is_read_as_the_plain_one(tmp_path: Path, name: str, text:
         read(tmp_path / name)
 
 
-def test_no_more_than_the_bound_is_unpacked() -> None:
+def test_no_more_than_the_bound_is_unpacked():
     bomb = gzip.compress(bytes(10_000_000))
     assert len(bomb) < 100_000
     with raises(DataError, "a.jsonl.gz", "1,000"):
@@ -253,7 +250,7 @@ def test_no_more_than_the_bound_is_unpacked() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 10, 20, -1])
-def test_a_part_of_a_file_is_no_file(tmp_path: Path, length: int) -> None:
+def test_a_part_of_a_file_is_no_file(tmp_path, length):
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(gzip.compress(b"id,caption\na,a cat\n")[:length])
     with raises(DataError, path="rows.csv.gz"):
@@ -279,7 +276,7 @@ class Pair(AnnotationRow):
         (read_mapping, b"[1]", ("object", "rows", "key")),
     ],
 )
-def test_a_file_of_another_kind_is_refused(tmp_path: Path, read: Any, content: bytes, facts: tuple[str, ...]) -> None:
+def test_a_file_of_another_kind_is_refused(tmp_path, read, content, facts):
     path = tmp_path / "rows.json"
     path.write_bytes(content)
     with raises(DataError, facts):
@@ -305,6 +302,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, read: Any, content: b
         (lambda place: make_item(place, id="0", images=("a.png",), texts=()), "texts"),
     ],
 )
-def test_a_row_that_is_not_as_expected_is_named_with_its_field(read: Any, facts: str | tuple[str, ...]) -> None:
+def test_a_row_that_is_not_as_expected_is_named_with_its_field(read, facts):
     with raises(DataError, "a.json", "3", facts):
         read("a.json: row 3")

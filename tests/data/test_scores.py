@@ -24,7 +24,7 @@ arrays = npst.arrays(
 
 
 @given(arrays)
-def test_scores_are_a_read_only_float32_copy(values: NDArray[Any]) -> None:
+def test_scores_are_a_read_only_float32_copy(values):
     before = values.copy()
     scores = Scores([str(k) for k in range(len(values))], values, "logit")
     np.testing.assert_array_equal(scores.values, values.astype(np.float32))
@@ -36,11 +36,11 @@ def test_scores_are_a_read_only_float32_copy(values: NDArray[Any]) -> None:
     with pytest.raises(ValueError, match="read-only"):
         scores.values[0, 0, 0] = 1
     with pytest.raises(FrozenInstanceError):
-        scores.kind = "similarity"  # type: ignore[misc]
+        scores.kind = "similarity"
 
 
 @given(arrays, st.data())
-def test_selecting_follows_the_ids(values: NDArray[Any], data: st.DataObject) -> None:
+def test_selecting_follows_the_ids(values, data):
     ids = [f"item {k}" for k in range(len(values))]
     chosen = data.draw(st.lists(st.sampled_from(ids), unique=True))
     scores = Scores(ids, values, "similarity").select(chosen)
@@ -50,12 +50,12 @@ def test_selecting_follows_the_ids(values: NDArray[Any], data: st.DataObject) ->
         np.testing.assert_array_equal(row, values[ids.index(item)].astype(np.float32))
 
 
-def test_whole_numbers_and_truth_values_are_numbers() -> None:
+def test_whole_numbers_and_truth_values_are_numbers():
     assert Scores(("a",), [[[1, 0]]], "probability").values.tolist() == [[[1, 0]]]
     assert Scores(("a",), [[[True, False]]], "probability").values.tolist() == [[[1, 0]]]
 
 
-def test_numbers_below_float32_become_zero_whatever_numpy_is_told_to_do() -> None:
+def test_numbers_below_float32_become_zero_whatever_numpy_is_told_to_do():
     with np.errstate(all="raise"):
         assert Scores(("a",), [[[1e-300, 1.0]]], "probability").values.tolist() == [[[0, 1]]]
 
@@ -77,7 +77,7 @@ BAD_VALUES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_VALUES)
-def test_values_that_are_no_scores_are_refused(kind: str) -> None:
+def test_values_that_are_no_scores_are_refused(kind):
     values, says = BAD_VALUES[kind]
     with np.errstate(all="raise"), raises(ScoreError, says):
         Scores(("a",), values, "similarity")
@@ -86,17 +86,17 @@ def test_values_that_are_no_scores_are_refused(kind: str) -> None:
 class Tensor:
     """Stands for a tensor that numpy cannot look into: one that needs a gradient."""
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype=None, copy: bool | None = None) -> NDArray[Any]:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad")
 
 
-def test_a_tensor_that_numpy_cannot_look_into_is_refused() -> None:
+def test_a_tensor_that_numpy_cannot_look_into_is_refused():
     with raises(ScoreError, "grad", "requires"):
         Scores(("a",), Tensor(), "logit")
 
 
 @pytest.mark.parametrize("value", [-1e-6, 1.0001, 7.0])
-def test_a_probability_lies_between_zero_and_one(value: float) -> None:
+def test_a_probability_lies_between_zero_and_one(value):
     values = np.full((3, 1, 2), 0.5)
     values[1, 0, 1] = value
     assert Scores("abc", values, "similarity").kind == "similarity"
@@ -104,7 +104,7 @@ def test_a_probability_lies_between_zero_and_one(value: float) -> None:
         Scores("abc", values, "probability")
 
 
-def test_the_items_that_are_not_finite_are_named_up_to_ten() -> None:
+def test_the_items_that_are_not_finite_are_named_up_to_ten():
     values = np.zeros((30, 2, 2))
     values[5:17, 1, 0] = np.nan
     with raises(ScoreError, "12", "30", "5, 6, 7, 8, 9, 10, 11, 12, 13, 14", "2"):
@@ -112,16 +112,16 @@ def test_the_items_that_are_not_finite_are_named_up_to_ten() -> None:
     assert join_names([]) == ""
 
 
-def test_ids_are_distinct_strings_and_the_kind_is_known() -> None:
+def test_ids_are_distinct_strings_and_the_kind_is_known():
     with raises(ScoreError, "distinct", "a, b", "ids"):
         Scores("abcab", np.zeros((5, 1, 2)), "similarity")
     with raises(ScoreError, "1", "ids"):
-        Scores((1,), [PAIR], "similarity")  # type: ignore[arg-type]
+        Scores((1,), [PAIR], "similarity")
     with raises(ScoreError, "'distance'", "similarity"):
-        Scores(("a",), [PAIR], "distance")  # type: ignore[arg-type]
+        Scores(("a",), [PAIR], "distance")
 
 
-def test_selecting_items_without_scores_or_twice_is_refused() -> None:
+def test_selecting_items_without_scores_or_twice_is_refused():
     scores = Scores(("a", "b"), [PAIR, PAIR], "similarity")
     with raises(ScoreError, "2", "3", "c, d"):
         scores.select(["a", "c", "d"])

@@ -34,7 +34,7 @@ def moment(id_: str, time: float, before: str = "stands", after: str = "sits", v
 
 
 @given(st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=4), min_size=1, max_size=6))
-def test_a_gallery_knows_the_image_of_every_caption(captions: list[list[str]]) -> None:
+def test_a_gallery_knows_the_image_of_every_caption(captions):
     gallery = RetrievalSet.of("g", [f"{k}.png" for k in range(len(captions))], captions)
     assert [gallery.captions[c] for _, c in gallery.pairs] == [text for own in captions for text in own]
     owners = [gallery.images[i] for i, _ in gallery.pairs]
@@ -42,19 +42,19 @@ def test_a_gallery_knows_the_image_of_every_caption(captions: list[list[str]]) -
     assert [owners.count(image) for image in gallery.images] == [len(own) for own in captions]
 
 
-def test_a_caption_of_several_images_is_resampled_with_the_first() -> None:
+def test_a_caption_of_several_images_is_resampled_with_the_first():
     gallery = RetrievalSet("g", ("b.png", "a.png"), ("x", "y"), ((1, 0), (0, 1), (0, 0)))
     assert gallery.caption_clusters == ("b.png", "b.png")
 
 
-def test_sentences_are_grouped_and_those_with_both_labels_told_apart() -> None:
+def test_sentences_are_grouped_and_those_with_both_labels_told_apart():
     rows = [("A", True), ("B", True), ("A", False), ("C", True), ("C", True)]
     found = StatementSet("s", tuple(Record(str(k), ("l", "r"), (text,), label) for k, (text, label) in enumerate(rows)))
     assert found.sentence_groups() == ((0, 2), (1,), (3, 4))
     assert found.sentence_groups(both_labels=True) == ((0, 2),)
 
 
-def test_a_complementary_pair_is_one_question_two_images_two_answers() -> None:
+def test_a_complementary_pair_is_one_question_two_images_two_answers():
     rows = (
         question("0", "One cup?", "a", "yes"),
         question("1", " one CUP? ", "b", "no"),
@@ -68,7 +68,7 @@ def test_a_complementary_pair_is_one_question_two_images_two_answers() -> None:
     assert QuestionSet("q", rows).complementary_pairs() == ((0, 1),)
 
 
-def test_gold_answers_are_one_a_question() -> None:
+def test_gold_answers_are_one_a_question():
     assert QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no"))).gold == ("yes", "no")
     with raises(DataError, "q", "1", "2"):
         _ = QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b", "no", "yes"))).gold
@@ -76,7 +76,7 @@ def test_gold_answers_are_one_a_question() -> None:
         QuestionSet("q", (question("0", "?", "a", "yes"), question("1", "?", "b")))
 
 
-def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_gold() -> None:
+def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_gold():
     rows = (
         moment("v_1A", 5.0, "sits", "stands"),
         moment("v_0A", 2.0),
@@ -94,7 +94,7 @@ def test_moments_at_one_time_stay_apart_and_one_change_at_two_times_has_both_as_
         found.duration("x")
 
 
-def test_predictions_are_put_in_the_order_of_the_ids_or_refused() -> None:
+def test_predictions_are_put_in_the_order_of_the_ids_or_refused():
     assert align(["b", "a"], {"a": 1, "b": 2}) == [2, 1]
     with raises(DataError, "id", "1", "2", "b", "2"):
         align(["a", "b"], {"a": 1, "x": 2, "y": 3}, "answers")
@@ -105,7 +105,7 @@ def test_predictions_are_put_in_the_order_of_the_ids_or_refused() -> None:
 CATS = (Record("0", ("0.png",), (), 0), Record("1", ("1.png",), (), 1))
 
 
-def test_every_class_is_put_into_every_template_and_braces_in_a_name_stay() -> None:
+def test_every_class_is_put_into_every_template_and_braces_in_a_name_stay():
     found = ClassificationSet("s", CATS, ("cat", "{0}"), ("a {}.", "{}!"))
     assert found.prompts == (("a cat.", "a {0}."), ("cat!", "{0}!"))
 
@@ -114,7 +114,7 @@ def gallery(images: str, captions: str, *pairs: tuple[int, int]) -> RetrievalSet
     return RetrievalSet("s", tuple(images), tuple(captions), pairs)
 
 
-def classes(**changes: Any) -> ClassificationSet:
+def classes(**changes) -> ClassificationSet:
     fields = {"rows": CATS, "classes": ("cat", "dog"), "templates": ("{}",)} | changes
     return ClassificationSet("s", **fields)
 
@@ -161,7 +161,7 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))
-def test_what_makes_no_set_is_refused(number: int) -> None:
+def test_what_makes_no_set_is_refused(number):
     make, facts = REFUSED[number]
     with raises(DataError, *facts):
         make()

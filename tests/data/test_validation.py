@@ -1,6 +1,6 @@
 """What pydantic refused is told in one line: the field's place, what is wrong there, and what stands there."""
 
-from typing import Any, Self
+from typing import Self
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -50,14 +50,14 @@ class Page(BaseModel):
         ({"corners": "x" * 999}, f"field 'boxes[0].corners': expected a list, got '{'x' * 59}"),
     ],
 )
-def test_a_problem_names_the_field_what_is_wrong_and_what_stands_there(box: dict[str, Any], said: str) -> None:
+def test_a_problem_names_the_field_what_is_wrong_and_what_stands_there(box, said):
     with pytest.raises(ValidationError) as caught:
         Page.model_validate({"boxes": [box]})
     assert str(Problem.first(caught.value)).startswith(said)
     assert len(str(Problem.first(caught.value))) < 200
 
 
-def test_a_problem_of_the_whole_has_no_field() -> None:
+def test_a_problem_of_the_whole_has_no_field():
     with pytest.raises(ValidationError) as caught:
         Box.model_validate({"corners": [2, 1]})
     problem = Problem.first(caught.value)
@@ -75,7 +75,7 @@ def test_a_problem_of_the_whole_has_no_field() -> None:
     ],
 )
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
-def test_a_setting_without_bounds_is_a_finite_number(model: type[BaseModel], name: str, value: float) -> None:
+def test_a_setting_without_bounds_is_a_finite_number(model, name, value):
     with pytest.raises(ValidationError) as caught:
         model.model_validate({name: value})
     (problem,) = [problem for problem in Problem.every(caught.value) if problem.field == name]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from facts import raises
+from pictures import film
 from tellapart.data.video import sample_frames
 from tellapart.errors import DataError
 
@@ -16,17 +17,9 @@ av = pytest.importorskip("av", reason="needs the video extra: av")
 GAPS = [0, 1, 2, 3, 4, 5, 16, 17, 18, 19, 20]
 
 
-def film(path: Path, ticks: list[int], rate: int = 25, codec: str = "mpeg4") -> bytes:
+def greys(path: Path, ticks: list[int], rate: int = 25) -> bytes:
     """Write a film whose frame `k` has the grey 10 + 12 k, and is shown from a tick on."""
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=rate, width=32, height=32)
-        stream.pix_fmt = "yuv420p"
-        for number, tick in enumerate(ticks):
-            frame = av.VideoFrame.from_ndarray(np.full((32, 32, 3), 10 + 12 * number, np.uint8), format="rgb24")
-            frame.pts = tick
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
-    return path.read_bytes()
+    return film(path, [np.full((32, 32, 3), 10 + 12 * k, np.uint8) for k in range(len(ticks))], rate=rate, ticks=ticks)
 
 
 def numbers(data: bytes, count: int) -> list[int]:
@@ -35,8 +28,8 @@ def numbers(data: bytes, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("suffix", ["avi", "mkv", "mp4", "mov"])
-def test_frames_are_those_on_the_screen_at_evenly_spread_times(suffix: str, tmp_path: Path) -> None:
-    data = film(tmp_path / f"fall.{suffix}", GAPS)
+def test_frames_are_those_on_the_screen_at_evenly_spread_times(suffix, tmp_path):
+    data = greys(tmp_path / f"fall.{suffix}", GAPS)
     assert numbers(data, 1) == [5]  # tick 10
     assert numbers(data, 3) == [0, 5, 10]
     assert numbers(data, 5) == [0, 5, 5, 5, 10]  # ticks 0, 5, 10, 15, 20
@@ -45,10 +38,8 @@ def test_frames_are_those_on_the_screen_at_evenly_spread_times(suffix: str, tmp_
 
 @pytest.mark.parametrize("rate", [24, 30, 60])
 @pytest.mark.parametrize("suffix", ["avi", "mkv", "mp4", "mov"])
-def test_at_a_constant_rate_frames_are_counted_however_times_are_rounded(
-    suffix: str, rate: int, tmp_path: Path
-) -> None:
-    data = film(tmp_path / f"fall.{suffix}", [*range(12)], rate)
+def test_at_a_constant_rate_frames_are_counted_however_times_are_rounded(suffix, rate, tmp_path):
+    data = greys(tmp_path / f"fall.{suffix}", [*range(12)], rate)
     for count in (2, 3, 5, 7, 8, 12, 23):  # 23: every second number is a half
         assert numbers(data, count) == [int(11 * k / (count - 1) + 0.5) for k in range(count)]
     assert numbers(data, 1) == [6]
@@ -69,15 +60,15 @@ def lengthened(data: bytes, chunks: int) -> bytes:
     return whole[:4] + struct.pack("<I", len(whole) - 8) + whole[8:]
 
 
-def test_an_avi_whose_last_chunks_are_empty_is_whole(tmp_path: Path) -> None:
-    data = lengthened(film(tmp_path / "fall.avi", [*range(11)]), 10)
+def test_an_avi_whose_last_chunks_are_empty_is_whole(tmp_path):
+    data = lengthened(greys(tmp_path / "fall.avi", [*range(11)]), 10)
     with av.open(str(tmp_path / "fall.avi")) as plain:
         assert plain.streams.video[0].frames == 11
     assert numbers(data, 3) == [0, 5, 10]
 
 
-def test_an_avi_with_gaps_that_ends_early_is_refused(tmp_path: Path) -> None:
-    data = film(tmp_path / "fall.avi", GAPS)
+def test_an_avi_with_gaps_that_ends_early_is_refused(tmp_path):
+    data = greys(tmp_path / "fall.avi", GAPS)
     for size in (data.index(b"idx1") - 100, data.index(b"idx1"), data.index(b"idx1") + 6, len(data) - 200):
         with raises(DataError, "fall.avi", "get the video again"):
             sample_frames(data[:size], "fall.avi", 4)

@@ -18,7 +18,7 @@ def switch(path: Path) -> str:
         connection.close()
 
 
-def test_all_that_switch_a_new_database_at_once_succeed(tmp_path: Path) -> None:
+def test_all_that_switch_a_new_database_at_once_succeed(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         for number in range(20):
             path = tmp_path / f"{number}.sqlite"
@@ -26,7 +26,7 @@ def test_all_that_switch_a_new_database_at_once_succeed(tmp_path: Path) -> None:
             assert set(pool.map(switch, [path] * 8)) == {"wal"}
 
 
-def test_a_database_that_stays_locked_is_an_error(tmp_path: Path) -> None:
+def test_a_database_that_stays_locked_is_an_error(tmp_path):
     path = tmp_path / "a.sqlite"
     holder, other = sqlite3.connect(path), sqlite3.connect(path, timeout=0)
     holder.execute("CREATE TABLE t (x)")

@@ -41,7 +41,6 @@ def test_parameters_of_a_simulated_model_come_back(guess):
     fitted = fit_psychometric(*draw(2, (0.4,), guess, lapse=0.05, n=8000), guess=guess, resamples=200)[0]
     assert fitted.threshold == pytest.approx(0.4, abs=0.02)
     assert fitted.slope == pytest.approx(12, rel=0.2) and fitted.lapse == pytest.approx(0.05, abs=0.02)
-    assert fitted.interval.low is not None and fitted.interval.high is not None
     assert fitted.interval.low < 0.4 < fitted.interval.high < fitted.interval.low + 0.08
     assert fitted.p_fit is not None and fitted.p_fit > 0.01
 
@@ -99,7 +98,6 @@ def test_items_of_one_cluster_count_as_one():
 
 def width(fitted: Psychometric) -> float:
     low, high = fitted.interval.low, fitted.interval.high
-    assert low is not None and high is not None
     return high - low
 
 

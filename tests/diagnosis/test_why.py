@@ -201,8 +201,7 @@ def test_fours_are_laid_out_by_the_gold_answers():
 def test_the_command_prints_reasons_by_tag_and_json(command, made_set, tmp_path):
     folder = made_set(n=24)
     run = scored(folder, drawn(24))
-    ran = command("why", run.folder, "--by", "type")
-    assert ran.code == 0, ran.err
+    ran = command("why", run.folder, "--by", "type", code=0)
     for words in ("lost to the picture's prior", "match score", "chance of the match score is 50.00", "replace"):
         assert words in ran.out
     ran = command("why", run.folder, "--json")

@@ -12,7 +12,7 @@ from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.records.samples import read_samples
 
 
-def measured(out: Path, model: str, *folders: Path, **settings: Any) -> Path:
+def measured(out: Path, model: str, *folders: Path, **settings) -> Path:
     """Measure a model on folders of pairs; return its run folder."""
     names = tuple(f"folder:{folder}" for folder in folders)
     return next(iter(run(Settings(models=(model,), benchmarks=names, **settings), out, store=EmbeddingStore(None))))

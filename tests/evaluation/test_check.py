@@ -57,7 +57,7 @@ def changed(monkeypatch) -> Iterator[Callable[..., None]]:
     """Put another declaration in a metric's place."""
 
     def change(name: str, **changes: object) -> None:
-        others = {**METRICS, name: dataclasses.replace(METRICS[name], **changes)}  # type: ignore[arg-type]
+        others = {**METRICS, name: dataclasses.replace(METRICS[name], **changes)}
         monkeypatch.setattr("tellapart.metrics.registry.METRICS", others)
 
     yield change
@@ -145,7 +145,7 @@ def test_a_model_that_draws_anew_each_time_is_caught(pairs):
     class Moody(Constant):
         name, fingerprint, calls = "moody", "moody", 0
 
-        def score_texts(self, texts: list[str]) -> np.ndarray:  # type: ignore[override]
+        def score_texts(self, texts: list[str]) -> np.ndarray:
             self.calls += 1
             return np.full(len(texts), self.calls / 100, np.float32)
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +51,7 @@ def landed(tmp_path, pairs) -> Path:
     return tmp_path / "training"
 
 
-def measure(landed: Path, pairs: ta.PairSet, out: Path, **options: Any) -> ta.Run:
+def measure(landed: Path, pairs: ta.PairSet, out: Path, **options) -> ta.Run:
     given = {"models": "vectors:{}", "until": 3, "every": 0.01} | options
     return ta.evaluate(benchmarks=pairs, follow=landed, out=out, cache=False, **given)
 
@@ -105,7 +104,7 @@ def test_forgetting_matches_items_by_their_ids_where_a_set_is_written_in_another
     assert rows[-1]["forgotten"] == expected
 
 
-def embedded(out: Path) -> Any:
+def embedded(out: Path):
     page = (out / "report.html").read_text()
     return json.loads(page.partition('id="report-data">')[2].partition("</script>")[0])
 
@@ -119,7 +118,7 @@ def test_a_page_reads_as_many_records_however_many_checkpoints_there_are(pairs, 
         for name in ("read_result", "read_samples"):
             known = getattr(module, name)
 
-            def count(folder: Path, *given: Any, known: Any = known) -> Any:
+            def count(folder: Path, *given, known=known):
                 read.append(str(folder))
                 return known(folder, *given)
 

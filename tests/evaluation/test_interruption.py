@@ -29,7 +29,6 @@ def started(made_set, start) -> Callable[..., subprocess.Popen[str]]:
 
 
 def wait_for(process: subprocess.Popen[str], batches: int) -> None:
-    assert process.stderr is not None
     for _ in range(batches):
         assert process.stderr.readline() == "encoding\n"
 

@@ -39,7 +39,6 @@ def another_process(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Let another process hold a run folder."""
     command = [sys.executable, "-c", HOLDS, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         yield process
         process.kill()
@@ -118,7 +117,6 @@ def test_of_two_runs_of_different_models_at_once_one_is_refused(tmp_path):
         for model in ("oracle", "random")
     }
     for process in runs.values():
-        assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
     errors = {model: process.communicate(timeout=120)[1] for model, process in runs.items()}

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ranks import computed, ended, measured, needs_torch
@@ -32,13 +31,13 @@ def save_open_clip(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def sentence_transformers() -> Any:
+def sentence_transformers():
     """The library, whose import changes the environment."""
     import_torch()
     return pytest.importorskip("sentence_transformers", reason="a model is of the extra 'st'")
 
 
-def save_families(folder: Path, encoder: Path, library: Any) -> list[str]:
+def save_families(folder: Path, encoder: Path, library) -> list[str]:
     """A tiny model of each family that is measured, but for servers': their numbers are kept in another way."""
     import tiny_files
     import tiny_fusion_encoders
@@ -92,11 +91,7 @@ def test_ranks_share_a_model_that_keeps_pictures_in_a_cache_with_other_files_in_
 @pytest.mark.slow
 @needs_torch
 def test_ranks_give_the_numbers_of_one_process_with_every_family(
-    made_set,
-    tiny_encoder,
-    sentence_transformers,
-    torchrun,
-    tmp_path,
+    made_set, tiny_encoder, sentence_transformers, torchrun, tmp_path
 ):
     models = [save_open_clip(tmp_path), *save_families(tmp_path, tiny_encoder.folder, sentence_transformers)]
     pairs = f"folder:{made_set(n=3)}"

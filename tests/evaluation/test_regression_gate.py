@@ -211,14 +211,11 @@ def test_the_command_exits_with_1_and_prints_what_was_asked_for(command, made_se
     folder = made_set(n=60)
     base = scored(folder, tmp_path / "base", (), n=60, name="@all|x")
     new = scored(folder, tmp_path / "new", tuple(range(20)), n=60)
-    same = command("compare", base, base, "--gate")
-    assert same.code == 0
+    same = command("compare", base, base, "--gate", code=0)
     check_facts(same.out, f"base = @all|x ({base})", f"new = @all|x ({base})")
-    ran = command("compare", base, new, "--gate")
-    assert ran.code == 1
+    ran = command("compare", base, new, "--gate", code=1)
     assert "the gate stops: " in ran.out
-    text = command("compare", base, new, "--gate", "--markdown")
-    assert text.code == 1
+    text = command("compare", base, new, "--gate", "--markdown", code=1)
     assert r"base: `@all\|x`; new: `model`" in text.out
     assert "**regression**" in text.out
     document = json.loads(command("compare", base, new, "--gate", "--json").out)
@@ -237,8 +234,7 @@ def test_the_command_exits_with_1_and_prints_what_was_asked_for(command, made_se
     ],
 )
 def test_options_that_do_not_fit_are_refused(command, options, message):
-    ran = command("compare", "a", "b", *options)
-    assert ran.code == 2
+    ran = command("compare", "a", "b", *options, code=2)
     check_facts(ran.err, message)
 
 

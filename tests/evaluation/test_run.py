@@ -26,12 +26,12 @@ VALUE = {
 }
 
 
-def measured(out: Path, *, cache: Path | None = None, **settings: Any) -> list[Path]:
+def measured(out: Path, *, cache: Path | None = None, **settings) -> list[Path]:
     with EmbeddingStore(cache) as store:
         return [*run(Settings(**settings), out, store=store, command="tellapart run")]
 
 
-def sole(folder: Path) -> Any:
+def sole(folder: Path):
     (record,) = read_result(folder).benchmarks.values()
     return record
 
@@ -200,10 +200,10 @@ def test_the_first_model_is_the_subject_and_the_others_lie_beside_it_by_the_name
 
 
 def test_a_model_that_breaks_is_named_and_the_others_are_measured(made_set, tmp_path):
-    def broken(image: Any, text: str) -> float:
+    def broken(image, text: str) -> float:
         raise ValueError("no weights")
 
-    broken.fingerprint = "broken-1"  # type: ignore[attr-defined]
+    broken.fingerprint = "broken-1"
     with (
         pytest.warns(errors.TellapartWarning, match=r"broken stopped on folder:.*run.*leave it out"),
         raises(errors.TellapartError, "no weights"),
@@ -278,14 +278,7 @@ def test_a_finished_benchmark_whose_content_changed_is_refused(made_set, install
         ({"device": "tpu"}, errors.ModelError, ("'tpu'", "device")),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_a_folder_is_made(
-    made_set,
-    installed,
-    tmp_path,
-    settings,
-    error,
-    said,
-):
+def test_what_cannot_be_done_is_refused_before_a_folder_is_made(made_set, installed, tmp_path, settings, error, said):
     here = f"folder:{made_set()}"
     wanted = {"models": ("random",), "benchmarks": (here,)} | settings
     wanted["benchmarks"] = tuple(here if name == "SET" else name for name in wanted["benchmarks"])

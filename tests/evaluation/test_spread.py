@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +46,7 @@ def test_a_model_whose_scores_hardly_vary_is_noted(made_set, task):
     folder = made_set()
     name = f"folder:{folder}" if task == "pairs" else rankings(folder)
 
-    def notes(model: Any) -> list[str]:
+    def notes(model) -> list[str]:
         ready = prepare(find_benchmark(name), store=EmbeddingStore(None))
         return [note for note in evaluate(model, ready).result.notes if "template" in note]
 
@@ -64,7 +63,7 @@ def test_a_file_whose_scores_hardly_vary_is_noted_and_shown(made_set, tmp_path, 
     ids = tuple(json.loads(line)["id"] for line in (folder / "pairs.jsonl").read_text().splitlines())
     values = 0.5 + 0.04 * np.random.default_rng(0).random((len(ids), 2, 2), dtype=np.float32)
     for kind, noted in (("probability", 1), ("similarity", 0)):
-        write_scores(Scores(ids, values, kind), tmp_path / f"{kind}.npz")  # type: ignore[arg-type]
+        write_scores(Scores(ids, values, kind), tmp_path / f"{kind}.npz")
         out = run_scores({f"folder:{folder}": tmp_path / f"{kind}.npz"}, tmp_path / kind)
         (record,) = read_result(out).benchmarks.values()
         assert sum("template" in note for note in record.notes) == noted

@@ -13,7 +13,7 @@ from tellapart.evaluation.compare import (
 from tellapart.stats.paired import Tier
 
 
-def row(difference: float, p_holm: float, metric: str = "group_score", **changes: Any) -> MetricComparison:
+def row(difference: float, p_holm: float, metric: str = "group_score", **changes) -> MetricComparison:
     tested: dict[str, Any] = {"only_a": 40, "only_b": 50, "test": "exact McNemar", "detectable": 0.07, **changes}
     return MetricComparison(
         benchmark="demo", metric=metric, n=400, a=0.3, b=0.3 + difference, difference=difference,

@@ -32,7 +32,7 @@ def states(verified: Verified, state: str) -> list[str]:
     return [row["fact"] for row in verified.rows() if row["state"] == state]
 
 
-def change_record(folder: Path, **changes: Any) -> None:
+def change_record(folder: Path, **changes) -> None:
     """Change facts of the set in a record, and write a checksum that fits."""
     result = read_result(folder)
     records = {name: record.model_copy(update=changes) for name, record in result.benchmarks.items()}
@@ -76,12 +76,7 @@ def run(measured, tmp_path) -> Path:
 SAMPLES, MANY = "samples/demo.jsonl", 20
 
 
-def call_better(record: dict[str, Any]) -> None:
-    record["model"]["name"] = "better"
-
-
-def lose_an_outcome(text: str) -> str:
-    return text.replace('"group_score":1.0', '"group_score":0.0', 1)
+LOST = ('"group_score":1.0', '"group_score":0.0', 1)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +84,19 @@ def lose_an_outcome(text: str) -> str:
     [
         (lambda _: None, [], [], "equal"),
         (sign, ["group_score"], [], ("0.25", "1 different", "not known: times")),
-        (lambda run: edit_record(run, call_better), ["results.json"], ["model"], ()),
+        (
+            lambda run: edit_record(run, lambda record: record["model"].update(name="better")),
+            ["results.json"],
+            ["model"],
+            (),
+        ),
         (lambda run: edit_record(run, lambda record: record.pop("sha256")), [], ["results.json"], ()),
         (lambda run: change_record(run, title="Winoground"), ["title"], [], "demo: title: different"),
         (lambda run: change_record(run, fingerprint="0" * 64), ["fingerprint"], [], ("recorded", "the set gives")),
         (lambda run: change_record(run, published_items=399), ["published_items"], [], "399"),
         (lambda run: change_record(run, limited_from=40_000), ["limited_from"], [], ()),
         (lambda run: change_record(run, fingerprint="imported-1", origin="mteb"), [], MANY, ()),
-        (lambda run: edit_samples(run, lose_an_outcome), [SAMPLES, "outcomes of items"], [], ()),
+        (lambda run: edit_samples(run, lambda text: text.replace(*LOST)), [SAMPLES, "outcomes of items"], [], ()),
     ],
 )
 def test_what_differs_is_named(change, different, unchecked, facts, run, command):
@@ -234,8 +234,7 @@ def test_a_named_file_of_scores_is_hashed_once_and_again_in_the_next_verificatio
 def test_a_named_file_of_scores_that_is_another_differs_and_an_idle_one_is_refused(command, scored):
     other = scored.parent / "other.npz"
     write_scores(ta.Scores([f"i{k}" for k in range(6)], np.zeros((6, 1, 3)), "similarity"), other)
-    ran = command("verify", str(scored), "--scores", str(other))
-    assert ran.code == 1
+    ran = command("verify", str(scored), "--scores", str(other), code=1)
     check_facts(ran.out, "mine.npz", "other.npz", "SHA-256")
     with raises(RunError, "gone.npz"):
         ta.verify(scored, scores=scored.parent / "gone.npz")
@@ -263,8 +262,7 @@ def test_a_page_that_is_not_of_its_record_is_named(model, change, different, com
     command("run", "-m", model, "--limit", "4", "--out", "a")
     assert {"model", "report.html"} <= {*states(ta.verify("a"), "equal")}
     change(Path("a/report.html"))
-    done = command("verify", "a")
-    assert done.code == 1
+    done = command("verify", "a", code=1)
     check_facts(done.out, f"{len(different) + 1} different", "report.html: different", "tellapart show")
     command("show", "a")
     done = command("verify", "a", "--strict")
@@ -302,8 +300,7 @@ def test_scores_under_a_name_that_neither_file_nor_command_has_are_named(scored)
 
 def test_a_name_that_the_command_gave_is_listed_among_what_is_not_known(command):
     command("run", "-m", "oracle", "--name", "mine", "--limit", "4", "--out", "a")
-    done = command("verify", "a", "--strict")
-    assert done.code == 0
+    done = command("verify", "a", "--strict", code=0)
     check_facts(done.out, "not known", "'mine'", "'oracle'", "command")
 
 
@@ -311,7 +308,7 @@ def longer(image: object, text: str) -> int:
     return len(text)
 
 
-longer.fingerprint = "mine:1"  # type: ignore[attr-defined]
+longer.fingerprint = "mine:1"
 
 
 def test_a_foreign_fingerprint_cannot_bear_a_reference_models_name(tmp_path):
@@ -348,7 +345,7 @@ def test_no_message_on_an_archive_names_the_folder_it_was_unpacked_into(command,
 FORGED, SHOWN = 0.98765, ("98.77", "98.76", "98765", ">98.8<", "0.988")
 
 
-def forge(folder: Path, change: Any) -> None:
+def forge(folder: Path, change) -> None:
     """Change a record of the demo, and take its checksum out."""
     edit_record(folder, lambda record: (change(record["benchmarks"]["demo"]), record.pop("sha256")))
 
@@ -376,9 +373,7 @@ def show_run(runs: Path, _out: Path) -> str:
     return f"{run!r}{run.to_json()}{page}{run.value('group_score')}"
 
 
-def draw_heat_map(runs: Path, out: Path) -> str:
-    given = {"benchmarks": "demo", "metrics": "group_score", "tag": "aspect"}
-    return ta.plot("heatmap", runs, out / "heat.svg", **given).read_text()
+MAP = {"benchmarks": "demo", "metrics": "group_score", "tag": "aspect"}
 
 
 def export_board(runs: Path, out: Path) -> str:
@@ -390,7 +385,7 @@ def export_board(runs: Path, out: Path) -> str:
     "door",
     [
         show_run,
-        draw_heat_map,
+        lambda runs, out: ta.plot("heatmap", runs, out / "heat.svg", **MAP).read_text(),
         export_board,
         lambda runs, _: "".join(ta.table(runs, form) for form in ("markdown", "latex", "csv", "json")),
         lambda runs, out: ta.plot("bars", runs, out / "bars.svg").read_text(),

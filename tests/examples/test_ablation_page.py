@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from test_findings import measure_overhang
 PLAN = read_plan(HERE / "plan.toml")
 
 
-def test_the_pages_are_those_of_the_record_and_the_design_says_its_power_first() -> None:
+def test_the_pages_are_those_of_the_record_and_the_design_says_its_power_first():
     assert PAGE.read_text(encoding="utf-8") == page(PLAN)
     text = design_page(PLAN)
     assert DESIGN.read_text(encoding="utf-8") == text
@@ -37,7 +36,7 @@ def simulated(rng: np.random.Generator, spread: Components, seeds: int, items: i
     return sides[0].astype(float) - sides[1]
 
 
-def test_outcomes_without_a_difference_are_told_apart_one_time_in_twenty() -> None:
+def test_outcomes_without_a_difference_are_told_apart_one_time_in_twenty():
     rng, spread = np.random.default_rng(0), Components(0.02, 0.0004, 0.5)
     drawn = [simulated(rng, spread, 4, 1500) for _ in range(400)]
     found = [compare_crossed(one) for one in drawn]
@@ -47,7 +46,7 @@ def test_outcomes_without_a_difference_are_told_apart_one_time_in_twenty() -> No
     assert np.mean([abs(one.value) > 1.96 * error for one, error in zip(found, of_items, strict=True)]) > 0.12
 
 
-def test_variances_are_found_again_and_make_the_error() -> None:
+def test_variances_are_found_again_and_make_the_error():
     rng, spread = np.random.default_rng(1), Components(0.02, 0.0004, 0.48)
     found = [components(simulated(rng, spread, 6, 1500)) for _ in range(200)]
     assert np.mean([one.seeds for one in found]) == pytest.approx(spread.seeds, rel=0.25)
@@ -79,7 +78,7 @@ def made_piece(row: str, seed: int, share: float) -> dict[str, Any]:
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> Plan:
+def finished(tmp_path) -> Plan:
     """A plan whose record is complete, of runs that are made up: HardNeg is right more often, EqSim less."""
     plan = replace(PLAN, record=tmp_path / "record", seeds=5)
     shares = {"hardneg": 0.56, "eqsim": 0.44}
@@ -91,7 +90,7 @@ def finished(tmp_path: Path) -> Plan:
     return plan
 
 
-def test_lost_items_are_parted_as_far_as_three_scores_go(finished: Plan) -> None:
+def test_lost_items_are_parted_as_far_as_three_scores_go(finished):
     piece = finished.read("run-eqsim-0")
     for name, (both, caption, picture) in zip(finished.tests, ((5, 1, 2), (4, 3, 0), (2, 2, 4)), strict=True):
         # Of ten items, so many are right, lost to the caption's prior and lost to the picture's.
@@ -105,9 +104,7 @@ def test_lost_items_are_parted_as_far_as_three_scores_go(finished: Plan) -> None
     assert -8 < float(eqsim) < -4  # 44 and 50 percent of the items were drawn to be right
 
 
-def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(tmp_path, monkeypatch):
     for name, path in (("PAGE", PAGE), ("PICTURE", PICTURE), ("DESIGN", DESIGN)):
         monkeypatch.setattr(f"examples.eqsim_ablation.page.{name}", tmp_path / path.name)
     write_ablation(PLAN)
@@ -121,7 +118,7 @@ def test_the_picture_is_that_of_the_record_and_all_names_are_in_it(
     assert measure_overhang(partial(draw_differences, PLAN, rows), tmp_path) <= 0
 
 
-def test_with_seeds_alike_the_interval_is_that_of_the_items() -> None:
+def test_with_seeds_alike_the_interval_is_that_of_the_items():
     ours = np.tile(np.random.default_rng(1).random(400) < 0.7, (3, 1)).astype(float)
     found = compare_crossed(ours)
     error = np.sqrt(ours[0].var(ddof=1) / 400)

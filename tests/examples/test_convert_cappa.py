@@ -62,7 +62,7 @@ def _put(tree: dict[str, Any], path: str, array: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_every_tensor_arrives(stacked: bool) -> None:
+def test_every_tensor_arrives(stacked):
     state, tree = as_flax(stacked)
     tensors, unknown = convert_all(tree, NAMES)
     assert unknown == []
@@ -71,14 +71,14 @@ def test_every_tensor_arrives(stacked: bool) -> None:
         np.testing.assert_array_equal(tensor, state[name], err_msg=name)
 
 
-def test_what_is_not_known_is_listed() -> None:
+def test_what_is_not_known_is_listed():
     _, tree = as_flax(stacked=True)
     _put(tree, "vision/final_norm/scale", np.ones(32))
     _, unknown = convert_all(tree, {path: name for path, name in NAMES.items() if name != "vision.rows"})
     assert unknown == ["vision/embed/row (32, 32) is not known", "vision/final_norm/scale (32,) is not known"]
 
 
-def test_two_paths_of_one_name() -> None:
+def test_two_paths_of_one_name():
     _, tree = as_flax(stacked=True)
     _put(tree, "text/other/embedding", np.ones((40, 32)))
     assert convert_all(tree, NAMES)[1] == ["text/other/embedding (40, 32) has the name of another"]

@@ -20,7 +20,7 @@ NEW = [llava_v0.PATCH, llava_v0.START, llava_v0.END]
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def parts(tmp_path_factory) -> dict[str, Any]:
     """LLaMA, CLIP and a delta for three words more and a projector, saved as published; and what they make."""
     root = tmp_path_factory.mktemp("llava")
     words = tokenizer(MARKS[:3], "bos_token eos_token pad_token")
@@ -57,13 +57,13 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def model(parts: dict[str, Any]) -> Any:
+def model(parts):
     with quiet():
         folder = parts["root"] / "out"
         return transformers.LlavaForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
 
 
-def test_weights_are_the_sum(parts: dict[str, Any], model: Any) -> None:
+def test_weights_are_the_sum(parts, model):
     state = model.state_dict()
     for name, tensor in parts["total"].items():
         own = name if name.startswith("lm_head") else f"model.language_model.{name.removeprefix('model.')}"
@@ -75,7 +75,7 @@ def test_weights_are_the_sum(parts: dict[str, Any], model: Any) -> None:
     np.testing.assert_array_equal(state[f"{projector}.linear_2.weight"], np.eye(parts["config"].hidden_size))
 
 
-def test_logits_are_those_of_a_model_put_together_by_hand(parts: dict[str, Any], model: Any) -> None:
+def test_logits_are_those_of_a_model_put_together_by_hand(parts, model):
     """CLIP's last layer but one, without the class token, through one linear layer, in place of the mark."""
     ids = transformers.AutoTokenizer.from_pretrained(parts["root"] / "out")
     patch, start, end = ids.convert_tokens_to_ids(NEW)
@@ -97,7 +97,7 @@ def test_logits_are_those_of_a_model_put_together_by_hand(parts: dict[str, Any],
     np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
-def test_it_is_read_here(parts: dict[str, Any]) -> None:
+def test_it_is_read_here(parts):
     picture = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)
     model = find_model(f"hf:{parts['root'] / 'out'}", ModelOptions(reading="likelihood"))
     assert isinstance(model, Generator)
@@ -113,7 +113,7 @@ def test_it_is_read_here(parts: dict[str, Any]) -> None:
         ("v1", "user's questions. USER: <im_start><im_patch><im_end>\nIs it red? ASSISTANT:"),
     ],
 )
-def test_prompts(parts: dict[str, Any], prompt: str, expected: str) -> None:
+def test_prompts(parts, prompt, expected):
     processor = transformers.AutoProcessor.from_pretrained(parts["root"] / "out")
     content = [{"type": "image"}, {"type": "text", "text": "Is it red?"}]
     chat = [{"role": "user", "content": content}]
@@ -125,7 +125,7 @@ def test_prompts(parts: dict[str, Any], prompt: str, expected: str) -> None:
         assert processor.chat_template == template
 
 
-def test_a_delta_of_something_else(parts: dict[str, Any]) -> None:
+def test_a_delta_of_something_else(parts):
     base = {name: tensor for name, tensor in parts["total"].items() if "lm_head" not in name}
     with raises(SystemExit, "[]", "['lm_head.weight'"):
         llava_v0.add(base, parts["delta"])

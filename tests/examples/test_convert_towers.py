@@ -1,7 +1,6 @@
 """Two towers made one model, and weights between two models: on tiny random models of the real library."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ torch, transformers = import_torch(), import_transformers()
 
 
 @pytest.mark.slow
-def test_two_towers_make_the_model_that_they_were_taken_from(tmp_path: Path) -> None:
+def test_two_towers_make_the_model_that_they_were_taken_from(tmp_path):
     whole = tiny_models.clip(tmp_path / "whole")
     with quiet():
         for tower, kind in (("text", "CLIPTextModelWithProjection"), ("image", "CLIPVisionModelWithProjection")):
@@ -35,7 +34,7 @@ def test_two_towers_make_the_model_that_they_were_taken_from(tmp_path: Path) -> 
     np.testing.assert_array_equal(*scores)
 
 
-def test_towers_of_two_spaces_are_refused(tmp_path: Path) -> None:
+def test_towers_of_two_spaces_are_refused(tmp_path):
     whole = tiny_models.clip(tmp_path / "whole")
     with quiet():
         text = transformers.CLIPTextModelWithProjection.from_pretrained(whole, projection_dim=24)
@@ -46,7 +45,7 @@ def test_towers_of_two_spaces_are_refused(tmp_path: Path) -> None:
         two_towers.join(tmp_path / "text", tmp_path / "image", whole, tmp_path / "joined")
 
 
-def test_the_patch_lies_between_the_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_patch_lies_between_the_two_models(tmp_path, monkeypatch):
     base, tuned = ({"w": torch.full((2, 3), float(k)), "steps": torch.tensor(k)} for k in (1, 2))
     torch.save(base, tmp_path / "base.pt")
     torch.save(

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from examples.demo_encoder.remake import HERE, remake, write_card
@@ -23,7 +22,7 @@ RUNS = ("encoder.toml", "captions.toml", "order.toml", "numbers.toml")
 SMOKE = HERE.parent / "eqsim_ablation" / "smoke_scenes"
 
 
-def test_no_set_shares_its_draws_with_another_or_with_the_demo() -> None:
+def test_no_set_shares_its_draws_with_another_or_with_the_demo():
     recipes = [read_recipe_file(path) for path in SETS]
     seeds = [recipe.seed for recipe in recipes]
     assert len(SETS) == 8
@@ -32,7 +31,7 @@ def test_no_set_shares_its_draws_with_another_or_with_the_demo() -> None:
     assert [name for name, every in held_out.items() if every] == ["held_out_scenes"]
 
 
-def test_every_word_of_the_scenes_grammar_is_in_the_vocabulary() -> None:
+def test_every_word_of_the_scenes_grammar_is_in_the_vocabulary():
     from tellapart_render.captions.grammar import COUNTS, LOCATIONS, OBJECTS, PLACES, SIZES, VERBS
 
     folder = HERE / "architecture"
@@ -44,7 +43,7 @@ def test_every_word_of_the_scenes_grammar_is_in_the_vocabulary() -> None:
     assert [word for word in words if tokenizer.token_to_id(word.lower()) is None] == []
 
 
-def test_all_training_runs_read_the_training_sets_and_report_on_the_demo() -> None:
+def test_all_training_runs_read_the_training_sets_and_report_on_the_demo():
     sets = ["scenes_1", "scenes_2", "scenes_3"]
     for name, rows, more in (
         ("encoder.toml", "rows.jsonl", []),
@@ -59,7 +58,7 @@ def test_all_training_runs_read_the_training_sets_and_report_on_the_demo() -> No
         assert config.report.benchmarks == ["demo"]
 
 
-def record_of(model: Path) -> Any:
+def record_of(model: Path):
     """The record, when the files beside it are the ones that it describes."""
     record = json.loads((model / "training_record.json").read_text())
     for name, entry in record["files"].items():
@@ -70,7 +69,7 @@ def record_of(model: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_the_bundled_encoder_is_small_and_has_the_scores_of_its_record() -> None:
+def test_the_bundled_encoder_is_small_and_has_the_scores_of_its_record():
     record = record_of(DEMO_ENCODER_FOLDER)
     assert sum(path.stat().st_size for path in DEMO_ENCODER_FOLDER.iterdir()) <= 5_000_000
     run, recorded = evaluate("demo-encoder", "demo"), record["scores"]["demo"]
@@ -86,7 +85,7 @@ def test_the_bundled_encoder_is_small_and_has_the_scores_of_its_record() -> None
 
 
 @pytest.mark.slow
-def test_all_stages_run_from_scenes_to_scores(tmp_path: Path) -> None:
+def test_all_stages_run_from_scenes_to_scores(tmp_path):
     pytest.importorskip("mitsuba", reason="needs the render extra: mitsuba")
     pytest.importorskip("onnx", reason="needs the train extra: onnx")
     work, recipes = tmp_path / "work", tmp_path / "recipes"

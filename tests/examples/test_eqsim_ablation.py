@@ -40,12 +40,12 @@ ALIKE = pytest.mark.filterwarnings("ignore:data.validation")
 
 
 @pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_thread(monkeypatch) -> None:
     """Give the processes of the stages one thread; the program sets the same for all that it starts."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-def test_the_plan_is_a_design_that_sees_two_points() -> None:
+def test_the_plan_is_a_design_that_sees_two_points():
     power, spread = PLAN.read("power"), pilot_spread()[0]
     design = power["chosen"]
     assert max(design["careful"], design["holm"]) <= GOAL
@@ -56,7 +56,7 @@ def test_the_plan_is_a_design_that_sees_two_points() -> None:
     assert [round(value, 4) for value in again] == [power["table"][0][name] for name in ("alone", "holm", "wrong")]
 
 
-def test_every_row_sees_as_many_pictures_and_its_number_changes_its_configuration() -> None:
+def test_every_row_sees_as_many_pictures_and_its_number_changes_its_configuration():
     more = {"siglip": 4, "trohn-text": 4, "ft-apart": 5}  # whose best value was the last of three, and of four
     for method in PLAN.methods:
         config = PLAN.fine_tuning(method, 1)
@@ -70,7 +70,7 @@ def test_every_row_sees_as_many_pictures_and_its_number_changes_its_configuratio
     assert PLAN.starting().optimiser.steps == PLAN.start["steps"]
 
 
-def test_no_set_shares_its_draws_and_each_test_set_is_of_its_kind() -> None:
+def test_no_set_shares_its_draws_and_each_test_set_is_of_its_kind():
     recipes = {name: read_recipe_file(path) for name, path in PLAN.sets.items()}
     demo = json.loads((DEMO_FOLDER / "card.json").read_text())["recipe"]["seed"]
     assert len({demo, *(recipe.seed for recipe in recipes.values())}) == len(recipes) + 1
@@ -79,7 +79,7 @@ def test_no_set_shares_its_draws_and_each_test_set_is_of_its_kind() -> None:
     assert min(PLAN.items(name) for name in PLAN.tests) >= 2000
 
 
-def test_aspects_are_the_blocks_of_a_sets_recipe() -> None:
+def test_aspects_are_the_blocks_of_a_sets_recipe():
     found = PLAN.aspects("tuning")
     assert found.tolist() == ["attribute"] * 200 + ["counting"] * 200 + ["location"] * 200
     assert read_recipe_file(PLAN.sets["tuning"]).options["items"] == {
@@ -89,7 +89,7 @@ def test_aspects_are_the_blocks_of_a_sets_recipe() -> None:
     }
 
 
-def test_units_are_the_words_that_differ_with_two_on_either_side(tmp_path: Path) -> None:
+def test_units_are_the_words_that_differ_with_two_on_either_side(tmp_path):
     false = ["The red mug is behind the small hat.", "3 red mugs."]
     row = {"image": "a.png", "caption": "The red mug is on the small hat.", "negative_captions": false}
     (tmp_path / "captions.jsonl").write_text(json.dumps(row) + "\n")
@@ -98,7 +98,7 @@ def test_units_are_the_words_that_differ_with_two_on_either_side(tmp_path: Path)
     assert units == [["mug is on the small", "mug is behind the small"], [row["caption"], false[1]]]
 
 
-def test_retrieval_takes_a_picture_of_the_same_words_for_right_and_a_tie_for_wrong() -> None:
+def test_retrieval_takes_a_picture_of_the_same_words_for_right_and_a_tie_for_wrong():
     pairs = read_pair_set(HERE / "smoke_scenes").select([0, 1])
     one = np.eye(4, dtype=np.float32).reshape(2, 2, 4)
     assert set(retrieval(Embeddings(one, one, {}), pairs).values()) == {1.0}
@@ -107,7 +107,7 @@ def test_retrieval_takes_a_picture_of_the_same_words_for_right_and_a_tie_for_wro
     assert set(retrieval(Embeddings(np.ones_like(one), one, {}), same).values()) == {1.0}
 
 
-def test_the_smoke_scenes_are_training_scenes_of_all_aspects() -> None:
+def test_the_smoke_scenes_are_training_scenes_of_all_aspects():
     pairs = read_pair_set(HERE / "smoke_scenes")
     recipe = read_recipe_file(PLAN.sets["scenes_1"])
     assert pairs.card["recipe"]["seed"] == recipe.seed
@@ -118,7 +118,7 @@ def test_the_smoke_scenes_are_training_scenes_of_all_aspects() -> None:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(tmp_path_factory) -> Path:
     """A plan of two rows, one seed and two steps, whose sets are there."""
     home = tmp_path_factory.mktemp("small")
     for name in ("scenes_1", "tuning", "seen"):
@@ -151,7 +151,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @ALIKE
 @pytest.mark.slow
-def test_every_row_takes_a_step_and_names_its_terms(tmp_path: Path) -> None:
+def test_every_row_takes_a_step_and_names_its_terms(tmp_path):
     plan = replace(PLAN, work=tmp_path, train=("scenes_1",), start={"model": f"compact:{tmp_path / 'start'}"})
     for name in ("scenes_1", "tuning"):
         shutil.copytree(HERE / "smoke_scenes", tmp_path / "sets" / name)
@@ -168,13 +168,13 @@ def test_every_row_takes_a_step_and_names_its_terms(tmp_path: Path) -> None:
         assert {"scale"} < set(terms(out)), method.name
 
 
-def test_some_rows_are_run_before_others_and_the_first_with_them() -> None:
+def test_some_rows_are_run_before_others_and_the_first_with_them():
     assert [row.name for row in read_plan(HERE / "plan.toml", ["eqsim", "siglip"]).methods] == ["ft", "eqsim", "siglip"]
     with raises(DataError, "plan.toml", "'eqism'", "negbench"):
         read_plan(HERE / "plan.toml", ["eqism"])
 
 
-def test_rows_come_before_seeds_and_sets_when_they_are_needed(tmp_path: Path) -> None:
+def test_rows_come_before_seeds_and_sets_when_they_are_needed(tmp_path):
     plan = replace(PLAN, record=tmp_path)
     names = [stage.name for stage in stages(plan)]
     runs = [name.removeprefix("run-").rpartition("-")[0] for name in names if name.startswith("run-")]
@@ -186,7 +186,7 @@ def test_rows_come_before_seeds_and_sets_when_they_are_needed(tmp_path: Path) ->
     assert names.index("measured-start") < names.index("tune-hardneg-0") < names.index("run-ft-0")
 
 
-def test_some_rows_are_checked_with_more_steps_and_at_another_rate(tmp_path: Path) -> None:
+def test_some_rows_are_checked_with_more_steps_and_at_another_rate(tmp_path):
     plan = replace(PLAN, record=tmp_path)
     faster, longer = plan.checks
     names = [stage.name for stage in stages(plan)]
@@ -202,7 +202,7 @@ def test_some_rows_are_checked_with_more_steps_and_at_another_rate(tmp_path: Pat
     assert (config.optimiser.learning_rate, config.loss["alpha"]) == (1e-3, 0.04)
 
 
-def test_some_seeds_are_run_on_a_gpu_of_every_row(tmp_path: Path) -> None:
+def test_some_seeds_are_run_on_a_gpu_of_every_row(tmp_path):
     plan = replace(PLAN, record=tmp_path)
     runs = [stage.name for stage in stages(plan) if stage.device == "cuda"]
     assert sorted(runs) == sorted(f"run-{row.name}-{seed}" for row in plan.methods for seed in plan.gpu_seeds)
@@ -211,7 +211,7 @@ def test_some_seeds_are_run_on_a_gpu_of_every_row(tmp_path: Path) -> None:
         assert (piece["machine"]["accelerator"] is not None) == (PLAN.device(piece["seed"]) == "cuda")
 
 
-def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tmp_path: Path) -> None:
+def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tmp_path):
     plan = replace(PLAN, record=tmp_path / "record", work=tmp_path, tests=("seen",))
     shutil.copytree(HERE / "smoke_scenes", tmp_path / "sets" / "seen")
     stage = next(stage for stage in stages(plan) if stage.name == "set-seen")
@@ -227,9 +227,7 @@ def test_a_set_that_is_rendered_again_keeps_its_piece_and_must_be_the_records(tm
 
 @ALIKE
 @pytest.mark.slow
-def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
-    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(small, monkeypatch, capsys):
     plan = read_plan(small)
     assert "**No row was run yet**" in design_page(plan)
     for stage in stages(plan):
@@ -262,9 +260,7 @@ def test_every_stage_leaves_a_piece_and_the_page_says_what_is_there(
 
 
 @pytest.mark.slow
-def test_stages_are_killed_when_time_is_up_and_left_to_the_next_call(
-    small: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_stages_are_killed_when_time_is_up_and_left_to_the_next_call(small, tmp_path, capfd):
     plan = replace(read_plan(small), record=tmp_path)
     assert go_on(plan, time.monotonic() + 0.2, at_once=2) == 0
     check_facts(capfd.readouterr().err, "set-scenes_1")
@@ -273,7 +269,7 @@ def test_stages_are_killed_when_time_is_up_and_left_to_the_next_call(
 
 
 @pytest.fixture
-def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pretended(tmp_path, monkeypatch) -> Path:
     """A folder in which stages of three phases leave a file with when they began and ended; `c` fails."""
 
     def stage(phase: str, name: str) -> Stage:
@@ -296,7 +292,7 @@ def pretend(folder: Path, name: str) -> dict[str, float]:
 
 
 @pytest.mark.slow
-def test_stages_of_a_phase_are_done_side_by_side_and_none_after_one_that_failed(pretended: Path) -> None:
+def test_stages_of_a_phase_are_done_side_by_side_and_none_after_one_that_failed(pretended):
     plan = replace(PLAN, record=pretended / "record", work=pretended / "work")
     assert go_on(plan, time.monotonic() + 300, at_once=2) == 1
     a, b = plan.read("a"), plan.read("b")

@@ -11,7 +11,7 @@ MODULES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_of_a_module_run_and_every_public_name_is_described(name: str) -> None:
+def test_the_examples_of_a_module_run_and_every_public_name_is_described(name):
     module = importlib.import_module(f"examples.eqsim_ablation.{name}")
     made = [
         one

@@ -18,7 +18,7 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_uses_public_names_alone(path: Path) -> None:
+def test_a_notebook_uses_public_names_alone(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     used = {
         node.attr
@@ -32,7 +32,7 @@ def test_a_notebook_uses_public_names_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_file_of_jupyter_is_the_python_file_without_outputs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_jupyter_is_the_python_file_without_outputs(path, monkeypatch):
     pytest.importorskip("jupytext", reason="notebooks need the docs extra")
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     from notebook_pages import write_notebook
@@ -51,7 +51,7 @@ def install_cell(path: Path) -> str:
     return path.read_text(encoding="utf-8").split("# %%\n")[1].split("# %%")[0].strip()
 
 
-def test_the_notebooks_install_in_one_way_and_name_what_else_they_need() -> None:
+def test_the_notebooks_install_in_one_way_and_name_what_else_they_need():
     cells = {path.stem: install_cell(path) for path in NOTEBOOKS}
     assert len({re.sub(r'EXTRAS = ".*"', "", cell) for cell in cells.values()}) == 1
     assert {name: re.findall(r'EXTRAS = "(.*)"', cell) for name, cell in cells.items()} == {
@@ -62,7 +62,7 @@ def test_the_notebooks_install_in_one_way_and_name_what_else_they_need() -> None
     }
 
 
-def test_without_an_address_the_first_cell_names_what_to_set(tmp_path: Path) -> None:
+def test_without_an_address_the_first_cell_names_what_to_set(tmp_path):
     (tmp_path / "cell.py").write_text(install_cell(NOTEBOOKS[0]), encoding="utf-8")
     clean = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "TELLAPART_SOURCE"}}
     # Neither the packages beside Python nor the folder at hand: tellapart is missing.
@@ -74,7 +74,7 @@ def test_without_an_address_the_first_cell_names_what_to_set(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_fresh_environment_installs_and_runs_a_whole_notebook(tmp_path: Path) -> None:
+def test_a_fresh_environment_installs_and_runs_a_whole_notebook(tmp_path):
     """Of the two that need the core alone; those of torch and matplotlib would fetch much more."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
@@ -105,13 +105,13 @@ def test_a_fresh_environment_installs_and_runs_a_whole_notebook(tmp_path: Path) 
     assert (made / "runs" / "mine" / "results.json").is_file()
 
 
-def test_there_are_four_notebooks_and_the_page_on_python_links_to_each() -> None:
+def test_there_are_four_notebooks_and_the_page_on_python_links_to_each():
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     assert len(NOTEBOOKS) == 4
     assert set(re.findall(r"examples/notebooks/(\w+)\.py", page)) == {path.stem for path in NOTEBOOKS}
 
 
-def test_what_a_cell_showed_is_put_on_the_sites_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_cell_showed_is_put_on_the_sites_page(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     from notebook_pages import _show
 

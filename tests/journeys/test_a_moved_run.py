@@ -12,7 +12,6 @@ from facts import check_facts
 from tellapart.evaluation.verified import read_result
 
 Command = Callable[..., Any]
-Make = Callable[..., Path]
 PICTURE = "data:image/"
 
 
@@ -21,24 +20,23 @@ def pictures(report: str) -> int:
 
 
 @pytest.fixture
-def ran(command: Command, made_set: Make, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def ran(command, made_set, installed, tmp_path, monkeypatch) -> Command:
     """A run of `folder:my_pairs` in the folder `A`, named as one types it there."""
     made_set("A/my_pairs", n=4)
     monkeypatch.chdir(tmp_path / "A")
-    done = command("run", "-m", "colours", "-b", "folder:my_pairs", "--out", "runs/hf")
-    assert done.code == 0, done.err
+    command("run", "-m", "colours", "-b", "folder:my_pairs", "--out", "runs/hf", code=0)
     monkeypatch.chdir(tmp_path)
     return command
 
 
-def test_a_run_shown_from_elsewhere_keeps_its_pictures(ran: Command, tmp_path: Path) -> None:
+def test_a_run_shown_from_elsewhere_keeps_its_pictures(ran, tmp_path):
     before = (tmp_path / "A/runs/hf/report.html").read_bytes()
     shown = ran("show", "A/runs/hf")
     assert (shown.code, shown.err) == (0, "")
     assert (tmp_path / "A/runs/hf/report.html").read_bytes() == before and pictures("A/runs/hf/report.html")
 
 
-def test_a_run_that_moved_with_its_pairs_finds_them(ran: Command, tmp_path: Path) -> None:
+def test_a_run_that_moved_with_its_pairs_finds_them(ran, tmp_path):
     before = (tmp_path / "A/runs/hf/report.html").read_bytes()
     shutil.move("A", "B")
     Path("B/runs/hf/report.html").unlink()
@@ -46,7 +44,7 @@ def test_a_run_that_moved_with_its_pairs_finds_them(ran: Command, tmp_path: Path
     assert Path("B/runs/hf/report.html").read_bytes() == before
 
 
-def test_a_report_with_pictures_is_not_replaced_by_one_without(ran: Command) -> None:
+def test_a_report_with_pictures_is_not_replaced_by_one_without(ran):
     before = Path("A/runs/hf/report.html").read_bytes()
     shutil.rmtree("A/my_pairs")
     shown = ran("show", "A/runs/hf", "--json")
@@ -57,7 +55,7 @@ def test_a_report_with_pictures_is_not_replaced_by_one_without(ran: Command) -> 
     assert Path("A/runs/hf/report.html").read_bytes() == before
 
 
-def test_a_report_that_never_had_pictures_says_that_it_has_none(ran: Command) -> None:
+def test_a_report_that_never_had_pictures_says_that_it_has_none(ran):
     shutil.rmtree("A/my_pairs")
     Path("A/runs/hf/report.html").unlink()
     shown = ran("show", "A/runs/hf")
@@ -65,7 +63,7 @@ def test_a_report_that_never_had_pictures_says_that_it_has_none(ran: Command) ->
     assert not pictures("A/runs/hf/report.html")
 
 
-def test_a_bundled_run_is_sent_whole(ran: Command, tmp_path: Path) -> None:
+def test_a_bundled_run_is_sent_whole(ran, tmp_path):
     before = Path("A/runs/hf/report.html").read_bytes()
     assert ran("show", "A/runs/hf", "--bundle").code == 0
     archive = shutil.make_archive(str(tmp_path / "sent"), "zip", "A/runs/hf")
@@ -79,7 +77,7 @@ def test_a_bundled_run_is_sent_whole(ran: Command, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bundled", [False, True])
-def test_a_board_that_is_started_elsewhere_shows_the_pictures(ran: Command, tmp_path: Path, bundled: bool) -> None:
+def test_a_board_that_is_started_elsewhere_shows_the_pictures(ran, tmp_path, bundled):
     if bundled:
         assert ran("show", "A/runs/hf", "--bundle").code == 0
         shutil.rmtree("A/my_pairs")
@@ -94,7 +92,7 @@ def test_a_board_that_is_started_elsewhere_shows_the_pictures(ran: Command, tmp_
     assert {answer.headers["content-type"] for answer in answers} == {"image/png"}
 
 
-def test_two_paths_to_one_set_are_one_benchmark(ran: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_paths_to_one_set_are_one_benchmark(ran, tmp_path, monkeypatch):
     assert ran("run", "-m", "random", "-b", f"folder:{tmp_path}/A/my_pairs", "--out", "b").code == 0
     assert [*read_result(tmp_path / "b").benchmarks] == [*read_result(tmp_path / "A/runs/hf").benchmarks]
     compared = ran("compare", "A/runs/hf", "b")
@@ -106,7 +104,7 @@ def test_two_paths_to_one_set_are_one_benchmark(ran: Command, tmp_path: Path, mo
 
 
 @pytest.mark.slow
-def test_two_sets_of_one_name_are_told_apart_by_their_content(ran: Command, made_set: Make) -> None:
+def test_two_sets_of_one_name_are_told_apart_by_their_content(ran, made_set):
     made_set("B/my_pairs", n=4, seed=1)
     done = ran("run", "-m", "random", "-b", "folder:A/my_pairs", "-b", "folder:B/my_pairs", "--out", "both")
     assert done.code == 0, done.err
@@ -121,7 +119,7 @@ def test_two_sets_of_one_name_are_told_apart_by_their_content(ran: Command, made
     check_facts(refused.err, "folder:my_pairs", "runs")
 
 
-def test_a_model_gets_the_name_that_its_user_gives_it(ran: Command) -> None:
+def test_a_model_gets_the_name_that_its_user_gives_it(ran):
     named = ("run", "-m", "colours", "-b", "folder:A/my_pairs", "--out", "named", "--name")
     assert ran(*named, "Our CLIP").code == 0
     assert read_result(Path("named")).model.name == "Our CLIP"

@@ -43,7 +43,7 @@ def seconds(value: object) -> list[float]:
 RUN = ("run", "-m", "random", "-b", "demo", "--limit", 4, "--quiet")
 
 
-def test_two_runs_at_the_same_moment_do_not_lose_one(tmp_path: Path) -> None:
+def test_two_runs_at_the_same_moment_do_not_lose_one(tmp_path):
     """The name of a run's folder is a time: one that comes twice is refused, or the same run."""
     moment = "2026-01-02 03:04:05"  # stands still
     first = at(moment, tmp_path, *RUN)
@@ -56,7 +56,7 @@ def test_two_runs_at_the_same_moment_do_not_lose_one(tmp_path: Path) -> None:
     assert other.returncode == 2 and other.stderr.startswith("error: ") and other.stderr.count("\n") == 1, other.stderr
 
 
-def test_a_run_that_goes_on_in_the_past_gives_the_same_numbers(tmp_path: Path) -> None:
+def test_a_run_that_goes_on_in_the_past_gives_the_same_numbers(tmp_path):
     now = at("@2026-03-01 12:00:00", tmp_path, *RUN, "--out", tmp_path / "run")
     assert now.returncode == 0, now.stderr
     whole = json.loads((tmp_path / "run" / "results.json").read_text())
@@ -71,7 +71,7 @@ def test_a_run_that_goes_on_in_the_past_gives_the_same_numbers(tmp_path: Path) -
     assert all(value >= 0 for value in seconds(found)) and seconds(found)
 
 
-def test_a_build_whose_clock_goes_back_is_the_same_set(tmp_path: Path) -> None:
+def test_a_build_whose_clock_goes_back_is_the_same_set(tmp_path):
     recipe = tmp_path / "few.toml"
     recipe.write_text('name = "few"\nbuilder = "scenes"\nseed = 3\n[options.items]\nattribute = 1\n')
     quiet = ("--quiet",)  # as above; the second, whose clock went back, tells

@@ -41,7 +41,7 @@ texts = ["{caption_0}", "{caption_1}"]
 
 
 @pytest.fixture(scope="module")
-def tiny_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+def tiny_hub(tmp_path_factory) -> Iterator[Hub]:
     """A CLIP of open_clip, and eight pairs in a parquet file with the pictures' bytes."""
     open_clip = pytest.importorskip("open_clip")
     scratch = tmp_path_factory.mktemp("tiny")
@@ -65,7 +65,7 @@ def tiny_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 @pytest.mark.slow
-def test_a_run_takes_model_and_pairs_from_the_hub_and_repeats_without_it(tiny_hub: Hub, tmp_path: Path) -> None:
+def test_a_run_takes_model_and_pairs_from_the_hub_and_repeats_without_it(tiny_hub, tmp_path):
     """The hub of `hf:` models is tested with their family."""
     (tmp_path / "set.toml").write_text(SET.replace("COMMIT", COMMIT), encoding="utf-8")
     unset = {"HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"}

@@ -1,9 +1,7 @@
 """A user has three prediction files of one system: one row, one table, one LaTeX file, one row of the board."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +13,6 @@ from tellapart.board.records import Board
 from tellapart.board.settings import BoardSettings
 from tellapart.evaluation.verified import read_result
 
-Command = Callable[..., Any]
-
 
 def write_scores(path: Path, ids: list[str], shape: tuple[int, int], seed: int) -> Path:
     """Scores of a system that is right more often than chance."""
@@ -27,7 +23,7 @@ def write_scores(path: Path, ids: list[str], shape: tuple[int, int], seed: int) 
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path) -> dict[str, Path]:
     """SugarCrepe's annotations, made to its published size, and files of scores of three benchmarks."""
     folder = tmp_path / "data" / "sugarcrepe"
     folder.mkdir(parents=True)
@@ -48,20 +44,17 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.mark.slow
-def test_three_files_of_one_system_are_one_row_everywhere(command: Command, files: dict[str, Path]) -> None:
+def test_three_files_of_one_system_are_one_row_everywhere(command, files):
     sugarcrepe, *others = (("--scores", f"{name}={path}") for name, path in files.items())
     data = ("--data", "data", "--name", "mine", "--out", "runs/mine")
-    one = command("score", *sugarcrepe, *data)
-    assert one.code == 0, one.err
-    two = command("score", *others[0], *others[1], *data)  # a later command adds to the same system
-    assert two.code == 0, two.err
+    command("score", *sugarcrepe, *data, code=0)
+    command("score", *others[0], *others[1], *data, code=0)  # a later command adds to the same system
     record = read_result(Path("runs/mine"))
     assert list(record.benchmarks) == ["sugarcrepe", "bivlc", "winoground"]
     assert (record.model.name, record.model.fingerprint, record.model.kind) == ("mine", "", None)
     assert all(part.file and len(part.file.sha256) == 64 for part in record.benchmarks.values())
 
-    table = command("table", "runs/mine")
-    assert table.code == 0, table.err
+    table = command("table", "runs/mine", code=0)
     rows = [line for line in table.out.splitlines() if line.startswith("|")]
     heads = ["model", "sugarcrepe choice score", "bivlc group score", "winoground group score"]
     assert [cell.strip() for cell in rows[0].strip("| ").split("|")] == heads
@@ -76,10 +69,9 @@ def test_three_files_of_one_system_are_one_row_everywhere(command: Command, file
 
 
 @pytest.mark.slow
-def test_files_in_three_run_folders_are_one_system_still(command: Command, files: dict[str, Path]) -> None:
+def test_files_in_three_run_folders_are_one_system_still(command, files):
     for name, path in files.items():
-        done = command("score", name, "--scores", path, "--data", "data", "--name", "mine", "--out", f"runs/{name}")
-        assert done.code == 0, done.err
+        command("score", name, "--scores", path, "--data", "data", "--name", "mine", "--out", f"runs/{name}", code=0)
     table = command("table", "runs/bivlc", "runs/winoground", "runs/sugarcrepe")
     assert table.out.count("| mine |") == 1 and "| mine (" not in table.out
     board = Board(BoardSettings(runs=(Path("runs"),)))
@@ -87,17 +79,14 @@ def test_files_in_three_run_folders_are_one_system_still(command: Command, files
     assert [model.label for model in board.tables.models.values()] == ["mine"]
 
 
-def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(
-    command: Command, files: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(command, files, tmp_path):
     score = ("score", "winoground", "--name", "mine", "--out", "runs/mine", "--scores")
     assert command(*score, files["winoground"]).code == 0
     before = (tmp_path / "runs/mine/results.json").read_bytes()
     assert command(*score, files["winoground"]).code == 0
     assert (tmp_path / "runs/mine/results.json").read_bytes() == before
     other = write_scores(tmp_path / "other.npz", list(find_benchmark("winoground").outline().ids), (2, 2), 9)
-    refused = command(*score, other)
-    assert refused.code == 2
+    refused = command(*score, other, code=2)
     assert "wg.npz" in refused.err
     check_facts(refused.err, "winoground", "measured")
     assert (tmp_path / "runs/mine/results.json").read_bytes() == before
@@ -113,18 +102,14 @@ def test_a_file_is_measured_once_and_another_of_its_benchmark_is_refused(
         (("--scores", "winoground=wg.npz", "--scores", "bivlc=wg.npz", "--name", "m"), "wg.npz"),
     ],
 )
-def test_what_is_missing_is_said_and_nothing_is_written(
-    command: Command, files: dict[str, Path], tmp_path: Path, arguments: tuple[str, ...], said: str | tuple[str, ...]
-) -> None:
-    ran = command("score", *arguments, "--out", "runs/mine")
-    assert ran.code == 2
+def test_what_is_missing_is_said_and_nothing_is_written(command, files, tmp_path, arguments, said):
+    ran = command("score", *arguments, "--out", "runs/mine", code=2)
     check_facts(ran.err, said)
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_files_name_may_not_stand_for_another_system(command: Command, files: dict[str, Path]) -> None:
+def test_the_files_name_may_not_stand_for_another_system(command, files):
     assert command("score", "winoground", "--scores", files["winoground"], "--out", "runs/mine").code == 0
-    refused = command("score", "bivlc", "--scores", files["bivlc"], "--out", "runs/mine")
-    assert refused.code == 2
+    refused = command("score", "bivlc", "--scores", files["bivlc"], "--out", "runs/mine", code=2)
     check_facts(refused.err, "wg", "bv")
     check_facts(refused.err, "model", "--name", "'wg'")

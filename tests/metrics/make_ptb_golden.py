@@ -60,7 +60,7 @@ def _strings(path: Path) -> Iterator[str]:
             yield from line.split("\t")
 
 
-def _leaves(value: Any) -> Iterator[str]:
+def _leaves(value) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -192,7 +192,7 @@ def reference_metrics(corpus: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _plain(value: Any) -> Any:
+def _plain(value):
     return [_plain(inner) for inner in value] if hasattr(value, "__len__") else float(value)
 
 

@@ -285,14 +285,14 @@ def test_every_metric_obeys_every_law_on_drawn_scores(metric, shape, data):
             law(metric, scores)
 
 
-def wrong(name: str, **changes: Any) -> Metric:
+def wrong(name: str, **changes) -> Metric:
     return dataclasses.replace(METRICS[name], **changes)
 
 
 def of(compare: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Callable[[Any], NDArray[np.float64]]:
     """A wrong per-item function; it refuses what is not finite, so that only its own mistake can fail a law."""
 
-    def strict(scores: Any) -> NDArray[np.float64]:
+    def strict(scores) -> NDArray[np.float64]:
         METRICS["choice_score" if 1 in np.shape(scores)[1:] else "group_score"].per_item(scores)
         return compare(np.asarray(scores, dtype=np.float32)).astype(np.float64)
 
@@ -302,18 +302,18 @@ def of(compare: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Callable[[Any]
 class AnyEqualScores(Metric):
     """Counts every equal pair of scores of an item as a tie, also one that no comparison sees."""
 
-    def measure(self, scores: Any, true: int = 1) -> PerItem:
+    def measure(self, scores, true: int = 1) -> PerItem:
         equal = np.array([len(set(item.ravel().tolist())) < item.size for item in np.asarray(scores)])
         return dataclasses.replace(Metric.measure(self, scores, true), touched=equal)
 
 
-def sorts_in_place(scores: Any) -> NDArray[np.float64]:
+def sorts_in_place(scores) -> NDArray[np.float64]:
     value = METRICS["choice_score"].per_item(scores)
     scores[:, 0].sort(axis=-1)
     return value
 
 
-def chosen_before_rounding(scores: Any) -> NDArray[np.float64]:
+def chosen_before_rounding(scores) -> NDArray[np.float64]:
     METRICS["choice_score"].per_item(scores)
     return (scores[:, 0, 0] > scores[:, 0, 1:].max(axis=1)).astype(np.float64)
 

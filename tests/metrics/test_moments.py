@@ -1,7 +1,6 @@
 """Boundary grounding: a perfect model, a constant one and a random one get what they must, and F1 is the script's."""
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -158,7 +157,7 @@ def tied_queries(draw: st.DrawFn) -> tuple[list[float], list[int], list[float]]:
     return times, scores, draw(st.lists(seconds, min_size=1, max_size=4))
 
 
-def f1_of_each_tie_break(case: Any, limit: float, count: int) -> list[float]:
+def f1_of_each_tie_break(case, limit: float, count: int) -> list[float]:
     """F1 of every choice of candidates that the scores allow, each by GEB+'s rule and without a tie."""
     times, scores, gold = case
     count = min(count, len(times))

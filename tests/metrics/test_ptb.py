@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from published import SHARED, published
 from scripts import import_script
 from tellapart.metrics.ptb import tokenize
 
 HERE = Path(__file__).parent
-ANNOTATIONS = HERE.parents[1].parent / "shared" / "data"
 GOLDEN = [json.loads(line) for line in (HERE / "ptb_golden.jsonl").read_text(encoding="utf-8").splitlines()]
 DRAWN = json.loads((HERE / "ptb_drawn.json").read_text(encoding="utf-8"))
 DIGESTS = json.loads((HERE / "ptb_digests.json").read_text(encoding="utf-8"))
@@ -47,18 +47,13 @@ def test_drawn_captions_hold_what_they_are_for():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DIGESTS)
 def test_every_string_of_the_annotation_files_has_the_tokens_of_the_java_program(name):
-    path = ANNOTATIONS / name
-    if not path.is_file():
-        pytest.skip("the annotation files are not beside this checkout")
-    strings = MAKER.strings_of(path)
+    strings = MAKER.strings_of(published(name))
     assert len(strings) == DIGESTS[name]["strings"]
     assert MAKER.digest([tokenize(text) for text in strings]) == DIGESTS[name]["tokens"]
 
 
 def test_no_annotation_file_is_without_a_digest():
-    if not ANNOTATIONS.is_dir():
-        pytest.skip("the annotation files are not beside this checkout")
-    found = {path.relative_to(ANNOTATIONS).as_posix() for path in MAKER.annotation_files(ANNOTATIONS)}
+    found = {path.relative_to(SHARED).as_posix() for path in MAKER.annotation_files(published())}
     assert found == set(DIGESTS)
 
 

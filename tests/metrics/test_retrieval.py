@@ -213,7 +213,6 @@ def test_parts_put_together_are_what_a_stable_sort_of_the_whole_gives(seed, rows
     found: TopEntries | None = None
     for start in range(0, columns, width):
         found = merge_top_entries(found, top_entries(scores[:, start : start + width], start=start))
-    assert found is not None
     assert found.entry.tolist() == sorted_first(scores)
     assert (found.score == np.take_along_axis(scores, found.entry, axis=1)).all()
 
@@ -236,7 +235,6 @@ def test_both_directions_keep_their_first_whatever_the_block(ranked, block, monk
     found, scores = ranked(7, 16)
     before = scores.copy()
     for ranks, own in ((found.image_to_text, scores), (found.text_to_image, scores.T)):
-        assert ranks.first is not None
         assert ranks.first.entry.tolist() == sorted_first(own)
     assert (scores == before).all()
 

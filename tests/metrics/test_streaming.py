@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from tellapart.metrics.registry import METRICS
 from tellapart.metrics.streaming import class_name, metric_class
 
 
-def drawn(n: int, shape: tuple[int, int], seed: int = 0) -> Any:
+def drawn(n: int, shape: tuple[int, int], seed: int = 0):
     return np.random.default_rng(seed).integers(0, 4, (n, *shape)).astype(np.float32) / 4
 
 
@@ -101,7 +100,7 @@ def test_other_shapes_clusters_and_kinds_are_refused():
 
 
 @pytest.fixture
-def torchmetrics() -> Any:
+def torchmetrics():
     pytest.importorskip("torch")
     from tellapart.models.torch.backend import import_torch
 

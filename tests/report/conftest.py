@@ -1,8 +1,5 @@
 """Runs made with the real metrics on drawn scores and drawn pictures."""
 
-from __future__ import annotations
-
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from browsers import chromium  # noqa: F401
+from pictures import encoded
 from tellapart.benchmarks.find import declared_benchmark
 from tellapart.data.pairset import Outline
 from tellapart.data.scores import ScoreKind, Scores
@@ -106,9 +105,7 @@ def drawn_image(benchmark: str, reference: str) -> bytes:
     picture = Image.new("RGB", (120, 120), "#e9e4da")
     colour = COLOURS[(int(item) + int(image)) % len(COLOURS)]
     ImageDraw.Draw(picture).ellipse((25, 25, 95, 95), fill=colour)
-    target = io.BytesIO()
-    picture.save(target, "PNG")
-    return target.getvalue()
+    return encoded(picture)
 
 
 @pytest.fixture(scope="session")
@@ -118,7 +115,7 @@ def make_run() -> Callable[..., ReportRun]:
     def make(
         *, skill: float = 1.0, seed: int = 0, scores: NDArray[np.float32] | None = None, **plan: object
     ) -> ReportRun:
-        described = Plan(**plan)  # type: ignore[arg-type]
+        described = Plan(**plan)
         return made_run(described, drawn_scores(described, skill, seed) if scores is None else scores)
 
     return make

@@ -1,7 +1,5 @@
 """Result files of other tools as they write them, and what an import makes of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ from tellapart.evaluation.verified import read_result
 from tellapart.report.interchange.foreign import import_results
 
 
-def clip_file(folder: Path, dataset: str, task: str, metrics: dict[str, float], **more: Any) -> Path:
+def clip_file(folder: Path, dataset: str, task: str, metrics: dict[str, float], **more) -> Path:
     """As CLIP_benchmark 1.6.2's `cli.py` dumps it."""
     path = folder / f"clip-{dataset.replace('/', '_')}.json"
     held = {
@@ -24,7 +22,7 @@ def clip_file(folder: Path, dataset: str, task: str, metrics: dict[str, float], 
     return path
 
 
-def mteb_file(folder: Path, task: str, metrics: dict[str, Any], **more: Any) -> Path:
+def mteb_file(folder: Path, task: str, metrics: dict[str, Any], **more) -> Path:
     """As mteb 2.26's cache keeps it."""
     path = folder / f"{task}.json"
     entry = {**metrics, "hf_subset": "default", "languages": ["eng-Latn"], "mteb_version": "2.26.24"}
@@ -37,7 +35,7 @@ def mteb_file(folder: Path, task: str, metrics: dict[str, Any], **more: Any) -> 
 WINOGROUND = {"image_acc": 0.125, "text_acc": 0.0625, "acc": 0.03125}
 
 
-def imported(files: list[Path], out: Path, **more: Any) -> dict[str, dict[str, float]]:
+def imported(files: list[Path], out: Path, **more) -> dict[str, dict[str, float]]:
     result = import_results(files, out, command="tellapart import", **more)
     assert read_result(out) == result
     return {

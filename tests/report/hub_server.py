@@ -3,8 +3,6 @@
 It holds what the hub checks: a token for what is private or written, the front matter of a card, git's ids of blobs.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -62,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _json(self, status: int, content: Any, **headers: str) -> None:
+    def _json(self, status: int, content, **headers: str) -> None:
         self._answer(status, json.dumps(content).encode(), Content_Type="application/json", **headers)
 
     def _path(self) -> list[str]:

@@ -1,10 +1,7 @@
 """The page in a real browser: the matrix, the filters, links to items, both colour schemes."""
 
-from __future__ import annotations
-
 import io
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,33 +15,23 @@ from tellapart.report.page import make_page, render
 from tellapart.report.sections import ReportRun, margins
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 HOSTILE = """</script><img src=x onerror="window.hacked=1"><b>'"&"""
 
 Visit = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, "--disable-dev-shm-usage"])
-        yield started
-        started.close()
-
-
 @pytest.fixture
-def visit(browser, tmp_path: Path) -> Iterator[Visit]:
+def visit(chromium, tmp_path) -> Iterator[Visit]:
     """Write a report of runs and open it; any message on the console or request for a file fails the test."""
     problems: list[str] = []
     pages = []
 
-    def open_page(runs: list[ReportRun], fragment: str = "", scheme: str = "light", **options: Any) -> Any:
+    def open_page(runs: list[ReportRun], fragment: str = "", scheme: str = "light", **options):
         path = tmp_path / "report.html"
         path.write_text(render(runs), encoding="utf-8")
-        page = browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900}, **options)
+        page = chromium.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900}, **options)
         page.set_default_timeout(60_000)
         page.on("console", lambda message: problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
@@ -64,15 +51,15 @@ def _note(problems: list[str], url: str, path: Path) -> None:
         problems.append(f"request: {url}")
 
 
-def cards(page: Any) -> list[str]:
+def cards(page) -> list[str]:
     return page.eval_on_selector_all(".card", "all => all.map(card => card.dataset.item)")
 
 
-def count(page: Any) -> int:
+def count(page) -> int:
     return int(page.inner_text(".count").split(" of ")[0].replace(",", ""))
 
 
-def test_the_matrix_shows_scores_shades_and_marks_of_true_pairs(make_run, visit) -> None:
+def test_the_matrix_shows_scores_shades_and_marks_of_true_pairs(make_run, visit):
     scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.8]]), (30, 1, 1))
     scores[7] = [[0.30, 0.55], [0.30, 0.60]]  # text 0 is beaten in its row; text 1 wins
     scores[8] = [[0.50, 0.50], [0.25, 0.75]]  # image 0 ties
@@ -89,7 +76,7 @@ def test_the_matrix_shows_scores_shades_and_marks_of_true_pairs(make_run, visit)
     assert verdicts == ["= text_score", "✓ image_score", "= group_score", "✓ match_score"]
 
 
-def test_scores_that_differ_are_written_differently(make_run, visit) -> None:
+def test_scores_that_differ_are_written_differently(make_run, visit):
     scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.8]]), (30, 1, 1))
     scores[0] = [[0.2500001, 0.25], [0.1, 0.3]]
     page = visit([make_run(scores=scores)], "#item=shapes-0000")
@@ -97,7 +84,7 @@ def test_scores_that_differ_are_written_differently(make_run, visit) -> None:
     assert shown[0].startswith("0.2500001\n✓") and shown[1] == "0.2500000"
 
 
-def test_items_come_worst_first_and_filters_change_what_is_shown(make_run, visit) -> None:
+def test_items_come_worst_first_and_filters_change_what_is_shown(make_run, visit):
     run = make_run(skill=0.8)
     samples = run.samples["shapes"]
     margin = margins(np.array([sample.scores for sample in samples], np.float32))
@@ -122,7 +109,7 @@ def test_items_come_worst_first_and_filters_change_what_is_shown(make_run, visit
     assert count(page) == 30
 
 
-def test_a_tied_item_is_among_the_wrong_and_can_be_had_alone(make_run, visit) -> None:
+def test_a_tied_item_is_among_the_wrong_and_can_be_had_alone(make_run, visit):
     scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.8]]), (30, 1, 1))
     scores[3, 0, 0] = 0.05  # beaten
     scores[4, 0, 1] = 0.9  # tied in its row, and text 1 loses image 1
@@ -140,7 +127,7 @@ def test_a_tied_item_is_among_the_wrong_and_can_be_had_alone(make_run, visit) ->
     }
 
 
-def test_the_search_reads_captions_ids_and_tags_in_any_case(make_run, visit) -> None:
+def test_the_search_reads_captions_ids_and_tags_in_any_case(make_run, visit):
     page = visit([make_run()])
     found = {}
     for words in ("TEAL circle", "shapes-0017", "side: right"):
@@ -150,7 +137,7 @@ def test_the_search_reads_captions_ids_and_tags_in_any_case(make_run, visit) -> 
     assert found == {"TEAL circle": 10, "shapes-0017": 1, "side: right": 10}
 
 
-def test_pages_turn_and_stop_at_both_ends(make_run, visit) -> None:
+def test_pages_turn_and_stop_at_both_ends(make_run, visit):
     page = visit([make_run()])
     seen = cards(page)
     assert page.is_disabled("[data-turn='-1']")
@@ -162,7 +149,7 @@ def test_pages_turn_and_stop_at_both_ends(make_run, visit) -> None:
     assert len(seen) == len(set(seen)) == 30
 
 
-def test_a_link_opens_its_item_with_every_model_and_closing_forgets_it(make_run, visit) -> None:
+def test_a_link_opens_its_item_with_every_model_and_closing_forgets_it(make_run, visit):
     runs = [make_run(model="one", seed=1), make_run(model="two", seed=2)]
     page = visit(runs, "#item=shapes-0013")
     assert page.inner_text("#item-title") == "shapes: shapes-0013"
@@ -178,12 +165,12 @@ def test_a_link_opens_its_item_with_every_model_and_closing_forgets_it(make_run,
     sync_api.expect(page.locator("#item-title")).to_have_text(f"shapes: {cards(page)[3]}")
 
 
-def test_a_link_to_an_item_that_is_not_there_says_so(make_run, visit) -> None:
+def test_a_link_to_an_item_that_is_not_there_says_so(make_run, visit):
     page = visit([make_run()], "#item=nobody")
     assert page.inner_text("[role=alert]") == "This report has no item nobody."
 
 
-def test_the_model_switch_changes_tables_order_and_count(make_run, visit) -> None:
+def test_the_model_switch_changes_tables_order_and_count(make_run, visit):
     runs = [make_run(model="good", skill=3.0, seed=1), make_run(model="poor", skill=0.0, seed=2)]
     page = visit(runs)
     page.select_option("[name=outcome]", "wrong")
@@ -199,7 +186,7 @@ def test_the_model_switch_changes_tables_order_and_count(make_run, visit) -> Non
 
 
 @pytest.mark.parametrize(("shape", "rows", "columns"), [((1, 4), 4, 1), ((3, 1), 3, 1), ((2, 2), 2, 2)])
-def test_every_shape_has_its_matrix(make_run, visit, shape, rows, columns) -> None:
+def test_every_shape_has_its_matrix(make_run, visit, shape, rows, columns):
     page = visit([make_run(shape=shape, n=5)])
     card = page.locator(".card").first
     assert card.locator("tbody tr").count() == rows
@@ -208,7 +195,7 @@ def test_every_shape_has_its_matrix(make_run, visit, shape, rows, columns) -> No
     assert card.locator("img").count() == shape[0]
 
 
-def test_the_words_that_differ_are_marked(make_run, visit) -> None:
+def test_the_words_that_differ_are_marked(make_run, visit):
     page = visit([make_run()], "#item=shapes-0002")
     assert page.locator("dialog mark").all_inner_texts() == ["green", "orange"]
 
@@ -228,7 +215,7 @@ def test_the_words_that_differ_are_marked(make_run, visit) -> None:
         (("the same words", "the same words"), []),
     ],
 )
-def test_only_the_words_that_really_differ_are_marked(make_run, visit, texts, marks) -> None:
+def test_only_the_words_that_really_differ_are_marked(make_run, visit, texts, marks):
     run = make_run(n=3)
     samples = [replace(sample, texts=texts) for sample in run.samples["shapes"]]
     page = visit([ReportRun(run.result, {"shapes": samples})], "#item=shapes-0002")
@@ -236,7 +223,7 @@ def test_only_the_words_that_really_differ_are_marked(make_run, visit, texts, ma
     assert page.locator("dialog th.caption").all_inner_texts() == list(texts)
 
 
-def test_untrusted_text_is_shown_and_never_run(make_run, visit) -> None:
+def test_untrusted_text_is_shown_and_never_run(make_run, visit):
     run = make_run(model=HOSTILE, n=3)
     samples = [
         replace(sample, id=f"{k}{HOSTILE}", texts=(HOSTILE, "x"), tags={HOSTILE: HOSTILE})
@@ -253,7 +240,7 @@ def test_untrusted_text_is_shown_and_never_run(make_run, visit) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_screenshot_has_content_in_both_colour_schemes(make_run, visit, scheme) -> None:
+def test_the_screenshot_has_content_in_both_colour_schemes(make_run, visit, scheme):
     page = visit([make_run(model="one", seed=1), make_run(model="two", seed=2)], scheme=scheme)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("L")
     values = np.asarray(picture)
@@ -265,14 +252,14 @@ def test_the_screenshot_has_content_in_both_colour_schemes(make_run, visit, sche
 
 
 @pytest.mark.parametrize("width", [360, 800])
-def test_nothing_overflows_a_narrow_screen(make_run, visit, width) -> None:
+def test_nothing_overflows_a_narrow_screen(make_run, visit, width):
     runs = [make_run(model="open_clip:ViT-B-32/laion2b_s34b_b79k" * 2), make_run(model="two", seed=2)]
     page = visit(runs)
     page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_on_a_phone_the_headline_is_in_sight_and_the_first_column_stays(make_run, visit) -> None:
+def test_on_a_phone_the_headline_is_in_sight_and_the_first_column_stays(make_run, visit):
     page = visit([make_run(model="a", seed=1), make_run(model="b", seed=2)])
     page.set_viewport_size({"width": 390, "height": 844})
     cells = page.locator(".headline tbody tr").first.locator("th, td")
@@ -290,15 +277,15 @@ def test_on_a_phone_the_headline_is_in_sight_and_the_first_column_stays(make_run
     assert last["x"] >= name["x"] + name["width"] and last["x"] + last["width"] <= 390
 
 
-def test_without_scripts_the_tables_of_every_model_are_there(make_run, visit) -> None:
+def test_without_scripts_the_tables_of_every_model_are_there(make_run, visit):
     page = visit([make_run(model="one"), make_run(model="two", seed=2)], java_script_enabled=False)
     assert page.is_visible("text=one by tag") and page.is_visible("text=two by tag")
     assert page.is_visible("text=Browsing items needs JavaScript")
     assert not page.is_visible(".filters")
 
 
-def test_a_page_that_awaits_checkpoints_comes_again_unless_somebody_is_at_work(make_run, browser, tmp_path) -> None:
-    path, page = tmp_path / "report.html", browser.new_page()
+def test_a_page_that_awaits_checkpoints_comes_again_unless_somebody_is_at_work(make_run, chromium, tmp_path):
+    path, page = tmp_path / "report.html", chromium.new_page()
     loads: list[Any] = []
     path.write_text(make_page([make_run()], reload=20.0).html, encoding="utf-8")
     page.on("load", lambda _page: loads.append(page.url))

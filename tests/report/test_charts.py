@@ -1,7 +1,5 @@
 """The geometry of score bars."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 
@@ -19,7 +17,7 @@ from tellapart.report.sections import HeatMap, breakdown_tag, heat_map
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_a_bar_lies_within_0_and_100_and_spans_its_interval(low, value, high) -> None:
+def test_a_bar_lies_within_0_and_100_and_spans_its_interval(low, value, high):
     low, value, high = sorted((low, value, high))
     drawn = ElementTree.fromstring(score_bar(value, low, high))  # noqa: S314  (made here)
     start, width = (float(drawn.find("rect").get(name)) for name in ("x", "width"))
@@ -36,14 +34,14 @@ def xy(points: str) -> np.ndarray:
     return np.array([[float(number) for number in point.split(",")] for point in points.split()])
 
 
-def test_the_area_under_a_curve_is_its_share_of_items_inside() -> None:
+def test_the_area_under_a_curve_is_its_share_of_items_inside():
     values = np.random.default_rng(1).normal(size=4000)
     drawn = plot("v1", [trace(0, values), trace(1, 0.5 * values)])
     areas = [np.trapezoid(drawn.height - xy(line.points)[:, 1], xy(line.points)[:, 0]) for line in drawn.lines]
     assert areas[1] == pytest.approx(areas[0], rel=0.03)
 
 
-def test_a_model_of_one_value_is_a_spike_and_leaves_the_scale_alone() -> None:
+def test_a_model_of_one_value_is_a_spike_and_leaves_the_scale_alone():
     values = np.random.default_rng(2).normal(size=300)
     alone = plot("v1", [trace(0, values)])
     beside = plot("v1", [trace(0, values), trace(1, np.zeros(300))])
@@ -51,7 +49,7 @@ def test_a_model_of_one_value_is_a_spike_and_leaves_the_scale_alone() -> None:
     assert (beside.lines[1].spike, beside.lines[1].points) == (beside.zero, "")
 
 
-def test_below_thirty_items_each_item_is_a_dot() -> None:
+def test_below_thirty_items_each_item_is_a_dot():
     values = np.random.default_rng(4).normal(size=FEW - 1)
     few = plot("v1", [trace(0, values), trace(1, np.zeros(FEW - 1))])
     assert [len(line.dots) for line in few.lines] == [FEW - 1, FEW - 1]
@@ -64,7 +62,7 @@ def test_below_thirty_items_each_item_is_a_dot() -> None:
 
 
 @pytest.mark.parametrize("models", [1, 4, 12])
-def test_dots_stay_in_their_models_band_and_cover_no_other_where_there_is_room(models) -> None:
+def test_dots_stay_in_their_models_band_and_cover_no_other_where_there_is_room(models):
     rng = np.random.default_rng(5)
     drawn = plot("v1", [trace(k, rng.normal(size=20)) for k in range(models)])
     band = drawn.height / models
@@ -77,14 +75,14 @@ def test_dots_stay_in_their_models_band_and_cover_no_other_where_there_is_room(m
 
 
 @pytest.mark.parametrize(("inside", "beyond", "dots"), [(20, 1, 20), (200, 8, 0)])
-def test_extreme_items_are_counted_rather_than_stretching_the_axis(inside, beyond, dots) -> None:
+def test_extreme_items_are_counted_rather_than_stretching_the_axis(inside, beyond, dots):
     values = np.concatenate([np.random.default_rng(3).normal(size=inside), np.full(beyond, 1e6)])
     drawn = plot("v1", [trace(0, values)])
     assert (drawn.beyond, len(drawn.lines[0].dots)) == (beyond, dots)
     assert all(abs(float(label)) < 20 for _, label in drawn.ticks)
 
 
-def test_ticks_are_symmetric_and_stay_inside() -> None:
+def test_ticks_are_symmetric_and_stay_inside():
     for size in (3e-4, 0.7, 1.0, 42.0, 9e5):
         drawn = plot("v1", [trace(0, size * np.linspace(-1, 1, 101))])
         places = np.array([x for x, _ in drawn.ticks])
@@ -93,7 +91,7 @@ def test_ticks_are_symmetric_and_stay_inside() -> None:
         assert places.min() >= 0
 
 
-def test_scales_far_apart_and_kinds_that_differ_share_no_axis() -> None:
+def test_scales_far_apart_and_kinds_that_differ_share_no_axis():
     spread = np.linspace(-1, 1, 50)
     traces = [trace(style, factor * spread) for style, factor in ((0, 100), (1, 1), (2, 2), (4, 0))]
     traces.append(trace(3, spread, kind="probability"))
@@ -109,7 +107,7 @@ def heat_table(heat: HeatMap) -> str:
 HOSTILE = """<script>alert(1)</script>"'&"""
 
 
-def test_the_table_has_a_row_a_value_with_its_items_and_a_shade_for_every_tenth(make_run) -> None:
+def test_the_table_has_a_row_a_value_with_its_items_and_a_shade_for_every_tenth(make_run):
     records = {
         name: make_run(model=name, skill=3 - 3 * k, seed=k, n=90).result.benchmarks["shapes"]
         for k, name in enumerate(("a", HOSTILE))
@@ -128,7 +126,7 @@ def test_the_table_has_a_row_a_value_with_its_items_and_a_shade_for_every_tenth(
     assert "in brackets: not above chance (25.00)" in table
 
 
-def test_a_model_without_the_metric_has_dashes(make_run) -> None:
+def test_a_model_without_the_metric_has_dashes(make_run):
     plan = {"shape": (1, 2), "n": 30}
     records = {kind: make_run(kind=kind, **plan).result.benchmarks["shapes"] for kind in ("similarity", "probability")}
     heat = heat_map(records, "shapes", "acc", "type")
@@ -147,6 +145,6 @@ def test_a_model_without_the_metric_has_dashes(make_run) -> None:
     ],
     ids=["its paper's", "the only one", "several", "none"],
 )
-def test_the_tag_of_a_benchmark_is_its_papers_or_the_only_one(make_run, benchmark, tags, expected) -> None:
+def test_the_tag_of_a_benchmark_is_its_papers_or_the_only_one(make_run, benchmark, tags, expected):
     record = make_run(benchmark=benchmark, tags=tags).result.benchmarks[benchmark]
     assert breakdown_tag({"m": record}, benchmark) == expected

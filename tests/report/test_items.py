@@ -1,7 +1,5 @@
 """Margins, order and outcomes of items."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -16,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 from facts import raises
+from pictures import encoded, plain
 from tellapart.errors import DataError
 from tellapart.metrics.choice import choice_score
 from tellapart.metrics.pairs import group_score
@@ -30,13 +29,13 @@ SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(width=32, allow_nan=
 @given(
     st.sampled_from([(2, 2), (1, 2), (1, 5), (3, 1)]).flatmap(lambda of: arrays(np.float32, (5, *of), elements=SCORES))
 )
-def test_margin_is_positive_exactly_where_the_item_is_right(scores) -> None:
+def test_margin_is_positive_exactly_where_the_item_is_right(scores):
     right = group_score if scores.shape[1:] == (2, 2) else choice_score
     assert ((margins(scores) > 0) == (right(scores) == 1)).all()
 
 
 @given(arrays(np.float32, (9,), elements=SCORES), arrays(np.float32, (9,), elements=SCORES))
-def test_every_models_worst_item_comes_before_any_that_is_nobodys_worst(a, b) -> None:
+def test_every_models_worst_item_comes_before_any_that_is_nobodys_worst(a, b):
     order = worst_first([a, b])
     assert sorted(order) == list(range(9))
     if len(set(a.tolist())) == len(set(b.tolist())) == 9:
@@ -44,25 +43,25 @@ def test_every_models_worst_item_comes_before_any_that_is_nobodys_worst(a, b) ->
 
 
 @given(st.permutations(range(25)), st.integers(1, 30))
-def test_a_browser_holds_the_worst_items_and_a_tenth_of_the_best(order: list[int], most: int) -> None:
+def test_a_browser_holds_the_worst_items_and_a_tenth_of_the_best(order, most):
     kept = ends(order, most)
     assert len(kept) == min(most, 25)
     assert kept == order if most >= 25 else kept == order[: most - most // 10] + order[25 - most // 10 :]
 
 
-def test_a_metric_that_one_item_lacks_is_not_shared() -> None:
+def test_a_metric_that_one_item_lacks_is_not_shared():
     samples = [Sample(id=str(k), cluster="a", outcomes={"x": 1.0, "y": 0.0}) for k in range(3)]
     assert shared_outcomes(samples) == {"x", "y"}
     assert shared_outcomes([*samples, Sample(id="3", cluster="a", outcomes={"y": 1.0})]) == {"y"}
     assert shared_outcomes([]) == set()
 
 
-def test_a_constant_model_does_not_disturb_the_order() -> None:
+def test_a_constant_model_does_not_disturb_the_order():
     margin = np.float32([0.3, -0.2, 0.1, -0.9, 0.6])
     assert worst_first([margin])[:2] == worst_first([margin, np.zeros(5, np.float32)])[:2] == [3, 1]
 
 
-def test_scores_are_written_shortest_and_read_back_as_the_same_float32(make_run) -> None:
+def test_scores_are_written_shortest_and_read_back_as_the_same_float32(make_run):
     samples = make_run(skill=1.0).samples["shapes"]
     table = json.loads(json.dumps(model_table(samples, ["group_score"])))
     exact = np.array([sample.scores for sample in samples], np.float32).reshape(30, 4)
@@ -70,13 +69,13 @@ def test_scores_are_written_shortest_and_read_back_as_the_same_float32(make_run)
     assert max(len(repr(score)) for scores in table["scores"] for score in scores) <= 13
 
 
-def test_an_overflowing_margin_still_makes_json(make_run) -> None:
+def test_an_overflowing_margin_still_makes_json(make_run):
     scores = np.tile(np.float32([[-3e38, 3e38], [3e38, -3e38]]), (30, 1, 1))
     table = model_table(make_run(scores=scores).samples["shapes"], ["group_score"])
     assert json.loads(json.dumps(table, allow_nan=False))["margins"][0] == pytest.approx(-3.4028235e38)
 
 
-def test_outcomes_are_coded_right_wrong_and_tied(make_run) -> None:
+def test_outcomes_are_coded_right_wrong_and_tied(make_run):
     scores = np.tile(np.float32([[0.9, 0.1], [0.2, 0.8]]), (30, 1, 1))
     scores[1, 0] = 0.5, 0.6
     scores[2, 0] = 0.9, 0.9
@@ -84,7 +83,7 @@ def test_outcomes_are_coded_right_wrong_and_tied(make_run) -> None:
     assert codes[:4] == "10t1"
 
 
-def test_tags_are_columns_and_an_item_without_one_has_none(make_run) -> None:
+def test_tags_are_columns_and_an_item_without_one_has_none(make_run):
     tags: list[dict[str, str]] = [{"type": ""}, {}, {"type": "swap", "side": "left"}]
     first = make_run().samples["shapes"][:3]
     samples = [replace(sample, tags=own) for sample, own in zip(first, tags, strict=True)]
@@ -95,11 +94,8 @@ def test_tags_are_columns_and_an_item_without_one_has_none(make_run) -> None:
 
 
 def picture(kind: str, size: tuple[int, int] = (40, 20), noise: bool = False) -> bytes:
-    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8) if noise else None
-    made = Image.new("RGB", size, "teal") if pixels is None else Image.fromarray(pixels)
-    target = io.BytesIO()
-    made.save(target, kind)
-    return target.getvalue()
+    drawn = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    return encoded(drawn if noise else Image.new("RGB", size, "teal"), kind)
 
 
 def unpacked(uri: str) -> tuple[str, bytes]:
@@ -110,11 +106,11 @@ def unpacked(uri: str) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_a_small_web_image_goes_in_as_it_is(kind) -> None:
+def test_a_small_web_image_goes_in_as_it_is(kind):
     assert unpacked(data_uri(picture(kind), "a")) == (kind.lower(), picture(kind))
 
 
-def test_a_large_image_is_scaled_down_to_320_pixels_in_its_proportions() -> None:
+def test_a_large_image_is_scaled_down_to_320_pixels_in_its_proportions():
     large = picture("PNG", (800, 400), noise=True)
     assert len(large) > KEEP_BYTES
     kind, data = unpacked(data_uri(large, "a.png"))
@@ -122,17 +118,13 @@ def test_a_large_image_is_scaled_down_to_320_pixels_in_its_proportions() -> None
     assert (kind, opened.format, opened.size) == ("jpeg", "JPEG", (320, 160))
 
 
-def test_a_frame_of_eqben_becomes_a_picture_in_its_true_colours() -> None:
-    frame = np.zeros((16, 16, 3), np.uint8)
-    frame[:, :, 2] = 255  # BGR: red
-    target = io.BytesIO()
-    np.save(target, frame)
-    _, data = unpacked(data_uri(target.getvalue(), "a.npy"))
+def test_a_frame_of_eqben_becomes_a_picture_in_its_true_colours():
+    _, data = unpacked(data_uri(plain((255, 0, 0), (16, 16), "npy"), "a.npy"))
     red, green, blue = Image.open(io.BytesIO(data)).convert("RGB").getpixel((8, 8))
     assert red > 240 and green < 15 and blue < 15
 
 
-def test_the_budget_holds_whole_items_in_the_order_given() -> None:
+def test_the_budget_holds_whole_items_in_the_order_given():
     each = len(data_uri(picture("PNG"), "a"))
     items = [["w0", "w1"], ["x0", "x1"], ["y0", "y1"]]
     made = album(items, lambda name: picture("PNG"), budget=5 * each)
@@ -146,7 +138,7 @@ def test_the_budget_holds_whole_items_in_the_order_given() -> None:
     [([["a", "b"], ["b", "c"]], 10**6, 3, 0, 3), ([[str(k)] for k in range(500)], 10, 0, 500, 32)],
     ids=["a shared image is embedded once", "no further block is read"],
 )
-def test_an_image_is_read_once_and_none_after_the_budget(items, budget, pictures, left_out, most_read) -> None:
+def test_an_image_is_read_once_and_none_after_the_budget(items, budget, pictures, left_out, most_read):
     reads: list[str] = []
 
     def read(name: str) -> bytes:
@@ -158,7 +150,7 @@ def test_an_image_is_read_once_and_none_after_the_budget(items, budget, pictures
     assert len(reads) == len(set(reads)) <= most_read
 
 
-def test_a_broken_image_is_counted_and_costs_no_other() -> None:
+def test_a_broken_image_is_counted_and_costs_no_other():
     def read(name: str) -> bytes:
         if name == "gone":
             raise DataError("no image 'gone'")
@@ -170,6 +162,6 @@ def test_a_broken_image_is_counted_and_costs_no_other() -> None:
     assert made.left_out == 0
 
 
-def test_bytes_that_are_no_image_are_refused_by_name() -> None:
+def test_bytes_that_are_no_image_are_refused_by_name():
     with raises(DataError, "a.svg", "SVG", "PNG"):
         data_uri(b"<svg onload=alert(1)>", "a.svg")

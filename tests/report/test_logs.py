@@ -1,10 +1,7 @@
 """Other tools' logs of items: read as they judged, with their aggregates, and compared as runs are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import openpyxl
 import pytest
@@ -31,7 +28,7 @@ def _sheet(path: Path, *, hits: bool = True) -> Path:
     return path
 
 
-def _rewards(path: Path, **columns: Any) -> Path:
+def _rewards(path: Path, **columns) -> Path:
     rows = {"model": "reward", "subset": ["easy", "easy", "hard"], "id": [1, 2, 3], "results": [1, 1, 0]}
     rows |= {"scores_chosen": [0.5, [1.5], 0.1], "scores_rejected": [0.1, [0.2], 0.9]}
     path.write_text(json.dumps(rows | columns))
@@ -48,7 +45,7 @@ def _rewards(path: Path, **columns: Any) -> Path:
     ],
     ids=["inspect, two answers an item", "inspect", "lm-eval, 3", "lm-eval, 5"],
 )
-def test_a_log_has_the_aggregates_of_its_tool(log: Path, model: str, stated: dict[str, float], tmp_path: Path) -> None:
+def test_a_log_has_the_aggregates_of_its_tool(log, model, stated, tmp_path):
     result = ta.import_results(log, tmp_path / "run")
     (record,) = result.benchmarks.values()
     assert result.model.name == model
@@ -57,7 +54,7 @@ def test_a_log_has_the_aggregates_of_its_tool(log: Path, model: str, stated: dic
     assert not any("another mean" in note for note in record.notes)
 
 
-def test_logs_of_one_set_are_compared_item_by_item(tmp_path: Path) -> None:
+def test_logs_of_one_set_are_compared_item_by_item(tmp_path):
     for step in (3, 5):
         ta.import_results(_alternate(step), tmp_path / str(step))
     compared = ta.compare(tmp_path / "3", tmp_path / "5")
@@ -66,7 +63,7 @@ def test_logs_of_one_set_are_compared_item_by_item(tmp_path: Path) -> None:
     assert ta.compare(tmp_path / "3", tmp_path / "5", gate=True).rows[0].metric == "lm-eval:exact_match"
 
 
-def test_logs_of_other_items_or_tools_are_not_compared(tmp_path: Path) -> None:
+def test_logs_of_other_items_or_tools_are_not_compared(tmp_path):
     lines = _alternate(5).read_text().splitlines(keepends=True)
     changed = [line.replace(json.loads(line)["doc_hash"], "0" * 64) for line in lines]
     (tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl").write_text("".join(changed))
@@ -76,7 +73,7 @@ def test_logs_of_other_items_or_tools_are_not_compared(tmp_path: Path) -> None:
         ta.compare(tmp_path / "a", tmp_path / "b")
 
 
-def test_the_order_of_items_is_nothing(tmp_path: Path) -> None:
+def test_the_order_of_items_is_nothing(tmp_path):
     lines = _alternate(5).read_text().splitlines(keepends=True)
     (tmp_path / "samples_cats_2026-01-01T00-00-00.jsonl").write_text("".join(reversed(lines)))
     one = ta.import_results(_alternate(5), tmp_path / "a")
@@ -85,7 +82,7 @@ def test_the_order_of_items_is_nothing(tmp_path: Path) -> None:
     assert (a.fingerprint, a.metrics, a.samples) == (b.fingerprint, b.metrics, b.samples)
 
 
-def test_a_sheet_of_vlmevalkit(tmp_path: Path) -> None:
+def test_a_sheet_of_vlmevalkit(tmp_path):
     sheet = _sheet(tmp_path / "Qwen3-VL_MMBench_DEV_EN_gpt-4_result.xlsx")
     result = ta.import_results(sheet, tmp_path / "run")
     record = result.benchmarks["vlmevalkit:MMBench_DEV_EN_gpt-4"]
@@ -94,7 +91,7 @@ def test_a_sheet_of_vlmevalkit(tmp_path: Path) -> None:
     assert by == pytest.approx({"colour": 1 / 3, "size": 2 / 3})
 
 
-def test_scores_of_rewardbench(tmp_path: Path) -> None:
+def test_scores_of_rewardbench(tmp_path):
     result = ta.import_results(_rewards(tmp_path / "reward.json"), tmp_path / "run")
     record = result.benchmarks["rewardbench"]
     assert record.metrics["rewardbench:results"].value == pytest.approx(2 / 3)
@@ -114,7 +111,7 @@ def test_scores_of_rewardbench(tmp_path: Path) -> None:
     ],
     ids=["no hits", "lengths", "no model", "no number", "cut", "no results file", "not judged"],
 )
-def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path) -> None:
+def test_a_log_that_does_not_serve_is_refused(make, facts, tmp_path):
     with raises(RunError, *facts):
         ta.import_results(make(tmp_path), tmp_path / "run")
     assert not (tmp_path / "run" / "results.json").exists()

@@ -1,16 +1,12 @@
 """The page's HTML: what it says, what it asks for, and what untrusted text can do to it."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -72,7 +68,7 @@ def merged(first: ReportRun, second: ReportRun) -> ReportRun:
     return ReportRun(result, {**first.samples, **second.samples}, first.read_image)
 
 
-def test_tables_say_every_headline_number_with_interval_chance_and_a_bar(make_run) -> None:
+def test_tables_say_every_headline_number_with_interval_chance_and_a_bar(make_run):
     runs = [make_run(model="a", seed=1), make_run(model="b", seed=2)]
     page = Page(render(runs))
     for run in runs:
@@ -90,7 +86,7 @@ def test_tables_say_every_headline_number_with_interval_chance_and_a_bar(make_ru
         assert fact in alone
 
 
-def test_the_page_begins_with_what_its_numbers_say(make_run) -> None:
+def test_the_page_begins_with_what_its_numbers_say(make_run):
     runs = [make_run(model="a", skill=0.0, n=90), make_run(model="b", skill=2.0, seed=1, n=90)]
     page = make_page(runs)
     sentences = page.conclusions[0].sentences
@@ -100,7 +96,7 @@ def test_the_page_begins_with_what_its_numbers_say(make_run) -> None:
     assert "Can it tell two almost identical pairs apart?" in text
 
 
-def test_few_benchmarks_are_told_at_the_head_and_many_counted_up(make_run) -> None:
+def test_few_benchmarks_are_told_at_the_head_and_many_counted_up(make_run):
     several = [make_run(model="m", skill=3.0, benchmark=name, n=8) for name in ("p", "q", "r", "s")]
     few, many = (reduce(merged, several[:number]) for number in (3, 4))
     for run, counted in ((few, False), (many, True)):
@@ -114,7 +110,7 @@ def test_few_benchmarks_are_told_at_the_head_and_many_counted_up(make_run) -> No
             assert (conclusion.sentences[0] in head, conclusion.sentences[0] in section) == (not counted, counted)
 
 
-def test_models_are_set_against_each_other_and_by_subset(make_run) -> None:
+def test_models_are_set_against_each_other_and_by_subset(make_run):
     runs = [make_run(model=name, skill=skill, seed=skill, n=90) for skill, name in enumerate(("a", "b", "random"))]
     page = Page(render(runs))
     (duel,) = rivals_of(sections(runs)[0]).duels
@@ -132,7 +128,7 @@ def test_models_are_set_against_each_other_and_by_subset(make_run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("benchmark", "tag"), [("mine", "bag_of_words"), ("sugarcrepe", "subset")])
-def test_the_map_of_models_is_by_the_papers_tag_or_the_first_of_several(make_run, benchmark, tag) -> None:
+def test_the_map_of_models_is_by_the_papers_tag_or_the_first_of_several(make_run, benchmark, tag):
     tags = [{"bag_of_words": "same" if k % 3 else "differs", "subset": "add" if k % 2 else "swap"} for k in range(30)]
     runs = [make_run(model=name, seed=k, benchmark=benchmark, shape=(1, 2), tags=tags) for k, name in enumerate("ab")]
     assert f"Models by {tag}" in Page(render(runs)).text
@@ -140,13 +136,13 @@ def test_the_map_of_models_is_by_the_papers_tag_or_the_first_of_several(make_run
     assert "Models by" not in Page(render(one)).text
 
 
-def test_more_than_ten_pairs_of_models_are_folded(make_run) -> None:
+def test_more_than_ten_pairs_of_models_are_folded(make_run):
     runs = [make_run(model=f"m{k}", seed=k, tags=(), with_images=False) for k in range(6)]
     assert "<summary>Models against each other: 15 pairs</summary>" in render(runs)
     assert "<h3>Models against each other</h3>" in render(runs[:5])
 
 
-def test_two_names_of_one_number_share_a_row_and_a_filter(make_run) -> None:
+def test_two_names_of_one_number_share_a_row_and_a_filter(make_run):
     page = Page(render([make_run()]))
     assert "text_score = i2t " in page.text and "image_score = t2i " in page.text
     outcomes = page.json["report-data"]["sections"][0]["models"][0]["outcomes"]
@@ -156,7 +152,7 @@ def test_two_names_of_one_number_share_a_row_and_a_filter(make_run) -> None:
     assert "choice_score = pairwise" in Page(render([make_run(shape=(1, 2))])).text
 
 
-def test_a_note_that_all_models_share_is_said_once(make_run) -> None:
+def test_a_note_that_all_models_share_is_said_once(make_run):
     runs = [make_run(model=name, seed=seed) for seed, name in enumerate("ab")]
     noted = []
     for run, notes in zip(runs, (["slow", "odd"], ["slow"]), strict=True):
@@ -166,7 +162,7 @@ def test_a_note_that_all_models_share_is_said_once(make_run) -> None:
     assert text.count("slow") == 1 and "all models: slow" in text and "a: odd" in text
 
 
-def test_nothing_is_asked_of_the_network(make_run) -> None:
+def test_nothing_is_asked_of_the_network(make_run):
     html = render([make_run(), make_run(model="b", benchmark="foils", shape=(1, 3))])
     page = Page(html)
     for tag, attributes in page.elements:
@@ -196,7 +192,7 @@ def hostile_run(make_run) -> ReportRun:
     return ReportRun(result, {HOSTILE: samples})
 
 
-def test_untrusted_text_adds_no_element_and_no_attribute(make_run) -> None:
+def test_untrusted_text_adds_no_element_and_no_attribute(make_run):
     html = render([hostile_run(make_run), make_run()])
     plain = Page(render([make_run(n=3), make_run()]))
     page = Page(html)
@@ -207,7 +203,7 @@ def test_untrusted_text_adds_no_element_and_no_attribute(make_run) -> None:
     assert page.json["report-data"]["sections"][0]["items"]["texts"][0][0] == HOSTILE
 
 
-def test_models_measured_on_the_same_items_share_a_section_whatever_their_order(make_run) -> None:
+def test_models_measured_on_the_same_items_share_a_section_whatever_their_order(make_run):
     first, second = make_run(model="a", seed=1), make_run(model="b", seed=2)
     turned = ReportRun(second.result, {"shapes": second.samples["shapes"][::-1]}, second.read_image)
     data = Page(render([first, turned])).json["report-data"]
@@ -215,13 +211,13 @@ def test_models_measured_on_the_same_items_share_a_section_whatever_their_order(
     assert data == Page(render([first, second])).json["report-data"]
 
 
-def test_the_same_name_with_another_fingerprint_is_another_section(make_run) -> None:
+def test_the_same_name_with_another_fingerprint_is_another_section(make_run):
     data = Page(render([make_run(n=30), make_run(n=20)])).json["report-data"]
     assert [len(section["items"]["ids"]) for section in data["sections"]] == [30, 20]
     assert data["models"] == ["plain (run 1)", "plain (run 2)"]
 
 
-def test_images_that_are_not_at_hand_do_not_stop_the_report(make_run) -> None:
+def test_images_that_are_not_at_hand_do_not_stop_the_report(make_run):
     def missing(benchmark: str, reference: str) -> bytes:
         raise DataError(f"{benchmark}: no image {reference!r}")
 
@@ -233,7 +229,7 @@ def test_images_that_are_not_at_hand_do_not_stop_the_report(make_run) -> None:
     assert page.json["benchmark-1-pictures"] == []
 
 
-def test_over_the_budget_the_worst_items_keep_their_pictures_and_the_page_says_how_many_do_not(make_run) -> None:
+def test_over_the_budget_the_worst_items_keep_their_pictures_and_the_page_says_how_many_do_not(make_run):
     run = make_run()
     everything = Page(render([run])).json["benchmark-1-pictures"]
     budget = sum(map(len, everything)) // 3
@@ -246,7 +242,7 @@ def test_over_the_budget_the_worst_items_keep_their_pictures_and_the_page_says_h
     assert sum(map(len, page.json["benchmark-1-pictures"])) <= budget
 
 
-def test_of_a_large_benchmark_the_page_holds_the_worst_items_and_some_of_the_best(make_run, monkeypatch) -> None:
+def test_of_a_large_benchmark_the_page_holds_the_worst_items_and_some_of_the_best(make_run, monkeypatch):
     run = make_run()
     whole = Page(render([run])).json["report-data"]["sections"][0]
     monkeypatch.setattr(report_page, "MOST_ITEMS", 10)
@@ -266,7 +262,7 @@ def test_of_a_large_benchmark_the_page_holds_the_worst_items_and_some_of_the_bes
         assert f"{value} ({count})" in cut.text
 
 
-def test_budget_that_one_benchmark_leaves_goes_to_the_next(make_run) -> None:
+def test_budget_that_one_benchmark_leaves_goes_to_the_next(make_run):
     first, second = make_run(n=3), make_run(benchmark="foils", shape=(1, 4), n=30)
     sizes = [sum(map(len, Page(render([run])).json["benchmark-1-pictures"])) for run in (first, second)]
     page = Page(render([merged(first, second)], image_budget_bytes=sum(sizes)))
@@ -274,7 +270,7 @@ def test_budget_that_one_benchmark_leaves_goes_to_the_next(make_run) -> None:
     assert [len(page.json[f"benchmark-{number}-pictures"]) for number in (1, 2)] == [6, 30]
 
 
-def test_a_tie_is_shown_with_its_tie_neutral_value(make_run) -> None:
+def test_a_tie_is_shown_with_its_tie_neutral_value(make_run):
     run = make_run(scores=np.full((30, 2, 2), 0.5, np.float32))
     record = run.result.benchmarks["shapes"].model_copy(update={"tied_items": 30, "tied_comparisons": 120})
     run = ReportRun(run.result.model_copy(update={"benchmarks": {"shapes": record}}), run.samples)
@@ -284,14 +280,14 @@ def test_a_tie_is_shown_with_its_tie_neutral_value(make_run) -> None:
     assert "tie-neutral" not in Page(render([make_run(skill=1.0)])).text
 
 
-def test_texts_of_items_run_in_their_own_direction(make_run) -> None:
+def test_texts_of_items_run_in_their_own_direction(make_run):
     for shape, element in (((2, 2), "figcaption"), ((1, 2), "p")):
         html = render([make_run(shape=shape)])
         shown = [attributes for tag, attributes in Page(html).elements if tag == element and "dir" in attributes]
         assert shown and all(attributes["dir"] == "auto" for attributes in shown), shape
 
 
-def test_every_control_has_a_label_and_every_plot_a_name(make_run) -> None:
+def test_every_control_has_a_label_and_every_plot_a_name(make_run):
     html = render([make_run(model="a"), make_run(model="b", seed=3)])
     for control in re.finditer(r"<(?:select|input)\b", html):
         before = html[: control.start()]
@@ -301,13 +297,13 @@ def test_every_control_has_a_label_and_every_plot_a_name(make_run) -> None:
             assert attributes.get("aria-label") or attributes.get("aria-hidden") == "true"
 
 
-def test_a_tag_that_is_an_identifier_gets_no_list_of_values(make_run) -> None:
+def test_a_tag_that_is_an_identifier_gets_no_list_of_values(make_run):
     tags = [{"scene": f"s{k}", "type": "few" if k % 2 else "other"} for k in range(501)]
     page = Page(render([make_run(n=501, tags=tags, with_images=False)]))
     assert [attributes["data-tag"] for _, attributes in page.elements if "data-tag" in attributes] == ["type"]
 
 
-def test_samples_that_are_missing_or_do_not_match_are_refused(make_run) -> None:
+def test_samples_that_are_missing_or_do_not_match_are_refused(make_run):
     run, other = make_run(model="a"), make_run(model="b")
     with raises(RunError, "read_samples", "shapes"):
         render([ReportRun(run.result, {})])
@@ -334,7 +330,7 @@ def report_run(name: str, values: list[float], *, shape: tuple[int, int] | None 
     return ReportRun(result, {"vqa": samples})
 
 
-def test_the_worst_over_all_models_come_first_and_no_more_than_fit() -> None:
+def test_the_worst_over_all_models_come_first_and_no_more_than_fit():
     good, bad = [1.0] * 100, [1.0] * 100
     good[70], bad[70], bad[20] = 0.0, 0.0, 0.0
     (section,) = sections([report_run("a", good), report_run("b", bad)])
@@ -344,7 +340,7 @@ def test_the_worst_over_all_models_come_first_and_no_more_than_fit() -> None:
     assert [value for _, value in shown.rows[1][1]] == [1.0, 0.0]
 
 
-def test_a_long_output_is_shortened() -> None:
+def test_a_long_output_is_shortened():
     run = report_run("a", [0.0])
     run.samples["vqa"][0] = replace(run.samples["vqa"][0], output="x" * 500)
     (section,) = sections([run])
@@ -354,12 +350,13 @@ def test_a_long_output_is_shortened() -> None:
 
 
 @pytest.mark.parametrize("hostile", ["<script>alert(1)</script>", "</td><img src=x onerror=alert(1)>"])
-def test_answers_and_captions_are_escaped(command, tmp_path: Path, hostile: str) -> None:
+def test_answers_and_captions_are_escaped(command, tmp_path, hostile):
     query = {"id": "q", "query": hostile, "candidates": ["a.png", "b.png"], "people": [1, 2]}
     (tmp_path / "q.jsonl").write_text(json.dumps(query) + "\n")
     Path("s.jsonl").write_text(json.dumps({"id": "q", "scores": [1, 2]}) + "\n")
-    ran = command("score", f"ranking:{tmp_path / 'q.jsonl'}", "--scores", "s.jsonl", "--name", hostile, "--out", "run")
-    assert ran.code == 0, ran.err
+    command(
+        "score", f"ranking:{tmp_path / 'q.jsonl'}", "--scores", "s.jsonl", "--name", hostile, "--out", "run", code=0
+    )
     page = Path("run/report.html").read_text(encoding="utf-8")
     assert hostile not in page
     assert "&lt;" in page
@@ -369,13 +366,12 @@ def test_answers_and_captions_are_escaped(command, tmp_path: Path, hostile: str)
 POINT = re.compile(r'<a href="#([^"]*)"( class="wrong")?><circle cx="([\d.]+)" cy="([\d.]+)" r="4"><title>([^<]*)')
 
 
-def test_every_item_is_a_point_that_links_to_it(made_set: Callable[..., Path], tmp_path: Path) -> None:
+def test_every_item_is_a_point_that_links_to_it(made_set, tmp_path):
     folder = made_set("a & b")
     (folder / "pairs.jsonl").write_text((folder / "pairs.jsonl").read_text().replace("item-", "items=+&"))
     scores = np.random.default_rng(0).normal(size=(12, 2, 2)) + np.eye(2)
     run = ta.score(f"folder:{folder}", scores, out=tmp_path / "run")
     page = run.write_report().path
-    assert page is not None
     points = POINT.findall(page.read_text())
     outcome = reasons(scores)
     assert len(points) == 12 and {Reason.RIGHT, Reason.NO_MATCH} < {*outcome}
@@ -388,7 +384,7 @@ def test_every_item_is_a_point_that_links_to_it(made_set: Callable[..., Path], t
             assert (up > across) == (not wrong) and (up > 0) == (outcome[number] != Reason.NO_MATCH)
 
 
-def test_many_items_are_spread_and_those_that_the_page_lacks_have_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_items_are_spread_and_those_that_the_page_lacks_have_no_link(monkeypatch):
     monkeypatch.setattr(diagnoses, "MOST_POINTS", 4)
     items = tuple((str(k), 0.0, 0.0, "no_match") for k in range(12))
     reach, points = place_items(Reasons.model_construct(items=items), range(6))
@@ -396,7 +392,7 @@ def test_many_items_are_spread_and_those_that_the_page_lacks_have_no_link(monkey
     assert [(id_, here) for *_, id_, _, here in points] == [("0", True), ("3", True), ("6", False), ("9", False)]
 
 
-def test_outcomes_alone_are_bounded_on_the_page() -> None:
+def test_outcomes_alone_are_bounded_on_the_page():
     sides = [(1.0, 1.0), (1.0, 0.0), (0.0, 0.0)]  # right, lost to the picture's prior, no match or both priors
     outcomes = [{"text_score": text, "image_score": image} for text, image in sides]
     samples = [Sample(id=str(k), cluster=str(k), outcomes=values) for k, values in enumerate(outcomes)]
@@ -411,11 +407,8 @@ def test_outcomes_alone_are_bounded_on_the_page() -> None:
     assert " to " in cells["match score"]
 
 
-Make = Callable[..., Path]
-
-
 @pytest.fixture
-def clustered(made_set: Make, tmp_path: Path) -> Path:
+def clustered(made_set, tmp_path) -> Path:
     """A run on 60 items in 20 clusters, of which half the clusters are all right and half are all wrong."""
     folder = made_set(n=60, clusters=20)
     rows = ["id,image,text,score"]
@@ -426,7 +419,7 @@ def clustered(made_set: Make, tmp_path: Path) -> Path:
     return run_scores({f"folder:{folder}": tmp_path / "scores.csv"}, tmp_path / "run", name="mine")
 
 
-def test_it_is_shown_beside_the_number_of_items(clustered: Path, command: Callable[..., Any]) -> None:
+def test_it_is_shown_beside_the_number_of_items(clustered, command):
     worth = round(read_result(clustered).benchmarks["folder:set"].metrics["group_score"].effective)
     shown = command("show", clustered)
     assert f"percent of 60 items in 20 clusters, as good as {worth}, 95% intervals" in shown.out
@@ -437,10 +430,9 @@ def test_it_is_shown_beside_the_number_of_items(clustered: Path, command: Callab
     assert round(value["effective"]) == worth
 
 
-def test_items_that_are_independent_say_nothing(made_set: Make, command: Callable[..., Any]) -> None:
+def test_items_that_are_independent_say_nothing(made_set, command):
     made_set("plain", n=12)
-    shown = command("run", "-m", "random", "-b", "folder:plain", "--out", "r", "--no-cache")
-    assert shown.code == 0
+    shown = command("run", "-m", "random", "-b", "folder:plain", "--out", "r", "--no-cache", code=0)
     assert "as good as" not in shown.out
     assert "as good as" not in Path("r/report.html").read_text()
     assert read_result(Path("r")).benchmarks["folder:plain"].metrics["group_score"].effective is None

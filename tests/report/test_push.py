@@ -1,15 +1,12 @@
 """Results proposed to the hub, by its own client, to a server that speaks the hub's calls."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -57,14 +54,14 @@ SCORES = ("text_score", "image_score", "group_score", "match_score")
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+def hub(tmp_path, monkeypatch) -> Iterator[Hub]:
     with client_of_hub(tmp_path / "hub-cache", monkeypatch) as server:
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         yield server
 
 
 @pytest.fixture
-def winoground(tmp_path: Path) -> Path:
+def winoground(tmp_path) -> Path:
     """A run on Winoground's ids, which are known without its files: every third item all right."""
     rows = ["id,image,text,score"]
     for k in range(400):
@@ -73,11 +70,10 @@ def winoground(tmp_path: Path) -> Path:
     return run_scores({"winoground": tmp_path / "scores.csv"}, tmp_path / "run", name="mine/clip")
 
 
-def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, command) -> None:
+def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, command):
     files = {"README.md": CARD.encode(), RESULTS: EARLIER.encode()}
     hub.repositories["models/me/clip"] = dict(files)
-    ran = command("push", winoground, "me/clip")
-    assert ran.code == 0, ran.err
+    ran = command("push", winoground, "me/clip", code=0)
     assert ran.out == f"pull request: {hub.address}/me/clip/discussions/1\n"
     (request,) = hub.pull_requests
     assert request["repo"] == "me/clip"
@@ -99,7 +95,7 @@ def test_a_pull_request_holds_the_results_and_what_was_there(hub, winoground, co
     ]
 
 
-def test_a_page_without_a_card_gets_one_and_the_same_again_is_nothing_to_propose(hub, winoground, command) -> None:
+def test_a_page_without_a_card_gets_one_and_the_same_again_is_nothing_to_propose(hub, winoground, command):
     hub.repositories["models/me/new"] = {}
     assert command("push", winoground, "me/new", "--json").json["pull_request"] == f"{hub.address}/me/new/discussions/1"
     made = hub.pull_requests[0]["files"]
@@ -110,11 +106,10 @@ def test_a_page_without_a_card_gets_one_and_the_same_again_is_nothing_to_propose
     assert len(hub.pull_requests) == 1
 
 
-def test_a_dry_run_prints_the_files_that_would_be_sent_and_sends_nothing(hub, winoground, command, monkeypatch) -> None:
+def test_a_dry_run_prints_the_files_that_would_be_sent_and_sends_nothing(hub, winoground, command, monkeypatch):
     hub.repositories["models/me/clip"] = {"README.md": CARD.encode()}
     monkeypatch.delenv("HF_TOKEN")
-    printed = command("push", winoground, "me/clip", "--dry-run")
-    assert printed.code == 0, printed.err
+    printed = command("push", winoground, "me/clip", "--dry-run", code=0)
     assert {method for method, _ in hub.requests} <= {"HEAD", "GET"}
     assert hub.tokens == {None}
     monkeypatch.setenv("HF_TOKEN", TOKEN)
@@ -123,13 +118,12 @@ def test_a_dry_run_prints_the_files_that_would_be_sent_and_sends_nothing(hub, wi
         assert f"==> {path}\n{text}" in printed.out
 
 
-def test_the_token_is_from_the_environment_alone(hub, winoground, command, monkeypatch, tmp_path) -> None:
+def test_the_token_is_from_the_environment_alone(hub, winoground, command, monkeypatch, tmp_path):
     hub.repositories["models/me/clip"] = {}
     (tmp_path / "token").write_text(TOKEN)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.delenv("HF_TOKEN")
-    ran = command("push", winoground, "me/clip")
-    assert ran.code == 2
+    ran = command("push", winoground, "me/clip", code=2)
     check_facts(ran.err, "HF_TOKEN")
     assert "--dry-run" in ran.err
     assert hub.tokens == {None}
@@ -148,29 +142,26 @@ def test_the_token_is_from_the_environment_alone(hub, winoground, command, monke
     ],
     ids=["gone", "another's", "no id", "front matter", "no results", "no YAML", "no entries"],
 )
-def test_what_the_hub_refuses_is_one_line(hub, winoground, command, monkeypatch, files, repo, token, facts) -> None:
+def test_what_the_hub_refuses_is_one_line(hub, winoground, command, monkeypatch, files, repo, token, facts):
     hub.repositories["models/me/clip"] = {path: text.encode() for path, text in files.items()}
     monkeypatch.setenv("HF_TOKEN", token)
-    ran = command("push", winoground, repo)
-    assert ran.code == 2
+    ran = command("push", winoground, repo, code=2)
     check_facts(ran.err, *facts)
     assert ran.err.count("\n") == 1
 
 
-def test_a_set_that_is_not_on_the_hub_is_in_the_card_alone(hub, made_set, command) -> None:
+def test_a_set_that_is_not_on_the_hub_is_in_the_card_alone(hub, made_set, command):
     hub.repositories["models/me/clip"] = {}
     made_set("pairs", n=6)
     assert command("run", "-m", "random", "-b", "folder:pairs", "--out", "r", "--no-cache").code == 0
-    ran = command("push", "r", "me/clip")
-    assert ran.code == 0, ran.err
+    ran = command("push", "r", "me/clip", code=0)
     assert "not in .eval_results, which knows only datasets on the hub: folder:pairs" in ran.out
     assert set(hub.pull_requests[0]["files"]) == {"README.md"}
 
 
-def test_a_benchmark_gets_a_task_for_each_metric_that_results_name(hub, winoground, command) -> None:
+def test_a_benchmark_gets_a_task_for_each_metric_that_results_name(hub, winoground, command):
     hub.repositories |= {"datasets/facebook/winoground": {}, "models/me/clip": {}}
-    ran = command("push", "winoground", "facebook/winoground", "--benchmark", "--split", "validation")
-    assert ran.code == 0, ran.err
+    command("push", "winoground", "facebook/winoground", "--benchmark", "--split", "validation", code=0)
     assert command("push", winoground, "me/clip").code == 0
     benchmark, model = hub.pull_requests
     assert benchmark["kind"] == "datasets"
@@ -181,22 +172,18 @@ def test_a_benchmark_gets_a_task_for_each_metric_that_results_name(hub, winogrou
     assert {(task["config"], task["split"]) for task in content["tasks"]} == {("default", "validation")}
 
 
-def test_offline_nothing_is_sent_and_a_dry_run_says_what_it_does_not_know(
-    hub: Hub, winoground: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offline_nothing_is_sent_and_a_dry_run_says_what_it_does_not_know(hub, winoground, command, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    ran = command("push", winoground, "me/clip")
-    assert ran.code == 2
+    ran = command("push", winoground, "me/clip", code=2)
     check_facts(ran.err, "HF_HUB_OFFLINE")
-    dry = command("push", winoground, "me/clip", "--dry-run")
-    assert dry.code == 0
+    dry = command("push", winoground, "me/clip", "--dry-run", code=0)
     check_facts(dry.err, "HF_HUB_OFFLINE", "page")
     assert f"==> {RESULTS}" in dry.out
     assert not hub.requests
 
 
 @pytest.mark.slow
-def test_from_a_shell_and_with_no_server_there(hub: Hub, winoground: Path, tmp_path: Path) -> None:
+def test_from_a_shell_and_with_no_server_there(hub, winoground, tmp_path):
     hub.repositories["models/me/clip"] = {"README.md": CARD.encode()}
 
     def push(address: str) -> subprocess.CompletedProcess[str]:

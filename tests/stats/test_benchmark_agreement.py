@@ -41,6 +41,5 @@ def test_as_many_items_as_said_rank_drawn_models_that_reliably():
     rng = np.random.default_rng(2)
     skill = rng.uniform(0.3, 0.7, size=4000)
     needed = items_to_tell_apart(rng.binomial(5000, skill) / 5000, 5000)
-    assert needed is not None
     few = rng.binomial(round(needed), skill) / round(needed)
     assert np.corrcoef(few, skill)[0, 1] ** 2 == pytest.approx(0.9, abs=0.01)

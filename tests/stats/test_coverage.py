@@ -1,5 +1,7 @@
 """Coverage by simulation: intervals hold the truth as often as they say, and the law catches one that does not."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -24,25 +26,17 @@ def covered(method, clusters, share, icc, seed=11):
     return np.mean([interval.low <= share <= interval.high for interval in found])
 
 
-def chosen(right, codes):
-    return interval_for(right, codes, binary=True)
-
-
-def ignoring_clusters(right, codes):
-    return wilson(int(right.sum()), len(right))
-
-
 @pytest.mark.parametrize(
     ("clusters", "share", "icc"), [(10, 0.3, 0.3), (15, 0.5, 0.1), (40, 0.04, 0.3), (40, 0.95, 0.3), (60, 0.3, 0.3)]
 )
 def test_the_chosen_interval_covers_also_where_the_bootstrap_would_not(clusters, share, icc):
     # Korn and Graubard's is wider than need be for some of these; the record of bench/coverage.py lists by how much.
-    assert covered(chosen, clusters, share, icc) >= 0.92
+    assert covered(partial(interval_for, binary=True), clusters, share, icc) >= 0.92
 
 
 @pytest.mark.parametrize(("clusters", "share", "icc"), [(60, 0.3, 0.3), (120, 0.7, 0.6)])
 def test_an_interval_that_ignores_clusters_fails_the_same_law(clusters, share, icc):
-    assert covered(ignoring_clusters, clusters, share, icc) < 0.88
+    assert covered(lambda right, _: wilson(int(right.sum()), len(right)), clusters, share, icc) < 0.88
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr, stdtrit
 from scipy.stats import binomtest
@@ -51,21 +51,6 @@ def test_the_bootstrap_equals_a_loop_over_the_same_draws(clusters, resamples):
 
 def test_a_cluster_that_is_drawn_more_often_than_a_byte_holds_is_counted_all_the_same():
     assert _count_picks(np.zeros(600, np.uint32), 2).tolist() == [600, 0]
-
-
-@settings(max_examples=25)
-@given(
-    st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 30)), min_size=20, max_size=60),
-    st.randoms(use_true_random=False),
-    st.booleans(),
-)
-def test_order_and_names_do_not_change_an_interval(rows, random, binary):
-    rows = [(float(value > 0) if binary else value, code) for value, code in rows]
-    names = {code: f"{random.random()} {code}" for code in range(31)}
-    shuffled = random.sample(rows, len(rows))
-    here = interval_for([value for value, _ in rows], [code for _, code in rows], binary=binary)
-    there = interval_for([value for value, _ in shuffled], [names[code] for _, code in shuffled], binary=binary)
-    assert here == there
 
 
 def test_a_metric_has_the_same_interval_alone_and_among_others():

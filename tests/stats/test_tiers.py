@@ -83,22 +83,6 @@ def test_many_models_can_still_be_told_apart_by_drawn_flips():
     assert len(tiers(models, np.arange(80) // 2, alpha=0.001)) == 15
 
 
-@settings(max_examples=20)
-@given(
-    st.lists(st.tuples(*[st.integers(0, 1)] * 4, st.integers(0, 6)), min_size=1, max_size=50),
-    st.randoms(use_true_random=False),
-)
-def test_no_order_and_no_name_of_a_cluster_matters(rows, random):
-    def ranking(items, order, names):
-        columns = list(zip(*items, strict=True))
-        return tiers({f"m{at}": columns[at] for at in order}, [names[code] for code in columns[4]])
-
-    here = ranking(rows, range(4), range(7))
-    names = [f"{random.random()} {code}" for code in range(7)]
-    assert here == ranking(random.sample(rows, len(rows)), random.sample(range(4), 4), names)
-    assert sorted(name for tier in here for name in tier.names) == ["m0", "m1", "m2", "m3"]
-
-
 @pytest.mark.parametrize("size", [1, 3])
 def test_equal_models_are_parted_no_more_often_than_alpha(size):
     rng = np.random.default_rng(2)

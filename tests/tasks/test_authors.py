@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +38,7 @@ def tied_scores(shape: tuple[int, int], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 3, (N, *shape)).astype(np.float32) / 4
 
 
-def pairs(shape: tuple[int, int], truths: Any = None, ids: Any = None, **fields: Any) -> PairSet:
+def pairs(shape: tuple[int, int], truths=None, ids=None, **fields) -> PairSet:
     """Items of a shape; `truths` are the places of what is true."""
     images, texts = shape
     return PairSet("p", tuple(
@@ -53,15 +52,14 @@ def pairs(shape: tuple[int, int], truths: Any = None, ids: Any = None, **fields:
     ), Path())  # fmt: skip
 
 
-def measured(name: str, records: PairSet, scores: np.ndarray, kind: Any = "similarity") -> Any:
+def measured(name: str, records: PairSet, scores: np.ndarray, kind="similarity"):
     predictions = Scored(Scores([item.id for item in records.items], scores, kind))
     return tabulate_units(add_authors_numbers(find_benchmark(name), measure_pairs(records, predictions), kind)).metrics
 
 
 @pytest.mark.parametrize("name", ["negbench-coco", "spec-count-i2t", "spec-count-t2i"])
-def test_argmax_takes_the_first_of_the_tied_in_the_order_of_the_file(name: str) -> None:
+def test_argmax_takes_the_first_of_the_tied_in_the_order_of_the_file(name):
     shape = find_benchmark(name).shape
-    assert shape is not None
     scores, size = tied_scores(shape), shape[0] * shape[1]
     labels = np.random.default_rng(1).integers(0, size, N)
     found = measured(name, pairs(shape, labels), scores)["choice_score"]
@@ -70,16 +68,15 @@ def test_argmax_takes_the_first_of_the_tied_in_the_order_of_the_file(name: str) 
 
 
 @pytest.mark.parametrize(("name", "first"), [("crepe-atom", True), ("whatsup-vg-one", True), ("aro-relation", False)])
-def test_a_true_caption_that_comes_first_wins_a_tie_and_one_that_comes_second_loses_it(name: str, first: bool) -> None:
+def test_a_true_caption_that_comes_first_wins_a_tie_and_one_that_comes_second_loses_it(name, first):
     shape = find_benchmark(name).shape
-    assert shape is not None
     scores = tied_scores(shape)
     found = measured(name, pairs(shape), scores)["choice_score"]
     assert found.official == ((scores[:, 0].argmax(axis=1) == 0).mean() if first else None)
     assert find_benchmark(name).tie_rule == ("right" if first else "wrong")
 
 
-def test_whatsups_three_numbers_count_a_tie_as_right() -> None:
+def test_whatsups_three_numbers_count_a_tie_as_right():
     scores = tied_scores((4, 4))
     found = measured("whatsup-a", pairs((4, 4)), scores)
     right = np.diagonal(scores, axis1=1, axis2=2) >= scores.max(axis=2)
@@ -89,7 +86,7 @@ def test_whatsups_three_numbers_count_a_tie_as_right() -> None:
     assert found["set_score"].official == right.all(axis=1).mean() > found["set_score"].value
 
 
-def test_mmvps_tie_is_wrong_for_the_first_statement_and_right_for_the_second() -> None:
+def test_mmvps_tie_is_wrong_for_the_first_statement_and_right_for_the_second():
     scores = tied_scores((2, 2))
     # As the original: image 1 where its share of the two is above one half, else image 2.
     share = np.exp(scores[:, 0]) / np.exp(scores).sum(axis=1)
@@ -100,13 +97,13 @@ def test_mmvps_tie_is_wrong_for_the_first_statement_and_right_for_the_second() -
     assert found["v1"].official is None  # it compares nothing
 
 
-def test_no_tie_no_official_number() -> None:
+def test_no_tie_no_official_number():
     scores = np.random.default_rng(0).permuted(np.tile(np.float32(range(4)), (N, 1)), axis=1)[:, None, :]
     assert measured("negbench-coco", pairs((1, 4), np.zeros(N)), scores)["choice_score"].official is None
 
 
 @pytest.mark.parametrize("rule", ["right", "first", "last"])
-def test_broken_ties_leave_the_order_of_other_scores(rule: Any) -> None:
+def test_broken_ties_leave_the_order_of_other_scores(rule):
     scores = tied_scores((3, 3))
     broken = break_ties(scores, rule)
     for axis in (1, 2):
@@ -114,13 +111,13 @@ def test_broken_ties_leave_the_order_of_other_scores(rule: Any) -> None:
         assert (np.expand_dims(broken, axis) < np.expand_dims(broken, axis + 1))[less].all()
 
 
-def test_at_most_three_benchmarks_of_pairs_do_not_state_their_rule() -> None:
+def test_at_most_three_benchmarks_of_pairs_do_not_state_their_rule():
     declared = [find_benchmark(name) for name in BENCHMARKS]
     assert [one.name for one in declared if one.shape and "not stated" in one.ties] == []
     assert {one.authors for one in declared if one.authors} == {*AUTHORS}
 
 
-def test_an_official_number_is_measured_again_from_the_run_folder(tmp_path: Path) -> None:
+def test_an_official_number_is_measured_again_from_the_run_folder(tmp_path):
     one = replace(find_benchmark("negbench-coco"), items=0)
     records = pairs((1, 4), np.arange(N) % 4)
     scored = Scored(Scores([item.id for item in records.items], tied_scores((1, 4)), "similarity"))
@@ -137,7 +134,7 @@ def test_an_official_number_is_measured_again_from_the_run_folder(tmp_path: Path
     assert again == done.result.metrics["choice_score"] and again.official is not None
 
 
-def test_velocitis_strict_accuracy_judges_each_text_at_one_half() -> None:
+def test_velocitis_strict_accuracy_judges_each_text_at_one_half():
     scores = np.random.default_rng(3).random((N, 1, 2), np.float32)
     scores[:2, 0] = [[0.5, 0.1], [0.9, 0.5]]  # at one half: neither accepted nor rejected
     strict = (scores[:, 0, 0] > 0.5) & (scores[:, 0, 1] < 0.5)
@@ -149,7 +146,7 @@ def test_velocitis_strict_accuracy_judges_each_text_at_one_half() -> None:
     assert "strict_accuracy" not in measured("velociti", pairs((1, 2)), scores)
 
 
-def test_aros_average_leaves_out_symmetric_relations() -> None:
+def test_aros_average_leaves_out_symmetric_relations():
     relations = ["near", "on", "wearing", "holding"]
     tags = [{"relation": relations[min(k // 50, 3)]} for k in range(N)]
     scores = tied_scores((1, 2))
@@ -159,7 +156,7 @@ def test_aros_average_leaves_out_symmetric_relations() -> None:
     assert (found.n, found.chance) == (N - 50, 0.5) and found.average.startswith("macro: 3 values")
 
 
-def test_aros_average_over_attributes_leaves_out_pairs_with_fewer_than_25_items() -> None:
+def test_aros_average_over_attributes_leaves_out_pairs_with_fewer_than_25_items():
     tags = [{"attributes": "red_blue" if k < 24 else "wet_dry" if k < 49 else "old_new"} for k in range(N)]
     scores = tied_scores((1, 2))
     found = measured("aro-attribution", pairs((1, 2), tags=tags), scores)["macro_choice_score"]
@@ -167,7 +164,7 @@ def test_aros_average_over_attributes_leaves_out_pairs_with_fewer_than_25_items(
     assert found.value == pytest.approx((right[24:49].mean() + right[49:].mean()) / 2) and found.n == N - 24
 
 
-def test_blas_rank_is_of_four_captions_and_not_of_two_pairs() -> None:
+def test_blas_rank_is_of_four_captions_and_not_of_two_pairs():
     scores = tied_scores((1, 2), 3) + np.random.default_rng(4).random((N, 1, 2)).astype(np.float32)
     ids = [f"{k // 2}/0/{k % 2 + 1}" for k in range(N)]
     found = measured("bla-coordination", pairs((1, 2), ids=ids), scores)["rank_acc"]
@@ -179,7 +176,7 @@ def test_blas_rank_is_of_four_captions_and_not_of_two_pairs() -> None:
     assert (found.value, found.n, found.chance) == (pytest.approx(np.mean(expected)), N // 2, 0.5)
 
 
-def test_a_constant_ranking_is_at_chance_with_ties_broken_at_random() -> None:
+def test_a_constant_ranking_is_at_chance_with_ties_broken_at_random():
     records = pairs((1, 2), ids=[f"{k // 2}/0/{k % 2 + 1}" for k in range(N)])
     found = measured("bla-coordination", records, np.ones((N, 1, 2), np.float32))
     assert (found["rank_acc"].value, found["rank_acc"].tie_neutral, found["rank_acc"].ties) == (0, 0.5, N // 2)
@@ -194,7 +191,7 @@ def notebooks_accuracy(rows: list[tuple[str, int, int, float, float]]) -> tuple[
     return (accepted + rejected) / 2, accepted, rejected, len(shown) + len(other)
 
 
-def test_svos_decisions_are_those_of_its_notebook_over_all_rows_and_by_part() -> None:
+def test_svos_decisions_are_those_of_its_notebook_over_all_rows_and_by_part():
     rng = np.random.default_rng(0)
     sentences = ["a man runs", "A man runs", "a  man runs", "a dog sits", "a cat sits"]
     parts = ("subject", "verb", "object")
@@ -227,7 +224,7 @@ def test_svos_decisions_are_those_of_its_notebook_over_all_rows_and_by_part() ->
     assert table.metrics["decision_acc"].n < sum(table.by[part]["True"].metrics["decision_acc"].n for part in parts)
 
 
-def test_a_decision_at_one_half_is_a_tie_and_a_similarity_decides_nothing() -> None:
+def test_a_decision_at_one_half_is_a_tie_and_a_similarity_decides_nothing():
     records = pairs((2, 1), tags=[{"subject": "True", "verb": "False", "object": "False"}] * N)
     scores = np.random.default_rng(0).random((N, 2, 1)).astype(np.float32)
     scores[5, 0] = 0.5
@@ -275,7 +272,7 @@ SCORERS: dict[str, Callable[[np.ndarray], dict[str, float]]] = {
 
 
 @pytest.mark.parametrize("name", SCORERS)
-def test_random_scores_with_ties_get_the_authors_number(name: str) -> None:
+def test_random_scores_with_ties_get_the_authors_number(name):
     one = find_benchmark(name)
     assert one.shape is not None
     images, texts = one.shape
@@ -313,7 +310,7 @@ def answers_of(n: int, seed: int = 2) -> list[str]:
     return [("Yes.", "no", "Yes, it does", "No: it does not")[k] for k in np.random.default_rng(seed).integers(0, 4, n)]
 
 
-def test_timeblinds_four_accuracies_are_by_place() -> None:
+def test_timeblinds_four_accuracies_are_by_place():
     right = ("yes", "no", "no", "yes")
     rows = tuple(
         Record(f"{g}/{k}", (f"{g}_{k % 2}.mp4",), (f"question {k // 2} of {g}",), right[k], group=f"{g}")
@@ -335,7 +332,7 @@ def test_timeblinds_four_accuracies_are_by_place() -> None:
     assert {*find_benchmark("timeblind").official} == {*theirs}
 
 
-def test_tempcompass_counts_answers_that_begin_with_yes_or_no() -> None:
+def test_tempcompass_counts_answers_that_begin_with_yes_or_no():
     golds = [("yes", "no")[k % 3 == 0] for k in range(N)]
     rows = tuple(Record(f"{k}", (f"{k // 5}.mp4",), (f"Does {k} fall?",), golds[k]) for k in range(N))
     answers = [answer.lower() for answer in answers_of(N)]
@@ -351,7 +348,7 @@ def test_tempcompass_counts_answers_that_begin_with_yes_or_no() -> None:
 
 
 @pytest.mark.parametrize("name", [f"marvl-{language}" for language in ("id", "sw", "ta", "tr", "zh")])
-def test_marvls_accuracy_is_of_statements_and_its_consistency_of_sentences(name: str) -> None:
+def test_marvls_accuracy_is_of_statements_and_its_consistency_of_sentences(name):
     rng = np.random.default_rng(6)
     rows = tuple(
         Record(f"{k}", (f"{k}l.jpg", f"{k}r.jpg"), (f"sentence {k // 4}",), bool(label))

@@ -1,9 +1,8 @@
 """Labels of statements and boxes of phrases: rules, files, and models that are asked."""
 
-import io
 import json
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 from facts import check_facts, raises
+from pictures import plain
+from published import published
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import read_refcoco, read_statements
@@ -48,13 +48,13 @@ def by_metric(records: BoxSet, predictions: Sequence[Sides]) -> dict[str, list[f
     return {one.name: one.strict.tolist() for one in measure_boxes(records, predictions)[0].values}
 
 
-def test_the_two_rules_differ_where_boxes_share_one_row_of_pixels() -> None:
+def test_the_two_rules_differ_where_boxes_share_one_row_of_pixels():
     # X-VLM's rule finds no overlap in a single row, even of a box with itself.
     found = by_metric(made((0, 0, 4, 1)), [(0, 0, 4, 1)])
     assert found == {"box_accuracy": [0.0], "box_accuracy_plain": [1.0], "mean_iou": [0.0]}
 
 
-def test_half_of_the_union_is_enough() -> None:
+def test_half_of_the_union_is_enough():
     records = made((0, 0, 10, 20), (0, 0, 10, 20), (0, 0, 10, 20))
     found = by_metric(records, [(0, 0, 10, 10), (0, 0, 10, 9.9), (50, 50, 9, 9)])
     assert found["box_accuracy"] == found["box_accuracy_plain"] == [1.0, 0.0, 0.0]
@@ -67,14 +67,14 @@ boxes = st.tuples(side, side, length, length).map(lambda box: tuple(map(float, b
 
 
 @given(st.lists(st.tuples(boxes, boxes), min_size=1, max_size=6))
-def test_gold_boxes_are_right_and_no_rule_cares_which_box_is_gold(pairs: list[tuple[Sides, Sides]]) -> None:
+def test_gold_boxes_are_right_and_no_rule_cares_which_box_is_gold(pairs):
     gold, said = [one for one, _ in pairs], [other for _, other in pairs]
     assert set(map(tuple, by_metric(made(*gold), gold).values())) == {(1.0,) * len(gold)}
     assert by_metric(made(*gold), said) == by_metric(made(*said), gold)
 
 
 @given(boxes)
-def test_centres_and_shares_are_taken_to_the_same_boxes(box: Sides) -> None:
+def test_centres_and_shares_are_taken_to_the_same_boxes(box):
     x, y, width, height = box
     shares = [(x + width / 2) / 100, (y + height / 2) / 80, width / 100, height / 80]
     (pixels,) = from_centres([shares], [[100, 80]])
@@ -84,7 +84,7 @@ def test_centres_and_shares_are_taken_to_the_same_boxes(box: Sides) -> None:
 ROW = {"text": "man", "image": "a.jpg", "bbox": [10, 10, 20, 20], "height": 80, "width": 100}
 
 
-def test_what_looks_like_shares_of_the_image_is_said() -> None:
+def test_what_looks_like_shares_of_the_image_is_said():
     records = made((10, 10, 20, 20), (10, 10, 20, 20))
     shares: list[Sides] = [(0.5, 0.5, 0.2, 0.2), (0.1, 0.1, 0.9, 0.9)]
     assert GROUNDING.notes(records, shares) == (
@@ -99,7 +99,7 @@ def _corners(box: Sides) -> Sides:
 
 
 def _thousandths(box: Sides) -> Sides:
-    return tuple(1000 * side / (100, 80)[k % 2] for k, side in enumerate(box))  # type: ignore[return-value]
+    return tuple(1000 * side / (100, 80)[k % 2] for k, side in enumerate(box))
 
 
 def _flipped(box: Sides) -> Sides:
@@ -117,7 +117,7 @@ def _flipped(box: Sides) -> Sides:
         (lambda box: [side / 1000 for side in _thousandths(_corners(box))], "corners (x1, y1, x2, y2) as shares"),
     ],
 )
-def test_the_form_that_boxes_of_another_one_look_like_is_said(write: Callable[[Sides], Sides], form: str) -> None:
+def test_the_form_that_boxes_of_another_one_look_like_is_said(write, form):
     records = made(*((40.0 + k, 30.0 + 2 * k, 12.0, 18.0) for k in range(8)))
     gold = records.gold
     assert GROUNDING.notes(records, gold) == ()
@@ -126,11 +126,11 @@ def test_the_form_that_boxes_of_another_one_look_like_is_said(write: Callable[[S
     assert f"like {form}" in note and "8 of 8" in note and "[x, y, width, height] in pixels" in note
 
 
-def test_boxes_that_are_merely_wrong_look_like_no_other_form() -> None:
+def test_boxes_that_are_merely_wrong_look_like_no_other_form():
     drawn = np.random.default_rng(0)
     records = made(*(tuple(drawn.uniform(5, 40, 4)) for _ in range(60)))
     for boxes_ in (drawn.uniform(5, 40, (60, 4)), [np.roll(row.gold, 2) for row in records.rows]):
-        notes = GROUNDING.notes(records, [tuple(map(float, box)) for box in boxes_])  # type: ignore[misc]
+        notes = GROUNDING.notes(records, [tuple(map(float, box)) for box in boxes_])
         assert not any("look like" in note for note in notes)
 
 
@@ -139,11 +139,11 @@ class Pointer:
 
     name, fingerprint, kind = "pointer", "pointer-1", "probability"
 
-    def task_prompt(self, task: str) -> Any:
+    def task_prompt(self, task: str):
         assert task == "grounding"
         return GROUNDING_SENTENCE
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         assert all(len(own) == 1 for own in images)
         return [prompt.rsplit(" ", 1)[-1] for prompt in prompts]
 
@@ -154,21 +154,18 @@ class Pointer:
 
 def seen(batch_size: int) -> Session:
     """Return a session that shows one picture of 30 by 20 pixels."""
-    stream = io.BytesIO()
-    Image.new("RGB", (30, 20)).save(stream, "PNG")
-    return Session(pictures=lambda _reference: stream.getvalue(), store=EmbeddingStore(None), batch_size=batch_size)
+    return Session(pictures=lambda _reference: plain(size=(30, 20)), store=EmbeddingStore(None), batch_size=batch_size)
 
 
-def test_a_model_that_names_boxes_is_asked_and_an_answer_without_a_box_is_wrong() -> None:
+def test_a_model_that_names_boxes_is_asked_and_an_answer_without_a_box_is_wrong():
     records = made((1, 2, 29, 18), (1, 2, 29, 18), (1, 2, 29, 18))
     run = GROUNDING.runner(Pointer())
-    assert run is not None
     found = run(Pointer(), records, seen(2))
     assert found == [(1, 2, 29, 18), (0, 0, 0, 0), (1, 2, 29, 18)]
     assert by_metric(records, found)["box_accuracy"] == [1.0, 0.0, 1.0]
 
 
-def refcoco(folder: Path, *, protocol: int = 2, **changes: Any) -> Path:
+def refcoco(folder: Path, *, protocol: int = 2, **changes) -> Path:
     refs = [
         {
             "sent_ids": [2 * k, 2 * k + 1],
@@ -197,7 +194,7 @@ def refcoco(folder: Path, *, protocol: int = 2, **changes: Any) -> Path:
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_refcoco_is_read_as_its_authors_ship_it(tmp_path: Path, protocol: int) -> None:
+def test_refcoco_is_read_as_its_authors_ship_it(tmp_path, protocol):
     place = Locations(refcoco(tmp_path, protocol=protocol))
     found = {name: find_benchmark(f"refcoco+-{name}", place).records() for name in ("val", "testa", "testb", "test")}
     box, facts = (1.0, 1.5, 20.0, 30.0), {"size": (101, 80), "candidates": ()}
@@ -219,9 +216,7 @@ def test_refcoco_is_read_as_its_authors_ship_it(tmp_path: Path, protocol: int) -
         ({"split": "train"}, "rows"),
     ],
 )
-def test_files_of_refcoco_that_do_not_fit_are_refused(
-    tmp_path: Path, changes: dict[str, Any], said: str | tuple[str, ...]
-) -> None:
+def test_files_of_refcoco_that_do_not_fit_are_refused(tmp_path, changes, said):
     refcoco(tmp_path, **changes)
     with raises(DataError, said):
         read_refcoco(tmp_path / "refs(unc).p", tmp_path / "instances.json", "val")
@@ -241,7 +236,7 @@ PLAIN = st.recursive(
 
 @settings(max_examples=60)
 @given(PLAIN, st.integers(0, 5))
-def test_a_pickle_of_plain_data_is_read_as_pickle_reads_it(tmp_path_factory: Any, found: Any, protocol: int) -> None:
+def test_a_pickle_of_plain_data_is_read_as_pickle_reads_it(tmp_path_factory, found, protocol):
     path = tmp_path_factory.mktemp("p") / "a.p"
     path.write_bytes(pickle.dumps(found, protocol=protocol))
     assert read_plain_pickle(path) == found
@@ -252,24 +247,21 @@ class Finder:
 
     name, fingerprint, kind = "finder", "finder:1", "logit"
 
-    def find_boxes(self, images: Any, phrases: Any, candidates: Any) -> list[Sides]:
+    def find_boxes(self, images, phrases, candidates) -> list[Sides]:
         return [own[0] if own else (0.0, 0.0, 5.0, 5.0) for _, _, own in zip(images, phrases, candidates, strict=True)]
 
 
-def test_a_model_that_finds_boxes_gets_the_candidates_of_each_phrase() -> None:
+def test_a_model_that_finds_boxes_gets_the_candidates_of_each_phrase():
     candidates = {"a cup": ((1, 2, 9, 8), (0, 0, 4, 4)), "a dog": ()}
     rows = tuple(
         Record(str(k), ("a.png",), (phrase,), (1, 2, 9, 9), facts={"size": (30, 20), "candidates": boxes_})
         for k, (phrase, boxes_) in enumerate(candidates.items())
     )
-    run = GROUNDING.runner(Finder())  # type: ignore[arg-type]
-    assert run is not None
+    run = GROUNDING.runner(Finder())
     assert run(Finder(), BoxSet("made", rows), seen(1)) == [(1, 2, 9, 8), (0.0, 0.0, 5.0, 5.0)]
 
 
 # NLVR2 as a task: labels from a file to accuracy and consistency, through the commands, and what is refused.
-
-FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "vlue"
 
 
 def stated(labels: Sequence[bool], sentences: Sequence[int]) -> StatementSet:
@@ -286,7 +278,7 @@ def values(records: StatementSet, predictions: Sequence[Any]) -> dict[str, float
     }
 
 
-def test_an_answer_that_is_no_verdict_is_shown_with_what_was_expected() -> None:
+def test_an_answer_that_is_no_verdict_is_shown_with_what_was_expected():
     records, answers = stated([True, False, True], [0, 0, 1]), [True, "Perhaps, it is dark.", None]
     (note,) = TASKS["nlvr2"].notes(records, answers)
     check_facts(note, ("2 of 3", "'Perhaps, it is dark.'", "true or false"))
@@ -295,10 +287,8 @@ def test_an_answer_that_is_no_verdict_is_shown_with_what_was_expected() -> None:
 
 
 @pytest.mark.slow
-def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels() -> None:
-    if not (FOLDER / "nlvr2_vlue_test.json").is_file():
-        pytest.skip("VLUE's annotation files are not beside this checkout")
-    records = read_statements(FOLDER / "nlvr2_vlue_test.json")
+def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels():
+    records = read_statements(published("vlue", "nlvr2_vlue_test.json"))
     units = {units.noun: units for units in measure_statements(records, [True] * 5662)}
     expected = {"statement": 5662, "sentence": 3023, "sentence of both labels": 1274}
     assert {noun: len(one.units) for noun, one in units.items()} == expected
@@ -306,7 +296,7 @@ def test_the_published_file_gives_a_constant_answer_no_sentence_of_both_labels()
     assert not units["sentence of both labels"].values[0].strict.any()
 
 
-def test_the_fingerprint_of_statements_without_sets_is_that_of_earlier_runs() -> None:
+def test_the_fingerprint_of_statements_without_sets_is_that_of_earlier_runs():
     session = Session(pictures=lambda reference: b"", store=EmbeddingStore(None))
     two = stated([True, False], [0, 1])
     assert TASKS["nlvr2"].fingerprint_for(two, session) == (
@@ -316,17 +306,14 @@ def test_the_fingerprint_of_statements_without_sets_is_that_of_earlier_runs() ->
     assert TASKS["nlvr2"].fingerprint_for(grouped, session) != TASKS["nlvr2"].fingerprint_for(two, session)
 
 
-def test_a_hidden_statement_does_not_show_the_set_it_was_written_about() -> None:
+def test_a_hidden_statement_does_not_show_the_set_it_was_written_about():
     hiding = TASKS["nlvr2"].hiding
-    assert hiding is not None
     row = Record("test1-0-1-0", ("a.png", "b.png"), ("Two dogs.",), True, group="test1-0--0")
     assert hiding.bare(row) == Record("test1-0-1-0", ("a.png", "b.png"), ("Two dogs.",), False)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=12))
-def test_consistency_is_never_above_accuracy_of_equally_long_sentences_and_right_answers_win_all(
-    rows: list[tuple[bool, bool, int]],
-) -> None:
+def test_consistency_is_never_above_accuracy_of_equally_long_sentences_and_right_answers_win_all(rows):
     labels, said, sentences = (list(column) for column in zip(*rows, strict=True))
     records = stated(labels, sentences)
     assert set(values(records, labels).values()) == {1.0}
@@ -337,7 +324,7 @@ def test_consistency_is_never_above_accuracy_of_equally_long_sentences_and_right
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 3)), min_size=1, max_size=12), st.randoms())
-def test_the_order_of_the_rows_changes_nothing(rows: list[tuple[bool, bool, int]], random: Any) -> None:
+def test_the_order_of_the_rows_changes_nothing(rows, random):
     mixed = random.sample(rows, len(rows))
     there, back = ([list(column) for column in zip(*one, strict=True)] for one in (rows, mixed))
     assert values(stated(there[0], there[2]), there[1]) == values(stated(back[0], back[2]), back[1])

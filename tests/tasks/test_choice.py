@@ -14,6 +14,7 @@ from PIL import Image
 
 import tellapart as ta
 from facts import check_facts, raises
+from published import published
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
@@ -27,7 +28,6 @@ from tellapart.tasks.task import Session
 
 # Forced choice in both orders: GPT-4V's published answers, answers in words, and what they come to.
 
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "sugarcrepe"
 CUPS = ChoiceSet("cups", tuple(Record(str(k), (f"{k}.png",), (f"{k} red cups", f"{k} blue cups")) for k in range(4)))
 
 
@@ -40,12 +40,10 @@ def rows(said: list[str]) -> str:
 
 
 @pytest.mark.slow
-def test_gpt4v_has_the_published_accuracies_in_both_orders(command) -> None:
-    if not SHARED.is_dir():
-        pytest.skip("SugarCrepe's annotations are not beside this checkout")
-    answers = SHARED / "gpt-4v-results"
-    ran = command("score", "sugarcrepe-choice", "--scores", answers, "--data", SHARED, "--out", "run", "--json")
-    assert ran.code == 0, ran.err
+def test_gpt4v_has_the_published_accuracies_in_both_orders(command):
+    shared = published("sugarcrepe")
+    answers = shared / "gpt-4v-results"
+    ran = command("score", "sugarcrepe-choice", "--scores", answers, "--data", shared, "--out", "run", "--json", code=0)
     record = ran.json["runs"][0]["benchmarks"]["sugarcrepe-choice"]
     by = record["by"]["subset"]
     for order, metric in (("positive-first", "true_first"), ("negative-first", "true_second")):
@@ -62,11 +60,9 @@ def test_gpt4v_has_the_published_accuracies_in_both_orders(command) -> None:
     assert record["notes"][-1].endswith("were left out: swap_obj/108")
 
 
-def test_gpt4vs_free_answers_are_read_as_their_authors_read_them() -> None:
-    if not SHARED.is_dir():
-        pytest.skip("SugarCrepe's annotations are not beside this checkout")
+def test_gpt4vs_free_answers_are_read_as_their_authors_read_them():
     found: Counter[tuple[int, int]] = Counter()
-    for path in SHARED.glob("gpt-4v-results/*/*.json"):
+    for path in published("sugarcrepe").glob("gpt-4v-results/*/*.json"):
         for key, row in json.loads(path.read_text()).items():
             if key != "accuracy":
                 captions = row["caption"], row["negative_caption"]
@@ -93,17 +89,17 @@ SAID = {
 
 
 @pytest.mark.parametrize(("place", "said"), [(place, said) for place, answers in SAID.items() for said in answers])
-def test_an_answer_names_a_place_or_a_caption_or_neither(place: int, said: str) -> None:
+def test_an_answer_names_a_place_or_a_caption_or_neither(place, said):
     assert parse_choice(said, "a red cup", "a blue cup") == place
 
 
-def test_captions_that_differ_in_case_and_marks_alone_are_chosen_letter_by_letter() -> None:
+def test_captions_that_differ_in_case_and_marks_alone_are_chosen_letter_by_letter():
     assert [parse_choice(answer, "a cup", "A cup.") for answer in ("a cup", "A cup.", "A CUP")] == [1, 2, 0]
     assert parse_choice("a cup", "a cup", "a cup") == 0
     assert parse_choice("2", "a cup", "A cup.") == 2
 
 
-def test_answers_are_read_by_order(tmp_path: Path) -> None:
+def test_answers_are_read_by_order(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(rows(["1", "2", "2", "1", "1", "1", "neither", "0 blue cups"]))
     chosen = read_choices(path, CUPS)
@@ -112,7 +108,7 @@ def test_answers_are_read_by_order(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.sampled_from([1, -1, 0]), min_size=8, max_size=8))
-def test_the_bias_is_the_difference_of_the_two_orders(said: list[int]) -> None:
+def test_the_bias_is_the_difference_of_the_two_orders(said):
     found = {one.name: one.strict for one in measure_choices(CUPS, Chosen(tuple(said[:4]), tuple(said[4:])))[0].values}
     assert (found["order_bias"] == found["true_first"] - found["true_second"]).all()
     assert (found["both_orders"] <= found["true_first"]).all()
@@ -123,7 +119,7 @@ def test_the_bias_is_the_difference_of_the_two_orders(said: list[int]) -> None:
     assert (mirrored["both_orders"] == found["both_orders"]).all()
 
 
-def test_a_model_that_always_takes_the_first_place_is_found_out(tmp_path: Path) -> None:
+def test_a_model_that_always_takes_the_first_place_is_found_out(tmp_path):
     path = tmp_path / "first.jsonl"
     path.write_text(rows(["1"] * 8))
     found = {one.name: one.strict.mean() for one in measure_choices(CUPS, read_choices(path, CUPS))[0].values}
@@ -131,7 +127,7 @@ def test_a_model_that_always_takes_the_first_place_is_found_out(tmp_path: Path) 
     assert found == expected | {"true_first": 1, "true_second": 0, "chose_first": 1}
 
 
-def test_a_folder_without_answers_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_answers_is_refused(tmp_path):
     with raises(DataError, "positive-first/*.json", "SugarCrepe", "gpt-4v-results"):
         read_choices(tmp_path, CUPS)
 
@@ -147,7 +143,7 @@ class Person:
     def task_prompt(self, task: str) -> Prompt:
         return {"choice": SUGARCREPE_CHOICE}[task]
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         answers = []
         for (picture,), prompt in zip(images, prompts, strict=True):
             question, first, second, rest = prompt.split("\n")
@@ -160,7 +156,7 @@ class Person:
 
 
 @pytest.fixture
-def pairs(tmp_path: Path) -> PairSet:
+def pairs(tmp_path) -> PairSet:
     """Four pictures; the true caption is the first of two of them, and the second of the others."""
     items = []
     for k, colour in enumerate([(255, 0, 0), (0, 0, 255), (255, 99, 99), (99, 99, 255)]):
@@ -170,9 +166,8 @@ def pairs(tmp_path: Path) -> PairSet:
     return PairSet("cups", tuple(items), tmp_path)
 
 
-def ask(person: Any, pairs: PairSet, batch_size: int | None = None) -> tuple[Any, dict[str, float]]:
+def ask(person, pairs: PairSet, batch_size: int | None = None) -> tuple[Any, dict[str, float]]:
     run = CHOICE.runner(person)
-    assert run is not None
     session = Session(pictures=pairs.read_bytes, store=EmbeddingStore(None), batch_size=batch_size)
     records = ChoiceSet.of_pairs(pairs)
     chosen = run(person, records, session)
@@ -184,9 +179,7 @@ def ask(person: Any, pairs: PairSet, batch_size: int | None = None) -> tuple[Any
     ("habit", "both", "mean", "bias", "first"),
     [("knowing", 1, 1, 0, 0.5), ("first", 0, 0.5, 1, 1), ("unsure", 0.5, 0.75, 0.5, 0.75), ("chatting", 0, 0, 0, 0.5)],
 )
-def test_a_model_is_asked_in_both_orders(
-    pairs: PairSet, habit: str, both: float, mean: float, bias: float, first: float
-) -> None:
+def test_a_model_is_asked_in_both_orders(pairs, habit, both, mean, bias, first):
     chosen, found = ask(Person(habit), pairs)
     assert (found["both_orders"], found["mean_of_orders"]) == (both, mean)
     assert (found["order_bias"], found["chose_first"]) == (bias, first)
@@ -197,7 +190,7 @@ def test_a_model_is_asked_in_both_orders(
 
 
 @pytest.mark.parametrize("habit", ["knowing", "first", "unsure", "chatting"])
-def test_exchanging_the_captions_in_the_set_changes_nothing(pairs: PairSet, habit: str) -> None:
+def test_exchanging_the_captions_in_the_set_changes_nothing(pairs, habit):
     turned = tuple(
         item.model_copy(update={"texts": item.texts[::-1], "true": (1 - item.true[0],)}) for item in pairs.items
     )
@@ -207,7 +200,7 @@ def test_exchanging_the_captions_in_the_set_changes_nothing(pairs: PairSet, habi
     assert CHOICE.digest(one) == CHOICE.digest(other)
 
 
-def test_a_stated_cluster_is_kept_and_else_the_picture_is_one(pairs: PairSet) -> None:
+def test_a_stated_cluster_is_kept_and_else_the_picture_is_one(pairs):
     (units,) = measure_choices(ChoiceSet.of_pairs(pairs), Chosen((1,) * 4, (1,) * 4))
     assert [unit.cluster for unit in units.units] == ["scene 0", "scene 0", "scene 1", "scene 1"]
     alone = [item.model_copy(update={"cluster": item.id, "images": ("0.png",)}) for item in pairs.items]
@@ -215,19 +208,17 @@ def test_a_stated_cluster_is_kept_and_else_the_picture_is_one(pairs: PairSet) ->
     assert {unit.cluster for unit in units.units} == {"0.png"}
 
 
-def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command, tmp_path: Path) -> None:
+def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command, tmp_path):
     rows = [{"image": f"{k}.png", "caption": f"{k} red", "negative_caption": f"{k} blue"} for k in range(4)]
     Path("cups.csv").write_text("\n".join(",".join(row) for row in ([*rows[0]], *(row.values() for row in rows))))
     for k in range(4):
         Image.fromarray(np.full((4, 4, 3), 60 * k, np.uint8)).save(f"{k}.png")
-    ran = command("export", "choice:cups.csv", "--to", "asked.jsonl")
-    assert ran.code == 0, ran.err
+    ran = command("export", "choice:cups.csv", "--to", "asked.jsonl", code=0)
     asked = [json.loads(line) for line in Path("asked.jsonl").read_text().splitlines()]
     assert [(row["1"], row["2"]) for row in asked[:2]] == [("0 red", "0 blue"), ("0 blue", "0 red")]
     filled = [{**row, "prediction": "A" if number < 6 else "who knows"} for number, row in enumerate(asked)]
     Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
-    ran = command("score", "choice:cups.csv", "--scores", "answers.jsonl", "--out", "run", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("score", "choice:cups.csv", "--scores", "answers.jsonl", "--out", "run", "--json", code=0)
     record = ran.json["runs"][0]["benchmarks"]["choice:table:cups.csv"]
     assert record["metrics"]["chose_first"]["value"] == (6 + 2 / 2) / 8
     assert record["metrics"]["mean_of_orders"]["low"] >= 0 and record["metrics"]["chose_first"]["high"] <= 1
@@ -235,19 +226,18 @@ def test_any_set_of_a_picture_and_two_captions_is_asked_without_a_loader(command
     assert "neither: who knows" in Path("run/report.html").read_text(encoding="utf-8")
 
 
-def test_a_table_whose_columns_have_other_names_is_asked_and_shown(command) -> None:
+def test_a_table_whose_columns_have_other_names_is_asked_and_shown(command):
     Image.new("RGB", (4, 4)).save("a.png")
     Path("cups.csv").write_text("foto,right,wrong\na.png,a red cup,a blue cup\n")
     columns = ("--columns", "image_0=foto,caption_0=right,caption_1=wrong")
     Path("answers.csv").write_text("id,prediction\nrow-1/1,(1)\nrow-1/2,2\n")
-    ran = command("score", "choice:cups.csv", *columns, "--scores", "answers.csv", "--out", "run", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("score", "choice:cups.csv", *columns, "--scores", "answers.csv", "--out", "run", "--json", code=0)
     assert ran.json["runs"][0]["benchmarks"]["choice:table:cups.csv"]["metrics"]["both_orders"]["value"] == 1
     assert "data:image" in Path("run/report.html").read_text(encoding="utf-8")
     assert " 0 different" in command("verify", "run").out
 
 
-def test_sets_of_another_shape_are_refused_and_the_right_question_is_named() -> None:
+def test_sets_of_another_shape_are_refused_and_the_right_question_is_named():
     with raises(DataError, "choice:demo", "1x2", "pairing:demo"):
         find_benchmark("choice:demo")
     with raises(DataError, "pairing:valse", "2x2", "choice:valse"):
@@ -261,27 +251,19 @@ def test_sets_of_another_shape_are_refused_and_the_right_question_is_named() -> 
 # Which caption belongs to which image, in words: any set of 2x2 pairs, from a file of answers.
 
 
-def fill(rows: list[dict], said: dict[str, str]) -> None:
-    """Answer every question of the first order and of the second one alike."""
-    filled = [{**row, "prediction": said[row["id"].rpartition("/")[2]]} for row in rows]
-    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
-
-
 @pytest.fixture
 def questions(command) -> list[dict]:
-    ran = command("export", "pairing:demo", "--to", "questions.jsonl")
-    assert ran.code == 0, ran.err
+    command("export", "pairing:demo", "--to", "questions.jsonl", code=0)
     return [json.loads(line) for line in Path("questions.jsonl").read_text().splitlines()]
 
 
 def metrics(command) -> dict[str, float]:
-    ran = command("score", "pairing:demo", "--scores", "answers.jsonl", "--out", "run", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("score", "pairing:demo", "--scores", "answers.jsonl", "--out", "run", "--json", code=0)
     record = ran.json["runs"][0]["benchmarks"]["pairing:demo"]
     return {name: value["value"] for name, value in record["metrics"].items()}
 
 
-def test_every_item_is_asked_in_both_orders(questions: list[dict]) -> None:
+def test_every_item_is_asked_in_both_orders(questions):
     assert len(questions) == 800
     first, second = questions[:2]
     assert (first["caption 1"], first["caption 2"]) == (second["caption 2"], second["caption 1"])
@@ -299,10 +281,9 @@ def test_every_item_is_asked_in_both_orders(questions: list[dict]) -> None:
     ],
     ids=["right", "repeats the list", "wrong", "cannot be read"],
 )
-def test_answers_come_to_what_they_must(
-    command, questions: list[dict], said: dict[str, str], both: float, bias: float, followed: float, unparseable: float
-) -> None:
-    fill(questions, said)
+def test_answers_come_to_what_they_must(command, questions, said, both, bias, followed, unparseable):
+    filled = [{**row, "prediction": said[row["id"].rpartition("/")[2]]} for row in questions]
+    Path("answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in filled))
     found = metrics(command)
     assert found["group_score_both_orders"] == both
     assert found["pairing_bias"] == bias
@@ -312,13 +293,13 @@ def test_answers_come_to_what_they_must(
     assert "data:image/webp" in page  # the pairs' own images are shown
 
 
-def test_a_bias_is_noted_with_what_it_leans_to() -> None:
+def test_a_bias_is_noted_with_what_it_leans_to():
     cups = tuple(Item(id=name, images=("0.png", "1.png"), texts=("a cup", "a mug")) for name in "ab")
     (note,) = PAIRING.notes(PairSet("cups", cups, Path()), BothOrders(("a", "b"), ("1;2", "1;2"), ("1;2", "2;1")))
     check_facts(note, "pairing_bias +50.00", "leans to the order of the list", "100.00% of 2 items", "50.00%")
 
 
-def test_pairs_of_another_shape_are_refused(command) -> None:
+def test_pairs_of_another_shape_are_refused(command):
     with raises(DataError, "2x2", "caption", "image"):
         find_benchmark("pairing:valse")
     with raises(DataError, "pairing", "pairing:NAME", "pairs"):
@@ -326,16 +307,15 @@ def test_pairs_of_another_shape_are_refused(command) -> None:
     check_facts(command("score", "pairing:vlue-nlvr2", "--scores", "x.jsonl").err, "task")
 
 
-def test_a_model_that_gives_scores_is_told_what_the_task_asks_for(command) -> None:
-    ran = command("run", "-m", "oracle", "-b", "pairing:demo")
-    assert ran.code == 2
+def test_a_model_that_gives_scores_is_told_what_the_task_asks_for(command):
+    ran = command("run", "-m", "oracle", "-b", "pairing:demo", code=2)
     check_facts(ran.err, "oracle", "task", "model")
 
 
 # The notes of minimal pairs: items that no model can get right are named.
 
 
-def test_items_with_a_caption_or_a_picture_twice_are_named(tmp_path: Path) -> None:
+def test_items_with_a_caption_or_a_picture_twice_are_named(tmp_path):
     rows = [("a", "0", "1", "a cat", "a dog"), ("b", "0", "1", "a cat", "a cat"), ("c", "0", "0", "a cat", "a dog")]
     for name in "01":
         Image.new("RGB", (8, 8), (200 * int(name), 0, 0)).save(tmp_path / f"{name}.png")

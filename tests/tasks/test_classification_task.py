@@ -1,7 +1,7 @@
 """Zero-shot classification through the command line: ensembles of prompts, ties, files, and models of every kind."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ TEMPLATES = ("one {}", "{} left right", "red {} two")
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Path:
+def folders(tmp_path) -> Path:
     """Noise in one colour a class: 5, 4, 3 and 2 pictures."""
     rng = np.random.default_rng(0)
     for row, (name, colour) in enumerate(COLOURS.items()):
@@ -48,10 +48,9 @@ def records_of(folders: Path) -> tuple[ClassificationSet, Session]:
     return one.records(), Session(pictures=one.read_image(), store=EmbeddingStore(None), batch_size=3)
 
 
-def classify(model: Any, records: ClassificationSet, session: Session) -> Classified:
+def classify(model, records: ClassificationSet, session: Session) -> Classified:
     """Run a model as the task does."""
     run = CLASSIFICATION.runner(model)
-    assert run is not None
     classified: Classified = run(model, records, session)
     return classified
 
@@ -80,7 +79,7 @@ def torch() -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_clip(torch: Any, tmp_path: Path) -> Iterator[tuple[Any, Path]]:
+def open_clip(torch, tmp_path) -> Iterator[tuple[Any, Path]]:
     """open_clip with a tiny architecture, and a checkpoint of it with random weights."""
     import open_clip
     from open_clip import factory
@@ -101,7 +100,7 @@ def open_clip(torch: Any, tmp_path: Path) -> Iterator[tuple[Any, Path]]:
     factory._MODEL_CONFIGS.update(configs)
 
 
-def test_classes_are_open_clips_own_zero_shot_classifier(torch: Any, open_clip: Any, folders: Path) -> None:
+def test_classes_are_open_clips_own_zero_shot_classifier(torch, open_clip, folders):
     library, weights = open_clip
     records, session = records_of(folders)
     theirs, _, transform = library.create_model_and_transforms("tiny-classes-quickgelu", str(weights))
@@ -112,7 +111,7 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch: Any, open_clip: 
         images = [theirs.encode_image(transform(Image.fromarray(each))[None]) for each in pixels(records, session)]
         logits = (torch.nn.functional.normalize(torch.cat(images), dim=-1) @ classifier).numpy()
     model = find_model(f"open_clip:tiny-classes-quickgelu@{weights}")
-    own = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])  # type: ignore[attr-defined]
+    own = class_vectors([model.encode_texts(prompts) for prompts in records.prompts])
     assert np.abs(own.T - classifier.numpy()).max() < 2e-6
     ordered = np.sort(logits, axis=1)
     assert (ordered[:, 1:] - ordered[:, :-1]).min() > 1e-6  # so rounding decides nowhere
@@ -123,7 +122,7 @@ def test_classes_are_open_clips_own_zero_shot_classifier(torch: Any, open_clip: 
 
 
 @pytest.fixture
-def tiny(torch: Any) -> Any:
+def tiny(torch):
     import tiny_models
 
     return tiny_models
@@ -131,8 +130,8 @@ def tiny(torch: Any) -> Any:
 
 @pytest.mark.parametrize(("family", "reading"), [("blip", "itm"), ("blip", "itc"), ("blip_2", "itc")])
 def test_a_fusion_encoder_scores_every_prompt_and_its_dual_encoder_every_class(
-    tiny: Any, family: str, reading: str, folders: Path, tmp_path: Path
-) -> None:
+    tiny, family, reading, folders, tmp_path
+):
     from tellapart.models.options import ModelOptions
 
     model: Any = find_model(f"hf:{getattr(tiny, family)(tmp_path / family)}", ModelOptions(reading=reading))
@@ -151,9 +150,7 @@ def test_a_fusion_encoder_scores_every_prompt_and_its_dual_encoder_every_class(
     assert run(model, records, session).placed.first.tolist() == expected.first.tolist()
 
 
-def test_the_batch_the_order_and_the_store_change_nothing_and_nothing_is_encoded_twice(
-    tiny_encoder: Any, folders: Path
-) -> None:
+def test_the_batch_the_order_and_the_store_change_nothing_and_nothing_is_encoded_twice(tiny_encoder, folders):
     model: Any = find_model(f"onnx:{tiny_encoder.folder}")
     records, session = records_of(folders)
     encoded: list[int] = []
@@ -173,7 +170,7 @@ def test_the_batch_the_order_and_the_store_change_nothing_and_nothing_is_encoded
     assert some.placed.ranks.rank.tolist() == found.placed.ranks.rank[order].tolist()
 
 
-def test_a_dual_encoder_without_cosines_is_asked_for_every_prompt(tiny_encoder: Any, folders: Path) -> None:
+def test_a_dual_encoder_without_cosines_is_asked_for_every_prompt(tiny_encoder, folders):
     model: Any = find_model(f"onnx:{tiny_encoder.folder}")
     records, session = records_of(folders)
     model.ranks_by_cosine = False
@@ -185,9 +182,8 @@ def test_a_dual_encoder_without_cosines_is_asked_for_every_prompt(tiny_encoder: 
 
 
 @pytest.mark.slow
-def test_every_reference_gets_what_it_must(command: Callable[..., Any]) -> None:
-    ran = command("run", "-b", "demo-objects", "--limit", "60", "--json")
-    assert ran.code == 0, ran.err
+def test_every_reference_gets_what_it_must(command):
+    ran = command("run", "-b", "demo-objects", "--limit", "60", "--json", code=0)
     found = {run["model"]["name"]: run["benchmarks"]["demo-objects"] for run in ran.json["runs"]}
     top = {name: one["metrics"]["top1_accuracy"] for name, one in found.items()}
     assert top["oracle"]["value"] == top["bag-of-words"]["value"] == 1
@@ -211,7 +207,7 @@ def pets(labels: list[int], classes: int = 2) -> ClassificationSet:
     )
 
 
-def test_recall_over_classes_stands_only_beside_classes_of_unequal_size() -> None:
+def test_recall_over_classes_stands_only_beside_classes_of_unequal_size():
     same, other = pets([0, 0, 1, 1]), pets([0, 0, 0, 1])
     scores = [[1, 0], [1, 0], [1, 0], [1, 0]]
     assert set(values(same, Classified(rank_labels(scores, [0, 0, 1, 1])))) == {"top1_accuracy"}
@@ -222,7 +218,7 @@ def test_recall_over_classes_stands_only_beside_classes_of_unequal_size() -> Non
 
 
 @pytest.mark.parametrize("names", [("A", "a"), ("St.", "St"), ("'cat'", "cat", "Dog"), ("ab", "cd", "AB")])
-def test_classes_that_differ_in_case_and_marks_alone_stay_apart(names: tuple[str, ...], tmp_path: Path) -> None:
+def test_classes_that_differ_in_case_and_marks_alone_stay_apart(names, tmp_path):
     pictures = tuple(Record(str(k), (f"{k}.png",), (), k) for k in range(len(names)))
     records = ClassificationSet("near", pictures, names, ("a {}",))
     path = tmp_path / "named.json"
@@ -231,7 +227,7 @@ def test_classes_that_differ_in_case_and_marks_alone_stay_apart(names: tuple[str
     assert named.placed.first.tolist() == [*range(len(names))] and named.unread == ()
 
 
-def test_case_and_marks_do_not_count_of_a_class_that_stays_apart(tmp_path: Path) -> None:
+def test_case_and_marks_do_not_count_of_a_class_that_stays_apart(tmp_path):
     names = ("St.", "St", "Dog")
     pictures = tuple(Record(str(k), (f"{k}.png",), (), k) for k in range(3))
     path = tmp_path / "named.json"
@@ -240,7 +236,7 @@ def test_case_and_marks_do_not_count_of_a_class_that_stays_apart(tmp_path: Path)
     assert named.placed.first.tolist() == [-1, -1, 2] and len(named.unread) == 2
 
 
-def test_five_are_counted_of_six_classes_and_not_of_five() -> None:
+def test_five_are_counted_of_six_classes_and_not_of_five():
     scores = np.arange(6.0)[None].repeat(6, 0)
     found = values(pets(list(range(6)), 6), Classified(rank_labels(scores, range(6))))
     assert found["top5_accuracy"].value == pytest.approx(5 / 6)
@@ -248,7 +244,7 @@ def test_five_are_counted_of_six_classes_and_not_of_five() -> None:
     assert "top5_accuracy" not in values(pets(list(range(5)), 5), Classified(rank_labels(np.eye(5), range(5))))
 
 
-def test_what_naming_the_largest_class_would_get_is_said() -> None:
+def test_what_naming_the_largest_class_would_get_is_said():
     found = Classified(rank_labels([[1, 0]] * 4, [0, 0, 0, 1]))
     assert "always naming 'class 0' would be right for 75.0% of the images" in CLASSIFICATION.notes(
         pets([0, 0, 0, 1]), found
@@ -257,21 +253,17 @@ def test_what_naming_the_largest_class_would_get_is_said() -> None:
     assert even == ("prompts averaged for each class: {}",)
 
 
-def test_prompts_that_cancel_out_have_no_direction() -> None:
+def test_prompts_that_cancel_out_have_no_direction():
     with raises(ModelError, "1", "1", "vectors"):
         class_vectors([np.array([[1.0, 0.0]], np.float32), np.array([[-2.0, 0.0]], np.float32)])
 
 
-def test_a_template_filled_in_and_a_runs_own_samples_are_read_again(
-    command: Callable[..., Any], tiny_encoder: Any, folders: Path
-) -> None:
+def test_a_template_filled_in_and_a_runs_own_samples_are_read_again(command, tiny_encoder, folders):
     name, filed = f"classes:{folders}", f"classes:{folders.name}"
-    ran = command("run", "-b", name, "-m", f"onnx:{tiny_encoder.folder}", "--out", "own", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("run", "-b", name, "-m", f"onnx:{tiny_encoder.folder}", "--out", "own", "--json", code=0)
     own = ran.json["runs"][0]["benchmarks"][filed]["metrics"]
     samples = next(Path("own").rglob("*.jsonl"))
-    ran = command("score", name, "--scores", samples, "--out", "again", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("score", name, "--scores", samples, "--out", "again", "--json", code=0)
     again = ran.json["runs"][0]["benchmarks"][filed]["metrics"]
     for metric in ("top1_accuracy", "mean_class_recall"):
         assert {key: own[metric][key] for key in ("value", "low", "high", "n")} == {
@@ -300,15 +292,15 @@ def arrays() -> dict[str, NDArray[Any]]:
     }
 
 
-def test_scores_are_put_in_the_sets_order(arrays: dict[str, NDArray[Any]], tmp_path: Path) -> None:
+def test_scores_are_put_in_the_sets_order(arrays, tmp_path):
     np.savez(tmp_path / "s.npz", **arrays)
     found = read_classes(tmp_path / "s.npz", pets([0, 0, 1]))
     assert found.placed.first.tolist() == [0, -1, 1]
     assert found.placed.ranks.recall(1).tolist() == [1, 0, 1]
 
 
-def test_a_model_of_no_kind_that_scores_is_refused() -> None:
-    assert CLASSIFICATION.runner(object()) is None  # type: ignore[arg-type]
+def test_a_model_of_no_kind_that_scores_is_refused():
+    assert CLASSIFICATION.runner(object()) is None
 
 
 ENCODER = Path(__file__).parents[2] / "scratch" / "real-encoder"
@@ -327,15 +319,14 @@ PHOTOS = {
 }
 
 
-def test_real_photos_are_of_their_classes_for_the_real_encoder(command: Callable[..., Any], tmp_path: Path) -> None:
+def test_real_photos_are_of_their_classes_for_the_real_encoder(command, tmp_path):
     if not (ENCODER / "config.json").is_file():
         pytest.skip("`make real-encoder` has not built the encoder")
     for photo, name in PHOTOS.items():
         home = tmp_path / "photos" / name
         home.mkdir(parents=True)
         (home / photo).write_bytes((ENCODER / "photos" / photo).read_bytes())
-    ran = command("run", "-b", "classes:photos", "-m", f"onnx:{ENCODER}", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("run", "-b", "classes:photos", "-m", f"onnx:{ENCODER}", "--json", code=0)
     metrics = ran.json["runs"][0]["benchmarks"]["classes:photos"]["metrics"]
     assert metrics["top1_accuracy"]["value"] == 1
     assert metrics["top5_accuracy"]["value"] == 1

@@ -1,6 +1,5 @@
 """Files of predictions: the field that they are read from, what is refused, and thoughts, which are not read."""
 
-import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from facts import check_facts, raises
+from pictures import plain
 from tellapart.api.analyses import items
 from tellapart.api.evaluate import score
 from tellapart.benchmarks.benchmark import Benchmark
@@ -41,7 +40,6 @@ from tellapart.tasks.task import Session
 
 # The field that predictions are read from: the only one that may be theirs, never the gold answer, and always said.
 
-Command = Callable[..., Any]
 
 ASKED = BinaryQuestionSet(
     "cups", tuple(Record(str(k), (f"{k}.png",), ("A cup?",), "no" if k % 2 else "yes") for k in range(4))
@@ -80,7 +78,7 @@ GOLD: list[tuple[str, Any, str, list[object]]] = [
 ]
 
 
-def benchmark(task: str, records: Any) -> Benchmark:
+def benchmark(task: str, records) -> Benchmark:
     return Benchmark(name=f"made-{task}", title="made", items=0, source="here", task=task, load=lambda _place: records)
 
 
@@ -99,9 +97,7 @@ def ids_of(task: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("task", "records", "field", "gold"), GOLD, ids=[f"{one[0]}-{one[2]}" for one in GOLD])
-def test_the_gold_answers_are_never_taken_by_themselves(
-    task: str, records: Any, field: str, gold: list[object], tmp_path: Path
-) -> None:
+def test_the_gold_answers_are_never_taken_by_themselves(task, records, field, gold, tmp_path):
     made = benchmark(task, records)
 
     def rows(name: str, values: Sequence[object]) -> Path:
@@ -137,9 +133,7 @@ FAULTS: dict[str, tuple[Callable[[list[dict[str, Any]]], Any], tuple[str, ...]]]
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(("task", "records", "gold"), {one[0]: (one[0], one[1], one[3]) for one in GOLD}.values())
-def test_a_file_that_does_not_fit_is_refused(
-    task: str, records: Any, gold: list[object], fault: str, tmp_path: Path
-) -> None:
+def test_a_file_that_does_not_fit_is_refused(task, records, gold, fault, tmp_path):
     change, facts = FAULTS[fault]
     whole = [{"id": id_, "prediction": value} for id_, value in zip(ids_of(task), gold, strict=True)]
     path = tmp_path / "p.json"
@@ -163,7 +157,7 @@ MATRICES: dict[str, tuple[Any, dict[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize("task", MATRICES)
-def test_arrays_that_do_not_fit_are_refused(task: str, tmp_path: Path) -> None:
+def test_arrays_that_do_not_fit_are_refused(task, tmp_path):
     records, ids = MATRICES[task]
     rows, columns = ids
     scores = np.arange(4.0 * len(ids[columns])).reshape(4, -1)
@@ -192,9 +186,7 @@ def test_arrays_that_do_not_fit_are_refused(task: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "gold"), [("answer", "label"), ("response", "answer"), ("output", "label"), ("prediction", "answer")]
 )
-def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(
-    suffix: str, model: str, gold: str, tmp_path: Path
-) -> None:
+def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(suffix, model, gold, tmp_path):
     made = benchmark("yes-no", ASKED)
     path = write(
         tmp_path / f"said{suffix}", [{"id": k, model: "Yes there is.", gold: q.gold} for k, q in enumerate(ASKED.rows)]
@@ -207,7 +199,7 @@ def test_a_file_with_two_candidates_is_read_from_the_one_that_is_named(
         score(made, path, columns={"prediction": "guess"})
 
 
-def test_a_null_prediction_is_a_missing_one(tmp_path: Path) -> None:
+def test_a_null_prediction_is_a_missing_one(tmp_path):
     made = benchmark("nlvr2", STATED)
     rows = [{"id": k, "prediction": None, "label": row.gold} for k, row in enumerate(STATED.rows)]
     with raises(ScoreError, "'prediction' (empty in every row)", "'label'", path="a.jsonl"):
@@ -219,7 +211,7 @@ def test_a_null_prediction_is_a_missing_one(tmp_path: Path) -> None:
         score(made, write(tmp_path / "b.jsonl", said))
 
 
-def test_a_name_that_nothing_reads_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_nothing_reads_is_refused(tmp_path):
     made = benchmark("classification", PETS)
     path = tmp_path / "scores.npz"
     np.savez(path, image_ids=list("0123"), classes=["Cat", "dog"], scores=np.eye(4, 2))
@@ -230,27 +222,24 @@ def test_a_name_that_nothing_reads_is_refused(tmp_path: Path) -> None:
         score(made, path, columns={"image_0": "left"})
 
 
-def test_the_first_line_names_the_field_and_the_record_is_verified_from_it(command: Command, tmp_path: Path) -> None:
+def test_the_first_line_names_the_field_and_the_record_is_verified_from_it(command, tmp_path):
     (tmp_path / "vlue").mkdir()
     gold = [{"sentence": f"S {k}.", "images": [f"{k}a.jpg", f"{k}b.jpg"], "label": str(k % 2 == 0)} for k in range(4)]
     (tmp_path / "vlue" / "nlvr2_vlue_test.json").write_text(json.dumps(gold))
     write(tmp_path / "p.jsonl", [{"id": str(k), "answer": "Yes", "label": k % 2 == 0} for k in range(4)])
     given = ("score", "vlue-nlvr2", "--data", "vlue", "--scores", "p.jsonl", "--out", "run")
-    refused = command(*given)
-    assert refused.code == 2
+    refused = command(*given, code=2)
     check_facts(refused.err, "p.jsonl", "'label'", "'answer'", "--columns prediction=NAME")
-    ran = command(*given, "--columns", "prediction=answer")
-    assert ran.code == 0, ran.err
+    ran = command(*given, "--columns", "prediction=answer", code=0)
     assert ran.out.splitlines()[0] == "vlue-nlvr2: read from field answer"
     assert "read from field answer" in (tmp_path / "run" / "report.html").read_text()
     assert read_result(tmp_path / "run").benchmarks["vlue-nlvr2"].metrics["accuracy"].value == 0.5
     assert "0 different, 0 cannot be checked" in command("verify", "run").out
-    other = command(*given, "--columns", "prediction=label")  # the same file, read from another field
-    assert other.code == 2
+    other = command(*given, "--columns", "prediction=label", code=2)  # the same file, read from another field
     check_facts(other.err, "run", "vlue-nlvr2", "'answer'", "--out")
 
 
-def test_items_of_files_are_read_from_a_named_field_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_items_of_files_are_read_from_a_named_field_too(tmp_path, capsys):
     records = StatementSet(
         "many", tuple(Record(str(k), (f"{k}a.png", f"{k}b.png"), (f"Dog {k}.",), k % 2 == 0) for k in range(12))
     )
@@ -269,7 +258,7 @@ def test_items_of_files_are_read_from_a_named_field_too(tmp_path: Path, capsys: 
     assert "read from field answer" in capsys.readouterr().out.splitlines()[0]
 
 
-def test_a_board_which_knows_no_gold_answer_takes_what_its_blank_records_hold(tmp_path: Path) -> None:
+def test_a_board_which_knows_no_gold_answer_takes_what_its_blank_records_hold(tmp_path):
     """Records are published without labels: all of them say `yes`, and so may a model."""
     blank = BinaryQuestionSet("cups", tuple(Record(str(k), (f"{k}.png",), ("A cup?",), "yes") for k in range(4)))
     path = write(tmp_path / "sent.jsonl", [{"id": k, "answer": "yes"} for k in range(4)])
@@ -327,17 +316,11 @@ FILED: dict[str, tuple[Any, dict[str, str]]] = {
 }
 
 
-def test_every_task_that_is_answered_in_words_is_here() -> None:
+def test_every_task_that_is_answered_in_words_is_here():
     assert {name for name, one in TASKS.items() if one.output in ("text", "label", "box")} <= {*FILED}
 
 
-def picture(_reference: str) -> bytes:
-    stream = io.BytesIO()
-    Image.new("RGB", (9, 9)).save(stream, "PNG")
-    return stream.getvalue()
-
-
-def outcomes(task: str, records: Any, predictions: Any) -> dict[str, list[float]]:
+def outcomes(task: str, records, predictions) -> dict[str, list[float]]:
     return {
         one.name: one.strict.tolist() for units in TASKS[task].measure(records, predictions) for one in units.values
     }
@@ -345,7 +328,7 @@ def outcomes(task: str, records: Any, predictions: Any) -> dict[str, list[float]
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv"])
 @pytest.mark.parametrize("task", FILED)
-def test_a_file_is_read_without_its_thoughts(task: str, suffix: str, tmp_path: Path) -> None:
+def test_a_file_is_read_without_its_thoughts(task, suffix, tmp_path):
     records, answers = FILED[task]
     found = []
     for thought in ("", THOUGHT, "I begin without a mark: no." + THOUGHT.removeprefix("<think>")):
@@ -374,29 +357,28 @@ class Says:
     def task_prompt(self, task: str) -> Prompt:
         return {"vqa": SHORT_ANSWER, "nlvr2": NLVR2, "caption": CAPTION, "grounding": GROUNDING_SENTENCE}[task]
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         return [self.answers.pop(0) for _ in prompts]
 
-    def read_box(self, answer: str, pixels: np.ndarray) -> Any:
+    def read_box(self, answer: str, pixels: np.ndarray):
         return parse_box(answer, "pixels", (9, 9), (9, 9))
 
 
 @pytest.mark.parametrize("task", SPOKEN)
-def test_a_model_is_read_without_its_thoughts(task: str) -> None:
+def test_a_model_is_read_without_its_thoughts(task):
     records, answers = SPOKEN[task]
-    session = Session(pictures=picture, store=EmbeddingStore(None))
+    session = Session(pictures=lambda _: plain(size=(9, 9)), store=EmbeddingStore(None))
     found = []
     for thought in ("", THOUGHT):
         model: Any = Says([f"{thought}{answer}" for answer in answers])
         run = TASKS[task].runner(model)
-        assert run is not None
         with count_thoughts() as thoughts:
             found.append(outcomes(task, records, run(model, records, session)))
         assert thoughts.stripped == 2 * bool(thought)
     assert found[0] == found[1]
 
 
-def test_the_record_and_its_notes_count_thoughts(command: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_record_and_its_notes_count_thoughts(command, tmp_path):
     (tmp_path / "rows.json").write_text(json.dumps([{"image": f"{k}.png", "label": k % 2} for k in range(6)]))
     (tmp_path / "own.toml").write_text(
         'name = "o"\ntitle = "o"\nsource = "o"\nfiles = ["rows.json"]\n'
@@ -418,7 +400,7 @@ def test_the_record_and_its_notes_count_thoughts(command: Callable[..., Any], tm
     assert refused.code != 0 and "said.json" in refused.err and "thought" in refused.err
 
 
-def test_a_label_that_a_thought_swallowed_is_named(tmp_path: Path) -> None:
+def test_a_label_that_a_thought_swallowed_is_named(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "0", "prediction": "True."}\n{"id": "1", "prediction": "<think>It is true"}\n')
     with raises(ScoreError, "p.jsonl:2", "'prediction'", "thought"):

@@ -3,7 +3,6 @@
 import csv
 import itertools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from facts import raises
+from published import published
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.data.task_records import RetrievalSet
@@ -35,12 +35,11 @@ from tellapart.tasks.retrieval import (
 
 # Retrieval through the command line: galleries, matrices and embeddings, ties, and files that do not fit.
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 GALLERY = [{"image": f"{k}.png", "caption": [f"caption {k} a", f"caption {k} b"]} for k in range(12)]
 
 
 @pytest.fixture
-def gallery(tmp_path: Path) -> RetrievalSet:
+def gallery(tmp_path) -> RetrievalSet:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "coco_test.json").write_text(json.dumps(GALLERY))
     return RetrievalSet.of("g", [row["image"] for row in GALLERY], [row["caption"] for row in GALLERY])
@@ -65,9 +64,8 @@ def values(gallery: RetrievalSet, scores: np.ndarray) -> dict[str, float]:
     return found
 
 
-def test_a_template_filled_in_is_measured_and_compared(command, gallery: RetrievalSet, tmp_path: Path) -> None:
-    ran = command("export", "coco-retrieval", "--to", "g.jsonl", "--data", tmp_path / "data")
-    assert ran.code == 0, ran.err
+def test_a_template_filled_in_is_measured_and_compared(command, gallery, tmp_path):
+    ran = command("export", "coco-retrieval", "--to", "g.jsonl", "--data", tmp_path / "data", code=0)
     assert "36 gallery rows in g.jsonl" in ran.out
     rows = [json.loads(line) for line in Path("g.jsonl").read_text().splitlines()]
     images = [row["id"] for row in rows if row["side"] == "image"]
@@ -76,9 +74,17 @@ def test_a_template_filled_in_is_measured_and_compared(command, gallery: Retriev
         scores = noise(gallery, seed)
         np.savez(f"{name}.npz", image_ids=np.array(images), caption_ids=np.array(captions), scores=scores)
         ran = command(
-            "score", "coco-retrieval", "--scores", f"{name}.npz", "--data", tmp_path / "data", "--out", name, "--json"
+            "score",
+            "coco-retrieval",
+            "--scores",
+            f"{name}.npz",
+            "--data",
+            tmp_path / "data",
+            "--out",
+            name,
+            "--json",
+            code=0,
         )
-        assert ran.code == 0, ran.err
         metrics = ran.json["runs"][0]["benchmarks"]["coco-retrieval"]["metrics"]
         assert {key: value["value"] for key, value in metrics.items()} == pytest.approx(values(gallery, scores))
         assert metrics["i2t_recall@1"]["n"] == 12
@@ -88,7 +94,7 @@ def test_a_template_filled_in_is_measured_and_compared(command, gallery: Retriev
     assert [row["metric"] for row in ran.json["rows"]][:2] == ["i2t_recall@1", "i2t_recall@5"]
 
 
-def test_the_order_of_the_file_changes_nothing(gallery: RetrievalSet, tmp_path: Path) -> None:
+def test_the_order_of_the_file_changes_nothing(gallery, tmp_path):
     scores, own = noise(gallery), ids(gallery)
     rows, columns = np.random.default_rng(1).permutation(12), np.random.default_rng(2).permutation(24)
     path = tmp_path / "shuffled.npz"
@@ -103,7 +109,7 @@ def test_the_order_of_the_file_changes_nothing(gallery: RetrievalSet, tmp_path: 
     assert found.text_to_image.rank.tolist() == straight.text_to_image.rank.tolist()
 
 
-def test_embeddings_are_ranked_by_their_cosine(gallery: RetrievalSet, tmp_path: Path) -> None:
+def test_embeddings_are_ranked_by_their_cosine(gallery, tmp_path):
     rng = np.random.default_rng(0)
     images, captions = rng.normal(size=(12, 8)), rng.normal(size=(24, 8))
     path = tmp_path / "e.npz"
@@ -117,16 +123,8 @@ def test_embeddings_are_ranked_by_their_cosine(gallery: RetrievalSet, tmp_path: 
         assert found.image_to_text.rank[image] == 1 + sum(cosines[image] > own)
 
 
-def test_a_constant_model_gets_nothing_and_chance_when_ties_count_in_part(gallery: RetrievalSet) -> None:
-    for units in measure_retrieval(gallery, scores_both_ways(np.zeros((12, 24)), gallery.pairs)):
-        for one in units.values:
-            if one.reduce is None:
-                assert one.over(one.strict) == 0 or one.chance == 1
-                assert one.over(one.neutral) == pytest.approx(one.chance)
-
-
 @given(st.integers(2, 9), st.data())
-def test_chance_is_what_every_order_of_the_gallery_gives_on_average(gallery_size: int, data: st.DataObject) -> None:
+def test_chance_is_what_every_order_of_the_gallery_gives_on_average(gallery_size, data):
     true = data.draw(st.integers(1, gallery_size))
     k = data.draw(st.integers(1, gallery_size))
     orders = list(itertools.combinations(range(gallery_size), true))
@@ -134,13 +132,13 @@ def test_chance_is_what_every_order_of_the_gallery_gives_on_average(gallery_size
     assert chance_recall([true], gallery_size, k)[0] == pytest.approx(hit)
 
 
-def test_the_mean_recall_is_the_mean_of_the_six(gallery: RetrievalSet) -> None:
+def test_the_mean_recall_is_the_mean_of_the_six(gallery):
     found = values(gallery, noise(gallery))
     six = [found[f"{side}_recall@{k}"] for side in ("i2t", "t2i") for k in DEPTHS]
     assert found["mean_recall"] == pytest.approx(np.mean(six))
 
 
-def test_a_limit_keeps_images_with_their_captions(gallery: RetrievalSet) -> None:
+def test_a_limit_keeps_images_with_their_captions(gallery):
     small = RETRIEVAL.select(gallery, [3, 7])
     assert small.images == ("3.png", "7.png")
     assert small.captions == ("caption 3 a", "caption 3 b", "caption 7 a", "caption 7 b")
@@ -148,22 +146,18 @@ def test_a_limit_keeps_images_with_their_captions(gallery: RetrievalSet) -> None
 
 
 @pytest.mark.slow
-def test_vlue_and_the_split_of_coco_counterfactuals_have_the_published_sizes(command, tmp_path: Path) -> None:
-    if not SHARED.is_dir():
-        pytest.skip("the annotation files are not beside this checkout")
+def test_vlue_and_the_split_of_coco_counterfactuals_have_the_published_sizes(command, tmp_path):
     for name, folder, rows in (
         ("vlue-retrieval", "vlue", 5_450 + 27_796),
         ("coco-counterfactuals-test", "coco_counterfactuals", 2 * 10_446),
         ("coco-counterfactuals-retrieval", "coco_counterfactuals", 2 * 34_820),
     ):
-        ran = command("export", name, "--to", f"{name}.csv", "--data", SHARED / folder, "--json")
+        ran = command("export", name, "--to", f"{name}.csv", "--data", published(folder), "--json")
         assert ran.json["gallery rows"] == rows
 
 
 @pytest.mark.slow
-def test_what_no_model_can_win_is_said(command, tmp_path: Path) -> None:
-    if not SHARED.is_dir():
-        pytest.skip("the annotation files are not beside this checkout")
+def test_what_no_model_can_win_is_said(command, tmp_path):
     rng = np.random.default_rng(0)
     np.savez(
         "noise.npz",
@@ -172,23 +166,20 @@ def test_what_no_model_can_win_is_said(command, tmp_path: Path) -> None:
         images=rng.normal(size=(5_450, 16)).astype(np.float32),
         captions=rng.normal(size=(27_796, 16)).astype(np.float32),
     )
-    ran = command("score", "vlue-retrieval", "--scores", "noise.npz", "--data", SHARED / "vlue", "--out", "run")
+    ran = command("score", "vlue-retrieval", "--scores", "noise.npz", "--data", published("vlue"), "--out", "run")
     assert "at least 37 of 5,450 image queries cannot be won at 1 by any model" in ran.out
 
 
-def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path: Path) -> None:
+def test_an_image_in_neither_folder_of_the_split_is_refused(tmp_path):
     (tmp_path / "test-coco-cfs.csv").write_text("image_path,caption\nelsewhere/1_0.jpg,a cat\n")
     with raises(DataError, "test-coco-cfs.csv:2", "'image_path'", "'elsewhere/1_0.jpg'"):
         find_benchmark("coco-counterfactuals-test", Locations(tmp_path)).records()
 
 
-def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_run_folder(
-    command, gallery: RetrievalSet, tmp_path: Path
-) -> None:
+def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_run_folder(command, gallery, tmp_path):
     scores = np.round(noise(gallery), 1).astype(np.float32)
     np.savez("a.npz", **ids(gallery), scores=scores)
-    ran = command("score", "coco-retrieval", "--scores", "a.npz", "--data", tmp_path / "data", "--out", "a")
-    assert ran.code == 0, ran.err
+    command("score", "coco-retrieval", "--scores", "a.npz", "--data", tmp_path / "data", "--out", "a", code=0)
     found = scores_both_ways(scores, gallery.pairs)
     kept = {(sample.unit, sample.id): sample.output for sample in read_samples(tmp_path / "a", "coco-retrieval")}
     for unit, ranks, own, true in (
@@ -207,7 +198,6 @@ def test_a_query_keeps_its_rank_and_the_first_five_of_the_gallery_through_the_ru
 
 # COCO-Counterfactuals' test split as its authors measure it, equal captions as one entry, beside an entry a row.
 
-COUNTERFACTUALS = Path(__file__).parents[3] / "shared" / "data" / "coco_counterfactuals"
 CAPTIONS = ("a cat", "a dog", "a cat", "a cup", "a dog", "a cat", "a bowl", "a hat")
 
 #: Recalls of `coco-cfs-evaluation/evaluate_coco_cfs_{clip,BT,flava}.csv`, by model.
@@ -245,45 +235,39 @@ def authors(captions: tuple[str, ...], scores: np.ndarray, k: int) -> tuple[floa
 
 
 @given(st.lists(st.sampled_from("abcde"), min_size=2, max_size=14), st.integers(0, 99))
-def test_the_recalls_are_those_of_the_authors_loops(letters: list[str], seed: int) -> None:
+def test_the_recalls_are_those_of_the_authors_loops_and_an_entry_a_row_is_never_above_them(letters, seed):
     captions = tuple(letters)
-    scores = untied_noise(captions, seed)
-    found = means(captioned(captions), scores)
-    for k in (1, 5, 10):
-        both = found[f"i2t_distinct_recall@{k}"], found[f"t2i_distinct_recall@{k}"]
-        assert both == pytest.approx(authors(captions, scores, k))
-
-
-@given(st.lists(st.sampled_from("abcde"), min_size=2, max_size=14), st.integers(0, 99))
-def test_an_entry_a_row_keeps_its_numbers_and_is_never_above_the_authors(letters: list[str], seed: int) -> None:
-    records, scores = captioned(tuple(letters)), untied_noise(tuple(letters), seed)
+    records, scores = captioned(captions), untied_noise(captions, seed)
     found = means(records, scores)
     rows = measure_retrieval(records, GalleryScores(scores).rank(records.pairs))
     assert {one.name: one.over(one.strict) for units in rows for one in units.values}.items() <= found.items()
     for k in (1, 5, 10):
-        assert found[f"i2t_recall@{k}"] <= found[f"i2t_distinct_recall@{k}"]
+        both = found[f"i2t_distinct_recall@{k}"], found[f"t2i_distinct_recall@{k}"]
+        assert both == pytest.approx(authors(captions, scores, k))
+        assert found[f"i2t_recall@{k}"] <= both[0]
     if len(set(letters)) == len(letters):
         assert all(found[name] == found[name.replace("_distinct", "")] for name in found if "_distinct" in name)
 
 
-def test_the_first_look_is_the_authors_and_that_of_other_galleries_stays() -> None:
+def test_the_first_look_is_the_authors_and_that_of_other_galleries_stays():
     names = {metric.name for metric in DISTINCT_RETRIEVAL.metrics}
     assert headline(names) == tuple(f"{side}_distinct_recall@{k}" for side in ("i2t", "t2i") for k in (1, 5, 10))
     assert headline({metric.name for metric in RETRIEVAL.metrics})[0] == "i2t_recall@1"
     assert find_benchmark("coco-counterfactuals-retrieval").task == "retrieval"
 
 
-def test_a_constant_model_gets_nothing_and_chance_with_ties_broken_at_random() -> None:
+def test_a_constant_model_gets_nothing_and_chance_with_ties_broken_at_random(gallery):
     records = captioned()
-    for units in measure_distinct(records, RankedTwice.of(records, GalleryScores(np.zeros((8, 8))))):
-        for one in units.values:
-            if one.reduce is None and one.chance < 1:
-                assert one.over(one.strict) == 0
-                assert one.over(one.neutral) == pytest.approx(one.chance)
+    rows = measure_retrieval(gallery, scores_both_ways(np.zeros((12, 24)), gallery.pairs))
+    distinct = measure_distinct(records, RankedTwice.of(records, GalleryScores(np.zeros((8, 8)))))
+    for one in (one for units in (*rows, *distinct) for one in units.values):
+        if one.reduce is None:
+            assert one.over(one.strict) == 0 or one.chance == 1
+            assert one.over(one.neutral) == pytest.approx(one.chance)
 
 
 @pytest.fixture
-def split(tmp_path: Path) -> Path:
+def split(tmp_path) -> Path:
     """The split of eight rows, with its pictures."""
     folder = tmp_path / "split"
     (folder / "images").mkdir(parents=True)
@@ -297,9 +281,7 @@ def split(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["scores", "embeddings"])
-def test_a_file_of_scores_is_measured_by_both_rules_and_the_authors_stands_first(
-    command: Callable[..., Any], split: Path, form: str
-) -> None:
+def test_a_file_of_scores_is_measured_by_both_rules_and_the_authors_stands_first(command, split, form):
     ids = {"image_ids": np.array([str(k) for k in range(8)]), "caption_ids": np.array([str(k) for k in range(8)])}
     rng = np.random.default_rng(0)
     images, captions = rng.normal(size=(8, 4)), rng.normal(size=(8, 4))
@@ -308,8 +290,7 @@ def test_a_file_of_scores_is_measured_by_both_rules_and_the_authors_stands_first
     scores = (images @ captions.T / norms).astype(np.float32)
     np.savez("s.npz", **ids, **({"scores": scores} if form == "scores" else {"images": images, "captions": captions}))
     name = "coco-counterfactuals-test"
-    ran = command("score", name, "--scores", "s.npz", "--data", split, "--out", "run")
-    assert ran.code == 0, ran.err
+    ran = command("score", name, "--scores", "s.npz", "--data", split, "--out", "run", code=0)
     assert "i2t_distinct_recall@1" in ran.out
     assert "i2t_recall@1" not in ran.out
     assert "3 of 8 captions repeat another: one entry in *_distinct_recall" in " ".join(ran.out.split())
@@ -325,25 +306,22 @@ def test_a_file_of_scores_is_measured_by_both_rules_and_the_authors_stands_first
     )
 
 
-def _metrics(shown: Any, name: str) -> dict[str, Any]:
+def _metrics(shown, name: str) -> dict[str, Any]:
     """The metrics of a benchmark, wherever the first record of the command's output has them."""
     record = shown["runs"][0] if "runs" in shown else shown
     return dict(record["benchmarks"][name]["metrics"])
 
 
-def test_a_dual_encoder_is_ranked_by_both_rules(command: Callable[..., Any], split: Path) -> None:
+def test_a_dual_encoder_is_ranked_by_both_rules(command, split):
     name = "coco-counterfactuals-test"
-    ran = command("run", "-b", name, "-m", "demo-encoder", "--data", split, "--out", "run", "--json")
-    assert ran.code == 0, ran.err
+    ran = command("run", "-b", name, "-m", "demo-encoder", "--data", split, "--out", "run", "--json", code=0)
     metrics = _metrics(ran.json, name)
     assert (metrics["i2t_distinct_recall@1"]["n"], metrics["t2i_distinct_recall@1"]["n"]) == (8, 5)
     assert metrics["i2t_distinct_recall@1"]["value"] >= metrics["i2t_recall@1"]["value"]
 
 
-def test_the_published_recalls_are_whole_hits_of_the_splits_distinct_captions_and_of_its_images() -> None:
-    if not COUNTERFACTUALS.is_dir():
-        pytest.skip("COCO-Counterfactuals' files are not beside this checkout")
-    records = find_benchmark("coco-counterfactuals-test", Locations(COUNTERFACTUALS)).records()
+def test_the_published_recalls_are_whole_hits_of_the_splits_distinct_captions_and_of_its_images():
+    records = find_benchmark("coco-counterfactuals-test", Locations(published("coco_counterfactuals"))).records()
     distinct, first = records.distinct_captions()
     assert (len(records.images), len(set(records.images)), len(records.captions)) == (10_446, 10_446, 10_446)
     assert (len(distinct.captions), len(first), len(distinct.pairs)) == (10_403, 10_403, 10_446)

@@ -1,11 +1,10 @@
 """Tasks that are answered in words: captions, questions with answers of people, and yes or no."""
 
 import csv
-import io
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from facts import check_facts, raises
+from pictures import film, plain
+from published import published
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.benchmarks.locations import Locations
 from tellapart.benchmarks.published_tasks import (
@@ -54,7 +55,6 @@ from tellapart.tasks.words import (
 
 # Captions as a task: the corpus's numbers, intervals over images, COCO's formats, and models that write.
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 METRICS = ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"]
 WORDS = st.lists(
     st.sampled_from(["a", "dog", "cat", "runs", "sits", "on", "the", "red", "mat", "two"]), max_size=8
@@ -71,16 +71,10 @@ def table(records: CaptionSet, predictions: Sequence[str]) -> dict[str, Any]:
     return tabulate(units.values, [unit.cluster for unit in units.units], [unit.tags for unit in units.units]).metrics
 
 
-def published(folder: str, file: str) -> Path:
-    if not (SHARED / folder / file).is_file():
-        pytest.skip(f"{file} is not beside this checkout")
-    return SHARED / folder / file
-
-
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.tuples(WORDS, st.lists(WORDS.filter(bool), min_size=1, max_size=3)), min_size=2, max_size=6))
-def test_the_task_gives_the_corpuss_numbers(rows: list[tuple[str, list[str]]]) -> None:
+def test_the_task_gives_the_corpuss_numbers(rows):
     said, references = [one for one, _ in rows], [given_ for _, given_ in rows]
     records = made(references)
     corpus = caption_scores(
@@ -93,14 +87,13 @@ def test_the_task_gives_the_corpuss_numbers(rows: list[tuple[str, list[str]]]) -
         assert found[name].n == len(rows)
 
 
-def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew() -> None:
+def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew():
     rng = np.random.default_rng(0)
     words = [f"w{k}" for k in range(30)]
     references = [[" ".join(rng.choice(words, 9)) for _ in range(3)] for _ in range(60)]
     said = [own[0] if k % 2 else " ".join(rng.choice(words, 9)) for k, own in enumerate(references)]
     records = made(references)
     found = table(records, said)["bleu_4"]
-    assert found.low is not None
     assert found.high is not None
     assert found.low < found.value < found.high
     # The same by hand: BLEU of 2,000 draws of the images.
@@ -109,7 +102,7 @@ def test_the_interval_of_bleu_is_of_sets_of_images_drawn_anew() -> None:
     assert np.quantile(drawn, [0.025, 0.975]) == pytest.approx([found.low, found.high], abs=0.03)
 
 
-def test_equal_images_are_resampled_together() -> None:
+def test_equal_images_are_resampled_together():
     records = CaptionSet(
         "c",
         tuple(
@@ -120,7 +113,7 @@ def test_equal_images_are_resampled_together() -> None:
     assert table(records, ["a dog", "a cat", "men"])["cider"].clusters == 2
 
 
-def test_vlues_captions_are_measured_against_their_own() -> None:
+def test_vlues_captions_are_measured_against_their_own():
     records = read_captions(published("vlue", "itr_vlue_test.json"))
     few = CAPTIONS.select(records, range(0, 5450, 50))
     found = table(few, [own[0] for own in few.gold])
@@ -132,7 +125,7 @@ def test_vlues_captions_are_measured_against_their_own() -> None:
     assert shifted["cider"].value < 0.2
 
 
-def test_cocos_published_results_file_is_read_by_its_image_ids(command: Callable[..., Any], tmp_path: Path) -> None:
+def test_cocos_published_results_file_is_read_by_its_image_ids(command, tmp_path):
     path = published("pycocoevalcap", "captions_val2014_fakecap_results.json")
     rows = json.loads(path.read_text())
     assert len(rows) == 1000
@@ -152,7 +145,7 @@ def test_cocos_published_results_file_is_read_by_its_image_ids(command: Callable
     assert [metrics[name]["n"] for name in ("bleu_4", "cider")] == [1000, 1000]
 
 
-def test_karpathys_images_are_known_by_cocos_numbers_in_either_file(tmp_path: Path) -> None:
+def test_karpathys_images_are_known_by_cocos_numbers_in_either_file(tmp_path):
     name = "val2014/COCO_val2014_000000000042.jpg"
     (tmp_path / "coco_karpathy_test.json").write_text(json.dumps([{"image": name, "caption": ["a man", "one man"]}]))
     listed = find_benchmark("coco-captions", Locations(tmp_path)).records()
@@ -173,9 +166,7 @@ def test_karpathys_images_are_known_by_cocos_numbers_in_either_file(tmp_path: Pa
         ({"annotations": [["a"]]}, ("0", "object", "row")),
     ],
 )
-def test_a_file_in_cocos_format_that_does_not_fit_is_refused(
-    tmp_path: Path, found: Any, said: str | tuple[str, ...]
-) -> None:
+def test_a_file_in_cocos_format_that_does_not_fit_is_refused(tmp_path, found, said):
     path = tmp_path / "gt.json"
     path.write_text(json.dumps(found))
     with raises(DataError, "gt.json", said):
@@ -183,7 +174,7 @@ def test_a_file_in_cocos_format_that_does_not_fit_is_refused(
 
 
 @pytest.mark.parametrize("image", ["a.png", "COCO_val2014_42.png", "cat.jpg", "COCO_val2014_x42.jpg"])
-def test_an_image_without_cocos_number_is_refused(tmp_path: Path, image: str) -> None:
+def test_an_image_without_cocos_number_is_refused(tmp_path, image):
     path = tmp_path / "k.json"
     path.write_text(json.dumps([{"image": image, "caption": ["a"]}]))
     with raises(DataError, "k.json", "0", "'image'", "COCO"):
@@ -191,14 +182,14 @@ def test_an_image_without_cocos_number_is_refused(tmp_path: Path, image: str) ->
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path) -> Path:
     captions = ["A dog runs on the mat.", "Two red cats sit.", "The mat is red.", "A cat runs on the mat."]
     rows = [{"image": f"{k}.jpg", "caption": [one], "image_id": k} for k, one in enumerate(captions)]
     (tmp_path / "caption_vlue_test.json").write_text(json.dumps(rows))
     return tmp_path
 
 
-def test_a_single_image_is_refused_for_cider_would_be_nothing(command: Callable[..., Any], data: Path) -> None:
+def test_a_single_image_is_refused_for_cider_would_be_nothing(command, data):
     records = CAPTIONS.select(read_captions(data / "caption_vlue_test.json"), [2])
     assert [(row.id, row.gold) for row in records.rows] == [("2", ("The mat is red.",))]
     with raises(MetricError, "CIDEr", "0", "image"):
@@ -213,26 +204,22 @@ class Painter:
     def __init__(self) -> None:
         self.prompts: set[str] = set()
 
-    def task_prompt(self, task: str) -> Any:
+    def task_prompt(self, task: str):
         assert task == "caption"
         return CAPTION
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         self.prompts.update(prompts)
         return ["colour " + " ".join(map(str, own[0][0, 0])) for own in images]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 32])
-def test_a_model_that_writes_is_asked_for_a_caption_of_every_image(batch_size: int) -> None:
-    def picture(reference: str) -> bytes:
-        stream = io.BytesIO()
-        Image.new("RGB", (3, 2), (int(reference[0]), 7, 9)).save(stream, "PNG")
-        return stream.getvalue()
-
+def test_a_model_that_writes_is_asked_for_a_caption_of_every_image(batch_size):
     model = Painter()
-    session = Session(pictures=picture, store=EmbeddingStore(None), batch_size=batch_size)
+    session = Session(
+        pictures=lambda name: plain((int(name[0]), 7, 9), (3, 2)), store=EmbeddingStore(None), batch_size=batch_size
+    )
     run = CAPTIONS.runner(model)
-    assert run is not None
     assert run(model, made([["a"]] * 4), session) == [f"colour {k} 7 9" for k in range(4)]
     assert model.prompts == {CAPTION.text}
 
@@ -260,7 +247,7 @@ def vlue_questions() -> QuestionSet:
 
 
 @pytest.fixture
-def vqa_data(tmp_path: Path) -> Path:
+def vqa_data(tmp_path) -> Path:
     folder = tmp_path / "vlue"
     (folder / "images").mkdir(parents=True)
     (folder / "vqa_vlue_test.json").write_text(json.dumps(ROWS))
@@ -270,7 +257,7 @@ def vqa_data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins() -> None:
+def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins():
     records = vlue_questions()
     usual: dict[str, Counter[str]] = {}
     for question, answer in zip(records.rows, records.gold, strict=True):
@@ -285,7 +272,7 @@ def test_the_published_questions_have_3966_pairs_that_no_blind_model_wins() -> N
     assert {name: (len(column), min(column)) for name, column in right.items()} == expected
 
 
-def test_the_published_pairs_are_resampled_with_the_pairs_that_share_their_images() -> None:
+def test_the_published_pairs_are_resampled_with_the_pairs_that_share_their_images():
     records = vlue_questions()
     questions, pairs = measure_one_answer(records, records.gold)
     assert len({unit.cluster for unit in questions.units}) == 4_895
@@ -297,13 +284,13 @@ def test_the_published_pairs_are_resampled_with_the_pairs_that_share_their_image
     assert len(groups) == 963
 
 
-def test_an_answer_is_compared_letter_by_letter_and_after_the_normaliser() -> None:
+def test_an_answer_is_compared_letter_by_letter_and_after_the_normaliser():
     records = asked([("One cup?", "a", "yes"), ("How many?", "b", "2"), ("What?", "c", "a cup"), ("Who?", "d", "man")])
     found = by_metric(measure_one_answer(records, [" yes ", "Two.", "cup", "woman"]))
     assert found == {"exact_match": [1, 0, 0, 0], "exact_match_cleaned": [1, 1, 1, 0]}  # no pairs: no such metric
 
 
-def test_a_pair_is_right_only_where_both_answers_are() -> None:
+def test_a_pair_is_right_only_where_both_answers_are():
     records = asked([("One cup?", "a", "yes"), ("one cup?", "b", "no"), ("Two?", "c", "no"), ("Two?", "d", "yes")])
     pairs = measure_one_answer(records, ["yes", "no", "no", "no"])[1]
     assert pairs.values[0].strict.tolist() == [1.0, 0.0]
@@ -311,7 +298,7 @@ def test_a_pair_is_right_only_where_both_answers_are() -> None:
     assert [(unit.id, unit.output, unit.gold) for unit in pairs.units] == expected
 
 
-def test_people_are_measured_as_the_official_script_and_as_xvlm_do() -> None:
+def test_people_are_measured_as_the_official_script_and_as_xvlm_do():
     people = (("yes",) * 10, ("2",) * 3 + ("3",) * 7, ("red",) * 9 + ("a red",))
     rows = tuple(Record(str(k), ("a",), ("?",), given) for k, given in enumerate(people))
     said = ["Yes.", "two", "red"]
@@ -324,7 +311,7 @@ def test_people_are_measured_as_the_official_script_and_as_xvlm_do() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from("abcde"), st.sampled_from(["yes", "no"])), min_size=1)
 )
-def test_pairs_are_never_won_by_an_answer_that_looks_at_the_question_alone(rows: list[tuple[str, str, str]]) -> None:
+def test_pairs_are_never_won_by_an_answer_that_looks_at_the_question_alone(rows):
     records = asked(rows)
     for answer in ("yes", "no"):
         found = by_metric(measure_one_answer(records, [answer] * len(rows)))
@@ -332,7 +319,7 @@ def test_pairs_are_never_won_by_an_answer_that_looks_at_the_question_alone(rows:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")), max_size=8))
-def test_linked_images_are_the_connected_ones(pairs: list[tuple[str, str]]) -> None:
+def test_linked_images_are_the_connected_ones(pairs):
     group = linked_images(pairs)
     place = {image: k for k, image in enumerate("abcdefgh")}
     ends = np.array([[place[a], place[b]] for a, b in pairs]).reshape(-1, 2).T
@@ -343,9 +330,7 @@ def test_linked_images_are_the_connected_ones(pairs: list[tuple[str, str]]) -> N
         assert group[one] <= one
 
 
-def test_the_samples_of_a_run_are_read_as_predictions_again(
-    command: Callable[..., Any], vqa_data: Path, tmp_path: Path
-) -> None:
+def test_the_samples_of_a_run_are_read_as_predictions_again(command, vqa_data, tmp_path):
     path = tmp_path / "p.csv"
     path.write_text("id,prediction\n5,yes\n6,yes\n7,2\n")
     command("score", "vlue-vqa", "--scores", path, "--data", vqa_data, "--out", tmp_path / "run")
@@ -354,7 +339,7 @@ def test_the_samples_of_a_run_are_read_as_predictions_again(
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_vqa2_is_read_from_its_two_files_or_from_xvlms_one(tmp_path: Path, joined: bool) -> None:
+def test_vqa2_is_read_from_its_two_files_or_from_xvlms_one(tmp_path, joined):
     row = {"question_id": 9, "image_id": 42}
     answers = [{"answer": "yes", "answer_id": k, "answer_confidence": "yes"} for k in range(1, 11)]
     if joined:
@@ -375,16 +360,16 @@ class Parrot:
 
     name, fingerprint, kind = "parrot", "parrot-1", "probability"
 
-    def task_prompt(self, task: str) -> Any:
+    def task_prompt(self, task: str):
         assert task == "vqa"
         return SHORT_ANSWER
 
-    def answer(self, images: Any, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
+    def answer(self, images, prompts: Sequence[str], *, max_new_tokens: int = 32) -> list[str]:
         return [f"{int(own[0].sum())} {len(own)} {prompt}" for own, prompt in zip(images, prompts, strict=True)]
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 32])
-def test_a_model_that_answers_is_asked_every_question_about_its_image(vqa_data: Path, batch_size: int) -> None:
+def test_a_model_that_answers_is_asked_every_question_about_its_image(vqa_data, batch_size):
     ready = prepare(find_benchmark("vlue-vqa", Locations(vqa_data)), store=EmbeddingStore(None))
     told: list[tuple[str, int, int]] = []
     found = evaluate(Parrot(), ready, batch_size=batch_size, progress=lambda *now: told.append(now))
@@ -396,7 +381,7 @@ def test_a_model_that_answers_is_asked_every_question_about_its_image(vqa_data: 
     assert [now for now in told if now[0] == "answers"][-1] == ("answers", 3, 3)
 
 
-def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_path: Path) -> None:
+def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_path):
     records = asked([("One cup?", "a", "yes"), ("How many?", "b", "2")])
     path = tmp_path / "p.csv"
     path.write_text("id,prediction\n0,\n1,2\n")
@@ -407,13 +392,13 @@ def test_empty_answers_are_counted_and_a_file_of_nothing_else_is_refused(tmp_pat
         VQA.read(path, records)
 
 
-def test_several_answers_are_not_measured_as_one() -> None:
+def test_several_answers_are_not_measured_as_one():
     records = QuestionSet("v", (Record("0", ("a",), ("?",), ("x", "y")),))
     with raises(DataError, "0", "2", "soft_accuracy"):
         measure_one_answer(records, ["x"])
 
 
-def test_a_whole_number_is_an_id_however_json_writes_it(tmp_path: Path) -> None:
+def test_a_whole_number_is_an_id_however_json_writes_it(tmp_path):
     path = tmp_path / "answers.jsonl"
     path.write_text('{"question_id": 100.0, "answer": "yes"}\n{"question_id": 101, "answer": "no"}\n')
     assert read_predictions(path, ["100", "101"], text, "question", lambda number, value: False) == ["yes", "no"]
@@ -449,7 +434,7 @@ def values(records: BinaryQuestionSet, answers: list[str]) -> dict[str, tuple[li
     }
 
 
-def test_ungrouped_yes_or_no_has_popes_five_numbers() -> None:
+def test_ungrouped_yes_or_no_has_popes_five_numbers():
     """Against a count by hand, with the script's reading: what it cannot read it takes as yes."""
     drawn = random.Random(1)
     gold = [drawn.choice(("yes", "no")) for _ in range(60)]
@@ -474,7 +459,7 @@ def test_ungrouped_yes_or_no_has_popes_five_numbers() -> None:
     assert not any(name.startswith("pope") for name in values(quadruples(), ["no"] * 160))
 
 
-def test_an_answer_of_neither_is_a_yes_by_popes_rule_and_the_note_says_by_which_it_counted() -> None:
+def test_an_answer_of_neither_is_a_yes_by_popes_rule_and_the_note_says_by_which_it_counted():
     records = BinaryQuestionSet(
         "made", tuple(Record(str(k), (f"{k}.png",), ("A cup?",), ("yes", "no")[k % 2]) for k in range(40))
     )
@@ -491,7 +476,7 @@ def test_an_answer_of_neither_is_a_yes_by_popes_rule_and_the_note_says_by_which_
 
 
 @pytest.mark.parametrize("suffix", [".json", ".csv"])
-def test_labels_answer_questions_of_yes_and_no_whatever_their_form(suffix: str, tmp_path: Path) -> None:
+def test_labels_answer_questions_of_yes_and_no_whatever_their_form(suffix, tmp_path):
     forms: list[Any] = ["True", "true.", "1.", "1", "**TRUE**", "1.0", "False", "0.", "FALSE", "0", "`false`", "0.0"]
     gold = ["yes"] * 6 + ["no"] * 6
     if suffix == ".json":
@@ -511,7 +496,7 @@ def test_labels_answer_questions_of_yes_and_no_whatever_their_form(suffix: str, 
     assert YES_NO.notes(records, answers) == ()
 
 
-def test_the_four_accuracies_are_those_of_a_count_by_hand() -> None:
+def test_the_four_accuracies_are_those_of_a_count_by_hand():
     drawn = random.Random(0)
     answers = [drawn.choice(("Yes, it is", "no", "maybe")) for _ in range(4 * GROUPS)]
     found = values(quadruples(), answers)
@@ -536,13 +521,13 @@ def test_the_four_accuracies_are_those_of_a_count_by_hand() -> None:
     )
 
 
-def test_a_model_that_does_not_look_gets_half_the_answers_and_no_group() -> None:
+def test_a_model_that_does_not_look_gets_half_the_answers_and_no_group():
     found = values(quadruples(), ["yes"] * 4 * GROUPS)
     assert np.mean(found["a_acc"][0]) == 0.5
     assert not any(sum(found[name][0]) for name in ("q_acc", "i_acc", "g_acc"))
 
 
-def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accuracy_alone() -> None:
+def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accuracy_alone():
     rows = tuple(Record(str(k), (f"{k}.png",), (f"{k // 2}?",), "ab"[k % 2], group=str(k // 2)) for k in range(4))
     found = values(BinaryQuestionSet("mmvp", tuple(
         Record(one.id, one.images, (f"{one.texts[0]} {one.id}",), one.gold, group=one.group) for one in rows
@@ -551,14 +536,14 @@ def test_a_pair_that_asks_one_question_of_each_image_has_group_and_answer_accura
 
 
 @pytest.mark.parametrize("bad", ["maybe", "c", "", "2"])
-def test_a_gold_answer_is_one_of_two(bad: str) -> None:
+def test_a_gold_answer_is_one_of_two(bad):
     with raises(ValueError, "yes", "no", "true", "false", "1", "0", "A", "B", "first", "second"):
         read_gold(bad)
     with raises(DataError, "0", "question", "answer"):
         BinaryQuestionSet("s", (Record("0", ("a.png",), ("?",), bad),))
 
 
-def test_texts_alone_are_compared_from_both_sides_and_from_one() -> None:
+def test_texts_alone_are_compared_from_both_sides_and_from_one():
     every = np.array(np.meshgrid(*[[0, 1, 2]] * 3)).reshape(3, -1).T[:, None, :]
     assert tot(every).tolist() == [float(s[0, 0] > s[0, 1] and s[0, 0] > s[0, 2]) for s in every]
     assert tot_one_sided(every).tolist() == [float(s[0, 0] > s[0, 1]) for s in every]
@@ -569,7 +554,6 @@ def test_texts_alone_are_compared_from_both_sides_and_from_one() -> None:
     pairs, model = PairSet("t", items, Path()), find_model("demo-encoder")
     session = Session(pictures=lambda _: b"", store=EmbeddingStore(None))
     run = TRUE_TEXTS.runner(model)
-    assert run is not None
     scores = run(model, pairs, session).scores.values
     vectors = model.encode_texts([text for item in items for text in item.texts]).reshape(3, 3, -1)
     vectors = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
@@ -606,9 +590,7 @@ FIRST |= {"films": "group_score", "questions": "g_acc", "texts": "tot", "ordered
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SHAPES)
-def test_every_shape_goes_from_a_users_file_to_the_report(
-    kind: str, command: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_every_shape_goes_from_a_users_file_to_the_report(kind, command, tmp_path):
     table = f'[[{"question" if kind == "questions" else "item"}]]\nid = "{{row}}"\n{TABLES[kind]}\n'
     ordered = "ordered = true\n" if kind == "ordered" else ""
     (tmp_path / "images").mkdir()
@@ -661,16 +643,9 @@ def test_every_shape_goes_from_a_users_file_to_the_report(
 
 def write_films(folder: Path) -> None:
     """A film that becomes darker, and one that becomes brighter, of four frames."""
-    av = pytest.importorskip("av", reason="films need the extra video")
     for name, greys in (("down", (200, 150, 100, 50)), ("up", (50, 100, 150, 200))):
-        with av.open(str(folder / f"{name}.mp4"), "w") as container:
-            stream = container.add_stream("libx264", rate=25)
-            stream.width = stream.height = 32
-            stream.pix_fmt = "yuv420p"
-            for grey in greys:
-                frame = av.VideoFrame.from_ndarray(np.full((32, 32, 3), grey, np.uint8), format="rgb24")
-                container.mux(stream.encode(frame))
-            container.mux(stream.encode())
+        frames = (np.full((32, 32, 3), grey, np.uint8) for grey in greys)
+        film(folder / f"{name}.mp4", frames, "libx264", rate=25)
 
 
 def is_true(kind: str, number: int, row: dict[str, str]) -> bool:

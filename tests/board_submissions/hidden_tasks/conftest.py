@@ -1,7 +1,5 @@
 """A board that hides one task, and predictions made from its labels."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -54,7 +52,7 @@ ASKED = one_file(
 
 
 @pytest.fixture(autouse=True)
-def tiny_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny_choice(tmp_path, monkeypatch) -> None:
     """Install benchmarks of a group's own, as another package would."""
     about = tmp_path / "site" / "tiny-1.dist-info"
     about.mkdir(parents=True)
@@ -70,9 +68,9 @@ def tiny_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class Hosted:
     """A board with one hidden task, and predictions made from its labels."""
 
-    def __init__(self, task: str, folder: Path, **limits: Any) -> None:
+    def __init__(self, task: str, folder: Path, **limits) -> None:
         self.case, self.folder, self.place = CASES[task], folder, made(task, folder / "data")
-        self.records = find_benchmark(self.case.benchmark, self.place).records()  # type: ignore[union-attr]
+        self.records = find_benchmark(self.case.benchmark, self.place).records()
         wanted = {"name": "mine", "benchmark": self.case.benchmark, "largest_share": 1000.0, "total": 9, "daily": 9}
         places = {"data": self.place.data, "images": self.place.images}
         self.settings = HiddenSettings(
@@ -110,7 +108,6 @@ class Hosted:
             rows = [json.loads(line) for line in archive.read("items.jsonl").decode().splitlines()]
             shown = {name: picture(archive.read(name)) for name in archive.namelist() if name.startswith("images/")}
         root = self.place.images
-        assert root is not None
         own = {path.relative_to(root).as_posix(): picture(path.read_bytes()) for path in root.rglob("*.*")}
         looks = {
             name: min(own, key=lambda path: float(np.abs(own[path] - pixels).mean())) for name, pixels in shown.items()
@@ -142,10 +139,10 @@ class Hosted:
 
 
 @pytest.fixture
-def hosted(tmp_path: Path) -> Iterator[Callable[..., Hosted]]:
+def hosted(tmp_path) -> Iterator[Callable[..., Hosted]]:
     boards: list[Hosted] = []
 
-    def host(task: str, **limits: Any) -> Hosted:
+    def host(task: str, **limits) -> Hosted:
         boards.append(Hosted(task, tmp_path, **limits))
         return boards[-1]
 

@@ -1,10 +1,7 @@
 """The published files of a hidden task hold no label, and nothing that is made of one."""
 
-from __future__ import annotations
-
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from PIL import Image
 from tiny_tasks import CASES, EACH, N, made, unique, write_json
 
 from facts import raises
+from pictures import plain
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.board.submissions.forms import read_published
 from tellapart.board.submissions.hidden import HiddenBenchmark
@@ -26,7 +24,7 @@ Hosted = Any  # as conftest.py makes it
 
 
 @EACH
-def test_the_task_file_is_the_same_whatever_the_labels_are(task: str, tmp_path: Path) -> None:
+def test_the_task_file_is_the_same_whatever_the_labels_are(task, tmp_path):
     case, files = CASES[task], []
     for seed in (1, 2):
         folder = tmp_path / str(seed)
@@ -47,7 +45,7 @@ def test_the_task_file_is_the_same_whatever_the_labels_are(task: str, tmp_path: 
 
 
 @EACH
-def test_the_task_file_holds_no_label_no_name_and_no_metadata(hosted: Callable[..., Hosted], task: str) -> None:
+def test_the_task_file_holds_no_label_no_name_and_no_metadata(hosted, task):
     case, board = CASES[task], hosted(task)
     with board.archive() as archive:
         readme, listing = (archive.read(name).decode() for name in ("README.txt", "items.jsonl"))
@@ -69,7 +67,7 @@ def test_the_task_file_holds_no_label_no_name_and_no_metadata(hosted: Callable[.
 
 
 @EACH
-def test_what_a_file_is_read_with_is_what_is_published(hosted: Callable[..., Hosted], task: str) -> None:
+def test_what_a_file_is_read_with_is_what_is_published(hosted, task):
     case, board = CASES[task], hosted(task)
     path = board.service.prepared["mine"].published
     found = path.read_text()
@@ -82,13 +80,13 @@ def test_what_a_file_is_read_with_is_what_is_published(hosted: Callable[..., Hos
     assert not any(gold in found for gold in case.gold)
 
 
-def test_what_is_published_and_damaged_is_not_read_with(tmp_path: Path) -> None:
+def test_what_is_published_and_damaged_is_not_read_with(tmp_path):
     (tmp_path / "published.json").write_text('{"records": {"statements": 5}}')
     with raises(DataError, "benchmark", "open"):
         read_published(tmp_path / "published.json", "nlvr2")
 
 
-def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn() -> None:
+def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn():
     choices = ChoiceSet("c", tuple(Record(str(k), ("a.png",), (f"true {k}", f"false {k}")) for k in range(400)))
     hidden = hide_records(TASKS["choice"], choices, b"key", 0.5, ".png")
     first = [row["1"].startswith("true") for row in hidden.template_rows() if row["id"].endswith("/1")]
@@ -99,9 +97,9 @@ def test_which_caption_stands_first_is_a_fair_coin_that_the_labels_do_not_turn()
 
 
 @EACH
-def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task: str, tmp_path: Path) -> None:
+def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task, tmp_path):
     place = made(task, tmp_path / "data")
-    records = find_benchmark(CASES[task].benchmark, place).records()  # type: ignore[union-attr]
+    records = find_benchmark(CASES[task].benchmark, place).records()
     how = HIDEABLE[task]
     rows = records.rows
     # 20 copies, so that a correlation would show; the labels in the file's order are sorted on purpose.
@@ -117,9 +115,9 @@ def test_the_order_goes_with_no_label_and_the_clusters_share_a_split(task: str, 
     assert HiddenRecords.from_json(json.loads(json.dumps(hidden.to_json()))) == hidden
 
 
-def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_not(tmp_path: Path) -> None:
+def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_not(tmp_path):
     place = made("vqa", tmp_path / "data")
-    records = find_benchmark("vlue-vqa", place).records()  # type: ignore[union-attr]
+    records = find_benchmark("vlue-vqa", place).records()
     hidden = hide_records(TASKS["vqa"], records, b"key", 0.5, ".png")
     side = {row.id: public for row, public in zip(hidden.records.rows, hidden.public, strict=True)}
     asked: dict[str, list[bool]] = {}
@@ -128,9 +126,7 @@ def test_questions_on_two_images_share_a_split_whether_their_answers_differ_or_n
     assert all(len(own) == 2 and len(set(own)) == 1 for own in asked.values())
 
 
-def test_one_image_that_has_lost_something_makes_all_of_them_jpeg() -> None:
-    stream = io.BytesIO()
-    Image.new("RGB", (4, 4)).save(stream, "WEBP", lossless=True)
-    lossless = [b"\x89PNG\r\n\x1a\n", b"\x93NUMPY", stream.getvalue()]
+def test_one_image_that_has_lost_something_makes_all_of_them_jpeg():
+    lossless = [b"\x89PNG\r\n\x1a\n", b"\x93NUMPY", plain(size=(4, 4), form="WEBP")]
     assert suffix_for(lossless) == ".png"
     assert suffix_for([*lossless, b"\xff\xd8\xff"]) == ".jpg"

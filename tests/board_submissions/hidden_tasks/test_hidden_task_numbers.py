@@ -1,10 +1,7 @@
 """Hidden tasks through the board's own addresses: sent, measured and shown."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,9 +23,7 @@ Hosted = Any  # as conftest.py makes it
 
 @pytest.mark.slow
 @EACH
-def test_a_file_gets_on_each_split_what_tellapart_score_gives_its_units(
-    hosted: Callable[..., Hosted], task: str, tmp_path: Path
-) -> None:
+def test_a_file_gets_on_each_split_what_tellapart_score_gives_its_units(hosted, task, tmp_path):
     case, metrics = CASES[task], HIDEABLE[task].metrics
     board, rng = hosted(task, step=0.001, metrics=metrics), np.random.default_rng(3)
     known, published, own = board.known(), {}, {}
@@ -60,9 +55,7 @@ def test_a_file_gets_on_each_split_what_tellapart_score_gives_its_units(
 
 @pytest.mark.few(2)
 @EACH
-def test_who_knows_the_labels_gets_everything_and_who_says_one_thing_gets_chance(
-    hosted: Callable[..., Hosted], task: str, tmp_path: Path
-) -> None:
+def test_who_knows_the_labels_gets_everything_and_who_says_one_thing_gets_chance(hosted, task, tmp_path):
     case, board = CASES[task], hosted(task)
     known, truth, headline = board.known(), board.truth, HIDEABLE[task].metrics[:1]
 
@@ -79,9 +72,7 @@ def test_who_knows_the_labels_gets_everything_and_who_says_one_thing_gets_chance
 
 
 @EACH
-def test_a_file_takes_the_same_steps_whether_one_answer_is_right_or_wrong(
-    hosted: Callable[..., Hosted], task: str, tmp_path: Path
-) -> None:
+def test_a_file_takes_the_same_steps_whether_one_answer_is_right_or_wrong(hosted, task, tmp_path):
     board, metrics = hosted(task), HIDEABLE[task].metrics
     case, known, truth = CASES[task], board.known(), board.truth
     words = {"vqa": "numbat", "vqa2": "numbat", "grounding": [0, 0, 1, 1]}  # as long to read as a right answer
@@ -92,7 +83,7 @@ def test_a_file_takes_the_same_steps_whether_one_answer_is_right_or_wrong(
         (tmp_path / "sent.jsonl").write_bytes(lines(said))
         sent = read_sent(tmp_path / "sent.jsonl", truth.bare(), task)
 
-        def measure(sent: Any = sent) -> None:
+        def measure(sent=sent) -> None:
             measure_sent(sent, truth, metrics, 0.5)
 
         measure()
@@ -102,7 +93,7 @@ def test_a_file_takes_the_same_steps_whether_one_answer_is_right_or_wrong(
 
 
 @pytest.mark.slow
-def test_csv_json_and_the_filled_in_task_file_get_the_same_numbers(hosted: Callable[..., Hosted]) -> None:
+def test_csv_json_and_the_filled_in_task_file_get_the_same_numbers(hosted):
     board = hosted("nlvr2", step=0.001)
     known = board.known()
     said = {row["id"]: k % 3 == 0 for k, (row, _) in enumerate(known)}
@@ -117,7 +108,7 @@ def test_csv_json_and_the_filled_in_task_file_get_the_same_numbers(hosted: Calla
 
 
 @pytest.mark.slow
-def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted: Callable[..., Hosted]) -> None:
+def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted):
     board = hosted("nlvr2", title="Statements of ours", metrics=("consistency", "accuracy"))
     known = board.known()
     for model, share in (("better", 5), ("worse", 2)):
@@ -150,7 +141,7 @@ def test_the_boards_pages_show_a_hidden_tasks_record_like_any_other(hosted: Call
     assert "Statements of ours" in board.client.get("/hidden", headers=page).text
 
 
-def test_a_sender_sees_which_field_predictions_were_read_from(hosted: Callable[..., Hosted]) -> None:
+def test_a_sender_sees_which_field_predictions_were_read_from(hosted):
     case, board = CASES["yes-no"], hosted("yes-no")
     right = {row["id"]: case.right(record, row) for row, record in board.known()}
 

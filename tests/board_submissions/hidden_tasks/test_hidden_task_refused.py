@@ -1,10 +1,7 @@
 """Refusals of hidden tasks: invalid files, and benchmarks that cannot be hidden."""
 
-from __future__ import annotations
-
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +22,7 @@ Hosted = Any  # as conftest.py makes it
 
 @pytest.mark.few(2)
 @EACH
-def test_a_file_that_is_not_right_is_refused_precisely(
-    hosted: Callable[..., Hosted], task: str, tmp_path: Path
-) -> None:
+def test_a_file_that_is_not_right_is_refused_precisely(hosted, task, tmp_path):
     case, board = CASES[task], hosted(task)
     known, truth = board.known(), board.truth
     right = {row["id"]: case.right(record, row) for row, record in known}
@@ -52,7 +47,7 @@ WRONG_TYPE = {
 
 
 @pytest.mark.slow
-def test_a_file_that_is_refused_is_not_counted_and_tells_nothing_of_the_server(hosted: Callable[..., Hosted]) -> None:
+def test_a_file_that_is_refused_is_not_counted_and_tells_nothing_of_the_server(hosted):
     board = hosted("nlvr2", total=1, daily=1)
     right = {row["id"]: record.gold for row, record in board.known()}
     seen = board.send({**right, "zz": True})
@@ -75,8 +70,8 @@ def test_a_file_that_is_refused_is_not_counted_and_tells_nothing_of_the_server(h
         ("vqa", "[" * 100_000, "100"),
     ],
 )
-def test_a_prediction_that_is_none_is_refused(task: str, said: str, why: str | tuple[str, ...], tmp_path: Path) -> None:
-    records = find_benchmark(CASES[task].benchmark, made(task, tmp_path)).records()  # type: ignore[union-attr]
+def test_a_prediction_that_is_none_is_refused(task, said, why, tmp_path):
+    records = find_benchmark(CASES[task].benchmark, made(task, tmp_path)).records()
     hidden = hide_records(TASKS[task], records, b"key", 0.5, ".png")
     rows = [(row.id, json.dumps(CASES[task].right(row, {}))) for row in hidden.records.rows]
     rows[3] = (rows[3][0], said)
@@ -88,9 +83,7 @@ def test_a_prediction_that_is_none_is_refused(task: str, said: str, why: str | t
 
 
 @pytest.mark.slow
-def test_an_id_that_comes_twice_a_template_without_predictions_and_another_suffix_are_refused(
-    hosted: Callable[..., Hosted],
-) -> None:
+def test_an_id_that_comes_twice_a_template_without_predictions_and_another_suffix_are_refused(hosted):
     board = hosted("vqa")
     with board.archive() as archive:
         empty = archive.read("items.jsonl")
@@ -104,7 +97,7 @@ def test_an_id_that_comes_twice_a_template_without_predictions_and_another_suffi
 
 
 @pytest.mark.slow
-def test_predictions_that_grow_without_measure_as_they_are_handed_on_are_refused(hosted: Callable[..., Hosted]) -> None:
+def test_predictions_that_grow_without_measure_as_they_are_handed_on_are_refused(hosted):
     board = hosted("vqa")
     rows = "".join(f"{row['id']}," + "\x01" * 1000 + "\n" for row, _ in board.known())
     seen = board.send(f"id,prediction\n{rows}".encode(), file="mine.csv")
@@ -117,12 +110,12 @@ def test_predictions_that_grow_without_measure_as_they_are_handed_on_are_refused
 
 
 @pytest.mark.parametrize("name", ["coco-captions", "vlue-retrieval", "cifar10", "gebc-val"])
-def test_a_task_whose_numbers_are_of_everything_together_cannot_be_hidden(name: str) -> None:
+def test_a_task_whose_numbers_are_of_everything_together_cannot_be_hidden(name):
     with raises(ValueError, "choice", "yes-no"):
         HiddenBenchmark(name="mine", benchmark=name)
 
 
-def test_every_metric_that_may_be_told_is_its_tasks_and_a_mean_of_fractions() -> None:
+def test_every_metric_that_may_be_told_is_its_tasks_and_a_mean_of_fractions():
     for name, how in HIDEABLE.items():
         assert set(how.metrics) <= {metric.name for metric in TASKS[name].metrics}
     with raises(DataError, "'pair_accuracy'", "exact_match", "exact_match_cleaned"):
@@ -130,7 +123,7 @@ def test_every_metric_that_may_be_told_is_its_tasks_and_a_mean_of_fractions() ->
         published_metrics(wanted, None, "vqa")
 
 
-def test_images_of_another_size_than_the_boxes_are_refused(tmp_path: Path) -> None:
+def test_images_of_another_size_than_the_boxes_are_refused(tmp_path):
     place = made("grounding", tmp_path)
     Image.new("RGB", (16, 12)).save(tmp_path / "images" / "3.png")
     benchmark = HiddenBenchmark(
@@ -141,7 +134,7 @@ def test_images_of_another_size_than_the_boxes_are_refused(tmp_path: Path) -> No
     assert list((tmp_path / "hidden").iterdir()) == []
 
 
-def test_questions_of_several_answers_are_refused_where_one_is_expected(tmp_path: Path) -> None:
+def test_questions_of_several_answers_are_refused_where_one_is_expected(tmp_path):
     place = made("vqa", tmp_path)
     rows = json.loads((tmp_path / "vqa_vlue_test.json").read_text())
     write_json(tmp_path / "vqa_vlue_test.json", [{**row, "answer": ["yes", "no"]} for row in rows])
@@ -152,7 +145,7 @@ def test_questions_of_several_answers_are_refused_where_one_is_expected(tmp_path
         prepare(benchmark, tmp_path / "hidden", b"key")
 
 
-def test_files_that_are_not_there_are_named_and_nothing_is_fetched(tmp_path: Path) -> None:
+def test_files_that_are_not_there_are_named_and_nothing_is_fetched(tmp_path):
     with raises(DataError, "benchmark", "'mine'", "vlue-nlvr2", "nlvr2_vlue_test.json"):
         prepare(HiddenBenchmark(name="mine", benchmark="vlue-nlvr2", data=tmp_path), tmp_path / "hidden", b"key")
     with raises(DataError, "benchmark", "'mine'", "data="):
@@ -161,7 +154,7 @@ def test_files_that_are_not_there_are_named_and_nothing_is_fetched(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "task"), [("scores", "pairs"), ("answers", "pairing")])
-def test_pairs_of_the_catalogue_are_hidden_as_a_folders_are(tmp_path: Path, protocol: Any, task: str) -> None:
+def test_pairs_of_the_catalogue_are_hidden_as_a_folders_are(tmp_path, protocol, task):
     benchmark = HiddenBenchmark(name="mine", benchmark="demo", protocol=protocol, largest_share=1000.0)
     ready = prepare(benchmark, tmp_path, b"key")
     assert (ready.task, ready.what) == (task, "400 items of 2 images and 2 texts")
@@ -169,7 +162,7 @@ def test_pairs_of_the_catalogue_are_hidden_as_a_folders_are(tmp_path: Path, prot
         assert {Path(name).suffix for name in archive.namelist()} == {".txt", ".jsonl", ".jpg"}
 
 
-def test_a_name_that_stood_for_another_source_is_not_taken_over(tmp_path: Path) -> None:
+def test_a_name_that_stood_for_another_source_is_not_taken_over(tmp_path):
     place = made("nlvr2", tmp_path)
     task = HiddenBenchmark(
         name="mine", benchmark="vlue-nlvr2", data=place.data, images=place.images, largest_share=1000.0

@@ -1,7 +1,5 @@
 """A tiny benchmark of each task that can be hidden, in real files, and right predictions for it."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -44,7 +42,7 @@ class Case:
     gold: tuple[str, ...] = ()
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
 

@@ -6,8 +6,6 @@ No model is asked: answers follow from an item's number. Inspect counts an answe
 come over the network for; bytes stand for them here.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -1,11 +1,8 @@
 """Runs on disk, as `tellapart run` leaves them: made with the real metrics on drawn scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,10 +23,10 @@ VLUE = {
 
 
 @pytest.fixture
-def save(tmp_path: Path, make_run: Callable[..., Any]) -> Callable[..., Path]:
+def save(tmp_path, make_run) -> Callable[..., Path]:
     """Make a run and write it: `save("strong", skill=2.0, seed=1, ...)`; returns its folder."""
 
-    def write(model: str, **plan: Any) -> Path:
+    def write(model: str, **plan) -> Path:
         run = make_run(model=model, **plan)
         folder = tmp_path / f"run-{len(list(tmp_path.glob('run-*')))}"
         write_result(folder, run.result)
@@ -41,19 +38,19 @@ def save(tmp_path: Path, make_run: Callable[..., Any]) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def save_eqben(save: Callable[..., Path]) -> Callable[..., Path]:
+def save_eqben(save) -> Callable[..., Path]:
     """Write a run of EqBen with all its subsets."""
     subsets = ("youcook2", "gebc", "ag", "kubric_location", "kubric_attribute", "kubric_counting", "sd")
     return partial(save, benchmark="eqben", tags=[{"subset": value} for value in subsets], n=70)
 
 
 @pytest.fixture
-def pair(save: Callable[..., Path]) -> list[Path]:
+def pair(save) -> list[Path]:
     return [save("strong", skill=2.5, seed=1, n=60), save("weak", skill=0.2, seed=2, n=60)]
 
 
 @pytest.fixture
-def publish(tmp_path: Path) -> Callable[..., Path]:
+def publish(tmp_path) -> Callable[..., Path]:
     """Write published numbers as a record.
 
     `publish("METER", {("vlue-nlvr2", "accuracy"): 0.73})` returns its folder.
@@ -78,7 +75,7 @@ def publish(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def vlue(publish: Callable[..., Path]) -> list[Path]:
+def vlue(publish) -> list[Path]:
     """The seven models of VLUE's Figure 2."""
     return [
         publish(model, {("vlue-nlvr2", "accuracy"): nlvr2 / 100, ("vlue-vqa", "exact_match"): vqa / 100})
@@ -87,7 +84,7 @@ def vlue(publish: Callable[..., Path]) -> list[Path]:
 
 
 @pytest.fixture
-def vlue_costs(tmp_path: Path) -> Path:
+def vlue_costs(tmp_path) -> Path:
     """What they cost."""
     path = tmp_path / "costs.csv"
     rows = (f"{model},{milliseconds}\n" for model, (*_, milliseconds) in VLUE.items())

@@ -1,10 +1,8 @@
 """Other tools' results as records: read, renamed, marked, shown, and never compared."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +26,7 @@ from tellapart.report.plots.prepare import prepare_plot
 from tellapart.report.show import on_the_same_items, result_tables
 
 
-def test_clip_benchmarks_words_become_ours(tmp_path) -> None:
+def test_clip_benchmarks_words_become_ours(tmp_path):
     sides = {"image": 0.0, "text": 0.5}
     recalls = {f"{side}_retrieval_recall@{k}": k / 100 + more for k in (10, 1, 5) for side, more in sides.items()}
     files = [
@@ -64,7 +62,7 @@ def crepe_files(folder: Path, parts: Iterable[str]) -> list[Path]:
     return [clip_file(folder, f"sugar_crepe/{part}", "image_caption_selection", of) for part, of in numbers.items()]
 
 
-def test_all_parts_of_sugarcrepe_give_the_share_of_all_items_without_the_image_accuracy(tmp_path) -> None:
+def test_all_parts_of_sugarcrepe_give_the_share_of_all_items_without_the_image_accuracy(tmp_path):
     share = sum(right for _, right in CREPE.values()) / sum(items for items, _ in CREPE.values())
     found = imported(crepe_files(tmp_path, CREPE), tmp_path / "run")
     assert found == {"sugarcrepe": {"choice_score": pytest.approx(share)}}
@@ -79,7 +77,7 @@ def test_all_parts_of_sugarcrepe_give_the_share_of_all_items_without_the_image_a
 
 
 @pytest.mark.parametrize("parts", [("add_att",), ("add_att", "swap_obj"), tuple(CREPE)[1:]])
-def test_some_parts_of_sugarcrepe_stand_alone_by_their_names_in_every_table(tmp_path, save, parts) -> None:
+def test_some_parts_of_sugarcrepe_stand_alone_by_their_names_in_every_table(tmp_path, save, parts):
     found = imported(crepe_files(tmp_path, parts), tmp_path / "run", model="theirs")
     assert found == {f"sugarcrepe/{part}": {"choice_score": CREPE[part][1] / CREPE[part][0]} for part in parts}
     records = read_result(tmp_path / "run").benchmarks
@@ -94,7 +92,7 @@ def test_some_parts_of_sugarcrepe_stand_alone_by_their_names_in_every_table(tmp_
         assert all(f"sugarcrepe/{part}" in written.replace(r"\_", "_") for part in parts)
 
 
-def test_sugarcrepes_first_form_is_read(tmp_path) -> None:
+def test_sugarcrepes_first_form_is_read(tmp_path):
     """CLIP_benchmark of 2023 wrote the accuracy of texts alone."""
     first = [clip_file(tmp_path, f"sugar_crepe/{part}", "image_caption_selection", {"acc": 0.75}) for part in CREPE]
     assert imported(first, tmp_path / "run") == {"sugarcrepe": {"choice_score": pytest.approx(0.75)}}
@@ -104,7 +102,7 @@ def test_sugarcrepes_first_form_is_read(tmp_path) -> None:
 
 @pytest.mark.parametrize("form", ["json", "csv", "mteb"])
 @pytest.mark.parametrize(("metric", "value"), [("text_acc", 30.0), ("text_acc", 1.01), ("acc", -0.1), ("other", -1.5)])
-def test_percent_is_refused(tmp_path, form, metric, value) -> None:
+def test_percent_is_refused(tmp_path, form, metric, value):
     metrics = {**WINOGROUND, metric: value}
     set_name = "winoground" if metric != "other" else "another"
     path = clip_file(tmp_path, set_name, "image_caption_selection", metrics)
@@ -119,12 +117,12 @@ def test_percent_is_refused(tmp_path, form, metric, value) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_ones_that_were_rounded_and_settings_of_a_probe_are_no_percent(tmp_path) -> None:
+def test_ones_that_were_rounded_and_settings_of_a_probe_are_no_percent(tmp_path):
     probe = clip_file(tmp_path, "cifar10", "linear_probe", {"acc1": 1.0000001, "epochs": 10, "lr": 0.1})
     assert imported([probe], tmp_path / "run") == {"CLIP_benchmark:cifar10:linear_probe": {"acc1": 1.0000001}}
 
 
-def test_a_number_that_is_null_is_named_among_what_is_left_out(tmp_path) -> None:
+def test_a_number_that_is_null_is_named_among_what_is_left_out(tmp_path):
     metrics = {**WINOGROUND, "image_acc": None, "acc": "0.5", "right": True, **{f"k{k}": 0.5 for k in range(9)}}
     path = clip_file(tmp_path, "winoground", "image_caption_selection", metrics)
     assert imported([path], tmp_path / "run") == {"winoground": {"text_score": 0.0625}}
@@ -132,7 +130,7 @@ def test_a_number_that_is_null_is_named_among_what_is_left_out(tmp_path) -> None
     assert note.split("left out: ")[1].startswith("image_acc (null), right (true), acc (a text), k0"), note
 
 
-def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path) -> None:
+def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path):
     folder = tmp_path / "laion__CLIP-ViT-B-32" / "1"
     metrics = {"image_acc": 0.125, "text_acc": 0.0625, "accuracy": 0.03125, "main_score": 0.03125}
     files = [
@@ -154,7 +152,7 @@ def test_mtebs_words_become_ours_and_the_model_is_found_beside_the_file(tmp_path
     assert read_foreign(files[0], "mine")[0].model == "mine"
 
 
-def test_mtebs_subsets_whose_sizes_are_not_known_stand_alone(tmp_path) -> None:
+def test_mtebs_subsets_whose_sizes_are_not_known_stand_alone(tmp_path):
     entries = [{"text_acc": right, "hf_subset": name, "languages": []} for name, right in (("en", 0.5), ("de", 0.25))]
     path = mteb_file(tmp_path, "SugarCrepe", {}, scores={"test": entries})
     both = {"sugarcrepe/test en": {"choice_score": 0.5}, "sugarcrepe/test de": {"choice_score": 0.25}}
@@ -166,7 +164,7 @@ def test_mtebs_subsets_whose_sizes_are_not_known_stand_alone(tmp_path) -> None:
     assert imported([path], tmp_path / "one", model="m") == {"sugarcrepe/test en": {"choice_score": 0.5}}
 
 
-def test_files_that_mteb_publishes_are_read(tmp_path) -> None:
+def test_files_that_mteb_publishes_are_read(tmp_path):
     # As its repository of results has them for openai/clip-vit-base-patch32, measured by mteb 1.14.15.
     folder = tmp_path / "openai__clip-vit-base-patch32" / "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268"
     held = {
@@ -191,7 +189,7 @@ def test_files_that_mteb_publishes_are_read(tmp_path) -> None:
     assert {name: one.task for name, one in record.benchmarks.items()}["cifar10"] == "classification"
 
 
-def test_a_version_that_mteb_does_not_say_is_not_said(tmp_path) -> None:
+def test_a_version_that_mteb_does_not_say_is_not_said(tmp_path):
     path = mteb_file(tmp_path, "Winoground", {"text_acc": 0.5}, mteb_version=None)
     import_results([path], tmp_path / "run", command="", model="m")
     assert read_result(tmp_path / "run").run.versions == {"mteb": "not said"}
@@ -205,7 +203,7 @@ CLIP_CSV = """acc1,acc5,mean_per_class_recall,dataset,model,pretrained,task,imag
 """
 
 
-def test_clip_benchmarks_csv_is_read_a_model_at_a_time(tmp_path) -> None:
+def test_clip_benchmarks_csv_is_read_a_model_at_a_time(tmp_path):
     path = tmp_path / "clip.csv"
     path.write_text(CLIP_CSV)
     assert imported([path], tmp_path / "run", model="ViT-B-32/openai") == {
@@ -225,7 +223,7 @@ def test_clip_benchmarks_csv_is_read_a_model_at_a_time(tmp_path) -> None:
         read_foreign(path)
 
 
-def test_another_language_and_a_trained_probe_are_other_sets(tmp_path) -> None:
+def test_another_language_and_a_trained_probe_are_other_sets(tmp_path):
     arabic = {"acc1": 0.26514, "acc5": 0.4663}
     probe = {"acc1": 0.84616, "acc5": 0.97496, "lr": 0.01, "epochs": 10, "seed": 0, "fewshot_k": -1}
     files = [
@@ -238,7 +236,7 @@ def test_another_language_and_a_trained_probe_are_other_sets(tmp_path) -> None:
     }
 
 
-def test_an_imported_number_is_marked_and_claims_nothing(tmp_path) -> None:
+def test_an_imported_number_is_marked_and_claims_nothing(tmp_path):
     weights = "/home/someone/secret/open_clip_model.safetensors"
     path = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND, pretrained=weights)
     imported([path], tmp_path / "run")
@@ -251,7 +249,7 @@ def test_an_imported_number_is_marked_and_claims_nothing(tmp_path) -> None:
     assert "secret" not in (tmp_path / "run" / "results.json").read_text()
 
 
-def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_path, save) -> None:
+def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_path, save):
     pytest.importorskip("matplotlib")
     own = save("ours", benchmark="winoground", n=40)
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
@@ -270,7 +268,7 @@ def test_what_is_imported_can_be_shown_drawn_and_tabulated_but_not_tested(tmp_pa
         samples_of(gather(both)[1], "winoground")
 
 
-def test_chance_is_shown_beside_numbers_that_lack_it(tmp_path, save) -> None:
+def test_chance_is_shown_beside_numbers_that_lack_it(tmp_path, save):
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "theirs")
     runs = [tmp_path / "theirs", save("mine", benchmark="winoground", n=40)]
     for benchmarks in ((), ("winoground",)):
@@ -281,7 +279,7 @@ def test_chance_is_shown_beside_numbers_that_lack_it(tmp_path, save) -> None:
         assert [line for line in axes.get_lines() if line.get_linestyle() == "--"]
 
 
-def test_imported_numbers_are_marked_among_several_benchmarks_in_every_format(tmp_path, save) -> None:
+def test_imported_numbers_are_marked_among_several_benchmarks_in_every_format(tmp_path, save):
     wino = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
     crepe = clip_file(tmp_path, "sugar_crepe/add_att", "image_caption_selection", {"text_acc": 0.6})
     imported([wino, crepe], tmp_path / "theirs", model="theirs")
@@ -304,7 +302,7 @@ def test_imported_numbers_are_marked_among_several_benchmarks_in_every_format(tm
         prepare_plot("bars", runs)()
 
 
-def test_a_system_that_is_imported_on_one_benchmark_is_marked_with_its_name(tmp_path, save) -> None:
+def test_a_system_that_is_imported_on_one_benchmark_is_marked_with_its_name(tmp_path, save):
     (own,) = gather([save("ours", benchmark="winoground", n=40)])
     imported([clip_file(tmp_path, "sugar_crepe/add_att", "image_caption_selection", {"text_acc": 0.6})], tmp_path / "c")
     theirs = read_result(tmp_path / "c").benchmarks
@@ -314,7 +312,7 @@ def test_a_system_that_is_imported_on_one_benchmark_is_marked_with_its_name(tmp_
     assert mark_imported([both], ["sugarcrepe/add_att"])[0].label == "ours (imported)"
 
 
-def test_the_best_imported_number_is_bold_only_above_a_known_chance(tmp_path) -> None:
+def test_the_best_imported_number_is_bold_only_above_a_known_chance(tmp_path):
     runs = []
     for model, group, right in (("a", 0.085, 0.5), ("b", 0.05, 0.4)):
         folder = tmp_path / model
@@ -339,7 +337,7 @@ def test_the_best_imported_number_is_bold_only_above_a_known_chance(tmp_path) ->
     assert not any(row.cells[-1].best for row in mean.rows)
 
 
-def test_a_number_under_our_name_is_not_shadowed_and_the_rest_is_named(tmp_path) -> None:
+def test_a_number_under_our_name_is_not_shadowed_and_the_rest_is_named(tmp_path):
     metrics = {"text_score": 0.31, "image_score": 0.11, "group_score": 0.0825, "accuracy": 0.305, "nauc_x": 0.1}
     path = mteb_file(tmp_path / "laion__m" / "1", "Winoground", metrics)
     done = CliRunner().invoke(app, ["import", str(path), "--out", str(tmp_path / "run")])
@@ -355,7 +353,7 @@ def test_a_number_under_our_name_is_not_shadowed_and_the_rest_is_named(tmp_path)
     assert "text_acc as text_score" in note and "accuracy as group_score" in note and "left" not in note
 
 
-def test_a_folder_and_an_unnamed_column_are_answered(tmp_path) -> None:
+def test_a_folder_and_an_unnamed_column_are_answered(tmp_path):
     with raises(RunError, str(tmp_path), "folder", "*.json"):
         read_foreign(tmp_path)
     path = tmp_path / "clip.csv"
@@ -367,7 +365,7 @@ def test_a_folder_and_an_unnamed_column_are_answered(tmp_path) -> None:
     assert read_foreign(path)[0].metrics == {None: {"top1_accuracy": 0.3}}
 
 
-def test_samples_of_another_tool_are_answered_with_their_converter(tmp_path) -> None:
+def test_samples_of_another_tool_are_answered_with_their_converter(tmp_path):
     (tmp_path / "samples.jsonl").write_text('{"doc_id": 0}\n{"doc_id": 1}\n')
     with raises(RunError, "samples.jsonl", "examples.elsewhere.lmms_eval", "tellapart score"):
         read_foreign(tmp_path / "samples.jsonl")
@@ -388,7 +386,7 @@ def test_samples_of_another_tool_are_answered_with_their_converter(tmp_path) -> 
         ('{"task_name": "Winoground", "mteb_version": "2", "scores": {"test": [{"text_acc": 1}]}}', "model"),
     ],
 )
-def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, message) -> None:
+def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, message):
     path = tmp_path / "deep" / "er" / "a.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -397,14 +395,14 @@ def test_a_file_of_neither_tool_is_refused_with_the_reason(tmp_path, text, messa
     assert str(refused.value).startswith(str(path))
 
 
-def test_a_broken_model_meta_is_said(tmp_path) -> None:
+def test_a_broken_model_meta_is_said(tmp_path):
     path = mteb_file(tmp_path, "Winoground", {"text_acc": 1})
     (tmp_path / "model_meta.json").write_text("{")
     with raises(RunError, "model_meta.json", "JSON", "model=", "NAME"):
         read_foreign(path)
 
 
-def test_files_that_do_not_belong_together_are_refused(tmp_path) -> None:
+def test_files_that_do_not_belong_together_are_refused(tmp_path):
     first = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
     other = clip_file(tmp_path, "cifar10", "zeroshot_classification", {"acc1": 0.5}, model="RN50")
     with raises(RunError, "ViT-B-32/laion2b_s34b_b79k", "RN50/laion2b_s34b_b79k"):
@@ -422,13 +420,13 @@ SCORES = ("text_score", "image_score", "group_score", "match_score")
 
 
 @pytest.fixture
-def measured(save: Callable[..., Path]) -> Result:
+def measured(save) -> Result:
     """A run of a set on the hub and of one that is not."""
     result, other = read_result(save("org/model", benchmark="winoground")), read_result(save("org/model", shape=(1, 2)))
     return result.model_copy(update={"benchmarks": {**result.benchmarks, **other.benchmarks}})
 
 
-def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
+def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured):
     hub = pytest.importorskip("huggingface_hub")
     card = hub.ModelCard(format_result(measured, "model-index"))
     assert card.data.model_name == "org/model"
@@ -442,7 +440,7 @@ def test_a_model_index_reads_back_as_huggingface_hub_reads_it(measured) -> None:
     assert group.dataset_revision is None  # made here: nothing says that these are the hub's files
 
 
-def test_a_revision_is_claimed_only_where_the_hubs_files_were_read(measured) -> None:
+def test_a_revision_is_claimed_only_where_the_hubs_files_were_read(measured):
     pytest.importorskip("huggingface_hub")
     revision = find_benchmark("winoground").hub.revision
     record = measured.benchmarks["winoground"].model_copy(update={"origin": f"/cache/snapshots/{revision}/data"})
@@ -450,7 +448,7 @@ def test_a_revision_is_claimed_only_where_the_hubs_files_were_read(measured) -> 
     assert {one.dataset_revision for one in eval_results(result)} == {revision}
 
 
-def test_a_card_keeps_its_text_and_the_results_of_others(measured, tmp_path) -> None:
+def test_a_card_keeps_its_text_and_the_results_of_others(measured, tmp_path):
     hub = pytest.importorskip("huggingface_hub")
     path = tmp_path / "README.md"
     old = hub.EvalResult("image-classification", "beans", "Beans", "accuracy", 0.9)
@@ -472,7 +470,7 @@ def test_a_card_keeps_its_text_and_the_results_of_others(measured, tmp_path) -> 
         format_result(measured, "lm-eval", path)
 
 
-def test_eval_results_read_back_as_huggingface_hub_reads_them(measured) -> None:
+def test_eval_results_read_back_as_huggingface_hub_reads_them(measured):
     hub = pytest.importorskip("huggingface_hub")
     yaml = pytest.importorskip("yaml")
     entries = hub.parse_eval_result_entries(yaml.safe_load(format_result(measured, "eval-results")))
@@ -487,7 +485,7 @@ def test_eval_results_read_back_as_huggingface_hub_reads_them(measured) -> None:
         format_result(only, "eval-results")
 
 
-def test_a_card_says_that_a_number_was_imported(tmp_path) -> None:
+def test_a_card_says_that_a_number_was_imported(tmp_path):
     hub = pytest.importorskip("huggingface_hub")
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
     result = read_result(tmp_path / "run")
@@ -497,7 +495,7 @@ def test_a_card_says_that_a_number_was_imported(tmp_path) -> None:
     assert "date" not in format_result(result, "eval-results")  # the import's is not the measurement's
 
 
-def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save) -> None:
+def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save):
     result = read_result(save("org/model"))
     held = json.loads(format_result(result, "lm-eval"))
     value = result.benchmarks["shapes"].metrics["group_score"]
@@ -517,14 +515,14 @@ def test_lm_evals_layout_holds_every_score_with_its_error_and_parts(save) -> Non
     assert held["config"]["model_args"] == "model=org/model"
 
 
-def test_lm_evals_error_is_not_available_where_there_is_no_interval(tmp_path) -> None:
+def test_lm_evals_error_is_not_available_where_there_is_no_interval(tmp_path):
     imported([clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)], tmp_path / "run")
     held = json.loads(format_result(read_result(tmp_path / "run"), "lm-eval"))
     assert held["results"]["winoground"]["text_score_stderr,none"] == "N/A"
     assert held["configs"]["winoground"]["metadata"]["ties"] == "the other tool's rule"
 
 
-def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured) -> None:
+def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured):
     with raises(UnknownNameError, "format", "'modelindex'", "'model-index'"):
         format_result(measured, "modelindex")
     pytest.importorskip("huggingface_hub")
@@ -532,7 +530,7 @@ def test_a_run_without_numbers_and_an_unknown_format_are_refused(measured) -> No
         format_result(measured.model_copy(update={"benchmarks": {}}), "model-index")
 
 
-def test_the_commands_say_what_they_wrote(tmp_path) -> None:
+def test_the_commands_say_what_they_wrote(tmp_path):
     path = clip_file(tmp_path, "winoground", "image_caption_selection", WINOGROUND)
     run, out = tmp_path / "run", tmp_path / "lm.json"
     done = CliRunner().invoke(app, ["import", str(path), "--out", str(run), "--model", "m"])

@@ -1,12 +1,9 @@
 """One table over many benchmarks: a system is one row, a benchmark one column, in every format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from facts import raises
+from published import published
 from tellapart.benchmarks.find import find_benchmark
 from tellapart.cli.main import app
 from tellapart.errors import RunError, TellapartWarning, UnknownNameError
@@ -29,8 +27,6 @@ from tellapart.report.plots import style
 from tellapart.report.plots.prepare import prepare_plot
 from tellapart.report.plots.style import write_picture
 
-Save = Callable[..., Path]
-
 PLANS: dict[str, dict[str, object]] = {
     "sugarcrepe": {
         "shape": (1, 2),
@@ -45,7 +41,7 @@ METRICS = {"sugarcrepe": "choice_score", "bivlc": "group_score", "winoground": "
 
 
 @pytest.fixture
-def systems(save: Save) -> list[Path]:
+def systems(save) -> list[Path]:
     """Two systems, each measured on three benchmarks, a run folder for every file of scores."""
     return [
         save(model, skill=skill, seed=10 * k + j, benchmark=benchmark, n=60, **plan)
@@ -65,7 +61,7 @@ def together(folders: list[Path], out: Path) -> Path:
     return out
 
 
-def test_three_files_of_one_system_are_one_row_whether_in_one_run_folder_or_in_three(systems, tmp_path) -> None:
+def test_three_files_of_one_system_are_one_row_whether_in_one_run_folder_or_in_three(systems, tmp_path):
     table = lay_out(systems)
     assert table.title == "sugarcrepe, bivlc, winoground, percent"
     assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
@@ -83,7 +79,7 @@ def test_three_files_of_one_system_are_one_row_whether_in_one_run_folder_or_in_t
     assert [one.group for one in chosen.columns] == ["winoground", "sugarcrepe"]
 
 
-def test_an_average_stands_where_the_papers_have_one(save_eqben: Save, publish: Callable[..., Path]) -> None:
+def test_an_average_stands_where_the_papers_have_one(save_eqben, publish):
     eqben = save_eqben("m")
     recalls = {f"{side}_recall@{k}": k / 20 for side in ("i2t", "t2i") for k in (1, 5, 10)} | {"mean_recall": 0.27}
     numbers = {("coco-retrieval", name): value for name, value in recalls.items()}
@@ -100,7 +96,7 @@ def test_an_average_stands_where_the_papers_have_one(save_eqben: Save, publish: 
     assert "Avg below a benchmark: as its paper averages" in table.notes
 
 
-def test_the_mean_of_the_columns_is_of_models_that_have_them_all(systems) -> None:
+def test_the_mean_of_the_columns_is_of_models_that_have_them_all(systems):
     table = lay_out(systems[:5], average=True)
     assert table.columns[-1].name == "Avg" and "Avg: the plain mean of the columns" in table.notes
     mine, theirs, chance = table.rows
@@ -111,7 +107,7 @@ def test_the_mean_of_the_columns_is_of_models_that_have_them_all(systems) -> Non
         lay_out(systems, benchmarks=("bivlc",), average=True)
 
 
-def test_every_format_has_every_number(systems) -> None:
+def test_every_format_has_every_number(systems):
     table = lay_out(systems)
     rows = list(csv.DictReader(io.StringIO(write_csv(table, intervals=True))))
     for (name, metric), cell in zip(METRICS.items(), table.rows[0].cells, strict=True):
@@ -131,7 +127,7 @@ def test_every_format_has_every_number(systems) -> None:
         assert f"{cell.value:.2f}" in latex and f"{cell.value:.2f}" in markdown
 
 
-def test_the_command_lays_out_all_that_was_measured_or_what_is_named(systems, tmp_path) -> None:
+def test_the_command_lays_out_all_that_was_measured_or_what_is_named(systems, tmp_path):
     folders = ["table", *map(str, systems)]
     assert CliRunner().invoke(app, folders).output.startswith("**sugarcrepe, bivlc, winoground, percent**")
     named = CliRunner().invoke(app, [*folders, "-b", "winoground", "-b", "bivlc", "--average", "--json"])
@@ -141,7 +137,7 @@ def test_the_command_lays_out_all_that_was_measured_or_what_is_named(systems, tm
     assert "choose one" in str(CliRunner().invoke(app, [*folders, "--csv", "--json"]).exception)
 
 
-def test_what_cannot_be_one_table_is_said(systems, save: Save) -> None:
+def test_what_cannot_be_one_table_is_said(systems, save):
     with raises(RunError, "'valse'", "sugarcrepe", "bivlc", "winoground"):
         lay_out(systems, benchmarks=("bivlc", "valse"))
     again = save("mine", benchmark="bivlc", n=60, seed=9, tags=PLANS["bivlc"]["tags"])
@@ -152,7 +148,7 @@ def test_what_cannot_be_one_table_is_said(systems, save: Save) -> None:
         lay_out([*systems, other])
 
 
-def test_ties_and_another_tools_numbers_are_said_with_their_benchmark(systems, save: Save, publish) -> None:
+def test_ties_and_another_tools_numbers_are_said_with_their_benchmark(systems, save, publish):
     flat = save("flat", scores=np.full((60, 2, 2), 0.5, np.float32), benchmark="winoground", n=60, tags=[])
     table = lay_out([*systems, flat])
     assert table.notes[-1].endswith("winoground group_score flat 16.67 (60 tied)")
@@ -165,7 +161,7 @@ def test_ties_and_another_tools_numbers_are_said_with_their_benchmark(systems, s
     assert [row.label for row in beside.rows if "imported" in row.label] == ["foreign (imported)"]
 
 
-def test_rows_are_sorted_by_a_column(systems) -> None:
+def test_rows_are_sorted_by_a_column(systems):
     for settings in ({"sort": "bivlc"}, {"sort": "Avg", "average": True}):
         table = lay_out([*systems[3:], *systems[:3]], **settings)
         assert [row.label for row in table.rows] == ["mine", "theirs", "chance"]
@@ -179,7 +175,7 @@ SETS = tuple(f"folder:set_{letter}" for letter in "abcd")
 
 
 @pytest.fixture
-def runs(save: Callable[..., Path]) -> list[Path]:
+def runs(save) -> list[Path]:
     return [
         save(f"m{model}", benchmark=name, skill=model, seed=model, n=20)
         for model in range(5)
@@ -187,7 +183,7 @@ def runs(save: Callable[..., Path]) -> list[Path]:
     ]
 
 
-def test_five_models_on_four_sets_are_panels_with_shared_axes(runs: list[Path]) -> None:
+def test_five_models_on_four_sets_are_panels_with_shared_axes(runs):
     labels = {"folder:set_a": "Set A", "m1": "Mine"}
     figure = prepare_plot("bars", runs, benchmarks=SETS, labels=labels)()
     titles = [" ".join(axes.get_title().split()) for axes in figure.axes]
@@ -207,7 +203,7 @@ def test_five_models_on_four_sets_are_panels_with_shared_axes(runs: list[Path]) 
         prepare_plot("tiers", runs, benchmarks=SETS[:2])
 
 
-def test_headings_have_no_prefix_and_take_labels(runs: list[Path]) -> None:
+def test_headings_have_no_prefix_and_take_labels(runs):
     table = lay_out(runs, labels={"folder:set_a": "Set A"}, with_tiers=False)
     assert [column.group for column in table.columns][:2] == ["Set A", "set b"]
     assert "folder:" not in write_latex(table)
@@ -216,7 +212,7 @@ def test_headings_have_no_prefix_and_take_labels(runs: list[Path]) -> None:
         gather(runs, {"folder:set_e": "E"})
 
 
-def test_a_dagger_that_every_model_has_becomes_a_note(save: Callable[..., Path]) -> None:
+def test_a_dagger_that_every_model_has_becomes_a_note(save):
     alike = [save(f"m{seed}", skill=1.0, seed=seed, n=12) for seed in range(4)]
     table = lay_out(alike)
     assert not any(cell.near for row in table.rows for cell in row.cells)
@@ -224,12 +220,12 @@ def test_a_dagger_that_every_model_has_becomes_a_note(save: Callable[..., Path])
     assert "dagger" not in write_latex(table)
 
 
-def test_a_reference_model_of_two_runs_is_one_system(save: Callable[..., Path]) -> None:
+def test_a_reference_model_of_two_runs_is_one_system(save):
     paths = [save(name, seed=seed, n=12) for seed, name in enumerate(("random", "mine", "random", "mine"))]
     assert [system.label for system in gather(paths)] == ["random", "mine (run 1)", "mine (run 2)"]
 
 
-def test_a_reference_model_beside_others_is_never_the_best_nor_near_it(save: Callable[..., Path]) -> None:
+def test_a_reference_model_beside_others_is_never_the_best_nor_near_it(save):
     runs = [save("oracle", skill=9.0, n=40), save("good", skill=4.0, seed=1, n=40), save("bad", skill=-4.0, n=40)]
     for names in ((), ("one", "two")):
         paths = runs if not names else [
@@ -242,7 +238,7 @@ def test_a_reference_model_beside_others_is_never_the_best_nor_near_it(save: Cal
     assert any(cell.best for row in lay_out([runs[0], save("random", n=40)]).rows for cell in row.cells)
 
 
-def test_names_that_the_font_lacks_take_another_one_or_are_one_sentence(save, tmp_path, monkeypatch) -> None:
+def test_names_that_the_font_lacks_take_another_one_or_are_one_sentence(save, tmp_path, monkeypatch):
     def draw(label: str, name: str) -> bytes:
         write_picture(tmp_path / name, prepare_plot("bars", [run], labels={"m": label}))
         return (tmp_path / name).read_bytes()
@@ -299,11 +295,8 @@ def record(folder: Path, model: str, numbers: dict[str, float], *, part: bool = 
 
 
 @pytest.fixture(scope="module")
-def published() -> dict[str, float]:
-    path = Path(__file__).parents[4] / "shared" / "data" / "vl_compo" / "individual_results.csv"
-    if not path.is_file():
-        pytest.skip("vl_compo's results are not beside this checkout")
-    with path.open(encoding="utf-8") as file:
+def averaged() -> dict[str, float]:
+    with published("vl_compo", "individual_results.csv").open(encoding="utf-8") as file:
         rows = {(row["arch"], row["pretrained"]): row for row in csv.DictReader(file)}
     row = rows["ViT-B-32", "openai"]
     shares = {name: float(row[name]) / 100 for name in row if name.startswith(("whatsup::", "sugarcrepe::"))}
@@ -311,8 +304,8 @@ def published() -> dict[str, float]:
 
 
 @pytest.mark.slow
-def test_the_averages_are_vl_compos_where_it_publishes_them(tmp_path: Path, published: dict[str, float]) -> None:
-    folder = record(tmp_path / "clip", "clip", published)
+def test_the_averages_are_vl_compos_where_it_publishes_them(tmp_path, averaged):
+    folder = record(tmp_path / "clip", "clip", averaged)
     table = lay_out([folder], average_as=tuple(AVERAGES))
     (clip, chance), names = table.rows, [column.name for column in table.columns]
     found = {name: clip.cells[names.index(name)].value for name in AVERAGES}
@@ -321,11 +314,11 @@ def test_the_averages_are_vl_compos_where_it_publishes_them(tmp_path: Path, publ
     assert {name: found[name] for name in theirs} == pytest.approx(theirs)
     assert found["whatsup-all"] == pytest.approx(100 * 2121 / 4958, abs=1e-6)
     assert found["sugarcrepe-micro"] == pytest.approx(100 * 5750 / 7511, abs=1e-6)
-    hits = {subset: published[f"sugarcrepe::{subset}"] for subset in SEVEN}
+    hits = {subset: averaged[f"sugarcrepe::{subset}"] for subset in SEVEN}
     assert found["sugarcrepe-macro"] == pytest.approx(100 * sum(hits.values()) / 7)
-    pooled = ((published[SIX["whatsup-a"]] * 412 + published[SIX["whatsup-b"]] * 408) / 820,)
+    pooled = ((averaged[SIX["whatsup-a"]] * 412 + averaged[SIX["whatsup-b"]] * 408) / 820,)
     pooled += tuple(
-        sum(published[SIX[f"whatsup-{of}-{k}"]] * n for k, n in zip(("one", "two"), sizes, strict=True)) / sum(sizes)
+        sum(averaged[SIX[f"whatsup-{of}-{k}"]] * n for k, n in zip(("one", "two"), sizes, strict=True)) / sum(sizes)
         for of, sizes in {"coco": (2247, 440), "vg": (1160, 291)}.items()
     )
     assert found["whatsup-three"] == pytest.approx(100 * sum(pooled) / 3)
@@ -334,14 +327,14 @@ def test_the_averages_are_vl_compos_where_it_publishes_them(tmp_path: Path, publ
     assert f"whatsup-six: {AVERAGES['whatsup-six']}" in table.notes
 
 
-def test_every_name_has_parts_and_every_part_a_size() -> None:
+def test_every_name_has_parts_and_every_part_a_size():
     sizes = {name: sum(part.size for group in parts_of(name) for part in group) for name in AVERAGES}
     assert sizes["whatsup-six"] == sizes["whatsup-three"] == sizes["whatsup-all"] == 4958
     assert {sizes[f"sugarcrepe-{name}"] for name in ("micro", "macro", "three")} == {7511}
     assert [len(parts_of(name)) for name in AVERAGES] == [6, 3, 1, 2, 2, 1, 7, 3]
 
 
-def test_a_model_without_all_parts_has_no_average(tmp_path: Path) -> None:
+def test_a_model_without_all_parts_has_no_average(tmp_path):
     numbers = dict.fromkeys([*SIX.values(), *(f"sugarcrepe::{subset}" for subset in SEVEN), "pairs"], 0.5)
     folders = [record(tmp_path / "all", "all", numbers), record(tmp_path / "part", "part", numbers, part=True)]
     options = ["-b", "sugarcrepe", "--average-as", "sugarcrepe-three", "--no-tiers", "--json"]

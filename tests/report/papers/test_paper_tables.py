@@ -1,7 +1,5 @@
 """Tables: the papers' columns, what is bold and what is marked, and text that the three formats' readers take."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -82,13 +80,7 @@ def rows_of_latex(text: str) -> list[list[str]]:
     return rows
 
 
-def columns_of_latex(text: str) -> int:
-    found = re.search(r"\\begin\{tabular\}\{(l+r*)\}", text)
-    assert found is not None
-    return len(found[1])
-
-
-def test_eqben_is_laid_out_as_table_3_and_only_its_mean_has_no_interval(save_eqben) -> None:
+def test_eqben_is_laid_out_as_table_3_and_only_its_mean_has_no_interval(save_eqben):
     folder = save_eqben("m")
     table = lay_out([folder])
     groups = ["Eq-YouCook2", "Eq-GEBC", "Eq-AG", "Eq-Kubric", "Eq-SD"]
@@ -106,7 +98,7 @@ def test_eqben_is_laid_out_as_table_3_and_only_its_mean_has_no_interval(save_eqb
     assert table.rows[-1].label == "chance" and table.rows[-1].cells[2].value == pytest.approx(100 / 6)
 
 
-def test_valse_sets_its_metrics_under_each_other(save) -> None:
+def test_valse_sets_its_metrics_under_each_other(save):
     tags = tagged("instrument", VALSE)
     table = lay_out([save("m", benchmark="valse", shape=(1, 2), kind="probability", tags=tags, n=55)])
     assert table.heads == ("metric", "model")
@@ -135,13 +127,13 @@ def test_valse_sets_its_metrics_under_each_other(save) -> None:
     ],
     ids=["bivlc", "sugarcrepe", "none", "incomplete"],
 )
-def test_other_benchmarks_have_their_papers_columns_or_the_first_look(save, plan, heading) -> None:
+def test_other_benchmarks_have_their_papers_columns_or_the_first_look(save, plan, heading):
     table = lay_out([save("m", n=42, **plan)])
     assert [(column.group, column.name) for column in table.columns][: len(heading)] == heading
     assert all(cell.value is not None for cell in table.rows[0].cells)
 
 
-def test_aros_orders_have_a_column_of_their_authors_rule(save, tmp_path) -> None:
+def test_aros_orders_have_a_column_of_their_authors_rule(save, tmp_path):
     rng = np.random.default_rng(0)
     expected = {}
     folders = []
@@ -162,7 +154,7 @@ def test_aros_orders_have_a_column_of_their_authors_rule(save, tmp_path) -> None
     assert printed.splitlines()[0] == "model,choice score,choice score (authors)"
 
 
-def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
+def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish):
     # COCO-Counterfactuals, Table 5: CLIP as pre-trained, and trained on COCO-CFs.
     printed = {
         "CLIP": (50.96, 79.33, 86.45, 47.89, 77.19, 85.73, 71.26),
@@ -184,7 +176,7 @@ def test_retrieval_is_laid_out_as_in_coco_counterfactuals(publish) -> None:
 
 
 @pytest.mark.parametrize("benchmarks", [("shapes",), ("bivlc", "winoground")], ids=["a set", "several"])
-def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save, benchmarks) -> None:
+def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save, benchmarks):
     folders = [
         save(f"m{k}", skill=skill, seed=j + 5 * k, benchmark=name, n=60, tags=tagged("type", BIVLC))
         for k, skill in enumerate((3.0, 2.8, 0.0))
@@ -204,7 +196,7 @@ def test_the_best_is_bold_and_its_tier_is_marked_by_the_test(save, benchmarks) -
     assert not any(note.startswith("dagger") for note in without.notes)
 
 
-def test_the_items_of_a_run_are_read_once_however_many_columns_are_tested(save_eqben, monkeypatch) -> None:
+def test_the_items_of_a_run_are_read_once_however_many_columns_are_tested(save_eqben, monkeypatch):
     folders, read = [save_eqben(name, seed=seed) for seed, name in enumerate("ab")], []
 
     def note(folder: Path, *of: object) -> object:
@@ -217,7 +209,7 @@ def test_the_items_of_a_run_are_read_once_however_many_columns_are_tested(save_e
     assert read == folders
 
 
-def test_tiers_of_a_subset_are_those_of_its_items(save) -> None:
+def test_tiers_of_a_subset_are_those_of_its_items(save):
     plan = {"benchmark": "bivlc", "tags": tagged("type", BIVLC), "n": 90}
     folders = [save(f"m{k}", skill=skill, seed=k, **plan) for k, skill in enumerate((0.1, 4.0))]
     table = lay_out(folders)
@@ -226,13 +218,13 @@ def test_tiers_of_a_subset_are_those_of_its_items(save) -> None:
     assert [row.cells[swap].best for row in table.rows[:2]] == [False, True]
 
 
-def test_ties_are_said_under_the_table(save) -> None:
+def test_ties_are_said_under_the_table(save):
     table = lay_out([save("flat", scores=np.full((30, 2, 2), 0.5, np.float32))])
     for metric, neutral in (("text_score", "25.00"), ("image_score", "25.00"), ("group_score", "16.67")):
         assert f"{metric} flat {neutral} (30 tied)" in table.notes[-1]
 
 
-def test_vlues_tables_are_the_papers(vlue, vlue_costs, vlue_published, publish) -> None:
+def test_vlues_tables_are_the_papers(vlue, vlue_costs, vlue_published, publish):
     tasks = lay_out(vlue, "vlue")
     assert [column.name for column in tasks.columns] == list(vlue_published)
     assert [(row.block, row.label) for row in tasks.rows] == [("NLVR2", "Test-OOD"), ("VQA", "Test-OOD")]
@@ -247,7 +239,7 @@ def test_vlues_tables_are_the_papers(vlue, vlue_costs, vlue_published, publish) 
     assert [cell.value and round(cell.value, 6) for cell in captions.rows[0].cells] == [39.9, 134.0, None, 67.4]
 
 
-def test_reference_models_are_never_best_in_vlues_tables(publish, tmp_path: Path) -> None:
+def test_reference_models_are_never_best_in_vlues_tables(publish, tmp_path):
     numbers = {("vlue-nlvr2", "accuracy"): 0.7, ("vlue-vqa", "exact_match"): 0.5, ("vlue-captions", "cider"): 0.6}
     runs = [
         publish(name, {key: value + more for key, value in numbers.items()})
@@ -266,7 +258,7 @@ def test_reference_models_are_never_best_in_vlues_tables(publish, tmp_path: Path
     assert not any("reference models" in note for note in alone.notes)
 
 
-def test_runs_of_one_model_fill_one_column(publish) -> None:
+def test_runs_of_one_model_fill_one_column(publish):
     runs = [publish("m", {("nlvr2", "accuracy"): 0.8}), publish("m", {("vlue-nlvr2", "accuracy"): 0.7})]
     table = lay_out(runs, "vlue")
     assert [(row.label, row.cells[0].value) for row in table.rows] == [("Test-P", 80.0), ("Test-OOD", 70.0)]
@@ -277,7 +269,7 @@ def test_runs_of_one_model_fill_one_column(publish) -> None:
     assert [[cell.value for cell in row.cells] for row in twice.rows] == [[80.0, 60.0], [70.0, None]]
 
 
-def test_a_note_on_other_files_stands_once_however_many_rows_a_set_has(publish, tmp_path: Path) -> None:
+def test_a_note_on_other_files_stands_once_however_many_rows_a_set_has(publish, tmp_path):
     result = read_result(publish("m", {("coco-retrieval", f"i2t_recall@{k}"): 0.5 for k in (1, 5)}, "retrieval"))
     record = result.benchmarks["coco-retrieval"].model_copy(update={"published_items": 5000})
     write_result(tmp_path / "run", result.model_copy(update={"benchmarks": {"coco-retrieval": record}}))
@@ -286,19 +278,20 @@ def test_a_note_on_other_files_stands_once_however_many_rows_a_set_has(publish, 
 
 
 @pytest.mark.parametrize("intervals", [False, True])
-def test_latex_has_as_many_cells_in_every_row_as_its_tabular_says(save_eqben, vlue, intervals) -> None:
+def test_latex_has_as_many_cells_in_every_row_as_its_tabular_says(save_eqben, vlue, intervals):
     names = (r"a_b & 100% \ {x}", "~^#$")
     eqben = [save_eqben(name, seed=seed, skill=3.0) for seed, name in enumerate(names, start=1)]
     tables = [lay_out(eqben), lay_out(vlue, "vlue")]
     for table in tables:
         text = write_latex(table, intervals=intervals)
-        assert {len(row) for row in rows_of_latex(text)} == {columns_of_latex(text)}
+        (columns,) = re.findall(r"\\begin\{tabular\}\{(l+r*)\}", text)
+        assert {len(row) for row in rows_of_latex(text)} == {len(columns)}
         assert text.count(r"\textbf{") >= len(table.columns if table.best_of == "column" else table.rows)
     assert (r"\scriptsize" in write_latex(tables[0], intervals=intervals)) == intervals
 
 
 @given(st.text(st.characters(max_codepoint=0x17E, exclude_categories=("Cc", "Cf", "Zs"))))
-def test_what_latex_prints_is_the_text_again(text: str) -> None:
+def test_what_latex_prints_is_the_text_again(text):
     written = latex_text(text)
     commands = {"textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^", "char34": '"'}
     commands |= {"textless": "<", "textgreater": ">", "textbar": "|"}
@@ -311,11 +304,11 @@ def test_what_latex_prints_is_the_text_again(text: str) -> None:
 
 
 @given(st.text())
-def test_two_names_of_which_one_is_not_printable_stay_two(text: str) -> None:
+def test_two_names_of_which_one_is_not_printable_stay_two(text):
     assert latex_text(f"{text}\u200b") not in {latex_text(text), latex_text(f"{text}\u200c")}
 
 
-def test_markdown_cells_hold_no_bar_and_no_markup_of_their_own(save) -> None:
+def test_markdown_cells_hold_no_bar_and_no_markup_of_their_own(save):
     table = lay_out([save("a|b*c_d <i>", seed=1), save("e", seed=2)])
     lines = [line for line in write_markdown(table, intervals=True).splitlines() if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
@@ -323,7 +316,7 @@ def test_markdown_cells_hold_no_bar_and_no_markup_of_their_own(save) -> None:
     assert re.search(r"\*\*\d+\.\d\d\*\* \[\d+\.\d, \d+\.\d\]", "\n".join(lines))
 
 
-def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_numbers() -> None:
+def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_numbers():
     table = PaperTable(
         "t",
         ("model",),
@@ -334,7 +327,7 @@ def test_a_name_that_a_spreadsheet_would_run_is_text_in_csv_and_numbers_stay_num
     assert rows == [["model", "'=x"], ['\'=HYPERLINK("u")', "-1.5"], ["b;'-1", ""]]
 
 
-def test_intervals_of_many_columns_stand_below_their_numbers() -> None:
+def test_intervals_of_many_columns_stand_below_their_numbers():
     rows = (TableRow("a", (TableCell(50.0, 40.0, 60.0, near=True),) * 5),)
     few, many = (
         PaperTable("t", ("model",), (TableColumn("", "x"),) * k, (TableRow("a", rows[0].cells[:k]),)) for k in (4, 5)
@@ -347,14 +340,14 @@ def test_intervals_of_many_columns_stand_below_their_numbers() -> None:
     assert "intervals" not in write_latex(few) + write_markdown(few)
 
 
-def test_a_number_that_was_not_measured_is_a_dash_and_never_best() -> None:
+def test_a_number_that_was_not_measured_is_a_dash_and_never_best():
     rows = (TableRow("a", (TableCell(None), TableCell(1.0))), TableRow("b", (TableCell(2.0), TableCell(None))))
     table = PaperTable("t", ("model",), (TableColumn("", "x"), TableColumn("", "y")), rows)
     assert "a & -- & 1.00" in write_latex(table) and "| b | 2.00 | – |" in write_markdown(table)
     assert write_csv(table).splitlines()[1] == "a,,1.0"
 
 
-def test_the_command_prints_or_writes_one_format(save, tmp_path) -> None:
+def test_the_command_prints_or_writes_one_format(save, tmp_path):
     folder = str(save("m"))
     printed = CliRunner().invoke(app, ["table", folder, "--latex"])
     assert printed.output.startswith("% \\usepackage{booktabs}")
@@ -366,7 +359,7 @@ def test_the_command_prints_or_writes_one_format(save, tmp_path) -> None:
     assert "choose one" in str(refused.exception)
 
 
-def test_what_a_table_cannot_show_is_said(save, vlue, tmp_path) -> None:
+def test_what_a_table_cannot_show_is_said(save, vlue, tmp_path):
     (path := tmp_path / "some.csv").write_text("model,ms\nLXMERT,1\n")
     folders = [save("m")]
     refused = [
@@ -383,7 +376,7 @@ def test_what_a_table_cannot_show_is_said(save, vlue, tmp_path) -> None:
         lay_out(folders, "vleu")
 
 
-def test_the_best_is_bold_only_above_chance(save) -> None:
+def test_the_best_is_bold_only_above_chance(save):
     """Two models that guess: the higher is no winner; one that is right stays the winner."""
     guessing = [save("a", skill=0.0, seed=1, n=60), save("b", skill=0.0, seed=2, n=60)]
     rows = [row for row in lay_out(guessing).rows if not row.plain]
@@ -393,7 +386,7 @@ def test_the_best_is_bold_only_above_chance(save) -> None:
     assert winner.label == "c" and all(cell.best for cell in winner.cells)
 
 
-def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save) -> None:
+def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save):
     folders = [save("weak", skill=0.2, seed=1, n=60), save("strong", skill=4.0, seed=2, n=60)]
     named = lay_out(folders, labels={"strong": "Ours, 12 layers"})
     assert [row.label for row in named.rows if not row.plain] == ["weak", "Ours, 12 layers"]
@@ -405,7 +398,7 @@ def test_labels_rename_models_and_rows_keep_the_order_or_are_sorted(save) -> Non
         lay_out(folders, sort="grup_score")
 
 
-def test_a_limited_run_says_so_in_every_table_and_picture_and_is_no_rival_of_a_full_one(save) -> None:
+def test_a_limited_run_says_so_in_every_table_and_picture_and_is_no_rival_of_a_full_one(save):
     folder, whole = save("m", n=20), save("m", n=30)
     result = read_result(folder)
     cut = {name: part.model_copy(update={"limited_from": 30}) for name, part in result.benchmarks.items()}
@@ -440,7 +433,7 @@ NAMES = (
 
 
 @pytest.fixture
-def typeset(tmp_path: Path) -> Callable[..., str]:
+def typeset(tmp_path) -> Callable[..., str]:
     """Compile a table as its first lines say, and return its text; an error or a sign without a glyph fails."""
 
     def compile_(latex: str, engine: str = "pdflatex") -> str:
@@ -476,13 +469,13 @@ def table_of(names: tuple[str, ...], columns: int = 3) -> PaperTable:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("columns", [3, 6, 16])
-def test_a_table_compiles_and_fits_whatever_its_models_are_called(typeset, engine, columns) -> None:
+def test_a_table_compiles_and_fits_whatever_its_models_are_called(typeset, engine, columns):
     for intervals in (False, True):
         typeset(write_latex(table_of(NAMES, columns), intervals=intervals), engine)
 
 
 @pytest.mark.parametrize("engine", ENGINES[:1])
-def test_every_letter_that_is_left_as_it_is_has_a_glyph(typeset, engine) -> None:
+def test_every_letter_that_is_left_as_it_is_has_a_glyph(typeset, engine):
     letters = sorted(written._KNOWN | written._T1 | set(written._GREEK))
     rows = [rf"{latex_text(''.join(letters[place : place + 40]))} \\" for place in range(0, len(letters), 40)]
     lines = fit_width([r"\begin{tabular}{l}", *rows, r"\end{tabular}"])
@@ -491,7 +484,7 @@ def test_every_letter_that_is_left_as_it_is_has_a_glyph(typeset, engine) -> None
 
 @pytest.mark.parametrize("engine", ENGINES[:1])
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="no pdftotext on the PATH")
-def test_what_a_reader_sees_is_the_name(typeset, engine, tmp_path) -> None:
+def test_what_a_reader_sees_is_the_name(typeset, engine, tmp_path):
     names = ("a & 50% of $x$ #1 {y}", "*best*", "[new] a--b ?", "模型 z\u200bw", "C:\\d")
     typeset(write_latex(table_of(names)), engine)
     command = ["pdftotext", "-layout", "paper.pdf", "-"]
@@ -503,7 +496,7 @@ def test_what_a_reader_sees_is_the_name(typeset, engine, tmp_path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES[:1])
-def test_every_layout_compiles(typeset, engine, save, save_eqben, vlue, vlue_costs, publish) -> None:
+def test_every_layout_compiles(typeset, engine, save, save_eqben, vlue, vlue_costs, publish):
     numbers = {("coco-captions", "bleu_4"): 0.399, ("coco-captions", "cider"): 1.34}
     recalls = {("coco-retrieval", f"{side}_recall@{k}"): k / 20 for side in ("i2t", "t2i") for k in (1, 5, 10)}
     tables = {
@@ -521,7 +514,7 @@ def test_every_layout_compiles(typeset, engine, save, save_eqben, vlue, vlue_cos
         typeset("\n".join(write_latex(table, intervals=intervals) for intervals in (False, True)), engine)
 
 
-def test_the_first_lines_name_the_packages_and_what_pdflatex_cannot_print() -> None:
+def test_the_first_lines_name_the_packages_and_what_pdflatex_cannot_print():
     plain, polish, chinese = (write_latex(table_of((name,))).splitlines() for name in ("a", "ą", "模"))
     assert plain[:3] == [r"% \usepackage{booktabs}", r"% \usepackage{graphicx}", r"\begin{table}[t]"]
     assert polish[2] == r"% \usepackage[T1]{fontenc}"

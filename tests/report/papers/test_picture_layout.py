@@ -1,7 +1,5 @@
 """Pictures as printed: no letter under 7 points, nothing cut off, no name over another, however long names are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any
@@ -45,7 +43,7 @@ def rules():
         yield
 
 
-def texts_of(figure: Any) -> dict[str, Any]:
+def texts_of(figure) -> dict[str, Any]:
     """Every text that is shown, with its place on the paper in dots."""
     figure.draw_without_rendering()
     shown = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
@@ -57,7 +55,7 @@ def texts_of(figure: Any) -> dict[str, Any]:
     return {f"{number} {text.get_text()}": text for number, text in enumerate(shown)}
 
 
-def check(figure: Any, widths: tuple[float, ...] = (COLUMN, PAGE)) -> None:
+def check(figure, widths: tuple[float, ...] = (COLUMN, PAGE)) -> None:
     shown = texts_of(figure)
     boxes = {name: text.get_window_extent() for name, text in shown.items()}
     assert figure.get_figwidth() in widths
@@ -88,21 +86,21 @@ def points(count: int, seed: int, model: Callable[[int], str]) -> list[CostPoint
 @pytest.mark.few(2)
 @pytest.mark.parametrize("count", [2, 9])
 @pytest.mark.parametrize("kind", ["bars", "tiers", "curves"])
-def test_runs_with_long_names_are_drawn_without_collisions(save, kind, count) -> None:
+def test_runs_with_long_names_are_drawn_without_collisions(save, kind, count):
     folders = [save(name, skill=number / 4, seed=number) for number, name in enumerate(names(count))]
     check(prepare_plot(kind, folders)())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "values"), [(2, 3), (5, 14), (18, 3), (18, 14)])
-def test_a_heat_map_of_long_names_is_drawn_without_collisions(save, count, values) -> None:
+def test_a_heat_map_of_long_names_is_drawn_without_collisions(save, count, values):
     tags = [{"type": f"{LONG[number % len(LONG)][:40]} {number}"} for number in range(values)]
     folders = [save(name, seed=number, tags=tags, n=2 * values) for number, name in enumerate(names(count))]
     check(prepare_plot("heatmap", folders)())
 
 
 @pytest.mark.slow
-def test_an_items_blocks_stand_within_a_page(save) -> None:
+def test_an_items_blocks_stand_within_a_page(save):
     folders = [save(name, seed=number) for number, name in enumerate(names(5))]
     item = read_samples(folders[0], "shapes")[0].id
     figure = prepare_plot("matrix", folders, item=item)()
@@ -110,7 +108,7 @@ def test_an_items_blocks_stand_within_a_page(save) -> None:
     check(figure, (figure.get_figwidth(),))
 
 
-def test_scores_of_an_item_that_differ_are_written_so(save) -> None:
+def test_scores_of_an_item_that_differ_are_written_so(save):
     scores = np.full((30, 2, 2), -57411.0, np.float32)
     scores[:, 1] += np.float32([-2, 1])
     figure = prepare_plot("matrix", [save("m", scores=scores)], item="shapes-0000")()
@@ -119,14 +117,14 @@ def test_scores_of_an_item_that_differ_are_written_so(save) -> None:
 
 
 @pytest.mark.parametrize("count", [9, 40])
-def test_many_models_are_named_beside_their_bars(count) -> None:
+def test_many_models_are_named_beside_their_bars(count):
     value = Value(value=0.5, low=0.4, high=0.6, tie_neutral=0.55, ties=3, method="wilson", n=9, clusters=9, average="")
     figure = draw_panels(names(count), {name: [value] * count for name in ("text score", "image score")}, "t")
     check(figure)
     assert [label.get_text().replace("\n", "") for label in figure.axes[0].get_yticklabels()] == names(count)
 
 
-def test_vlues_seven_models_are_named_at_their_points_within_a_column(vlue, vlue_costs, vlue_published) -> None:
+def test_vlues_seven_models_are_named_at_their_points_within_a_column(vlue, vlue_costs, vlue_published):
     figure = prepare_plot("pareto", vlue, benchmarks=("vlue-nlvr2", "vlue-vqa"), costs=vlue_costs)()
     check(figure, (COLUMN,))
     assert {text.get_text() for text in figure.axes[0].texts} == set(vlue_published)
@@ -136,7 +134,7 @@ def test_vlues_seven_models_are_named_at_their_points_within_a_column(vlue, vlue
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("count", [1, 5, 12])
-def test_names_of_points_meet_nothing_or_stand_in_a_key(count, seed) -> None:
+def test_names_of_points_meet_nothing_or_stand_in_a_key(count, seed):
     found = points(count, seed, lambda number: f"model {number}")
     figure = draw_pareto(found, "milliseconds", "percent")
     check(figure)
@@ -146,7 +144,7 @@ def test_names_of_points_meet_nothing_or_stand_in_a_key(count, seed) -> None:
 
 
 @pytest.mark.slow
-def test_forty_points_have_numbers_and_a_key_with_every_name() -> None:
+def test_forty_points_have_numbers_and_a_key_with_every_name():
     figure = draw_pareto(points(40, 1, lambda number: names(40)[number]), "milliseconds", "percent")
     key = [text.get_text().replace("\n", "") for text in figure.legends[0].get_texts()]
     assert key == [f"{number} {name}" for number, name in enumerate(names(40), start=1)]
@@ -157,13 +155,13 @@ def test_forty_points_have_numbers_and_a_key_with_every_name() -> None:
         assert paper.x0 <= box.x0 and box.x1 <= paper.x1 and paper.y0 <= box.y0
 
 
-def test_shares_have_no_tick_below_nothing_or_above_all() -> None:
+def test_shares_have_no_tick_below_nothing_or_above_all():
     found = [CostPoint("a", 1.0, 0.0, None, None, True), CostPoint("b", 2.0, 100.0, None, None, True)]
     ticks = draw_pareto(found, "ms", "percent").axes[0].get_yticks()
     assert ticks[0] == 0 and ticks[-1] == 100
 
 
-def test_a_folded_name_is_the_name_again_and_no_line_is_longer() -> None:
+def test_a_folded_name_is_the_name_again_and_no_line_is_longer():
     for name in (*names(10), "", "a b", "-" * 50):
         lines = fold(name, 20).split("\n")
         assert "".join(lines) == name

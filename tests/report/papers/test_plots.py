@@ -1,7 +1,5 @@
 """Pictures: what they show is what the records say, and the files are what papers need."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +34,7 @@ def figure(kind: str, paths: list[Path], **settings: object):
     return prepare_plot(kind, paths, **settings)()
 
 
-def test_a_bar_is_as_long_as_its_record_says_and_interval_ties_and_chance_lie_where_they_must(pair, save) -> None:
+def test_a_bar_is_as_long_as_its_record_says_and_interval_ties_and_chance_lie_where_they_must(pair, save):
     folders = [*pair, save("flat", scores=np.full((60, 2, 2), 0.5, np.float32), n=60)]
     drawn = figure("bars", folders)
     assert [label.get_text() for label in drawn.axes[0].get_yticklabels()] == ["strong", "weak", "flat"]
@@ -53,7 +51,7 @@ def test_a_bar_is_as_long_as_its_record_says_and_interval_ties_and_chance_lie_wh
         assert [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "d"] == [pytest.approx(chance)]
 
 
-def test_a_tier_chart_ranks_as_the_test_does(save) -> None:
+def test_a_tier_chart_ranks_as_the_test_does(save):
     folders = [save(f"m{k}", skill=skill, seed=k, n=80) for k, skill in enumerate((0.1, 3.0, 2.9, 0.9))]
     runs = gather(folders)
     outcomes = outcomes_of(runs, "shapes", ["group_score"])["group_score"]
@@ -64,8 +62,9 @@ def test_a_tier_chart_ranks_as_the_test_does(save) -> None:
     assert len(expected) < len(folders)  # else no band would hold two models
 
 
-def test_curves_have_a_panel_a_deviation_and_a_row_a_scale(save) -> None:
-    narrow, wide = save("narrow", seed=1), save("wide", scores=_spread(20.0))
+def test_curves_have_a_panel_a_deviation_and_a_row_a_scale(save):
+    spread = 20 * np.random.default_rng(5).normal(size=(30, 2, 2))
+    narrow, wide = save("narrow", seed=1), save("wide", scores=spread.astype(np.float32))
     together = figure("curves", [narrow, save("other", seed=2)])
     apart = figure("curves", [narrow, wide])
     assert [axes.get_title().split(" (")[0] for axes in together.axes] == ["v1", "v2 text", "v2 image"]
@@ -73,20 +72,16 @@ def test_curves_have_a_panel_a_deviation_and_a_row_a_scale(save) -> None:
     assert {text.get_text() for text in apart.legends[0].get_texts()} == {"narrow", "wide"}
 
 
-def test_few_items_are_points_in_the_picture_too(save) -> None:
+def test_few_items_are_points_in_the_picture_too(save):
     few, many = (figure("curves", [save(f"m{n}", seed=1, n=n)]) for n in (29, 30))
     assert [len(line.get_xdata()) for line in few.axes[0].lines if line.get_marker() not in ("None", "")] == [29]
     assert (few.axes[0].get_ylabel(), many.axes[0].get_ylabel()) == ("items", "density")
 
 
-def _spread(factor: float) -> np.ndarray:
-    return (factor * np.random.default_rng(5).normal(size=(30, 2, 2))).astype(np.float32)
-
-
 VALSE = ("existence", "plurals", "relations", "foil-it")
 
 
-def test_a_heat_map_has_the_records_numbers_and_brackets_what_is_not_above_chance(save) -> None:
+def test_a_heat_map_has_the_records_numbers_and_brackets_what_is_not_above_chance(save):
     plan = {"benchmark": "valse", "shape": (1, 2), "tags": [{"instrument": value} for value in VALSE], "n": 120}
     folders = [save("strong", skill=3.0, seed=1, **plan), save("weak", skill=0.0, seed=2, **plan)]
     axes = figure("heatmap", folders).axes[0]  # VALSE's paper breaks it down by instrument
@@ -111,7 +106,7 @@ def test_a_heat_map_has_the_records_numbers_and_brackets_what_is_not_above_chanc
 
 
 @pytest.mark.slow
-def test_of_many_models_the_names_stand_down_and_of_many_columns_there_are_shades_alone(save) -> None:
+def test_of_many_models_the_names_stand_down_and_of_many_columns_there_are_shades_alone(save):
     tags = [{"type": f"kind {k}"} for k in range(13)]
     folders = [save(f"m{k}", seed=k, n=26, tags=tags) for k in range(15)]
     axes = figure("heatmap", folders, metrics=("text_score",)).axes[0]
@@ -121,12 +116,7 @@ def test_of_many_models_the_names_stand_down_and_of_many_columns_there_are_shade
     assert [label.get_text() for label in few.get_xticklabels()] == ["m0", "m1"] and len(few.texts) == 28
 
 
-def test_a_heat_map_of_a_set_without_tags_says_why(publish) -> None:
-    with raises(RunError, "x", "items", "tags"):
-        figure("heatmap", [publish("m", {("x", "accuracy"): 0.5})])
-
-
-def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_path, make_run) -> None:
+def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_path, make_run):
     item = load_pairs("demo").items[0]
     scores = ((0.9, 0.25), (0.5, 0.75))  # [image][text]
     outcomes = {"text_score": 1.0, "image_score": 1.0, "group_score": 1.0}
@@ -144,7 +134,7 @@ def test_a_matrix_holds_an_items_scores_with_captions_down_and_its_pictures(tmp_
     assert item.texts[0].split()[0] in drawn.axes[0].texts[0].get_text()
 
 
-def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair) -> None:
+def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair):
     first = read_samples(pair[0], "shapes")[0].id
     drawn = figure("matrix", pair, item=first)
     assert [text.get_text() for axes in drawn.axes for text in axes.texts].count("not here") == 4
@@ -158,7 +148,7 @@ def test_a_matrix_says_where_a_picture_is_not_here_any_more(pair) -> None:
         *(pytest.param(kind, "pdf", marks=pytest.mark.slow) for kind in KINDS if kind not in ("bars", "cost", "agree")),
     ],
 )
-def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, kind, ending) -> None:
+def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, kind, ending):
     (costs := tmp_path / "costs.csv").write_text("model,ms\nstrong,2\nweak,1\n")
     settings = {"matrix": {"item": "shapes-0000"}, "pareto": {"costs": costs}, "heatmap": {"tag": "type"}}
     files = [tmp_path / f"{k}.{ending}" for k in range(2)]
@@ -170,7 +160,7 @@ def test_the_same_picture_has_the_same_bytes_and_no_date(pair, tmp_path, kind, e
 
 
 @pytest.mark.slow
-def test_fonts_are_in_the_file_and_a_dollar_sign_is_no_mathematics(save, tmp_path) -> None:
+def test_fonts_are_in_the_file_and_a_dollar_sign_is_no_mathematics(save, tmp_path):
     folder = save(r"$\alpha_1$ & _x_", seed=1)
     write_picture(tmp_path / "a.pdf", prepare_plot("bars", [folder]))
     write_picture(tmp_path / "a.svg", prepare_plot("bars", [folder]))
@@ -180,14 +170,14 @@ def test_fonts_are_in_the_file_and_a_dollar_sign_is_no_mathematics(save, tmp_pat
     assert r"<!-- $\alpha_1$ &amp; _x_ -->" in drawn
 
 
-def test_any_one_mark_tells_eight_models_apart_and_all_together_tell_sixty_four() -> None:
+def test_any_one_mark_tells_eight_models_apart_and_all_together_tell_sixty_four():
     first = [look(k) for k in range(8)]
     for mark in ("colour", "marker", "dash"):
         assert len({getattr(one, mark) for one in first}) == 8
     assert len({(one.colour, one.marker) for one in map(look, range(64))}) == 64
 
 
-def test_neighbouring_colours_differ_in_lightness_so_that_grey_print_shows_two_models() -> None:
+def test_neighbouring_colours_differ_in_lightness_so_that_grey_print_shows_two_models():
     def lightness(colour: str) -> float:
         red, green, blue = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
         return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
@@ -197,7 +187,7 @@ def test_neighbouring_colours_differ_in_lightness_so_that_grey_print_shows_two_m
 
 
 @pytest.mark.slow
-def test_the_command_writes_every_kind(pair, tmp_path) -> None:
+def test_the_command_writes_every_kind(pair, tmp_path):
     costs = tmp_path / "costs.csv"
     costs.write_text("model,gigabytes\nstrong,2\nweak,1\n")
     steps = tmp_path / "steps.csv"
@@ -212,7 +202,7 @@ def test_the_command_writes_every_kind(pair, tmp_path) -> None:
         assert done.output == f"picture: {out}\n" and out.read_text().startswith("<?xml")
 
 
-def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path) -> None:
+def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path):
     names = ("imagenet", "winoground", "aro-relation")
     chosen = [part for name in names for part in ("-b", name)]
     done = CliRunner().invoke(app, ["plot", "agree", str(RECORDS), "--out", str(tmp_path / "a.svg"), *chosen, "--json"])
@@ -232,7 +222,7 @@ def test_agreement_of_benchmarks_is_drawn_and_said(save, tmp_path) -> None:
         prepare_plot("agree", [run])
 
 
-def test_runs_of_different_items_or_sets_share_no_picture(save) -> None:
+def test_runs_of_different_items_or_sets_share_no_picture(save):
     with raises(RunError, "run-0", "30", "run-1", "40"):
         figure("bars", [save("a", n=30), save("b", n=40)])
     folders = [save("a"), save("b", benchmark="other")]
@@ -246,7 +236,7 @@ def test_runs_of_different_items_or_sets_share_no_picture(save) -> None:
 
 
 @pytest.mark.parametrize("benchmark", ["shapes", "folder:/home/me/my pairs"])
-def test_an_item_that_is_not_there_names_the_file_that_lists_the_items(save, benchmark: str) -> None:
+def test_an_item_that_is_not_there_names_the_file_that_lists_the_items(save, benchmark):
     folder = save("a", benchmark=benchmark)
     first = read_samples(folder, benchmark)[0].id
     with raises(RunError, "'p99'", benchmark) as refused:
@@ -256,7 +246,7 @@ def test_an_item_that_is_not_there_names_the_file_that_lists_the_items(save, ben
         figure("matrix", [folder], item=first[:-1])
 
 
-def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
+def test_what_a_picture_cannot_show_is_said(pair, save, publish, tmp_path):
     refused = [
         ("heatmap", {}, ("type", "tag=")),
         ("heatmap", {"tag": "tpye"}, ("'tpye'", "'type'", "type")),
@@ -277,13 +267,18 @@ def test_what_a_picture_cannot_show_is_said(pair, save, tmp_path) -> None:
         figure("curves", [save("c", shape=(1, 2))])
     with raises(UnknownNameError, "'tier'", "'tiers'"):
         figure("tier", pair)
+    folders = [publish("a", {("x", "accuracy"): 0.5}), publish("b", {("x", "exact_match"): 0.5})]
+    with raises(RunError, "x", "items", "tags"):
+        figure("heatmap", folders[:1])
+    with raises(RunError, "metric", "runs", "share"):
+        figure("bars", folders)
     (tmp_path / "file").write_text("")
     for out in ("a.jpg", "file/a.svg"):
         with raises(RunError, out):
             write_picture(tmp_path / out, prepare_plot("bars", pair))
 
 
-def test_a_task_without_a_matrix_is_said(tmp_path, make_run) -> None:
+def test_a_task_without_a_matrix_is_said(tmp_path, make_run):
     run = make_run()
     write_result(tmp_path, run.result)
     write_samples(tmp_path, "shapes", [Sample(id="q", cluster="q", unit="question", outcomes={"accuracy": 1.0})])
@@ -291,14 +286,14 @@ def test_a_task_without_a_matrix_is_said(tmp_path, make_run) -> None:
         figure("matrix", [tmp_path], item="q")
 
 
-def test_a_run_named_twice_is_drawn_once_and_namesakes_are_numbered(save) -> None:
+def test_a_run_named_twice_is_drawn_once_and_namesakes_are_numbered(save):
     folders = [save("m", seed=1), save("m", seed=2)]
     assert [run.label for run in gather([folders[0], *folders])] == ["m (run 1)", "m (run 2)"]
     with raises(RunError, "run", "named"):
         gather([])
 
 
-def test_items_that_went_missing_or_have_no_value_are_said(save) -> None:
+def test_items_that_went_missing_or_have_no_value_are_said(save):
     folders = [save("a", seed=1), save("b", seed=2)]
     kept = read_samples(folders[1], "shapes")[1:]
     write_samples(folders[1], "shapes", kept)
@@ -312,19 +307,13 @@ def test_items_that_went_missing_or_have_no_value_are_said(save) -> None:
         figure("tiers", folders[:1], metrics=("bleu_4",))
 
 
-def test_records_that_share_no_metric_are_said(publish) -> None:
-    folders = [publish("a", {("x", "accuracy"): 0.5}), publish("b", {("x", "exact_match"): 0.5})]
-    with raises(RunError, "metric", "runs", "share"):
-        figure("bars", folders)
-
-
-def test_without_matplotlib_the_extra_is_named(pair, tmp_path, monkeypatch) -> None:
+def test_without_matplotlib_the_extra_is_named(pair, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with raises(MissingDependencyError, 'pip install "tellapart[plot]"', "install"):
         write_picture(tmp_path / "a.svg", SimpleNamespace)
 
 
-def test_a_metric_beyond_one_is_not_cut_off(publish) -> None:
+def test_a_metric_beyond_one_is_not_cut_off(publish):
     axes = figure("bars", [publish("m", {("c", "cider"): 1.4})]).axes[0]
     assert axes.get_xlim()[1] >= 140
     assert axes.patches[0].get_width() == pytest.approx(140)
@@ -341,7 +330,7 @@ def timings(path: Path, batch_size: int, pairs: float | None = 50.0, parameters:
     return path
 
 
-def test_the_front_of_vlues_seven_models_is_the_papers(vlue, vlue_costs, vlue_published) -> None:
+def test_the_front_of_vlues_seven_models_is_the_papers(vlue, vlue_costs, vlue_published):
     found = points(gather(vlue), read_costs(vlue_costs), ["vlue-nlvr2", "vlue-vqa"])
     assert {point.model: point.score for point in found} == pytest.approx(
         {model: row[2] for model, row in vlue_published.items()}, abs=0.0051
@@ -350,7 +339,7 @@ def test_the_front_of_vlues_seven_models_is_the_papers(vlue, vlue_costs, vlue_pu
     assert [point.model for point in found if point.front] == ["ALBEF", "METER"]
 
 
-def test_pareto_ranks_by_the_metric_of_a_first_look(publish, tmp_path) -> None:
+def test_pareto_ranks_by_the_metric_of_a_first_look(publish, tmp_path):
     (path := tmp_path / "c.csv").write_text("model,ms\nA,1\nB,2\n")
     numbers = {"A": (0.7, 0.2, 0.4), "B": (0.6, 0.3, 0.5)}
     runs = gather(
@@ -371,7 +360,7 @@ def test_pareto_ranks_by_the_metric_of_a_first_look(publish, tmp_path) -> None:
         points(runs, read_costs(path), ["set", "pairs"], ["accuracy"])
 
 
-def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path) -> None:
+def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path):
     path = timings(tmp_path / "timing.json", 32)
     (point,) = points(gather(pair[:1]), read_costs(path), ["shapes"])
     group = read_result(pair[0]).benchmarks["shapes"].metrics["group_score"]
@@ -381,7 +370,7 @@ def test_pareto_takes_costs_from_a_timing_record(pair, tmp_path) -> None:
     assert drawn.axes[0].get_ylabel() == "shapes group score, percent"
 
 
-def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path) -> None:
+def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path):
     paths = [timings(tmp_path / "a.json", 64, pairs=200.0), timings(tmp_path / "b.json", 16, pairs=100.0)]
     assert read_batch_costs(paths)[1] == {"strong": [(16.0, 10.0), (64.0, 5.0)]}
     table = tmp_path / "steps.csv"
@@ -402,14 +391,14 @@ def test_cost_against_batch_size_comes_from_several_timings_or_a_table(tmp_path)
         ("", "CSV"),
     ],
 )
-def test_a_table_of_costs_is_refused_with_its_line(tmp_path, text, message) -> None:
+def test_a_table_of_costs_is_refused_with_its_line(tmp_path, text, message):
     path = tmp_path / "costs.csv"
     path.write_text(text)
     with raises(DataError, path, message):
         read_costs(path)
 
 
-def test_costs_that_are_missing_are_said(pair, tmp_path) -> None:
+def test_costs_that_are_missing_are_said(pair, tmp_path):
     path, steps = tmp_path / "costs.csv", tmp_path / "steps.csv"
     path.write_text("model,ms\nstrong,1\n")
     steps.write_text("series,batch_size,seconds\na,1,1\n")
@@ -428,7 +417,7 @@ def test_costs_that_are_missing_are_said(pair, tmp_path) -> None:
             read(*given)
 
 
-def test_two_runs_of_a_model_on_the_same_items_are_two_points(save, tmp_path) -> None:
+def test_two_runs_of_a_model_on_the_same_items_are_two_points(save, tmp_path):
     folders = [save("strong", seed=1), save("strong", seed=2)]
     drawn = points(gather(folders), read_costs(timings(tmp_path / "t.json", 1)), ["shapes"])
     assert [point.model for point in drawn] == ["strong (run 1)", "strong (run 2)"]
