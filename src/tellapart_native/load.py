@@ -57,12 +57,12 @@ def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase)
             raise ModelError(f"{path}: {error}") from error
 
 
-def make_model(encoder: TorchFusionEncoder, halves: Halves) -> NativeModel:
+def make_model(encoder: TorchFusionEncoder) -> NativeModel:
     """Make the model of the encoder's reading."""
-    if isinstance(halves, Answers):
-        return FusionAnswers(encoder, halves.answers)
-    if isinstance(halves, Writer):
-        return NativeWriter(encoder, halves)
+    if isinstance(encoder.halves, Answers):
+        return FusionAnswers(encoder, encoder.halves.answers)
+    if isinstance(encoder.halves, Writer):
+        return NativeWriter(encoder, encoder.halves)
     return _MODELS.get(encoder.reading, FusionScorer)(encoder)
 
 
@@ -97,7 +97,7 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
     take_words(halves, opened.path.parent, tokenizer)
     if reading.read == "likelihood":
         check_ends(name, preparation.texts)
-    model = make_model(TorchFusionEncoder(name, halves, preparation, place, reading=reading.read), halves)
+    model = make_model(TorchFusionEncoder(name, halves, preparation, place, reading=reading.read))
     model.provenance = opened.checkpoint.weights
     return model
 

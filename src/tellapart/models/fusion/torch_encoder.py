@@ -1,9 +1,10 @@
-"""A fusion encoder whose halves are torch modules: inputs in fixed shapes, states, and the matching head's number."""
+"""Encoders whose images and texts have states that meet in a number; those of fusion encoders' halves among them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from tellapart.models.fusion.family import Halves, Preparation, Tensors
 from tellapart.models.huggingface.inputs import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch import backend
-from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, join_samples, stack_samples
-from tellapart.models.torch.network import Network, Tensor
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key
+from tellapart.models.torch.network import Tensor
 
-__all__ = ["READINGS", "TorchFusionEncoder", "TorchState"]
+__all__ = ["READINGS", "StateEncoder", "TorchFusionEncoder", "TorchState"]
 
 #: Readings of the matching head: the probability of a match; or its logit, which separates pairs of probability 1, too.
 READINGS = ("itm", "itm_logit")
@@ -27,7 +28,7 @@ READINGS = ("itm", "itm_logit")
 #: map of an image, a box.
 _OTHERS = ("cosine", "likelihood", "answers", "two_images", "heat", "box")
 
-#: Samples of one backend.forward, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
+#: Samples of one forward pass, on a CPU and elsewhere: see `pass_size`. On a CPU four images already fill the cores.
 SIZES = (4, 32)
 
 
@@ -53,38 +54,70 @@ class TorchState:
         return tuple((tuple(part.shape), bool(part.all()) if part.dtype == boolean else None) for part in self.tensors)
 
 
-def encode_states(
-    name: str,
-    model: Network,
-    place: backend.Runtime,
-    samples: Sequence[Inputs],
-    read: Callable[[dict[str, Any]], Iterable[Tensors]],
-    sizes: tuple[int, int],
-    *,
-    cut: Sequence[bool] = (),
-    collate: Callable[[Sequence[Inputs], backend.Runtime], dict[str, Any]] = join_samples,
-) -> list[TorchState]:
-    """Run prepared samples, each a batch of one, through a model: one state each; samples of one shape meet.
+#: Takes states of images and of texts, pair by pair, to the number of each pair.
+Meet = Callable[[Sequence[TorchState], Sequence[TorchState]], Sequence[Any]]
 
-    `read` takes a batch to the tensors of each of its samples; `sizes` are those of a forward, as of `pass_size`; `cut`
-    texts lost their end.
+
+def meet_pairs(meet: Callable[[Tensors, Tensors], float]) -> Meet:
+    """Return the numbers of pairs by a function of the tensors of one image and of one text."""
+    return lambda images, texts: [meet(*(state.tensors for state in pair)) for pair in zip(images, texts, strict=True)]
+
+
+class StateEncoder:
+    """A model with a state for each image, or film, and for each text; the states of a pair meet in a number.
+
+    Samples of one shape meet in forward passes of one size, the last one filled up. So no state depends on its
+    neighbours: bit for bit on a CPU.
+
+    Args:
+        towers: `image` and `text` take a batch to the tensors of each of its samples.
+        meet: gives the numbers of pairs of states.
+        kind: of the numbers.
+        fingerprint: of a caller's model; by default that of the towers.
     """
 
-    def compute(batch: Sequence[Inputs]) -> list[Tensors]:
-        with backend.forward(name, model):
-            # A copy: a view would keep all of its batch in memory.
-            return [tuple(part.clone() for part in parts) for parts in read(collate(batch, place))]
+    notes: tuple[str, ...] = ()  #: on its numbers, a sentence each
+    left_out = ""  #: work that is done before an image comes here, in words
 
-    rows = backend.run_grouped(samples, batch_key, backend.pass_size(place.device, *sizes), compute)
-    return [TorchState(*state) for state in zip(rows, cut or [False] * len(rows), strict=True)]
+    def __init__(self, towers: Towers, meet: Meet, kind: ScoreKind = "similarity", *, fingerprint: str = "") -> None:
+        self.towers, self.name, self.offers, self.kind, self._meet = towers, towers.name, towers.offers, kind, meet
+        self.fingerprint, self.prepare_image = fingerprint or towers.fingerprint, towers.prepare
+        self.parameters = backend.parameter_count(towers.module)
+        self.batch_size = backend.pass_size(towers.place.device, *towers.sizes)
+
+    def encode_images(self, images: Sequence[Pixels | Inputs]) -> list[TorchState]:
+        """Encode images or films, raw or prepared: one state each."""
+        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
+        return self._encode(self.towers.image, prepared)
+
+    def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
+        """Encode texts: one state each."""
+        return self._encode(self.towers.text, *self.towers.reader.samples(texts))
+
+    def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
+        """Score image state `k` against text state `k`: float32 `(n,)`."""
+        with backend.forward(self.name, self.towers.module):
+            return np.array(self._meet(images, texts), np.float32)
+
+    def _encode(
+        self, tower: Callable[[Inputs], Iterable[Tensors]], samples: Sequence[Inputs], cut: Sequence[bool] = ()
+    ) -> list[TorchState]:
+        towers = self.towers
+
+        def compute(batch: Sequence[Inputs]) -> list[Tensors]:
+            with backend.forward(self.name, towers.module):
+                # A copy: a view would keep all of its batch in memory.
+                return [tuple(part.clone() for part in parts) for parts in tower(towers.collate(batch, towers.place))]
+
+        rows = backend.run_grouped(samples, batch_key, self.batch_size, compute)
+        return [TorchState(*state) for state in zip(rows, cut or [False] * len(rows), strict=True)]
 
 
-class TorchFusionEncoder:
-    """A fusion encoder whose halves are torch modules.
+class TorchFusionEncoder(StateEncoder):
+    """A fusion encoder of halves: their outputs are the states, and the layers that join them give the number.
 
-    Every backend.forward has a shape that follows from the sample alone: images as the preprocessing leaves them, texts
-    padded to the next multiple of eight tokens, batches filled up to a fixed size. So on a CPU no bit of a score
-    depends on its neighbours; on other devices scores agree to about 1e-5 in float32.
+    Images are as the preprocessing leaves them, texts padded to the next multiple of eight tokens. On other devices
+    than a CPU scores agree to about 1e-5 in float32.
 
     The reading is `itm`, the softmax of the head's logits; or `itm_logit`, the logit of that probability, which is the
     match's logit minus the other's. A head with a single output has that one number for both.
@@ -98,72 +131,43 @@ class TorchFusionEncoder:
         runtime: backend.Runtime,
         *,
         reading: str = "itm",
-        fingerprint: str | None = None,
+        fingerprint: str = "",
     ) -> None:
         if reading not in (*READINGS, *_OTHERS):
             raise ModelError(f"{name}: a matching head has no reading {reading!r}; it has {', '.join(READINGS)}")
-        self.name, self.left_out, self.notes = name, preparation.left_out, halves.notes
-        self.kind: ScoreKind = "logit" if halves.match is None or reading == "itm_logit" else "probability"
-        self.batch_size = backend.pass_size(runtime.device, *SIZES)
-        self.parameters = backend.parameter_count(halves.module)
-        self._halves, self._preparation, self._runtime, self.reading = halves, preparation, runtime, reading
+        self.halves, self.preparation, self.reading = halves, preparation, reading
+        self.left_out, self.notes = preparation.left_out, halves.notes
         length = f"{preparation.texts.length} tokens"
-        self.traits = {"context": length, "dtype": runtime.dtype}
-        if fingerprint is None:
-            identity = backend.weights_fingerprint(
-                halves.module, type(halves).__name__, runtime.dtype, length, halves.facts, preparation.facts
-            )
-            fingerprint = f"tellapart:huggingface:{reading}:1:{identity}"
-        self.fingerprint = fingerprint
-
-    def prepare_image(self, pixels: Pixels) -> Prepared:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `encode_images`; called from several threads."""
-        return self._preparation.images(pixels)
-
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text, padded to the context."""
-        return self._preparation.texts.token_ids(texts)
-
-    def input_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
-        """Return the first of an image's inputs, as the image's half is given it."""
-        values: NDArray[np.float32] = np.asarray(next(iter(self.prepare_image(pixels).values())), np.float32)
-        return values
-
-    def encode_images(self, images: Sequence[Pixels | Prepared]) -> list[TorchState]:
-        """Compute the images' halves, one state for each image, prepared or not."""
-        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return self._encode(lambda inputs: self._halves.images(**inputs), list(map(_as_tensors, prepared)))
-
-    def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
-        """Compute the texts' halves, one state for each."""
-        return self._encode(
-            lambda inputs: self._halves.texts(inputs["input_ids"], inputs["attention_mask"]), *self.samples(texts)
+        towers = Towers(
+            name=name,
+            module=halves.module,
+            place=runtime,
+            image=lambda inputs: zip(*halves.images(**inputs), strict=True),
+            text=lambda inputs: zip(*halves.texts(inputs["input_ids"], inputs["attention_mask"]), strict=True),
+            prepare=lambda pixels: _as_tensors(preparation.images(pixels)),
+            reader=SimpleNamespace(samples=self._read_texts, token_ids=preparation.texts.token_ids),
+            family=f"tellapart:huggingface:{reading}:1:",
+            facts=(type(halves).__name__, runtime.dtype, length, halves.facts, preparation.facts),
+            offers={
+                "traits": {"context": length, "dtype": runtime.dtype},
+                "token_ids": preparation.texts.token_ids,
+                "input_pixels": self._read_pixels,
+            },
+            sizes=SIZES,
         )
-
-    def samples(self, texts: Sequence[str]) -> tuple[list[Inputs], list[bool]]:
-        """Return each text's `input_ids` and bool `attention_mask`, and whether it lost its end."""
-        samples, cut = self._preparation.texts.samples(texts)
-        return [{**sample, "attention_mask": sample["attention_mask"].bool()} for sample in samples], cut
+        is_logit = halves.match is None or reading == "itm_logit"
+        super().__init__(towers, self._read_scores, "logit" if is_logit else "probability", fingerprint=fingerprint)
 
     def cosine(self) -> TorchDual:
         """Return the dual encoder whose vectors are the halves; a score is their cosine."""
-        halves = self._halves
-        towers = Towers(
-            name=self.name,
-            module=halves.module,
-            place=self._runtime,
+        halves = self.halves
+        towers = replace(
+            self.towers,
             image=lambda inputs: halves.images(**inputs)[0],
             text=lambda inputs: halves.texts(inputs["input_ids"], inputs["attention_mask"])[0],
-            prepare=lambda pixels: _as_tensors(self.prepare_image(pixels)),
-            reader=self,
             offers={"take_notes": lambda: self.notes},
-            sizes=SIZES,
         )
         return TorchDual(towers, fingerprint=self.fingerprint)
-
-    def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
-        """Score image state `k` against text state `k`: float32 `(n,)`."""
-        return np.array(self.outputs(images, texts, self._read_scores), np.float32)
 
     def outputs(
         self, images: Sequence[TorchState], texts: Sequence[TorchState], read: Callable[[Any], Any] | None = None
@@ -172,31 +176,34 @@ class TorchFusionEncoder:
 
         def compute(batch: Sequence[tuple[TorchState, TorchState]]) -> Any:
             columns = ([pair[side].tensors for pair in batch] for side in (0, 1))
-            halves = (tuple(map(backend.import_torch().stack, zip(*rows, strict=True))) for rows in columns)
-            with backend.forward(self.name, self._halves.module):
-                output = self._halves.join(*halves).float()
+            states = (tuple(map(backend.import_torch().stack, zip(*rows, strict=True))) for rows in columns)
+            with backend.forward(self.name, self.halves.module):
+                output = self.halves.join(*states).float()
                 return (output if read is None else read(output)).cpu().numpy()
 
         pairs = list(zip(images, texts, strict=True))
         return backend.run_grouped(pairs, lambda pair: (pair[0].group, pair[1].group), self.batch_size, compute)
 
-    def _read_scores(self, logits: Tensor) -> Tensor:
-        """Return the scores that a head's logits, float32 `(batch, classes)`, are read as: `(batch,)`."""
-        match = self._halves.match
-        if match is None:
-            return logits[:, 0]
-        if self.reading == "itm_logit":
-            return logits[:, match] - logits[:, 1 - match]
-        return logits.softmax(1)[:, match]
+    def _read_scores(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> list[NDArray[np.float32]]:
+        match = self.halves.match
 
-    def _encode(
-        self, half: Callable[[Inputs], Tensors], samples: Sequence[Inputs], truncated: Sequence[bool] = ()
-    ) -> list[TorchState]:
-        def read(inputs: Inputs) -> Iterable[Tensors]:
-            return zip(*half(inputs), strict=True)
+        def read(logits: Tensor) -> Tensor:  # float32 (batch, classes) -> (batch,)
+            if match is None:
+                return logits[:, 0]
+            if self.reading == "itm_logit":
+                return logits[:, match] - logits[:, 1 - match]
+            return logits.softmax(1)[:, match]
 
-        module, place = self._halves.module, self._runtime
-        return encode_states(self.name, module, place, samples, read, SIZES, cut=truncated, collate=stack_samples)
+        return self.outputs(images, texts, read)
+
+    def _read_texts(self, texts: Sequence[str]) -> tuple[list[Inputs], list[bool]]:
+        """Return each text's `input_ids` and bool `attention_mask`, and whether it lost its end."""
+        samples, cut = self.preparation.texts.samples(texts)
+        return [{**sample, "attention_mask": sample["attention_mask"].bool()} for sample in samples], cut
+
+    def _read_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
+        """Return the first of an image's inputs, as the image's half is given it."""
+        return np.asarray(next(iter(self.prepare_image(pixels).values())), np.float32)
 
 
 def _as_tensors(prepared: Prepared) -> Inputs:
