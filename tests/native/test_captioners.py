@@ -66,7 +66,7 @@ def model(name: str) -> Any:
 
 
 def image_of(model: Any, picture: Any = PICTURES[0]) -> Any:
-    (state,) = model._encoder.encode_images([picture])
+    (state,) = model.encoder.encode_images([picture])
     return tuple(tensor[None] for tensor in state.tensors)
 
 
