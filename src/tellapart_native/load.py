@@ -12,8 +12,7 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Halves, Preparation
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.fusion.scoring import FusionScorer, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.inputs import TokenReader, check_tokenizer, leave_out_end
 from tellapart.models.torch.backend import Runtime, runtime

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tellapart.errors import ModelError
-from tellapart.models.fusion.scoring import FusionScorer, StateModel
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.fusion.scoring import FusionScorer, StateModel, TorchFusionEncoder
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Task
 from tellapart.models.huggingface.inputs import TokenReader

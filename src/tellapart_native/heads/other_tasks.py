@@ -13,8 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from tellapart.errors import ModelError
-from tellapart.models.fusion.scoring import StateModel
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder, TorchState
+from tellapart.models.fusion.scoring import StateModel, TorchFusionEncoder, TorchState
 from tellapart.models.protocols import Pixels, Sides
 
 

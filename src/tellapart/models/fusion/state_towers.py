@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from tellapart.errors import ModelError
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import SIZES, Meet, StateEncoder, meet_pairs
+from tellapart.models.fusion.scoring import SIZES, FusionScorer, Meet, StateEncoder, meet_pairs
 from tellapart.models.huggingface import files
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels

@@ -17,9 +17,8 @@ from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
-from tellapart.models.fusion.scoring import FusionScorer
+from tellapart.models.fusion.scoring import FusionScorer, StateEncoder
 from tellapart.models.fusion.state_towers import meet_tokens
-from tellapart.models.fusion.torch_encoder import StateEncoder
 from tellapart.models.huggingface import files
 from tellapart.models.huggingface.dual_encoder import pool_at_end
 from tellapart.models.options import ModelOptions
