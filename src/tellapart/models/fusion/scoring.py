@@ -148,20 +148,30 @@ class TorchFusionEncoder(StateEncoder):
         self.halves, self.preparation, self.reading = halves, preparation, reading
         self.left_out, self.notes = preparation.left_out, halves.notes
         length = f"{preparation.texts.length} tokens"
+
+        def prepare(pixels: Pixels) -> Inputs:
+            inputs = preparation.images(pixels)
+            return {name: backend.import_torch().as_tensor(values) for name, values in inputs.items()}
+
+        def read_texts(texts: Sequence[str]) -> tuple[list[Inputs], list[bool]]:
+            samples, cut = preparation.texts.samples(texts)
+            return [{**sample, "attention_mask": sample["attention_mask"].bool()} for sample in samples], cut
+
         towers = Towers(
             name=name,
             module=halves.module,
             place=runtime,
             image=lambda inputs: zip(*halves.images(**inputs), strict=True),
             text=lambda inputs: zip(*halves.texts(inputs["input_ids"], inputs["attention_mask"]), strict=True),
-            prepare=lambda pixels: _as_tensors(preparation.images(pixels)),
-            reader=SimpleNamespace(samples=self._read_texts, token_ids=preparation.texts.token_ids),
+            prepare=prepare,
+            reader=SimpleNamespace(samples=read_texts, token_ids=preparation.texts.token_ids),
             family=f"tellapart:huggingface:{reading}:1:",
             facts=(type(halves).__name__, runtime.dtype, length, halves.facts, preparation.facts),
             offers={
                 "traits": {"context": length, "dtype": runtime.dtype},
                 "token_ids": preparation.texts.token_ids,
-                "input_pixels": self._read_pixels,
+                # The first of an image's inputs, as the image's half is given it.
+                "input_pixels": lambda pixels: np.asarray(next(iter(prepare(pixels).values())), np.float32),
             },
             sizes=SIZES,
         )
@@ -205,19 +215,6 @@ class TorchFusionEncoder(StateEncoder):
             return logits.softmax(1)[:, match]
 
         return self.outputs(images, texts, read)
-
-    def _read_texts(self, texts: Sequence[str]) -> tuple[list[Inputs], list[bool]]:
-        """Return each text's `input_ids` and bool `attention_mask`, and whether it lost its end."""
-        samples, cut = self.preparation.texts.samples(texts)
-        return [{**sample, "attention_mask": sample["attention_mask"].bool()} for sample in samples], cut
-
-    def _read_pixels(self, pixels: Pixels) -> NDArray[np.float32]:
-        """Return the first of an image's inputs, as the image's half is given it."""
-        return np.asarray(next(iter(self.prepare_image(pixels).values())), np.float32)
-
-
-def _as_tensors(prepared: Prepared) -> Inputs:
-    return {name: backend.import_torch().as_tensor(values) for name, values in prepared.items()}
 
 
 class StateModel:
