@@ -28,7 +28,7 @@ from tellapart.models.fusion.region_file import RegionFile
 from tellapart.models.huggingface.files import read_config
 from tellapart.models.memory.external import read_scores, write_scores
 from tellapart.models.onnx.dual_encoder import CONFIG, FILES, read_folder
-from tellapart.models.torch.checkpoint import read_checkpoint
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.records.imported import read_imported
 from tellapart.records.result import ModelRecord, Result, Sample
 from tellapart.records.run_folder import write_result
@@ -178,5 +178,5 @@ def write_onnx_config(folder: Path) -> None:
 
 def read_tensors(path: Path, *, shapes_only: bool = False) -> Any:
     """Return the shapes and values of a checkpoint's tensors."""
-    read = read_checkpoint(path, shapes_only=shapes_only).tensors
+    read = read_state_dict(path, shapes_only=shapes_only)
     return {name: (tuple(value.shape), str(value)) for name, value in read.items()}

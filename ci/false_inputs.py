@@ -35,7 +35,7 @@ from tellapart.models.fusion.region_file import read_regions
 from tellapart.models.huggingface.files import refuse_other_shards
 from tellapart.models.memory.external import read_scores
 from tellapart.models.openclip.tokens import clip_tokens
-from tellapart.models.torch.checkpoint import read_checkpoint
+from tellapart.models.torch.checkpoint import read_checkpoint, read_state_dict
 from tellapart.records.result import Result
 from tellapart.records.run_folder import write_result
 from tellapart.tasks.registry import TASKS
@@ -573,7 +573,7 @@ FALSE_INPUTS: dict[str, Attack] = {
         "boxes.h5", lambda path: write_boxes(path, "7"), lambda path: list(read_regions(path))
     ),
     "LMDB, cut: regions": _cut_file("boxes.lmdb", write_entries, lambda path: list(read_regions(path))),
-    "safetensors, cut: models": _cut_file("x.safetensors", _write_tensors, read_checkpoint),
+    "safetensors, cut: models": _cut_file("x.safetensors", _write_tensors, read_state_dict),
     "embedder with a chat model's type: models": _no_chat({}, "sentence_bert_config.json", fact="sentence_bert_config"),
     "reranker with a chat model's type: models": _no_chat(
         {"architectures": ["Qwen3VLForSequenceClassification"]}, fact="Qwen3VLForSequenceClassification"

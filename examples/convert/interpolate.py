@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import read_checkpoint
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.models.torch.network import describe_misfit
 
 
@@ -21,7 +21,7 @@ def interpolate(base: Path, tuned: Path, output: Path, share: float) -> Path:
     from safetensors.torch import save_file
 
     import_torch()
-    ends = [read_checkpoint(path).tensors for path in (base, tuned)]
+    ends = [read_state_dict(path) for path in (base, tuned)]
     shapes = [{name: tuple(tensor.shape) for name, tensor in end.items()} for end in ends]
     if misfit := describe_misfit(*shapes):
         raise SystemExit(f"{tuned} is no fine-tune of {base}: {misfit}")

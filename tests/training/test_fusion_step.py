@@ -23,7 +23,7 @@ from tellapart.models.options import ModelOptions
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import read_checkpoint
+from tellapart.models.torch.checkpoint import read_state_dict
 from tellapart.training.data.rows import read_rows
 from tellapart.training.encoders import open_fusion
 from tellapart.training.ranks import open_accelerator
@@ -104,7 +104,7 @@ def test_every_loss_trains_every_family_and_pieces_change_no_number(tmp_path: Pa
         assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
     assert not regular or logged(tmp_path / "whole")[0]["v2"] > 0
     assert far(whole, cut) < 2e-5
-    begun = read_checkpoint(tmp_path / model / "model.safetensors").tensors
+    begun = read_state_dict(tmp_path / model / "model.safetensors")
     still = {name for name in whole if float((whole[name] - begun[name]).abs().max()) == 0}
     # Keys' biases move no softmax, nor does the bias of scores that are ranked; nothing else may be left untrained.
     idle = ("key.bias", "position_ids", *(["rank_output.bias"] if loss == "ranking" else []))

@@ -12,7 +12,7 @@ import pytest
 from facts import check_facts, raises
 from tellapart.errors import ModelError
 from tellapart.models.torch.backend import import_torch
-from tellapart.models.torch.checkpoint import InertObject, read_checkpoint, split_part
+from tellapart.models.torch.checkpoint import InertObject, read_checkpoint, read_state_dict, split_part
 
 torch = import_torch()
 
@@ -160,7 +160,7 @@ def test_safetensors_are_read(tmp_path: Path, shapes_only: bool) -> None:
 
     saved = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.bfloat16)}
     save_file(saved, tmp_path / "a.safetensors")
-    read = read_checkpoint(tmp_path / "a.safetensors", shapes_only=shapes_only).tensors
+    read = read_state_dict(tmp_path / "a.safetensors", shapes_only=shapes_only)
     assert {name: tensor.shape for name, tensor in read.items()} == {
         name: tensor.shape for name, tensor in saved.items()
     }
@@ -201,7 +201,7 @@ def saver(content: Any) -> Callable[[Path], Any]:
 def test_what_is_no_state_dict_is_refused_in_one_line(make: Any, name: str, message: Any, tmp_path: Path) -> None:
     make(tmp_path / name)
     with raises(ModelError, message, name) as caught:
-        read_checkpoint(tmp_path / name)
+        read_state_dict(tmp_path / name)
     assert "\n" not in str(caught.value)
 
 

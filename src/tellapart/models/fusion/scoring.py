@@ -16,7 +16,6 @@ from tellapart.data.images import pixel_hash
 from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Halves, Preparation, Tensors
-from tellapart.models.huggingface.inputs import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.store.content_hash import text_hash
 from tellapart.models.torch import backend
@@ -249,7 +248,7 @@ class StateModel:
         """How many different texts so far were longer than the context and lost their end."""
         return len(self._truncated)
 
-    def image_states(self, images: Sequence[Pixels | Prepared]) -> list[TorchState]:
+    def image_states(self, images: Sequence[Pixels | Inputs]) -> list[TorchState]:
         """Return the state of each image, uint8 `(height, width, 3)` or prepared."""
         # A pair set's image comes as one array for all of its texts.
         hashes = {number: image_key(image) for number, image in {id(image): image for image in images}.items()}
@@ -264,7 +263,7 @@ class StateModel:
         self._truncated.update(key for key, state in fresh.items() if state.truncated)
         return states
 
-    def pair_numbers(self, images: Sequence[Pixels | Prepared], texts: Sequence[str]) -> NDArray[np.float32]:
+    def pair_numbers(self, images: Sequence[Pixels | Inputs], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the number of image `k`, uint8 `(height, width, 3)` or prepared, and text `k`: float32 `(n,)`."""
         if len(images) != len(texts):
             raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
@@ -317,7 +316,7 @@ class FusionScorer(StateModel):
         return self.encoder.notes
 
 
-def image_key(image: Pixels | Prepared) -> str:
+def image_key(image: Pixels | Inputs) -> str:
     """Return the SHA-256 of an image, or of a prepared one: names, types, shapes and bytes of its inputs."""
     if isinstance(image, np.ndarray):
         return pixel_hash(image)

@@ -26,15 +26,12 @@ from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.purpose import MODULES, find_library_file
 from tellapart.models.torch import backend
-from tellapart.models.torch.dual_encoder import TorchDual, Towers, batch_key, join_samples
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, join_samples
 from tellapart.models.torch.network import Network, PreTrainedTokenizerBase
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
 
-
-#: One sample as the library's preprocessing leaves it: tensors by name, and constants (`modality`, ...).
-Features = Mapping[str, Any]
 
 #: Samples in every forward pass, on a CPU and elsewhere.
 _SIZES = (8, 32)
@@ -73,7 +70,7 @@ class Library:
         self._lock = Lock()  # a tokenizer's settings are changed by a call
         self._identity = identity
 
-    def prepare(self, sample: object, **options: Any) -> Features:
+    def prepare(self, sample: object, **options: Any) -> Inputs:
         """Preprocess one sample, a batch of one; may be called from many threads."""
         try:
             with self._lock:
@@ -81,13 +78,13 @@ class Library:
         except (ValueError, TypeError, AttributeError, RuntimeError, ZeroDivisionError) as error:
             raise ModelError(f"{self.source}: its preprocessing fails: {first_sentence(error)}") from error
 
-    def prepare_image(self, pixels: Pixels, **options: Any) -> Features:
+    def prepare_image(self, pixels: Pixels, **options: Any) -> Inputs:
         """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
         return self.prepare(_as_picture(pixels), **options)
 
     def prepare_texts(
         self, texts: Sequence[str], pictures: Sequence[Pixels] | None = None, **options: Any
-    ) -> tuple[list[Features], list[bool]]:
+    ) -> tuple[list[Inputs], list[bool]]:
         """Preprocess texts, or pairs of a text and a picture; return which of them lost their end, too."""
         samples, cut, limit = [], [], self.model.max_seq_length
         for position, text in enumerate(texts):
@@ -104,7 +101,7 @@ class Library:
             cut.append(uncut is not None and uncut["input_ids"].shape[-1] > features["input_ids"].shape[-1])
         return samples, cut
 
-    def towers(self, reading: str, encode: Callable[[Mapping[str, Any]], Callable[[Features], Any]]) -> Towers:
+    def towers(self, reading: str, encode: Callable[[Mapping[str, Any]], Callable[[Inputs], Any]]) -> Towers:
         """Return the row of a query's and a document's tower, which `encode` makes of the role of each.
 
         The reading `encode` gives images and texts what `encode` of the library gives them, the default prompt
@@ -184,7 +181,7 @@ def _make_dual(library: Library, reading: str) -> TorchDual:
     """Make a dual encoder of a `SentenceTransformer`; a score is the similarity that the model names: cosine or dot."""
     model = library.model
 
-    def encode(role: Mapping[str, Any]) -> Callable[[Features], Any]:
+    def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
         options = {name: value for name, value in role.items() if name == "task"}
         return lambda inputs: model(inputs, **options)["sentence_embedding"][:, : model.truncate_dim]
 
@@ -221,7 +218,7 @@ class CrossEncoderScorer:
             raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
         library, model = self._library, self._library.model
 
-        def compute(batch: Sequence[Features]) -> NDArray[np.float32]:
+        def compute(batch: Sequence[Inputs]) -> NDArray[np.float32]:
             with backend.forward(self.name, model):
                 scores = model(join_samples(batch, library.place))["scores"].float()
                 return (scores if self._raw else model.activation_fn(scores)).reshape(-1).cpu().numpy()
@@ -240,8 +237,8 @@ def _make_late(library: Library, reading: str) -> FusionScorer:
     """
     model = library.model
 
-    def encode(role: Mapping[str, Any]) -> Callable[[Features], Any]:
-        def read(inputs: Features) -> Iterable[tuple[Any]]:
+    def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
+        def read(inputs: Inputs) -> Iterable[tuple[Any]]:
             outputs = model(inputs, task=role["task"])
             masks = outputs["attention_mask"].bool()
             return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))

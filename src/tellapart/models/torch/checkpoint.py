@@ -25,7 +25,7 @@ from tellapart.errors import MissingDependencyError, ModelError, first_line, pla
 from tellapart.models.torch.backend import import_torch
 from tellapart.models.torch.network import Tensor
 
-__all__ = ["Checkpoint", "InertObject", "read_checkpoint", "split_part"]
+__all__ = ["Checkpoint", "InertObject", "read_checkpoint", "read_state_dict", "split_part"]
 
 #: Names that hold the state dict among a training checkpoint's other entries.
 _NESTINGS = ("state_dict", "model_state_dict", "model")
@@ -145,6 +145,11 @@ def read_checkpoint(path: Path | str, *, part: str = "", shapes_only: bool = Fal
         kind = "a safetensors file" if safe else "a checkpoint of torch.save"
         raise ModelError(f"{path} is not {kind}: {first_line(error)}") from error
     return _find_state_dict(path, content, part)
+
+
+def read_state_dict(path: Path | str, *, shapes_only: bool = False) -> dict[str, Tensor]:
+    """Read a checkpoint's tensors by name, as `read_checkpoint` does."""
+    return read_checkpoint(path, shapes_only=shapes_only).tensors
 
 
 def _read_safetensors(path: Path, shapes_only: bool) -> dict[str, Tensor]:
