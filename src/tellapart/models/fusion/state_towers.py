@@ -1,4 +1,8 @@
-"""Towers of transformers whose states meet in a score: late interaction (ColPali, ColQwen2, ...), and video towers."""
+"""Towers of transformers whose states meet in a score: late interaction (ColPali, ColQwen2, ...), and video towers.
+
+The library pads the samples of a batch to the longest, and a padded vector can be the nearest. Here each sample is
+prepared alone.
+"""
 
 from __future__ import annotations
 
