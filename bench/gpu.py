@@ -30,8 +30,7 @@ from record import circumstances, write_record
 from tellapart.data.item import Item
 from tellapart.data.pairset import PairSet
 from tellapart.models.fusion.families import BLIP, Blip, prepare_pixels
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.fusion.scoring import FusionScorer, TorchFusionEncoder
 from tellapart.models.generative.chat import ChatModel
 from tellapart.models.generative.readings import CaptionLikelihood
 from tellapart.models.huggingface.files import import_transformers

@@ -12,8 +12,7 @@ from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError
 from tellapart.models.fusion.family import Halves, Preparation
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.fusion.scoring import FusionScorer, TorchFusionEncoder
 from tellapart.models.huggingface.files import load_tokenizer, tokenizer_facts
 from tellapart.models.huggingface.inputs import TokenReader, check_tokenizer, leave_out_end
 from tellapart.models.torch.backend import Runtime, runtime
@@ -57,12 +56,12 @@ def take_words(halves: Halves, folder: Path, tokenizer: PreTrainedTokenizerBase)
             raise ModelError(f"{path}: {error}") from error
 
 
-def make_model(encoder: TorchFusionEncoder, halves: Halves) -> NativeModel:
+def make_model(encoder: TorchFusionEncoder) -> NativeModel:
     """Make the model of the encoder's reading."""
-    if isinstance(halves, Answers):
-        return FusionAnswers(encoder, halves.answers)
-    if isinstance(halves, Writer):
-        return NativeWriter(encoder, halves)
+    if isinstance(encoder.halves, Answers):
+        return FusionAnswers(encoder, encoder.halves.answers)
+    if isinstance(encoder.halves, Writer):
+        return NativeWriter(encoder, encoder.halves)
     return _MODELS.get(encoder.reading, FusionScorer)(encoder)
 
 
@@ -97,7 +96,7 @@ def load_native(family: NativeFamily, name: str, options: ModelOptions) -> Nativ
     take_words(halves, opened.path.parent, tokenizer)
     if reading.read == "likelihood":
         check_ends(name, preparation.texts)
-    model = make_model(TorchFusionEncoder(name, halves, preparation, place, reading=reading.read), halves)
+    model = make_model(TorchFusionEncoder(name, halves, preparation, place, reading=reading.read))
     model.provenance = opened.checkpoint.weights
     return model
 

@@ -88,7 +88,7 @@ class Halves:
     """A fusion encoder of numpy that keeps what it was asked."""
 
     name, fingerprint, kind = "halves", "halves-1", "probability"
-    parameters = 7
+    parameters, offers = 7, {}
     left_out = "a detector comes before"
 
     def __init__(self) -> None:

@@ -62,18 +62,18 @@ def model(name):
 
 
 def image_of(model, picture=PICTURES[0]):
-    (state,) = model._encoder.encode_images([picture])
+    (state,) = model.encoder.encode_images([picture])
     return tuple(tensor[None] for tensor in state.tensors)
 
 
 def decode(model, ids, image=None, past=None):
     with torch.inference_mode():
-        return model._halves.decode(ids, image_of(model) if image is None else image, past)
+        return model.halves.decode(ids, image_of(model) if image is None else image, past)
 
 
 def captions(model, length: int = 9):
     more = torch.randint(5, 20, (1, length), generator=torch.Generator().manual_seed(4))
-    return torch.cat([torch.tensor([model._halves.start]), more], dim=1)
+    return torch.cat([torch.tensor([model.halves.start]), more], dim=1)
 
 
 def test_later_words_change_no_earlier_prediction(model):
@@ -95,7 +95,7 @@ def test_what_is_kept_of_earlier_words_changes_no_prediction(model):
 
 def test_the_score_is_the_sum_of_each_word_read_alone(model):
     """The chain rule, behind the words that are given; and padding changes nothing."""
-    ids, image, given = captions(model), image_of(model), len(model._halves.start)
+    ids, image, given = captions(model), image_of(model), len(model.halves.start)
     words = [
         float(decode(model, ids[:, :k], image)[0, -1].double().log_softmax(-1)[ids[0, k]])
         for k in range(given, ids.shape[1])
@@ -103,7 +103,7 @@ def test_the_score_is_the_sum_of_each_word_read_alone(model):
     mask = torch.tensor([[True] * ids.shape[1] + [False] * 2])
     with torch.inference_mode():
         ends = [torch.cat([ids, torch.tensor([end])], dim=1) for end in ([7, 8], [9, 3])]
-        scores = [float(model._halves.join(image, (padded, mask))) for padded in ends]
+        scores = [float(model.halves.join(image, (padded, mask))) for padded in ends]
     assert len(words) == 9
     assert scores[0] == scores[1] == pytest.approx(sum(words), abs=1e-3)
 
@@ -116,7 +116,7 @@ def test_a_batch_changes_no_answer(model, name):
 
 
 def greedy(model, image, longest: int) -> list[int]:
-    halves = model._halves
+    halves = model.halves
     ids = torch.tensor([halves.start])
     for step in range(longest):
         logs = decode(model, ids, image)[0, -1]
@@ -129,7 +129,7 @@ def greedy(model, image, longest: int) -> list[int]:
 
 
 def test_one_beam_is_greedy_and_nothing_kept_writes_the_same(model, monkeypatch):
-    halves, image = model._halves, image_of(model)
+    halves, image = model.halves, image_of(model)
     with torch.inference_mode():
         assert halves.write_text(image) == halves.write_text(image, keep=False)
         several = halves.write_text(image, 9)
@@ -270,11 +270,11 @@ def test_ofa_reads_the_arguments_of_fairseq(names, tmp_path):
     )
     save_tokenizer(tmp_path, bart())
     assert find_model(f"ofa:{tmp_path / 'new.pt'}").fingerprint == old.fingerprint
-    facts = json.loads(str(old._halves.module.config))
+    facts = json.loads(str(old.halves.module.config))
     assert facts["imagenet_default_mean_and_std"] is True
     assert "data" not in facts
-    tokens = old._halves.tokenizer("<code_2><bin_1>", add_special_tokens=False)["input_ids"]
-    assert tokens == [len(old._halves.tokenizer) - 3, len(old._halves.tokenizer) - 1]
+    tokens = old.halves.tokenizer("<code_2><bin_1>", add_special_tokens=False)["input_ids"]
+    assert tokens == [len(old.halves.tokenizer) - 3, len(old.halves.tokenizer) - 1]
     (tmp_path / "config.json").write_text(json.dumps({**OFA_SETTINGS, "model_type": "ofa", "image_size": 48}))
     other = find_model(f"ofa:{tmp_path / 'new.pt'}")
     assert other.fingerprint != old.fingerprint
@@ -287,8 +287,8 @@ def test_ofa_reads_the_arguments_of_fairseq(names, tmp_path):
 
 def test_ofa_matches(names):
     model = find_model(names["ofa"], ModelOptions(reading="itm"))
-    yes, no = model.encoder._halves.answers
-    assert [model.encoder._preparation.texts.tokenizer.decode([word]) for word in (yes, no)] == [" yes", " no"]
+    yes, no = model.encoder.halves.answers
+    assert [model.encoder.preparation.texts.tokenizer.decode([word]) for word in (yes, no)] == [" yes", " no"]
     scores = model.score_pairs(PICTURES, TEXTS)
     cleaned = find_model(names["ofa"], ModelOptions(reading="itm", texts="cleaned")).score_pairs(PICTURES, TEXTS)
     assert (cleaned != scores).tolist() == [False, True, False]
@@ -516,4 +516,4 @@ def test_xvlm_writes_by_the_formula(tmp_path):
     logits = x @ plain.state[f"{head}.decoder.weight"].T + plain.state[f"{head}.bias"]
     expected = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     np.testing.assert_allclose(decode(model, torch.tensor([ids]), images)[0], expected, atol=2e-4)
-    assert model._halves.start == model._halves.tokenizer("a picture of", add_special_tokens=True)["input_ids"][:-1]
+    assert model.halves.start == model.halves.tokenizer("a picture of", add_special_tokens=True)["input_ids"][:-1]

@@ -48,7 +48,7 @@ def test_where_a_files_numbers_lie_changes_no_score(tmp_path):
     for padding in (1, 25, 49):
         save_file(content, tmp_path / "folder" / "model.safetensors", metadata={"format": "pt", "x": "x" * padding})
         model = find_model(str(tmp_path / "folder"))
-        assert {tensor.data_ptr() % 64 for tensor in model.encoder._halves.module.state_dict().values()} == {0}
+        assert {tensor.data_ptr() % 64 for tensor in model.encoder.halves.module.state_dict().values()} == {0}
         np.testing.assert_array_equal(score(str(tmp_path / "folder")), expected)
 
 

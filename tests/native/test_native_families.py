@@ -142,7 +142,7 @@ def test_the_reading_gives_the_logit_and_not_a_probability_of_it(tmp_path):
     encoder = models["itm_logit"].encoder
     images, texts = encoder.encode_images(PICTURES), encoder.encode_texts(TEXTS)
     assert models["match_logit"].kind == "logit"
-    module = encoder._halves
+    module = encoder.halves
     joined = [
         module.join(
             tuple(part[None] for part in image.tensors), tuple(part[None] for part in text.tensors)

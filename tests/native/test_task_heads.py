@@ -40,7 +40,7 @@ TEXT = "text_encoder.encoder.layer"
 def states(model, image, text: str) -> tuple[Any, Any]:
     """An image's tokens, float64, and the ids of a text."""
     tokens = model.encoder.encode_images([image])[0].tensors[0].double().numpy()
-    reader = model.encoder._preparation.texts
+    reader = model.encoder.preparation.texts
     return tokens, reader.tokenizer(text)["input_ids"]
 
 
@@ -60,7 +60,7 @@ def test_answers_are_ranked_by_the_formula(tmp_path):
     model = load(tmp_path, "albef", state)
     assert isinstance(model, AnswerChooser)
     plain = tiny.PlainBert(state)
-    tokenizer = model.encoder._preparation.texts.tokenizer
+    tokenizer = model.encoder.preparation.texts.tokenizer
     for image, question in zip(PICTURES, QUESTIONS, strict=True):
         tokens, ids = states(model, image, question)
         assert (ids[0], ids[-1] != 3) == (2, True)  # [CLS] first, and no [SEP]
@@ -315,7 +315,7 @@ def test_xvlm_finds_boxes_by_the_formula(tmp_path):
 def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path, family, make):
     state = make("vqa")
     model, plain = load(tmp_path, family, state), tiny.PlainBert(state)
-    halves = model.encoder._halves
+    halves = model.encoder.halves
     for pixels, question in zip(PICTURES, QUESTIONS, strict=True):
         image, text = model.image_states([pixels])[0], model.text_states([question])[0]
         with torch.inference_mode():
@@ -332,7 +332,7 @@ def test_an_answer_is_the_class_with_the_greatest_logit(tmp_path, family, make):
 def test_both_images_passes_are_classified_together(tmp_path, family, make):
     state = make("nlvr2")
     model, plain = load(tmp_path, family, state), tiny.PlainBert(state)
-    halves = model.encoder._halves
+    halves = model.encoder.halves
     text = model.text_states(QUESTIONS[:1])[0]
     seen = []
     for pair in (PICTURES[:2], PICTURES[1::-1]):

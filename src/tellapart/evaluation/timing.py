@@ -172,7 +172,6 @@ def time_model(
     before = resident_memory()
     forget_device_peak()
     model = find_model(name, options)
-    weighed = model.encoder if isinstance(model, FusionScorer) else model
     parts, notes = _list_parts(model)
     reads_images = not isinstance(model, KeyReader | TextScorer)
     pairs = _pick_pairs(pairset, max(repeats, batch_size), reads_images)
@@ -209,7 +208,7 @@ def time_model(
         latency=_summarise_duration([sum(lap.values()) for lap in laps]),
         parts={part: _summarise_duration([lap[part] for lap in laps]) for part in PARTS if part in laps[0]},
         throughput=throughput,
-        parameters=weighed.parameters if isinstance(weighed, Weighed) else None,
+        parameters=model.parameters if isinstance(model, Weighed) else None,
         flops=flops,
         peak_memory=None if before is None or after is None else max(0, after - before),
         peak_device_memory=device_peak(options.device),
@@ -235,7 +234,7 @@ def _list_parts(model: Model) -> tuple[dict[str, Callable[..., Any]], tuple[str,
         case FusionScorer(encoder=encoder):
             # Not by `score_pairs`, which remembers the halves that it has computed.
             parts = {"image": encoder.encode_images, "text": encoder.encode_texts, "cross": encoder.score_states}
-            notes = getattr(encoder, "left_out", "")
+            notes = encoder.left_out
         case PairScorer():
             parts = {"cross": model.score_pairs}
         case Generator():

@@ -25,8 +25,7 @@ from tellapart.models.compact.dual_encoder import CompactParts, is_compact, read
 from tellapart.models.find import declared_prefix, find_model
 from tellapart.models.fusion.families import find_family, prepare_pixels
 from tellapart.models.fusion.family import Contrast, FusionPrefix, Halves, Tensors, TrainableParts, pad_tokens
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.fusion.scoring import FusionScorer, TorchFusionEncoder
 from tellapart.models.huggingface.dual_encoder import SCALED
 from tellapart.models.huggingface.files import import_transformers, load_processor, quiet, read_config
 from tellapart.models.openclip.library import import_open_clip, quiet_open_clip

@@ -4,48 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder
+from tellapart.models.fusion.scoring import FusionScorer, StateModel, TorchFusionEncoder
 from tellapart.models.generative.prompts import Prompt
 from tellapart.models.generative.reader import Task
-from tellapart.models.huggingface.inputs import Prepared, TokenReader
+from tellapart.models.huggingface.inputs import TokenReader
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import forward
 from tellapart_native.heads.decoding import Writer
 
 
-class NativeCaptioner:
-    """A pair's score is log P(text and its end | image), in nats: the sum over its tokens, or the mean.
+class NativeCaptioner(StateModel):
+    """A pair's score is log P(text and its end | image), in nats: the sum over its tokens, or the mean."""
 
-    Attributes:
-        batch_size: pairs that are best given at once.
-    """
-
-    provenance = ""
-    kind: ScoreKind = "similarity"  # a log-probability: no logit of a match, and no probability
+    batch_size = FusionScorer.batch_size
+    log_likelihoods = StateModel.pair_numbers
 
     def __init__(self, encoder: TorchFusionEncoder) -> None:
-        self.name, self.fingerprint, self.parameters = encoder.name, encoder.fingerprint, encoder.parameters
-        self._scorer = FusionScorer(encoder)
-        self.batch_size = self._scorer.batch_size
-
-    @property
-    def truncated(self) -> int:
-        """How many different texts so far were longer than the context and lost their end."""
-        return self._scorer.truncated
-
-    def prepare_image(self, pixels: Pixels) -> Prepared:
-        """Preprocess one RGB image, uint8 `(height, width, 3)`, for `log_likelihoods`."""
-        return self._scorer.prepare_image(pixels)
-
-    def log_likelihoods(self, images: Sequence[Pixels | Prepared], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return log P(text `k` | image `k`), in nats: float32 `(n,)`."""
-        return self._scorer.score_pairs(images, texts)
+        super().__init__(encoder)
+        self.prepare_image = encoder.prepare_image
+        self.kind = "similarity"  # a log-probability: no logit of a match, and no probability
 
 
 class NativeWriter(NativeCaptioner):
@@ -53,13 +31,13 @@ class NativeWriter(NativeCaptioner):
 
     def __init__(self, encoder: TorchFusionEncoder, halves: Writer) -> None:
         super().__init__(encoder)
-        self._encoder, self._halves = encoder, halves
+        self.halves = halves
 
     def task_prompt(self, task: Task) -> Prompt:
         """Return the prompt of captions."""
         if task != "caption":
             raise ModelError(f"{self.name} writes captions, and has no task {task!r}")
-        return self._halves.prompt
+        return self.halves.prompt
 
     def answer(
         self, images: Sequence[Sequence[Pixels]], prompts: Sequence[str], *, max_new_tokens: int = 32
@@ -68,14 +46,14 @@ class NativeWriter(NativeCaptioner):
         if len(images) != len(prompts) or any(len(pictures) != 1 for pictures in images):
             counts = ", ".join(str(len(pictures)) for pictures in images)
             raise ModelError(f"{self.name}: {len(prompts)} prompts with {counts or 'no'} images; give one for each")
-        prompt_text = self._halves.prompt.text
+        prompt_text = self.halves.prompt.text
         other = next((prompt for prompt in prompts if prompt != prompt_text), None)
         if other is not None:
             raise ModelError(f"{self.name} writes captions, which it is asked for with {prompt_text!r}; got {other!r}")
-        states = self._encoder.encode_images([picture for (picture,) in images])
-        with forward(self.name, self._halves.module):
+        states = self.encoder.encode_images([picture for (picture,) in images])
+        with forward(self.name, self.halves.module):
             return [
-                self._halves.write_text(tuple(tensor[None] for tensor in state.tensors), max_new_tokens)
+                self.halves.write_text(tuple(tensor[None] for tensor in state.tensors), max_new_tokens)
                 for state in states
             ]
 

@@ -12,12 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tellapart.data.images import pixel_hash
 from tellapart.errors import ModelError
-from tellapart.models.fusion.scoring import CACHE_BYTES, StateCache
-from tellapart.models.fusion.torch_encoder import TorchFusionEncoder, TorchState
+from tellapart.models.fusion.scoring import StateModel, TorchFusionEncoder, TorchState
 from tellapart.models.protocols import Pixels, Sides
-from tellapart.models.store.content_hash import text_hash
 
 
 def heat_box(heat: NDArray[np.float32], size: tuple[int, int], candidates: Sequence[Sides] = ()) -> Sides:
@@ -64,35 +61,10 @@ def _best_cells(heat: NDArray[np.float32], size: tuple[int, int]) -> Sides:
     return float(x), float(y), float(right[along] * wide - x), float(bottom[across] * high - y)
 
 
-class FusionHead:
-    """The parts of all heads: the identity, and states of images and texts that are kept within a bound."""
+class FusionHead(StateModel):
+    """The part of all heads: their output for an image and a text."""
 
-    provenance = ""
-
-    def __init__(self, encoder: TorchFusionEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
-        self.encoder = encoder
-        self.name, self.fingerprint, self.kind = encoder.name, encoder.fingerprint, encoder.kind
-        self.parameters = encoder.parameters
-        self._cache = StateCache(cache_bytes)
-        self._truncated: set[str] = set()
-
-    @property
-    def truncated(self) -> int:
-        """How many different texts so far were longer than the context and lost their end."""
-        return len(self._truncated)
-
-    def image_states(self, images: Sequence[Pixels]) -> list[TorchState]:
-        """Return the state of each image, uint8 `(height, width, 3)`."""
-        keys = [f"image {pixel_hash(image)}" for image in images]
-        states, _ = self._cache.fetch(dict(zip(keys, images, strict=True)), self.encoder.encode_images)
-        return [states[key] for key in keys]
-
-    def text_states(self, texts: Sequence[str]) -> list[TorchState]:
-        """Return the state of each text."""
-        keys = [f"text {text_hash(text)}" for text in texts]
-        states, fresh = self._cache.fetch(dict(zip(keys, texts, strict=True)), self.encoder.encode_texts)
-        self._truncated.update(key for key, state in fresh.items() if state.truncated)
-        return [states[key] for key in keys]
+    encoder: TorchFusionEncoder
 
     def outputs(self, images: Sequence[Pixels], texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """Return the head's output for image and text `k`."""
@@ -108,8 +80,8 @@ class FusionHead:
 class FusionAnswers(FusionHead):
     """Chooses the answer with the greatest number; of equal ones that which is first in the list."""
 
-    def __init__(self, encoder: TorchFusionEncoder, answers: Sequence[str], *, cache_bytes: int = CACHE_BYTES) -> None:
-        super().__init__(encoder, cache_bytes=cache_bytes)
+    def __init__(self, encoder: TorchFusionEncoder, answers: Sequence[str]) -> None:
+        super().__init__(encoder)
         self.answers = tuple(answers)
 
     def choose_answers(self, images: Sequence[Pixels], questions: Sequence[str]) -> list[str]:

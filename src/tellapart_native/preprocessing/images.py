@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tellapart.models.huggingface.inputs import ImageInputs, Prepared
+from tellapart.models.huggingface.inputs import ImageInputs
 from tellapart.models.protocols import Pixels
+from tellapart.models.torch.dual_encoder import Inputs
 
 Colours = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation of red, green and blue
 
@@ -21,7 +22,7 @@ HALF_COLOURS: Colours = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 def square_inputs(size: int, colours: Colours) -> ImageInputs:
     """Return a function that resizes a picture to `size` x `size` (bicubic) and normalises its colours."""
 
-    def prepare_pixels(pixels: Pixels) -> Prepared:
+    def prepare_pixels(pixels: Pixels) -> Inputs:
         picture = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC)
         return {"pixel_values": scale_colours(picture, colours)}
 
@@ -34,7 +35,7 @@ def crop_inputs(size: int, colours: Colours) -> ImageInputs:
     METER resizes the alpha channel with the colours and then drops it; opaque pictures are not affected.
     """
 
-    def prepare_pixels(pixels: Pixels) -> Prepared:
+    def prepare_pixels(pixels: Pixels) -> Inputs:
         picture = Image.fromarray(pixels)
         shorter = min(picture.size)
         width, height = (int(size * side / shorter) for side in picture.size)
@@ -59,7 +60,7 @@ def shorter_side(size: int, colours: Colours) -> ImageInputs:
     """
     longest = int(_LONGEST * size)
 
-    def prepare_pixels(pixels: Pixels) -> Prepared:
+    def prepare_pixels(pixels: Pixels) -> Inputs:
         shape = np.array(pixels.shape[:2], np.float64)
         sides = shape * (size / shape.min())
         if sides.max() > longest:

@@ -2,7 +2,7 @@
 
 import pytest
 
-FAMILIES = ["vilt", "blip", "blip-2", "blip-2 with image tokens", "flava", "bridgetower"]
+FAMILIES = ["vilt", "blip", "blip-2", "blip-2 with image tokens", "flava", "bridgetower", "lxmert", "visual_bert"]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

@@ -1,4 +1,4 @@
-"""Matching heads of the five fusion encoders, on tiny random checkpoints, against the library's own forward."""
+"""Matching heads of the fusion encoders, on tiny random checkpoints, against the library's own forward."""
 
 import json
 import shutil
@@ -10,7 +10,6 @@ import pytest
 import tiny_fusion_encoders as tiny
 import torch
 import transformers
-from numpy.typing import NDArray
 from tiny_fusion_encoders import MAKERS, TEXTS, blip, pictures, save, scorer, vilt, vilt_config
 
 from facts import raises
@@ -21,11 +20,22 @@ from tellapart.models.huggingface.load import FUSION
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import DualEncoder, PairScorer
 
+#: Families that read regions of a detector in place of pixels.
+REGIONS = ("lxmert", "visual_bert")
 
-def library_logits(family: str, model, processor, image: NDArray[np.uint8], text: str):
-    """Return the matching head's logits for one pair as the library's documentation has it, alone and unpadded."""
+
+def library_logits(family: str, model: Any, processor: Any, number: int, text: str) -> Any:
+    """Return the matching head's logits for a picture and a text as the library's documentation has it, alone."""
     from PIL import Image
 
+    if family in REGIONS:
+        features, boxes = (torch.from_numpy(array)[None] for array in tiny.regions()[number])
+        inputs = processor(text, return_tensors="pt", truncation=True, max_length=16)
+        with torch.no_grad():
+            if family == "lxmert":
+                return model(**inputs, visual_feats=features, visual_pos=boxes).cross_relationship_score[0]
+            return model(**inputs, visual_embeds=features).seq_relationship_logits[0].flip(0)  # class 0 is the match
+    image = pictures()[number]
     length = {"bridgetower": 96, "blip-2 with image tokens": 16 + 3}.get(family, 16)
     room = {"truncation": True, "max_length": length}
     if family == "blip-2":  # the library's processor fails on a length if there are no image tokens to leave room for
@@ -51,9 +61,11 @@ def library_logits(family: str, model, processor, image: NDArray[np.uint8], text
 def test_every_pair_gets_the_librarys_own_number(family, folder):
     with quiet():
         model = type(MAKERS[family]()[0]).from_pretrained(folder).eval()
-        processor = transformers.AutoProcessor.from_pretrained(folder, backend="pil")
-    pairs = [(image, text) for image in pictures() for text in TEXTS]
-    logits = torch.stack([library_logits(family, model, processor, *pair) for pair in pairs])
+        auto = transformers.AutoTokenizer if family in REGIONS else transformers.AutoProcessor
+        processor = auto.from_pretrained(folder, backend="pil")
+    numbers = [(number, text) for number in range(len(pictures())) for text in TEXTS]
+    pairs = [(pictures()[number], text) for number, text in numbers]
+    logits = torch.stack([library_logits(family, model, processor, *pair) for pair in numbers])
     single = logits.shape[1] == 1
     expected = np.asarray(logits[:, 0] if single else logits.softmax(1)[:, 1])
     probability, logit = (
@@ -146,6 +158,8 @@ HEADS = {
     "blip-2 with image tokens": "itm_head",
     "flava": "itm_head.seq_relationship",
     "bridgetower": "itm_score.fc",
+    "lxmert": "cls.seq_relationship",
+    "visual_bert": "cls.seq_relationship",
 }
 
 
@@ -158,8 +172,14 @@ def test_the_fingerprint_follows_contents_dtype_and_preprocessing_and_not_the_pl
     assert prints[0] == prints[1]
     prints.append(find_model(f"hf:{folder}", ModelOptions(reading="itm_logit")).fingerprint)
     prints.append(scorer(moved, dtype="bfloat16").fingerprint)
-    name = next(path for path in moved.iterdir() if "processor_config" in path.name)
-    name.write_text(name.read_text().replace("0.5,", "0.25,").replace("0.48145466", "0.25").replace("0.485", "0.25"))
+    if family in REGIONS:
+        arrays = tiny.region_arrays()
+        next(iter(arrays.values()))[0, 0] += 1
+        np.savez(moved / "regions.npz", **arrays)  # type: ignore[arg-type]
+    else:
+        name = next(path for path in moved.iterdir() if "processor_config" in path.name)
+        text = name.read_text().replace("0.5,", "0.25,").replace("0.48145466", "0.25").replace("0.485", "0.25")
+        name.write_text(text)
     prints.append(scorer(moved).fingerprint)
     tokenizer = json.loads((moved / "tokenizer.json").read_text())
     vocabulary = tokenizer["model"]["vocab"]

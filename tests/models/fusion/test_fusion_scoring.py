@@ -31,6 +31,8 @@ class Counting:
     name: str = "counting"
     fingerprint: str = "counting-1"
     kind: ScoreKind = "probability"
+    parameters: int = 0
+    offers: dict[str, Any] = field(default_factory=dict)
     images: list[float] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     lost: int = 0

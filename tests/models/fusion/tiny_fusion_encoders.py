@@ -1,12 +1,13 @@
-"""Tiny fusion encoders of five families with matching heads, saved with their processors."""
+"""Tiny fusion encoders of seven families with matching heads, saved with their processors, two with regions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tellapart.data.images import pixel_hash
 from tellapart.models.fusion.families import load_itm
 from tellapart.models.fusion.scoring import FusionScorer
 from tellapart.models.huggingface.files import import_transformers, quiet
@@ -42,7 +43,28 @@ def pictures() -> list[NDArray[np.uint8]]:
     return [rng.integers(0, 256, (*size, 3)).astype(np.uint8) for size in ((40, 40), (30, 60), (90, 41), (3, 5))]
 
 
-def bert(model_max_length: int = 40):
+#: Numbers of a region, and regions of each picture.
+DIMENSIONS, REGIONS = 6, (4, 7, 1, 10)
+
+
+def regions() -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Features and boxes of each picture."""
+    rng = np.random.default_rng(6)
+    detections = []
+    for count in REGIONS:
+        corners = np.sort(rng.random((count, 2, 2)), axis=1).reshape(count, 4)
+        detections.append((rng.normal(size=(count, DIMENSIONS)).astype(np.float32), corners.astype(np.float32)))
+    return detections
+
+
+def region_arrays(names: Sequence[str] = ()) -> dict[str, NDArray[np.float32]]:
+    """The regions as a file holds them, under the pictures' names or else the hashes of their pixels."""
+    keys = names or [pixel_hash(picture) for picture in pictures()]
+    parts = (zip(("features", "boxes"), found, strict=True) for found in regions())
+    return {f"{key}/{part}": array for key, found in zip(keys, parts, strict=True) for part, array in found}
+
+
+def bert(model_max_length: int = 40) -> Any:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     pieces = [*special, *WORDS, "##s", ",", "!"]
     return transformers.BertTokenizer(
@@ -124,9 +146,25 @@ def bridgetower() -> tuple[Any, Any]:
     )
 
 
+def lxmert() -> tuple[Any, Any]:
+    tower = {name: TOWER[name] for name in ("hidden_size", "intermediate_size", "num_attention_heads")}
+    config = transformers.LxmertConfig(
+        **tower, vocab_size=40, max_position_embeddings=16, l_layers=2, r_layers=2, x_layers=2,
+        visual_feat_dim=DIMENSIONS, num_qa_labels=3, num_object_labels=3, num_attr_labels=3,
+    )  # fmt: skip
+    return transformers.LxmertForPreTraining(config), bert()
+
+
+def visual_bert() -> tuple[Any, Any]:
+    config = transformers.VisualBertConfig(
+        **TOWER, vocab_size=40, max_position_embeddings=16, visual_embedding_dim=DIMENSIONS, pad_token_id=0
+    )
+    return transformers.VisualBertForPreTraining(config), bert()
+
+
 MAKERS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "vilt": vilt, "blip": blip, "blip-2": blip2, "blip-2 with image tokens": lambda: blip2(31), "flava": flava,
-    "bridgetower": bridgetower,
+    "bridgetower": bridgetower, "lxmert": lxmert, "visual_bert": visual_bert,
 }  # fmt: skip
 
 
@@ -145,6 +183,8 @@ def save(folder: Path, maker) -> Path:
         model, processor = maker()
         shake(model).save_pretrained(folder)
         processor.save_pretrained(folder)
+    if maker in (lxmert, visual_bert):
+        np.savez(folder / "regions.npz", **region_arrays())  # type: ignore[arg-type]
     return folder
 
 

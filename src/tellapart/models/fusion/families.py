@@ -21,8 +21,7 @@ from tellapart.models.fusion.family import (
     pad_tokens,
 )
 from tellapart.models.fusion.region_file import LEFT_OUT, RegionFile, find_regions
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import READINGS, TorchFusionEncoder
+from tellapart.models.fusion.scoring import READINGS, FusionScorer, TorchFusionEncoder
 from tellapart.models.huggingface import files
 from tellapart.models.huggingface.inputs import TokenReader, check_images, check_tokenizer, image_inputs
 from tellapart.models.huggingface.load import FUSION

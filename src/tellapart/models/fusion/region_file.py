@@ -41,9 +41,9 @@ from tellapart.errors import (
     quote,
     require,
 )
-from tellapart.models.huggingface.inputs import Prepared
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import bucket
+from tellapart.models.torch.dual_encoder import Inputs
 
 __all__ = [
     "LEFT_OUT", "RegionFile", "find_regions",
@@ -96,7 +96,7 @@ class RegionFile:
         """Describe this for a model's fingerprint: the file's contents, not its path."""
         return {"kind": "RegionFile", "sha256": self._sha256, "step": _STEP}
 
-    def inputs(self, pixels: Pixels) -> Prepared:
+    def inputs(self, pixels: Pixels) -> Inputs:
         """Return an image's `features`, float32 `(n, dimensions)`, `boxes`, float32 `(n, 4)`, and `mask`, bool `(n,)`.
 
         `n` is the number of regions, rounded up to a multiple of 4; the added ones are zero, and False in the mask.

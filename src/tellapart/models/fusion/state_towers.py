@@ -1,86 +1,35 @@
-"""Towers of transformers whose states meet in a score: late interaction (ColPali, ColQwen2, ...), and video towers."""
+"""Towers of transformers whose states meet in a score: late interaction (ColPali, ColQwen2, ...), and video towers.
+
+The library pads the samples of a batch to the longest, and a padded vector can be the nearest. Here each sample is
+prepared alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tellapart.data.scores import ScoreKind
 from tellapart.errors import ModelError
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.fusion.family import Tensors
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.torch_encoder import SIZES, TorchState, encode_states
+from tellapart.models.fusion.scoring import SIZES, FusionScorer, Meet, StateEncoder, meet_pairs
 from tellapart.models.huggingface import files
 from tellapart.models.options import ModelOptions
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch import backend
-from tellapart.models.torch.dual_encoder import Inputs
-from tellapart.models.torch.network import Network
+from tellapart.models.torch.dual_encoder import Inputs, Towers, join_samples
 from tellapart.models.vectors import late_interaction
 
-#: A batch of inputs -> the tensors of each sample.
-Tower = Callable[[Inputs], Iterable[Tensors]]
 
+def meet_tokens(rule: str) -> Meet:
+    """Return the score of the token vectors of images and of texts by a rule of `late_interaction`."""
 
-@dataclass(eq=False)
-class StateTowers:
-    """A model with a state for each image, or film, and for each text, whose states meet in a number.
+    def meet(image: Tensors, text: Tensors) -> float:
+        return late_interaction(image[0].double().cpu().numpy(), text[0].double().cpu().numpy(), rule)
 
-    The library pads the samples of a batch to the longest, and a padded vector can be the nearest. Here each sample is
-    prepared alone. States stay in memory; the store keeps the pairs' scores.
-
-    Attributes:
-        prepare_image: pixels, or a film's, -> inputs, a batch of one; called from many threads.
-        read: texts -> inputs of each, a batch of one, and which texts lost their end.
-        image, text: take a batch to the tensors of each of its samples.
-        meet: the tensors of an image and of a text -> their number.
-        sizes: samples of a forward, as of `pass_size`.
-        takes_frames: whether films are read, and no pictures.
-    """
-
-    name: str
-    model: Network
-    place: backend.Runtime
-    fingerprint: str
-    prepare_image: Callable[[Pixels], Inputs]
-    read: Callable[[Sequence[str]], tuple[Sequence[Inputs], Sequence[bool]]]
-    image: Tower
-    text: Tower
-    meet: Callable[[Tensors, Tensors], float]
-    sizes: tuple[int, int]
-    takes_frames: bool = False
-    kind: ScoreKind = "similarity"
-
-    def __post_init__(self) -> None:
-        self.parameters = backend.parameter_count(self.model)
-
-    def encode_images(self, images: Sequence[Pixels | Inputs]) -> list[TorchState]:
-        """Encode images or films, raw or prepared: one state each."""
-        prepared = [image if isinstance(image, Mapping) else self.prepare_image(image) for image in images]
-        return encode_states(self.name, self.model, self.place, prepared, self.image, self.sizes)
-
-    def encode_texts(self, texts: Sequence[str]) -> list[TorchState]:
-        """Encode texts: one state each."""
-        samples, cut = self.read(texts)
-        return encode_states(self.name, self.model, self.place, samples, self.text, self.sizes, cut=cut)
-
-    def score_states(self, images: Sequence[TorchState], texts: Sequence[TorchState]) -> NDArray[np.float32]:
-        """Score image state `k` against text state `k`: float32 `(n,)`, computed in float64, pair by pair."""
-        pairs = zip(images, texts, strict=True)
-        with backend.forward(self.name, self.model):
-            return np.array([self.meet(image.tensors, text.tensors) for image, text in pairs], np.float32)
-
-
-def meet_tokens(image: Tensors, text: Tensors, rule: str) -> float:
-    """Score the token vectors of an image and of a text by a rule of `late_interaction`."""
-    return late_interaction(image[0].double().cpu().numpy(), text[0].double().cpu().numpy(), rule)
+    return meet_pairs(meet)
 
 
 def _prepare_frames(processor: Any, film: Pixels) -> Inputs:
@@ -173,8 +122,6 @@ def load_video(source: str, options: ModelOptions) -> FusionScorer:
     processor: Any = files.load_processor(source, pictures=by_frame)
     model = files.load_weights(family.kind, source, place)
     preparer = processor.image_processor if by_frame else processor.video_processor
-    facts = [preparer.to_json_string(), type(model).__name__, place.dtype]
-    facts += [files.config_facts(model.config), files.tokenizer_facts(processor.tokenizer)]
     frames, control = family.frames(model.config), ControlTokens(processor.tokenizer)
     context: int | None = getattr(model.config.text_config, "max_position_embeddings", None)
 
@@ -197,20 +144,21 @@ def load_video(source: str, options: ModelOptions) -> FusionScorer:
                     cut[-1] = len(processor.tokenizer(text)["input_ids"]) > context
         return samples, cut
 
-    towers = StateTowers(
-        source,
-        model,
-        place,
-        backend.weights_fingerprint(model, "tellapart:video:1", *facts),
-        prepare,
-        read,
+    facts = ("tellapart:video:1", preparer.to_json_string(), type(model).__name__, place.dtype)
+    towers = Towers(
+        name=source,
+        module=model,
+        place=place,
         image=partial(family.image, model),
         text=partial(family.text, model),
-        meet=partial(family.meet, model),
+        prepare=prepare,
+        reader=SimpleNamespace(samples=read),
+        facts=(*facts, files.config_facts(model.config), files.tokenizer_facts(processor.tokenizer)),
+        offers={"takes_frames": True},
+        collate=join_samples,
         sizes=(2, 16),
-        takes_frames=True,
     )
-    return FusionScorer(towers)
+    return FusionScorer(StateEncoder(towers, meet_pairs(partial(family.meet, model))))
 
 
 def load_late(source: str, options: ModelOptions) -> FusionScorer:
@@ -221,7 +169,6 @@ def load_late(source: str, options: ModelOptions) -> FusionScorer:
     place, reading = backend.runtime(options), options.reading or "retrieval"
     processor: Any = files.load_processor(source)
     model = files.load_weights(files.read_config(source)["architectures"][0], source, place)
-    facts = (type(model).__name__, place.dtype, files.config_facts(model.config), files.processor_facts(processor))
     control = ControlTokens(processor.tokenizer)
 
     def prepare(pixels: Pixels) -> Inputs:
@@ -240,16 +187,17 @@ def load_late(source: str, options: ModelOptions) -> FusionScorer:
         vectors, shown = model(**inputs).embeddings, inputs["attention_mask"].bool()
         return ((rows[mask],) for rows, mask in zip(vectors, shown, strict=True))
 
-    towers = StateTowers(
-        source,
-        model,
-        place,
-        backend.weights_fingerprint(model, "tellapart:late-interaction:1", reading, *facts),
-        prepare,
-        read,
+    facts = ("tellapart:late-interaction:1", reading, type(model).__name__, place.dtype)
+    towers = Towers(
+        name=source,
+        module=model,
+        place=place,
         image=encode,
         text=encode,
-        meet=partial(meet_tokens, rule={"retrieval": "maxsim", "filip": "filip"}[reading]),
+        prepare=prepare,
+        reader=SimpleNamespace(samples=read),
+        facts=(*facts, files.config_facts(model.config), files.processor_facts(processor)),
+        collate=join_samples,
         sizes=SIZES,
     )
-    return FusionScorer(towers)
+    return FusionScorer(StateEncoder(towers, meet_tokens("filip" if reading == "filip" else "maxsim")))

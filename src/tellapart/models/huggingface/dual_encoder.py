@@ -31,14 +31,13 @@ from tellapart.models.torch.network import (
 )
 from tellapart.models.torch.shared_beginnings import HIDDEN, CausalLayer, CausalTower, are_untouched, encode_packs
 
-Batch = Mapping[str, "Tensor"]  # by the names of inputs
-Tower = Callable[["PreTrainedModel", Batch], "Tensor"]
+Tower = Callable[["PreTrainedModel", Inputs], "Tensor"]
 
 
 def _features(side: str, *, inputs: tuple[str, ...] = (), first: bool = False) -> Tower:
     """Return the tower of `get_image_features` or `get_text_features`; of every token's features perhaps the first."""
 
-    def compute(model: PreTrainedModel, batch: Batch) -> Tensor:
+    def compute(model: PreTrainedModel, batch: Inputs) -> Tensor:
         read = getattr(getattr(model, "flava", model), f"get_{side}_features")  # FlavaForPreTraining holds a FlavaModel
         features = read(**{name: batch[name] for name in inputs or batch}).pooler_output
         return features[:, 0] if first else features
@@ -68,30 +67,30 @@ class Architecture:
     tested: bool = True  # compared with the library's forward pass; another model is tested when it loads
 
 
-def _blip_image(model: PreTrainedModel, batch: Batch) -> Tensor:
+def _blip_image(model: PreTrainedModel, batch: Inputs) -> Tensor:
     return model.vision_proj(model.vision_model(**batch).last_hidden_state[:, 0])
 
 
-def _blip_text(model: PreTrainedModel, batch: Batch) -> Tensor:
+def _blip_text(model: PreTrainedModel, batch: Inputs) -> Tensor:
     states = model.text_encoder(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
     return model.text_proj(states[:, 0])
 
 
-def _blip_2_image(model: PreTrainedModel, batch: Batch) -> Tensor:
+def _blip_2_image(model: PreTrainedModel, batch: Inputs) -> Tensor:
     patches = model.vision_model(**batch).last_hidden_state
     queries = model.query_tokens.expand(len(patches), -1, -1)
     states = model.qformer(query_embeds=queries, encoder_hidden_states=patches).last_hidden_state
     return model.vision_projection(states.to(model.vision_projection.weight.dtype))  # (n, queries, dimensions)
 
 
-def _blip_2_text(model: PreTrainedModel, batch: Batch) -> Tensor:
+def _blip_2_text(model: PreTrainedModel, batch: Inputs) -> Tensor:
     tokens = model.embeddings(input_ids=batch["input_ids"])
     mask = batch["attention_mask"]
     states = model.qformer(query_embeds=tokens, query_length=0, attention_mask=mask).last_hidden_state
     return model.text_projection(states[:, 0].to(model.text_projection.weight.dtype))
 
 
-def _aimv2_text(model: PreTrainedModel, batch: Batch) -> Tensor:
+def _aimv2_text(model: PreTrainedModel, batch: Inputs) -> Tensor:
     # The library leaves out a mask that hides no padding, and with it the causal one: a text would then be read in both
     # directions where nothing in its batch is padded. This mask hides later tokens, padding included.
     torch = import_torch()
@@ -100,7 +99,7 @@ def _aimv2_text(model: PreTrainedModel, batch: Batch) -> Tensor:
     return model.get_text_features(input_ids=batch["input_ids"], attention_mask=causal).pooler_output
 
 
-def _bridgetower_image(model: PreTrainedModel, batch: Batch) -> Tensor:
+def _bridgetower_image(model: PreTrainedModel, batch: Inputs) -> Tensor:
     # The contrastive heads read the towers' last layers; those between them and the cross layers are not run.
     tower = model.bridgetower
     visual = tower.vision_model.visual
@@ -111,7 +110,7 @@ def _bridgetower_image(model: PreTrainedModel, batch: Batch) -> Tensor:
     return model.itc_image_head(states + tower.token_type_embeddings.weight[1])
 
 
-def _bridgetower_text(model: PreTrainedModel, batch: Batch) -> Tensor:
+def _bridgetower_text(model: PreTrainedModel, batch: Inputs) -> Tensor:
     return model.itc_text_head(model.bridgetower.text_model(**batch).last_hidden_state[:, 0])
 
 

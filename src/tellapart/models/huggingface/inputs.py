@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,17 @@ from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
 from tellapart.models.protocols import Pixels
 from tellapart.models.torch.backend import bucket
-from tellapart.models.torch.dual_encoder import TextReader
+from tellapart.models.torch.dual_encoder import Inputs, TextReader
 from tellapart.models.torch.network import BaseImageProcessor, PreTrainedConfig, PreTrainedTokenizerBase
 
 __all__ = [
-    "ImageInputs", "Prepared", "TokenReader", "check_images", "check_tokenizer", "image_inputs", "leave_out_end",
+    "ImageInputs", "TokenReader", "check_images", "check_tokenizer", "image_inputs", "leave_out_end",
     "text_config",
 ]  # fmt: skip
 
 
-#: One image after preprocessing: inputs by name, arrays or tensors on the CPU, without the batch's axis.
-Prepared = Mapping[str, Any]
-ImageInputs = Callable[[Pixels], Prepared]
+#: Takes an image to its inputs: arrays or tensors by name, on the CPU, without the batch's axis.
+ImageInputs = Callable[[Pixels], Inputs]
 
 #: Outputs of an image processor that a tower reads; the rest (masks of padding that never occurs) is left out.
 _INPUTS = ("pixel_values", "pixel_attention_mask", "spatial_shapes")
@@ -40,7 +39,7 @@ def image_inputs(name: str, processor: BaseImageProcessor) -> ImageInputs:
     It takes the image processor, for options of the pair of processors would override the model's files.
     """
 
-    def prepare_pixels(pixels: Pixels) -> Prepared:
+    def prepare_pixels(pixels: Pixels) -> Inputs:
         from PIL import Image
 
         # Not an array: of one with three rows the processor cannot know which axis holds the colours.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
@@ -18,8 +17,8 @@ from tellapart.data.scores import ScoreKind, join_names
 from tellapart.data.strict_json import load_json
 from tellapart.errors import ModelError, first_sentence, require
 from tellapart.models.control_tokens import ControlTokens
-from tellapart.models.fusion.scoring import FusionScorer
-from tellapart.models.fusion.state_towers import StateTowers, meet_tokens
+from tellapart.models.fusion.scoring import FusionScorer, StateEncoder
+from tellapart.models.fusion.state_towers import meet_tokens
 from tellapart.models.huggingface import files
 from tellapart.models.huggingface.dual_encoder import pool_at_end
 from tellapart.models.options import ModelOptions
@@ -27,15 +26,12 @@ from tellapart.models.prefix import ModelPrefix, files_below
 from tellapart.models.protocols import Model, Pixels
 from tellapart.models.purpose import MODULES, find_library_file
 from tellapart.models.torch import backend
-from tellapart.models.torch.dual_encoder import TorchDual, Towers, batch_key, join_samples
+from tellapart.models.torch.dual_encoder import Inputs, TorchDual, Towers, batch_key, join_samples
 from tellapart.models.torch.network import Network, PreTrainedTokenizerBase
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
 
-
-#: One sample as the library's preprocessing leaves it: tensors by name, and constants (`modality`, ...).
-Features = Mapping[str, Any]
 
 #: Samples in every forward pass, on a CPU and elsewhere.
 _SIZES = (8, 32)
@@ -74,7 +70,7 @@ class Library:
         self._lock = Lock()  # a tokenizer's settings are changed by a call
         self._identity = identity
 
-    def prepare(self, sample: object, **options: Any) -> Features:
+    def prepare(self, sample: object, **options: Any) -> Inputs:
         """Preprocess one sample, a batch of one; may be called from many threads."""
         try:
             with self._lock:
@@ -82,13 +78,13 @@ class Library:
         except (ValueError, TypeError, AttributeError, RuntimeError, ZeroDivisionError) as error:
             raise ModelError(f"{self.source}: its preprocessing fails: {first_sentence(error)}") from error
 
-    def prepare_image(self, pixels: Pixels, **options: Any) -> Features:
+    def prepare_image(self, pixels: Pixels, **options: Any) -> Inputs:
         """Preprocess one RGB image, uint8 `(height, width, 3)`; may be called from many threads."""
         return self.prepare(_as_picture(pixels), **options)
 
     def prepare_texts(
         self, texts: Sequence[str], pictures: Sequence[Pixels] | None = None, **options: Any
-    ) -> tuple[list[Features], list[bool]]:
+    ) -> tuple[list[Inputs], list[bool]]:
         """Preprocess texts, or pairs of a text and a picture; return which of them lost their end, too."""
         samples, cut, limit = [], [], self.model.max_seq_length
         for position, text in enumerate(texts):
@@ -104,6 +100,27 @@ class Library:
             samples.append(features)
             cut.append(uncut is not None and uncut["input_ids"].shape[-1] > features["input_ids"].shape[-1])
         return samples, cut
+
+    def towers(self, reading: str, encode: Callable[[Mapping[str, Any]], Callable[[Inputs], Any]]) -> Towers:
+        """Return the row of a query's and a document's tower, which `encode` makes of the role of each.
+
+        The reading `encode` gives images and texts what `encode` of the library gives them, the default prompt
+        included; others ask for texts as queries and for images as documents.
+        """
+        query, document = (self.role("" if reading == "encode" else name) for name in ("query", "document"))
+        return Towers(
+            name=self.source,
+            module=self.model,
+            place=self.place,
+            image=encode(document),
+            text=encode(query),
+            prepare=lambda pixels: self.prepare_image(pixels, **document),
+            reader=SimpleNamespace(samples=lambda texts: self.prepare_texts(texts, **query)),
+            provenance=self.provenance,
+            unit=self.model.similarity_fn_name == "cosine",
+            collate=join_samples,
+            sizes=_SIZES,
+        )
 
     def fingerprint(self, reading: str) -> str:
         """Return a hash of the weights, the preprocessing and the reading: the same wherever the files lie."""
@@ -161,32 +178,14 @@ def _module_facts(module: Network) -> object:
 
 
 def _make_dual(library: Library, reading: str) -> TorchDual:
-    """Make a dual encoder of a `SentenceTransformer`; a score is the similarity that the model names: cosine or dot.
-
-    The reading `encode` gives images and texts what `encode` gives them, the default prompt included; `retrieval` asks
-    for texts as queries and for images as documents.
-    """
+    """Make a dual encoder of a `SentenceTransformer`; a score is the similarity that the model names: cosine or dot."""
     model = library.model
-    query, document = (library.role("" if reading == "encode" else name) for name in ("query", "document"))
 
-    def encode(role: Mapping[str, Any]) -> Callable[[Features], Any]:
+    def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
         options = {name: value for name, value in role.items() if name == "task"}
         return lambda inputs: model(inputs, **options)["sentence_embedding"][:, : model.truncate_dim]
 
-    towers = Towers(
-        name=library.source,
-        module=model,
-        place=library.place,
-        image=encode(document),
-        text=encode(query),
-        prepare=lambda pixels: library.prepare_image(pixels, **document),
-        reader=SimpleNamespace(samples=lambda texts: library.prepare_texts(texts, **query)),
-        provenance=library.provenance,
-        unit=model.similarity_fn_name == "cosine",
-        collate=join_samples,
-        sizes=_SIZES,
-    )
-    return TorchDual(towers, fingerprint=library.fingerprint(reading))
+    return TorchDual(library.towers(reading, encode), fingerprint=library.fingerprint(reading))
 
 
 class CrossEncoderScorer:
@@ -219,7 +218,7 @@ class CrossEncoderScorer:
             raise ModelError(f"score_pairs takes as many images as texts; got {len(images)} and {len(texts)}")
         library, model = self._library, self._library.model
 
-        def compute(batch: Sequence[Features]) -> NDArray[np.float32]:
+        def compute(batch: Sequence[Inputs]) -> NDArray[np.float32]:
             with backend.forward(self.name, model):
                 scores = model(join_samples(batch, library.place))["scores"].float()
                 return (scores if self._raw else model.activation_fn(scores)).reshape(-1).cpu().numpy()
@@ -236,26 +235,19 @@ def _make_late(library: Library, reading: str) -> FusionScorer:
     Images differ in their number of vectors, so they cannot be rows of one array: `FusionScorer` keeps them, encodes
     each image and each text once, and asks for the pairs' numbers.
     """
-    model, query, document = library.model, library.role("query"), library.role("document")
+    model = library.model
 
-    def encode(task: str, inputs: Features) -> Iterable[tuple[Any]]:
-        outputs = model(inputs, task=task)
-        masks = outputs["attention_mask"].bool()
-        return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
+    def encode(role: Mapping[str, Any]) -> Callable[[Inputs], Any]:
+        def read(inputs: Inputs) -> Iterable[tuple[Any]]:
+            outputs = model(inputs, task=role["task"])
+            masks = outputs["attention_mask"].bool()
+            return ((vectors[mask],) for vectors, mask in zip(outputs["token_embeddings"], masks, strict=True))
 
-    towers = StateTowers(
-        library.source,
-        model,
-        library.place,
-        library.fingerprint(reading),
-        prepare_image=lambda pixels: library.prepare_image(pixels, **document),
-        read=lambda texts: library.prepare_texts(texts, **query),
-        image=partial(encode, "document"),
-        text=partial(encode, "query"),
-        meet=partial(meet_tokens, rule="filip" if reading == "filip" else model.similarity_fn_name),
-        sizes=_SIZES,
-    )
-    return FusionScorer(towers)
+        return read
+
+    meet = meet_tokens("filip" if reading == "filip" else model.similarity_fn_name)
+    towers = library.towers(reading, encode)
+    return FusionScorer(StateEncoder(towers, meet, fingerprint=library.fingerprint(reading)))
 
 
 class _Kind(NamedTuple):

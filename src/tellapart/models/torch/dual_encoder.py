@@ -108,14 +108,17 @@ class LocalFeatures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Towers:
-    """What makes a dual encoder of a library's model: the row that its loader fills in."""
+    """What makes an encoder of a library's model: the row that its loader fills in.
+
+    Towers of a dual encoder take inputs to features `(n, dimensions)`, or `(n, queries, dimensions)`, of any length;
+    those of a `StateEncoder` to the tensors of each sample.
+    """
 
     name: str  # in results
     module: Network  # with the weights
     place: backend.Runtime  # in which it computes
-    #: Inputs of images -> features `(n, dimensions)`, or `(n, queries, dimensions)`, of any length.
-    image: Callable[[Inputs], Tensor]
-    text: Callable[[Inputs], Tensor]  # inputs of texts -> features `(n, dimensions)`
+    image: Callable[[Inputs], Any]
+    text: Callable[[Inputs], Any]
     #: An image, uint8 `(height, width, 3)` -> its inputs, on the CPU; called from many threads.
     prepare: Callable[[Pixels], Inputs]
     reader: Any  # the tokenizer: a `TextReader`, or an object with `samples`
@@ -135,6 +138,11 @@ class Towers:
     save: Callable[[Path], str] | None = None
     #: Makes the features of patches and words, for losses that read them; None without such towers.
     local: Callable[[], LocalFeatures | None] = lambda: None
+
+    @property
+    def fingerprint(self) -> str:
+        """The family, and the hash of the weights and of the facts."""
+        return self.family + backend.weights_fingerprint(self.module, *self.facts)
 
 
 class TorchDual:
@@ -161,7 +169,7 @@ class TorchDual:
         self.prepare_image, self.ranks_by_cosine = towers.prepare, towers.unit
         self._size = backend.pass_size(self.device, *towers.sizes)
         self.batch_size = 4 * self._size
-        self.fingerprint = fingerprint or towers.family + backend.weights_fingerprint(towers.module, *towers.facts)
+        self.fingerprint = fingerprint or towers.fingerprint
         # Set here, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
         reader = {name: getattr(towers.reader, name, None) for name in ("token_ids", "find_cut")}
         self.__dict__ |= {name: method for name, method in reader.items() if method} | dict(towers.offers)
