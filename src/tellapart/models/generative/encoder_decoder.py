@@ -91,31 +91,25 @@ class EncoderDecoderModel(Reader):
         """Return the greedy answer to one prompt about one image, without blanks at the ends."""
         self.check_text(prompt)
         inputs = self._encode_prompt([self.only_picture(pictures)], prompt)
-        self.expect_room(max(self._input_length(inputs), max_new_tokens))
+        self.expect_room(max(inputs["attention_mask"].shape[1], max_new_tokens))
         with import_torch().inference_mode():
             out = self.model.generate(**inputs, max_new_tokens=max_new_tokens)
         return self.decode(out[0])
 
     def _tokenize(self, pixels: Pixels, question: PromptedAnswer) -> tuple[tuple[str, list[int], list[int]], int]:
-        """Return the prompt, the decoder's input, and the tokens expected at its end; and what the context must hold.
-
-        The last token is only predicted, so it is not read.
-        """
+        """Return the prompt, the decoder's input, the tokens expected at its end, and what the context must hold."""
         answer = list(self.tokenizer(question.answer, add_special_tokens=False).input_ids)
         first = list(self.tokenizer(question.answer).input_ids)[:1]
         lead = first if first == [self.tokenizer.bos_token_id] else []  # BART begins an answer with it
         answer += [self.tokenizer.eos_token_id] if question.ends else []
-        read = [self._start, *lead, *answer[:-1]]
+        read = [self._start, *lead, *answer[:-1]]  # the last token is only predicted
         unbound = self.context == 1 << 30
-        encoded = 0 if unbound else self._input_length(self._encode_prompt([pixels], question.prompt))
+        encoded = 0 if unbound else self._encode_prompt([pixels], question.prompt)["attention_mask"].shape[1]
         return (question.prompt, read, answer), max(encoded, len(read))
 
     def _encode_prompt(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
         """Return the encoder's inputs of a prompt and its image: tensors of one row, on the device."""
         return self.process_inputs(pictures, self._format.format(prompt=prompt))
-
-    def _input_length(self, inputs: Mapping[str, Any]) -> int:
-        return int(inputs["input_ids"].shape[1])
 
     def _predict_tokens(self, states: Tensor, rows: list[list[int]]) -> Tensor:
         """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`."""

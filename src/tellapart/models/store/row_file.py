@@ -88,14 +88,19 @@ def _in_turn(begin: str = "") -> Callable[[Method], Method]:
     def decorate(call: Method) -> Method:
         @wraps(call)
         def run(file: RowFile, *args: Any) -> Any:
+            def work() -> Any:
+                with file._turn, file._explain_errors():
+                    if begin:
+                        file._connection.execute(f"BEGIN {begin}")
+                    with file._connection:  # it commits, or rolls back unless a full disk did
+                        return call(file, *args)
+
             connection = file._connection
             try:
-                with file._open_transaction(begin):
-                    return call(file, *args)
+                return work()
             except StoreError as error:
                 file._begin_anew(connection, error)
-            with file._open_transaction(begin):
-                return call(file, *args)
+            return work()
 
         return cast("Method", run)
 
@@ -229,14 +234,6 @@ class RowFile:
         row = self._connection.execute("SELECT id FROM space WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row else 0
 
-    @contextmanager
-    def _open_transaction(self, begin: str) -> Iterator[None]:
-        with self._turn, self._explain_errors():
-            if begin:
-                self._connection.execute(f"BEGIN {begin}")
-            with self._connection:  # it commits, or rolls back unless a full disk did
-                yield
-
     def _connect(self) -> None:
         """Open the file, or make it.
 
@@ -245,7 +242,7 @@ class RowFile:
         """
         with self._explain_errors():
             if self.path is not None:
-                _check_file(self.path)
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = self._connection = sqlite3.connect(
                 self.path or ":memory:", timeout=self._patience, isolation_level=None, check_same_thread=False
             )
@@ -285,7 +282,7 @@ class RowFile:
     def _explain_errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # a message of SQLite's may quote a damaged file
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:  # SQLite's message may quote a damaged file
             remedy = _REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "run with cache=False")
             waited = f", for {self._patience:g} s" if remedy.startswith("end") else ""
             raise StoreError(
@@ -336,18 +333,6 @@ def _checksum(space: str, key: bytes, value: bytes) -> int:
 
 def _is_whole(space: str, key: bytes, value: object, checksum: object) -> bool:
     return isinstance(value, bytes) and checksum == _checksum(space, key, value)
-
-
-def _check_file(path: Path) -> None:
-    """Refuse any file but a SQLite database before SQLite touches it, and make the folder of a new one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            with path.open("rb") as file:
-                if file.read(16) not in {b"", b"SQLite format 3\0"}:
-                    raise _foreign_file("it is not a tellapart store")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be opened: {error.strerror or error}; name another cache=") from error
 
 
 def _foreign_file(problem: str) -> sqlite3.DatabaseError:
