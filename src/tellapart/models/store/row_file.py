@@ -87,13 +87,13 @@ def _in_turn(begin: str = "") -> Callable[[Method], Method]:
 
     def decorate(call: Method) -> Method:
         @wraps(call)
-        def run(file: RowFile, *args: Any) -> Any:
+        def run(file: RowFile, *args: Any, **options: Any) -> Any:
             def work() -> Any:
                 with file._turn, file._explain_errors():
                     if begin:
                         file._connection.execute(f"BEGIN {begin}")
                     with file._connection:  # it commits, or rolls back unless a full disk did
-                        return call(file, *args)
+                        return call(file, *args, **options)
 
             connection = file._connection
             try:
