@@ -85,7 +85,7 @@ def test_ranks_share_a_model_that_keeps_pictures_in_a_cache_with_other_files_in_
     with EmbeddingStore(cache / "store.sqlite") as store:
         run_in_ranks(Settings(models=(model,), benchmarks=(pairs,)), tmp_path / "again", store=store)
     assert computed(tmp_path / "again") == 0
-    assert [kept.pictures for kept in kept_preparations(cache / "prepared.sqlite")] == [6]
+    assert [kept["pictures"] for kept in kept_preparations(cache / "prepared.sqlite")] == [6]
 
 
 @pytest.mark.slow

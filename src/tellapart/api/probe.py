@@ -21,7 +21,7 @@ from tellapart.metrics.streaming import class_name, metric_class
 from tellapart.models.memory.held import HeldModel, Parts, as_model, hold_module, unwrap
 from tellapart.models.memory.mistakes import is_module
 from tellapart.models.protocols import DualEncoder, Model
-from tellapart.models.scoring.frames import encode_slots, prepare_slot
+from tellapart.models.scoring.frames import average_frames, prepare_slot
 from tellapart.models.scoring.score import score
 from tellapart.models.store.embedding_store import EmbeddingStore
 from tellapart.models.torch.backend import import_torch
@@ -289,7 +289,7 @@ class PairProbe:
         if self._images is None:
             prepare = prepare_slot(getattr(model, "prepare_image", None))
             self._images = [prepare(self.pairs.pixels(name)) for name in names]
-        images = np.concatenate([encode_slots(model.encode_images, part) for part in self._cut_batches(self._images)])
+        images = np.concatenate([average_frames(model.encode_images, part) for part in self._cut_batches(self._images)])
         vectors = np.concatenate([model.encode_texts(part) for part in self._cut_batches(texts)])
         of_image, of_text = dict(zip(names, images, strict=True)), dict(zip(texts, vectors, strict=True))
         sides = (

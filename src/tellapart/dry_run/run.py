@@ -262,9 +262,12 @@ def _count_lacking(model: Model | Deferred, ready: Prepared, hashes: Mapping[str
     store, key, scores = ready.session.store, filed_as(model.fingerprint), _list_scores(ready.records, hashes)
     decoded = {name for reference, name in hashes.items() if name != reference}
     stored = store.pair_scores(key, (pair for pair in scores if pair[0] in decoded))
-    images = len({*hashes.values()} - decoded) + len(store.missing_vectors(key, decoded))
-    texts = len(store.missing_vectors(key, {text for _, text in scores}))
-    return {"images": images, "texts": texts, "scores": len(scores) - len(stored)}
+    texts = {text for _, text in scores}
+    return {
+        "images": len({*hashes.values()}) - len(store.vectors(key, decoded)),
+        "texts": len(texts) - len(store.vectors(key, texts)),
+        "scores": len(scores) - len(stored),
+    }
 
 
 def _time_items(

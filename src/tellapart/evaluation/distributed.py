@@ -28,8 +28,7 @@ from tellapart.evaluation.run import Settings, prepare_for, resolve, run
 from tellapart.models.find import Deferred
 from tellapart.models.memory.adapter import is_stored
 from tellapart.models.options import AUTO
-from tellapart.models.store.embedding_store import EmbeddingStore
-from tellapart.models.store.shard import Shard, list_shards, shard_folder
+from tellapart.models.store.embedding_store import EmbeddingStore, Shard, list_shards, shard_folder
 from tellapart.models.torch.backend import import_torch
 from tellapart.records.result import Result
 

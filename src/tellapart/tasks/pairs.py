@@ -27,9 +27,8 @@ from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import tied_comparisons
 from tellapart.models.find import Deferred
 from tellapart.models.protocols import DualEncoder, MatrixScorer, Model
-from tellapart.models.scoring.score import Scored, embeddings
+from tellapart.models.scoring.score import Scored, embeddings, own_part
 from tellapart.models.store.content_hash import image_hashes
-from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
 from tellapart.tasks.declared import facts_of

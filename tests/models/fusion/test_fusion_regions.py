@@ -1,5 +1,6 @@
 """Files of regions, which LXMERT and VisualBERT read."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np

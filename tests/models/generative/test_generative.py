@@ -207,7 +207,7 @@ def test_a_question_keeps_its_end_when_the_caption_in_it_is_cut(folders):
     values = scorer.score_pairs([IMAGES[0]] * 2, [long, long + " no"])
     assert scorer.truncated == 2
     assert values[0] == values[1]
-    cut = reader.fit_text(long, lambda text: PromptedAnswer(scorer.prompt.fill(text=text), "Yes"), added=20)
+    cut = reader.fit_text(long, PromptedAnswer(scorer.prompt.text, "Yes"), added=20)
     assert cut.rendered.endswith('"? Please answer yes or no. ASSISTANT:')
     assert reader.context - 24 <= len(cut.prompt) + len(cut.answer) <= reader.context - 20
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from functools import cache
 from http.client import HTTPException, HTTPResponse
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -207,13 +207,6 @@ class _EveryStatus(urllib.request.HTTPErrorProcessor):
 _BLANKS = " \N{LOWER ONE EIGHTH BLOCK}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}"
 
 
-class Probability(NamedTuple):
-    """P(word) as the first token; `censored` if the server did not list it, and `value` is the most that it can be."""
-
-    value: float
-    censored: bool
-
-
 class Completion(BaseModel):
     """A reply, as it is kept."""
 
@@ -252,17 +245,17 @@ class Completion(BaseModel):
             cost=_read_number(usage.get("cost"), float),
         )
 
-    def probability(self, word: str) -> Probability:
-        """Return P(the first token is the word), blanks before it aside.
+    def probability(self, word: str) -> tuple[float, bool]:
+        """Return P(the first token is the word), blanks before it aside, and whether it is a bound.
 
         If the server lists the `k` likeliest tokens and the word is not among them, it is at most as likely as the
         last of them, and at most the rest that they leave.
         """
         listed = [(token.lstrip(_BLANKS), math.exp(log)) for token, log in self.first or ()]
         if own := [value for token, value in listed if token == word]:
-            return Probability(min(1.0, sum(own)), censored=False)
+            return min(1.0, sum(own)), False
         left = 1.0 - sum(value for _, value in listed)
-        return Probability(max(0.0, min([left, *(value for _, value in listed)])), censored=True)
+        return max(0.0, min([left, *(value for _, value in listed)])), True
 
 
 def _read_number(value: object, kind: type) -> Any:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,7 @@ from tellapart.models.prefix import ModelPrefix
 from tellapart.models.protocols import Pixels, Vectors
 from tellapart.models.purpose import match_name, reads_instruction
 from tellapart.models.scoring.frames import list_frames
+from tellapart.models.store.batches import prefetch
 from tellapart.models.store.row_file import RowFile
 from tellapart.models.torch.backend import positions_by_key
 from tellapart.models.vectors import dot_products, normalise
@@ -56,8 +56,6 @@ class Answers(RowFile):
         """Store a reply; it is on the disk when this returns."""
         self.write(_SPACE, {key: reply.model_dump_json().encode()})
 
-
-T = TypeVar("T")
 
 #: Seconds that a server may take to answer.
 _TIMEOUT = 300.0
@@ -125,7 +123,7 @@ class Server(Connection):
         replies = {key: reply for key in dict.fromkeys(keys) if (reply := self._answers.get(key)) is not None}
         unanswered = {key: question for key, question in zip(keys, questions, strict=True) if key not in replies}
         self._usage["kept"] += sum(key in replies for key in keys)
-        answers = self._run_calls(self._complete_question, unanswered, unanswered.values())
+        answers = prefetch(lambda entry: self._complete_question(*entry), [*unanswered.items()], workers=self._calls)
         for key, reply in zip(unanswered, answers, strict=True):
             replies[key] = reply
             self._usage.update(asked=1, read=reply.prompt_tokens, written=reply.completion_tokens)
@@ -146,15 +144,7 @@ class Server(Connection):
 
     def post(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
         """Return the JSON of the answer to each request, a path and a body; several at once, none is kept."""
-        return list(self._run_calls(lambda request: self.ask(*request), requests))
-
-    def _run_calls(self, call: Callable[..., T], *given: Iterable[Any]) -> Iterator[T]:
-        """Yield the results of calls in their order; `calls` of them run at once."""
-        pool = ThreadPoolExecutor(self._calls, thread_name_prefix="api")
-        try:
-            yield from pool.map(call, *given)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        return list(prefetch(lambda request: self.ask(*request), requests, workers=self._calls))
 
     def _complete_question(self, key: bytes, question: Question) -> Completion:
         content: list[dict[str, Any]] = [

@@ -18,7 +18,7 @@ from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
 from tellapart.models.generative.answers_grammar import BoxConvention
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import CHAT_TASKS, Ask, PromptedAnswer, Reader, Task, new_tokens
+from tellapart.models.generative.reader import CHAT_TASKS, PromptedAnswer, Reader, Task, new_tokens
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.protocols import Pixels
 from tellapart.models.scoring.frames import list_frames
@@ -164,14 +164,14 @@ class ChatModel(Reader):
         cached = "cached image" if self._caches_image and family not in _CACHES_IMAGE else ""
         self.method = ", ".join(filter(None, (cached, "no thinking" if self.format.thinks else "")))
 
-    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""
         with import_torch().inference_mode():
             if not self._caches_image:
-                return [self._read_whole(pixels, text, ask) for text in texts]
+                return [self._read_whole(pixels, text, asked) for text in texts]
             image, count = self._read_image(pixels), len(list_frames(pixels))
             added = image.length - len(image.head)
-            return self._go_on(image, [self.fit_text(text, ask, added, count) for text in texts])
+            return self._go_on(image, [self.fit_text(text, asked, added, count) for text in texts])
 
     def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
         """Return the greedy answer to one prompt about some images, without blanks at the ends."""
@@ -213,12 +213,11 @@ class ChatModel(Reader):
                     answers[place] = self.decode(ids[: next(stops, len(ids))])  # padding may be a word
         return answers
 
-    def fit_text(self, text: str, ask: Ask, added: int, images: int = 1) -> TokenizedAnswer:
+    def fit_text(self, text: str, asked: PromptedAnswer, added: int, images: int = 1) -> TokenizedAnswer:
         """Tokenize the question about a text, beside `added` tokens of images; a long text loses its end."""
         self.check_text(text)
 
-        def tokenize(short: str) -> tuple[TokenizedAnswer, int]:
-            question = ask(short)
+        def tokenize(question: PromptedAnswer) -> tuple[TokenizedAnswer, int]:
             rendered = self.format.render_prompt(images, question.prompt)
             prompt, whole = self._token_ids(rendered), self._token_ids(rendered + self.format.lead + question.answer)
             shared = next((k for k, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
@@ -226,7 +225,7 @@ class ChatModel(Reader):
             tokens = TokenizedAnswer(rendered, prompt[:shared], answer, len(prompt) - shared)
             return tokens, added + shared + len(answer)
 
-        return self.fit(text, tokenize)
+        return self.fit(asked, text, tokenize)
 
     def _token_ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False).input_ids)
@@ -283,12 +282,12 @@ class ChatModel(Reader):
         tails = [question.prompt[len(image.head) :] + question.answer[:-1] for question in questions]
         return read_batches(tails, [question.answer for question in questions], None, predict)
 
-    def _read_whole(self, pixels: Pixels, text: str, ask: Ask) -> LogProbability:
+    def _read_whole(self, pixels: Pixels, text: str, asked: PromptedAnswer) -> LogProbability:
         """Read image, prompt and answer in one forward."""
         frames = list_frames(pixels)
-        rendered = self.format.render_prompt(len(frames), ask(text).prompt)
+        rendered = self.format.render_prompt(len(frames), asked.fill(text).prompt)
         added = self._encode_prompt(frames, rendered)["input_ids"].shape[1] - len(self._token_ids(rendered))
-        question = self.fit_text(text, ask, added, len(frames))
+        question = self.fit_text(text, asked, added, len(frames))
         inputs = self._encode_prompt(frames, question.rendered)
         logits = self._logits_whole(inputs, question.moved, question.answer)
         return log_probability_of(logits, question.answer)
@@ -331,17 +330,14 @@ class ChatModel(Reader):
         shapes = ((64, 96, 3), (90, 60, 3))  # a wide picture and a high one
         pictures = [np.random.default_rng(k).integers(0, 256, shapes[k], dtype=np.uint8) for k in range(2)]
         texts, moved = ["a cat", "two dogs on a red mat, beside a cat"], 0.0
-
-        def ask(text: str) -> PromptedAnswer:
-            return PromptedAnswer(prompts.VQASCORE.fill(text=text), "Yes, it does", ends=True)
-
+        asked = PromptedAnswer(prompts.VQASCORE.text, "Yes, it does", ends=True)
         try:
             with import_torch().inference_mode():
                 for pixels in pictures:
                     image = self._read_image(pixels)
                     added = image.length - len(image.head)
-                    cached = self._go_on(image, [self.fit_text(text, ask, added) for text in texts])
-                    uncached = [self._read_whole(pixels, text, ask) for text in texts]
+                    cached = self._go_on(image, [self.fit_text(text, asked, added) for text in texts])
+                    uncached = [self._read_whole(pixels, text, asked) for text in texts]
                     differences = (reused.total - other.total for reused, other in zip(cached, uncached, strict=True))
                     moved = max(moved, *map(abs, differences))
         except import_torch().cuda.OutOfMemoryError:

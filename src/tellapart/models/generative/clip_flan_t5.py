@@ -78,9 +78,6 @@ class ClipFlanT5Model(EncoderDecoderModel):
 
         return self.read_once(pixels, read)
 
-    def _input_length(self, inputs: Mapping[str, Any]) -> int:
-        return int(inputs["inputs_embeds"].shape[1])
-
 
 def load_clip_flan_t5(source: str, config: Mapping[str, Any], runtime: Runtime) -> ClipFlanT5Model:
     """Load CLIP-FlanT5 from a folder or the hub; its tokenizer is the folder's, else FlanT5's of the hub.

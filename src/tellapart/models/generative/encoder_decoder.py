@@ -7,13 +7,14 @@ then reads every answer, in batches of one fixed shape, padded on the right, whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from tellapart.errors import ModelError
 from tellapart.models.generative import prompts
 from tellapart.models.generative.prompts import Prompt
-from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task, new_tokens
+from tellapart.models.generative.reader import PromptedAnswer, Reader, Task, new_tokens
 from tellapart.models.huggingface.files import import_transformers
 from tellapart.models.huggingface.inputs import image_inputs
 from tellapart.models.protocols import Pixels
@@ -70,16 +71,18 @@ class EncoderDecoderModel(Reader):
             pad_token_id=self.tokenizer.pad_token_id,
         )
 
-    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text."""
-        questions = [self._fit_question(pixels, text, ask) for text in texts]
+        for text in texts:
+            self.check_text(text)
+        questions = [self.fit(asked, text, partial(self._tokenize, pixels)) for text in texts]
         values: dict[int, LogProbability] = {}
         with import_torch().inference_mode():
-            for prompt, places in positions_by_key(question.prompt for question in questions).items():
+            for prompt, places in positions_by_key(prompt for prompt, _, _ in questions).items():
                 start = import_torch().tensor([[self._start]], device=self.runtime.device)
                 outputs = self.model(**self._encode_prompt([pixels], prompt), decoder_input_ids=start)
                 states = getattr(outputs, "language_model_outputs", outputs).encoder_last_hidden_state
-                read, answers = zip(*(self._answer_ids(questions[place]) for place in places), strict=True)
+                _, read, answers = zip(*(questions[place] for place in places), strict=True)
                 logs = read_batches(read, answers, None, lambda rows, states=states: self._predict_tokens(states, rows))  # type: ignore[misc]
                 values |= zip(places, logs, strict=True)
         return [values[place] for place in range(len(texts))]
@@ -88,38 +91,25 @@ class EncoderDecoderModel(Reader):
         """Return the greedy answer to one prompt about one image, without blanks at the ends."""
         self.check_text(prompt)
         inputs = self._encode_prompt([self.only_picture(pictures)], prompt)
-        self.expect_room(max(self._input_length(inputs), max_new_tokens))
+        self.expect_room(max(inputs["attention_mask"].shape[1], max_new_tokens))
         with import_torch().inference_mode():
             out = self.model.generate(**inputs, max_new_tokens=max_new_tokens)
         return self.decode(out[0])
 
-    def _fit_question(self, pixels: Pixels, text: str, ask: Ask) -> PromptedAnswer:
-        """Ask about a text, which loses its end if the question or the answer exceeds the context."""
-        self.check_text(text)
-
-        def tokenize(short: str) -> tuple[PromptedAnswer, int]:
-            question = ask(short)
-            if self.context == 1 << 30:
-                return question, 0
-            read, _ = self._answer_ids(question)
-            return question, max(self._input_length(self._encode_prompt([pixels], question.prompt)), len(read))
-
-        return self.fit(text, tokenize)
-
-    def _answer_ids(self, question: PromptedAnswer) -> tuple[list[int], list[int]]:
-        """Return the decoder's input, without the last token, and the tokens that are expected at its end."""
+    def _tokenize(self, pixels: Pixels, question: PromptedAnswer) -> tuple[tuple[str, list[int], list[int]], int]:
+        """Return the prompt, the decoder's input, the tokens expected at its end, and what the context must hold."""
         answer = list(self.tokenizer(question.answer, add_special_tokens=False).input_ids)
         first = list(self.tokenizer(question.answer).input_ids)[:1]
         lead = first if first == [self.tokenizer.bos_token_id] else []  # BART begins an answer with it
         answer += [self.tokenizer.eos_token_id] if question.ends else []
-        return [self._start, *lead, *answer[:-1]], answer
+        read = [self._start, *lead, *answer[:-1]]  # the last token is only predicted
+        unbound = self.context == 1 << 30
+        encoded = 0 if unbound else self._encode_prompt([pixels], question.prompt)["attention_mask"].shape[1]
+        return (question.prompt, read, answer), max(encoded, len(read))
 
     def _encode_prompt(self, pictures: Sequence[Pixels], prompt: str) -> dict[str, Any]:
         """Return the encoder's inputs of a prompt and its image: tensors of one row, on the device."""
         return self.process_inputs(pictures, self._format.format(prompt=prompt))
-
-    def _input_length(self, inputs: Mapping[str, Any]) -> int:
-        return int(inputs["input_ids"].shape[1])
 
     def _predict_tokens(self, states: Tensor, rows: list[list[int]]) -> Tensor:
         """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`."""
@@ -131,24 +121,84 @@ class EncoderDecoderModel(Reader):
         return head(encoder_outputs=outputs, decoder_input_ids=ids, use_cache=False).logits
 
 
-class _Blip(Reader):
-    """BLIP's image states and decoder; its control tokens are read as text."""
+class Blip(Reader):
+    """BLIP with its processor; its control tokens are read as text.
+
+    A prompt is the beginning of the caption; to `BlipForQuestionAnswering` it is a question, which an encoder reads.
+    """
 
     def __init__(self, source: str, model: PreTrainedModel, processor: ProcessorMixin, runtime: Runtime) -> None:
         super().__init__(source, model, processor, runtime)
         self._inputs = image_inputs(source, processor.image_processor)
+        self._answers = hasattr(model, "text_encoder")
+        self.describe_prompt = None if self._answers else prompts.BLIP_CAPTION
+        self.tasks = {"vqa": prompts.QUESTION} if self._answers else {"caption": prompts.BLIP_CAPTION}
+
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
+        """Return log P(answer | image, prompt) of the question about each text."""
+        pieces = [self.fit(asked, text, self._tokenize) for text in texts]
+        rows = [self._begin(prompt) + answer[:-1] for prompt, answer in pieces]
+        answers = [answer for _, answer in pieces]
+        with import_torch().inference_mode():
+            if not self._answers:
+                image = self._read_states(pixels, [])
+                return read_batches(rows, answers, self.context, lambda batch: self._predict_tokens(image, batch))
+            states = (self._read_states(pixels, prompt) for prompt, _ in pieces)
+            logits = (self._predict_tokens(read, [row])[0] for read, row in zip(states, rows, strict=True))
+            return list(map(log_probability_of, logits, answers))
+
+    def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
+        """Return the greedy answer about one image, or its caption without the prompt that it was begun with."""
+        pixels, ids = self.only_picture(pictures), self._token_ids(prompt)
+        start = self._begin(ids)
+        self.expect_room(max(len(ids) + 2 if self._answers else 0, len(start) + max_new_tokens))
+        with import_torch().inference_mode():
+            states = self._read_states(pixels, ids)
+            out = self.model.text_decoder.generate(
+                input_ids=import_torch().tensor([start], device=self.runtime.device),
+                encoder_hidden_states=states,
+                encoder_attention_mask=_full_mask(states),
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+                num_beams=1,
+                eos_token_id=self.language.sep_token_id,
+                pad_token_id=self.language.pad_token_id,
+            )
+        return self.decode(new_tokens(out[0].tolist(), start))
 
     def _token_ids(self, text: str) -> list[int]:
         return self._control[0].read_ids(self.source, text)
 
-    def _image_states(self, pixels: Pixels) -> Tensor:
-        """Return the image's states, `(1, patches, dimensions)`."""
+    def _begin(self, ids: list[int]) -> list[int]:
+        """Return the first tokens of the decoder, which reads no question."""
+        return [self.language.bos_token_id, *([] if self._answers else ids)]
+
+    def _tokenize(self, question: PromptedAnswer) -> tuple[tuple[list[int], list[int]], int]:
+        """Return the ids of prompt and answer, and what they need of the context, which a caption shares."""
+        prompt = self._token_ids(question.prompt)
+        answer = self._token_ids(question.answer) + ([self.language.sep_token_id] if question.ends else [])
+        # A question has a beginning and an end; the answer's last token is never read.
+        needed = max(len(prompt) + 2, len(answer)) if self._answers else len(prompt) + len(answer)
+        return (prompt, answer), needed
+
+    def _read_states(self, pixels: Pixels, question: list[int]) -> Tensor:
+        """Return the states of an image, `(1, patches, dimensions)`, or of a question read with it, by itself."""
 
         def read() -> Tensor:
             inputs = self._inputs(pixels)["pixel_values"][None].to(self.runtime.device, self.runtime.torch_dtype)
             return self.model.vision_model(pixel_values=inputs).last_hidden_state
 
-        return self.read_once(pixels, read)
+        image = self.read_once(pixels, read)
+        if not self._answers:
+            return image
+        sequence = [self.tokenizer.cls_token_id, *question, self.tokenizer.sep_token_id]
+        row = import_torch().tensor([sequence], device=self.runtime.device)
+        return self.model.text_encoder(  # without others: it would see padding
+            input_ids=row,
+            attention_mask=_full_mask(row),
+            encoder_hidden_states=image,
+            encoder_attention_mask=_full_mask(image),
+        ).last_hidden_state
 
     def _predict_tokens(self, states: Tensor, rows: list[list[int]]) -> Tensor:
         """Return the decoder's predictions after each token of rows of one length: `(row, length, vocabulary)`."""
@@ -157,93 +207,6 @@ class _Blip(Reader):
         return self.model.text_decoder(
             input_ids=ids, attention_mask=_full_mask(ids), encoder_hidden_states=states
         ).logits
-
-    def _write_greedily(self, states: Tensor, start: list[int], max_new_tokens: int) -> str:
-        """Return the greedy continuation of `start`."""
-        self.expect_room(len(start) + max_new_tokens)
-        out = self.model.text_decoder.generate(
-            input_ids=import_torch().tensor([start], device=self.runtime.device),
-            encoder_hidden_states=states,
-            encoder_attention_mask=_full_mask(states),
-            max_new_tokens=max_new_tokens,
-            do_sample=False,
-            num_beams=1,
-            eos_token_id=self.language.sep_token_id,
-            pad_token_id=self.language.pad_token_id,
-        )
-        return self.decode(new_tokens(out[0].tolist(), start))
-
-    def _fit_text(self, text: str, ask: Ask, *, apart: bool) -> tuple[list[int], list[int]]:
-        """Return the ids of prompt and answer, which share a context unless they are `apart`; a long text is cut."""
-
-        def tokenize(short: str) -> tuple[tuple[list[int], list[int]], int]:
-            question = ask(short)
-            prompt = self._token_ids(question.prompt)
-            answer = self._token_ids(question.answer) + ([self.language.sep_token_id] if question.ends else [])
-            # Such a prompt has a beginning and an end; the answer's last token is never read.
-            return (prompt, answer), max(len(prompt) + 2, len(answer)) if apart else len(prompt) + len(answer)
-
-        return self.fit(text, tokenize)
-
-
-class BlipCaptioner(_Blip):
-    """`BlipForConditionalGeneration` with its processor. A prompt is the beginning of the caption."""
-
-    describe_prompt = prompts.BLIP_CAPTION
-    tasks = MappingProxyType({"caption": prompts.BLIP_CAPTION})
-
-    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text."""
-        pieces = [self._fit_text(text, ask, apart=False) for text in texts]
-        read = [[self.language.bos_token_id, *prompt, *answer[:-1]] for prompt, answer in pieces]
-        with import_torch().inference_mode():
-            image = self._image_states(pixels)
-            answers = [answer for _, answer in pieces]
-            return read_batches(read, answers, self.context, lambda rows: self._predict_tokens(image, rows))
-
-    def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
-        """Return the greedy caption of one image, without the prompt that it was begun with."""
-        pixels = self.only_picture(pictures)
-        with import_torch().inference_mode():
-            start = [self.language.bos_token_id, *self._token_ids(prompt)]
-            return self._write_greedily(self._image_states(pixels), start, max_new_tokens)
-
-
-class BlipAnswerer(_Blip):
-    """`BlipForQuestionAnswering` with its processor. A prompt is a question."""
-
-    tasks = MappingProxyType({"vqa": prompts.QUESTION})
-
-    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
-        """Return log P(answer | image, prompt) of the question about each text."""
-        values = []
-        with import_torch().inference_mode():
-            for text in texts:
-                prompt, answer = self._fit_text(text, ask, apart=True)
-                read = [self.language.bos_token_id, *answer[:-1]]
-                logits = self._predict_tokens(self._question_states(pixels, prompt), [read])
-                values.append(log_probability_of(logits[0], answer))
-        return values
-
-    def generate(self, pictures: Sequence[Pixels], prompt: str, max_new_tokens: int) -> str:
-        """Return the greedy answer to a question about one image."""
-        pixels, ids = self.only_picture(pictures), self._token_ids(prompt)
-        self.expect_room(len(ids) + 2)
-        with import_torch().inference_mode():
-            states = self._question_states(pixels, ids)
-            return self._write_greedily(states, [self.language.bos_token_id], max_new_tokens)
-
-    def _question_states(self, pixels: Pixels, ids: list[int]) -> Tensor:
-        """Return the states of a question read with an image, by itself: its encoder would see padding."""
-        image = self._image_states(pixels)
-        sequence = [self.tokenizer.cls_token_id, *ids, self.tokenizer.sep_token_id]
-        row = import_torch().tensor([sequence], device=self.runtime.device)
-        return self.model.text_encoder(
-            input_ids=row,
-            attention_mask=_full_mask(row),
-            encoder_hidden_states=image,
-            encoder_attention_mask=_full_mask(image),
-        ).last_hidden_state
 
 
 def _full_mask(tensor: Tensor) -> Tensor:

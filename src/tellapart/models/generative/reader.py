@@ -17,17 +17,24 @@ from tellapart.models.torch.backend import Runtime
 from tellapart.models.torch.likelihood import LogProbability
 from tellapart.models.torch.network import PreTrainedModel, ProcessorMixin
 
-__all__ = ["CHAT_TASKS", "Ask", "PromptedAnswer", "Reader", "Task", "new_tokens"]
+__all__ = ["CHAT_TASKS", "PromptedAnswer", "Reader", "Task", "new_tokens"]
 
 T = TypeVar("T")
 
 
 class PromptedAnswer(NamedTuple):
-    """A prompt, and the answer whose probability is computed; `ends` if the end of the text is part of it."""
+    """A prompt, and the answer whose probability is computed; `ends` if the end of the text is part of it.
+
+    The mark `{text}` in either stands for the text that is asked about.
+    """
 
     prompt: str
     answer: str
     ends: bool = False
+
+    def fill(self, text: str) -> PromptedAnswer:
+        """Return the question about a text."""
+        return self._replace(prompt=self.prompt.replace("{text}", text), answer=self.answer.replace("{text}", text))
 
 
 #: Tasks other than scoring.
@@ -42,9 +49,6 @@ CHAT_TASKS: Mapping[Task, Prompt] = MappingProxyType(
         "caption": prompts.CAPTION,
     }
 )
-
-#: Takes a caption to the question about it.
-Ask = Callable[[str], PromptedAnswer]
 
 
 class Reader(ABC):
@@ -80,7 +84,7 @@ class Reader(ABC):
         self._last: tuple[str, Any] = ("", None)  # hash of an image's pixels, and what was read of it
 
     @abstractmethod
-    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], ask: Ask) -> list[LogProbability]:
+    def log_probabilities(self, pixels: Pixels, texts: Sequence[str], asked: PromptedAnswer) -> list[LogProbability]:
         """Return log P(answer | image, prompt) of the question about each text; a video's frames are read as images."""
 
     @abstractmethod
@@ -118,11 +122,14 @@ class Reader(ABC):
         value: T = self._last[1]
         return value
 
-    def fit(self, text: str, tokenize: Callable[[str], tuple[T, int]]) -> T:
-        """Return a text's tokens; a text that needs more than the context loses its end, and is counted."""
+    def fit(self, asked: PromptedAnswer, text: str, tokenize: Callable[[PromptedAnswer], tuple[T, int]]) -> T:
+        """Return the tokens of the question about a text; a text that exceeds the context loses its end, and counts.
+
+        `tokenize` also returns how many tokens of the context the question needs.
+        """
         short = text
         while True:
-            tokens, needed = tokenize(short)
+            tokens, needed = tokenize(asked.fill(short))
             if needed <= self.context:
                 self.truncated += short != text
                 return tokens

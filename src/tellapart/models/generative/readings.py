@@ -7,7 +7,6 @@ number depends on a neighbour.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,9 +18,9 @@ from tellapart.errors import ModelError
 from tellapart.models.generative.answers_grammar import Corners, parse_box
 from tellapart.models.generative.chat import BOXES, ChatModel
 from tellapart.models.generative.choice import ANSWER_TOKENS, beside_each_other, pad_to_square
-from tellapart.models.generative.encoder_decoder import BlipAnswerer, BlipCaptioner, EncoderDecoderModel
+from tellapart.models.generative.encoder_decoder import Blip, EncoderDecoderModel
 from tellapart.models.generative.prompts import EQBEN_CHOICE, VQASCORE, Prompt
-from tellapart.models.generative.reader import Ask, PromptedAnswer, Reader, Task
+from tellapart.models.generative.reader import PromptedAnswer, Reader, Task
 from tellapart.models.generative.sampling import Sampling
 from tellapart.models.huggingface import files
 from tellapart.models.options import ModelOptions
@@ -127,17 +126,19 @@ class Generative:
             resized = (int(columns) * processor.patch_size, int(rows) * processor.patch_size)
         return parse_box(answer, convention, (width, height), resized)
 
-    def _read_answers(self, images: Sequence[Pixels], texts: Sequence[str], *asks: Ask) -> NDArray[np.float64]:
-        """Return log P of the answer to each question about image and text `k`, and its tokens: `(n, asks, 2)`."""
+    def _read_answers(
+        self, images: Sequence[Pixels], texts: Sequence[str], *asked: PromptedAnswer
+    ) -> NDArray[np.float64]:
+        """Return log P of the answer to each question about image and text `k`, and its tokens: `(n, questions, 2)`."""
         if self._sampling is not None:
             raise ModelError(f"{self.name}: this set takes scores, and draws are of answers; leave samples= out")
-        values = np.zeros((len(texts), len(asks), 2), np.float64)
+        values = np.zeros((len(texts), len(asked), 2), np.float64)
         for positions in backend.positions_by_key(
             map(pixel_hash, images)
         ).values():  # image by image: each is read once
-            for column, ask in enumerate(asks):
+            for column, question in enumerate(asked):
                 values[positions, column] = self._reader.log_probabilities(
-                    images[positions[0]], [texts[row] for row in positions], ask
+                    images[positions[0]], [texts[row] for row in positions], question
                 )
         return values
 
@@ -157,12 +158,9 @@ class YesProbability(Generative):
     def score_pairs(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Score image `k` against text `k`: float32 `(n,)` in [0, 1]."""
         ends, over_no = self._reading == "vqa_end", self._reading == "yes_no"
-
-        def ask(text: str, word: str) -> PromptedAnswer:
-            return PromptedAnswer(self.prompt.fill(text=text), word, ends=ends)
-
         words = ("Yes", "No") if over_no else ("Yes",)
-        read = self._read_answers(images, texts, *(partial(ask, word=word) for word in words))
+        asked = (PromptedAnswer(self.prompt.text, word, ends=ends) for word in words)
+        read = self._read_answers(images, texts, *asked)
         logs = read[:, :, 0] / read[:, :, 1] if ends else read[:, :, 0]
         if over_no:
             logs -= np.logaddexp(logs[:, :1], logs[:, 1:])
@@ -182,11 +180,7 @@ class CaptionLikelihood(Generative):
 
     def log_likelihoods(self, images: Sequence[Pixels], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return log P(text `k` | image `k`), in nats: float32 `(n,)`; by the token as `mean_likelihood`."""
-
-        def ask(text: str) -> PromptedAnswer:
-            return PromptedAnswer(self.prompt.text, text, ends=True)
-
-        read = self._read_answers(images, texts, ask)[:, 0]
+        read = self._read_answers(images, texts, PromptedAnswer(self.prompt.text, "{text}", ends=True))[:, 0]
         mean = self._reading == "mean_likelihood"
         return (read[:, 0] / read[:, 1] if mean else read[:, 0]).astype(np.float32)
 
@@ -254,8 +248,7 @@ def _load_reader(source: str, place: backend.Runtime) -> Reader:
     if config["model_type"] == "blip":
         answers = config.get("architectures") == ["BlipForQuestionAnswering"]
         kind = "BlipForQuestionAnswering" if answers else "BlipForConditionalGeneration"
-        blip = BlipAnswerer if answers else BlipCaptioner
-        return blip(source, files.load_weights(kind, source, place), processor, place)
+        return Blip(source, files.load_weights(kind, source, place), processor, place)
     known = files.import_transformers().models.auto.modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     # The second class also covers models that take audio.
     kind = "AutoModelForImageTextToText" if config["model_type"] in known else "AutoModelForMultimodalLM"

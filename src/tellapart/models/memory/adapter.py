@@ -78,40 +78,31 @@ class MemoryModel:
 
     `holders` are the objects and functions whose modules are in evaluation mode during a call alone; a function may
     need `gradients` itself. The caller's object, `thing`, has the other attributes. Images are given as PIL's, or as
-    `arrays`.
+    `arrays`. A subclass without an `identity` sets its parts itself.
     """
 
     ranks_by_cosine = False
 
     def __init__(
         self,
-        identity: Identity,
+        identity: Identity | None,
         methods: Mapping[str, Callable[..., Any]],
         holders: Sequence[object],
         *,
         thing: object = None,
         gradients: bool = False,
     ) -> None:
-        self.name, self.fingerprint, self.kind, self.stored, self.file, self.unstored = identity
-        self._guard_methods(methods, holders, thing, gradients=gradients)
+        if identity is not None:
+            self.name, self.fingerprint, self.kind, self.stored, self.file, self.unstored = identity
+        self._thing, self._holders, self._gradients, self._arrays = thing, holders, gradients, reads_arrays(thing)
+        # Set, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
+        self.__dict__ |= {name: getattr(thing, name) for name in _ATTRIBUTES if hasattr(thing, name)}
+        self.__dict__ |= {name: self._guard_method(name, method) for name, method in methods.items()}
 
     def __getattr__(self, name: str) -> Any:
         if name in {"_thing", "stored"}:  # while it is being copied
             raise AttributeError(name)
         return getattr(self._thing, name)
-
-    def _guard_methods(
-        self,
-        methods: Mapping[str, Callable[..., Any]],
-        holders: Sequence[object],
-        thing: object,
-        *,
-        gradients: bool = False,
-    ) -> None:
-        self._thing, self._holders, self._gradients, self._arrays = thing, holders, gradients, reads_arrays(thing)
-        # Set, not looked up when asked for: `isinstance` of a protocol sees existing attributes alone.
-        self.__dict__ |= {name: getattr(thing, name) for name in _ATTRIBUTES if hasattr(thing, name)}
-        self.__dict__ |= {name: self._guard_method(name, method) for name, method in methods.items()}
 
     def _guard_method(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         if name == "prepare_image":  # called in several threads at once

@@ -88,14 +88,14 @@ class VectorModel:
         )
 
 
-def name_vectors(side: str, values: object, ids: Sequence[str], *, owner: str = "") -> NamedVectors:
+def name_vectors(side: str, values: object, ids: Sequence[str]) -> NamedVectors:
     """Check vectors and give each its id."""
     array = to_array(values)
     if array is None or array.ndim != 2 or not array.shape[1]:
         got = quote(values) if array is None else f"an array {array.shape}"
         raise ScoreError(f"{side}= must be numbers (n, dimensions), a row each; got {got}")
     if len(array) != len(ids):
-        raise ScoreError(f"{side}= has {len(array):,} rows, and {owner or 'its ids'} {len(ids):,}: give a row for each")
+        raise ScoreError(f"{side}= has {len(array):,} rows, and its ids {len(ids):,}: give a row for each")
     lengths = np.linalg.norm(array.astype(np.float64), axis=1)
     for problem, bad in (("is not finite", ~np.isfinite(lengths)), ("has length zero", lengths == 0)):
         if bad.any():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tellapart.models.protocols import Pixels, Vectors
+from tellapart.models.protocols import Pixels
 
 
 class Frames(list[Any]):
@@ -28,40 +29,27 @@ def prepare_slot(prepare: Callable[[Pixels], Any] | None, *, whole: bool = False
     )
 
 
-def encode_slots(encode: Callable[[Sequence[Any]], Vectors], slots: Sequence[Any]) -> Vectors:
-    """Encode images, and videos by the mean of their frames' vectors: float32 `(n, dimensions)`.
-
-    The mean is scaled to the mean length of the frames' vectors: a model's unit vectors give a unit vector.
-    """
-    vectors, counts = encode([image for slot in slots for image in _images_of(slot)]), _count_images(slots)
-    if max(counts, default=1) == 1 or getattr(vectors, "ndim", 0) != 2:  # a wrong output is refused on use
-        return vectors
-    rows = []
-    for frame_vectors in np.split(vectors.astype(np.float64), np.cumsum(counts)[:-1]):
-        mean = frame_vectors.mean(axis=0)
-        length = np.linalg.norm(mean)
-        if len(frame_vectors) > 1 and length > 0:
-            mean = mean * (np.linalg.norm(frame_vectors, axis=1).mean() / length)
-        rows.append(mean)
-    return np.stack(rows).astype(np.float32)
-
-
-def score_slots(
-    score: Callable[[Sequence[Any], Sequence[str]], NDArray[np.float32]], slots: Sequence[Any], texts: Sequence[str]
+def average_frames(
+    compute: Callable[..., NDArray[np.float32]], slots: Sequence[Any], texts: Sequence[str] | None = None
 ) -> NDArray[np.float32]:
-    """Score pairs, those of a video by the mean over its frames: float32 `(n,)`."""
-    counts = _count_images(slots)
-    images = [image for slot in slots for image in _images_of(slot)]
-    scores = score(images, [text for text, count in zip(texts, counts, strict=True) for _ in range(count)])
-    if max(counts, default=1) == 1 or getattr(scores, "ndim", 0) != 1:
-        return scores
-    parts = np.split(scores.astype(np.float64), np.cumsum(counts)[:-1])
-    return np.array([part.mean() for part in parts], np.float32)
+    """Compute vectors `(n, dimensions)` of images, or scores `(n,)` of images with texts; of a video their mean.
+
+    A mean of vectors is scaled to the mean length of the frames' vectors: a model's unit vectors give a unit vector.
+    """
+    frames = [slot if isinstance(slot, Frames) else [slot] for slot in slots]
+    images, counts = [*chain.from_iterable(frames)], [*map(len, frames)]
+    repeated = () if texts is None else ([*chain.from_iterable(map(repeat, texts, counts))],)
+    numbers = compute(images, *repeated)
+    # A wrong output is refused on use.
+    if max(counts, default=1) == 1 or getattr(numbers, "ndim", 0) != (2 if texts is None else 1):
+        return numbers
+    parts = np.split(numbers.astype(np.float64), np.cumsum(counts)[:-1])
+    return np.array([_mean_of(part) for part in parts], np.float32)
 
 
-def _images_of(slot: object) -> Sequence[Any]:
-    return slot if isinstance(slot, Frames) else [slot]
-
-
-def _count_images(slots: Sequence[Any]) -> list[int]:
-    return [len(_images_of(slot)) for slot in slots]
+def _mean_of(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean: NDArray[np.float64] = numbers.mean(axis=0)
+    length = np.linalg.norm(mean)
+    if numbers.ndim == 2 and len(numbers) > 1 and length > 0:
+        mean = mean * (np.linalg.norm(numbers, axis=1).mean() / length)
+    return mean

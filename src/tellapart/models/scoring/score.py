@@ -8,9 +8,11 @@ not even loaded.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -35,7 +37,7 @@ from tellapart.models.protocols import (
     TextScorer,
     Vectors,
 )
-from tellapart.models.scoring.frames import encode_slots, prepare_slot, score_slots
+from tellapart.models.scoring.frames import average_frames, prepare_slot
 from tellapart.models.store.batches import Batches, compute_named
 from tellapart.models.store.content_hash import HashedImage, ImageReader, PixelFilter, text_hash
 from tellapart.models.store.embedding_store import EmbeddingStore, filed_as
@@ -233,7 +235,7 @@ def _score_matrices(job: Job) -> NDArray[np.float32]:
     values = job.empty_scores()
     held: dict[str, Any] = {}
     last = {image: position for position, item in enumerate(job.pairset.items) for image in item.images}
-    with job.open_reader(lambda images: [True] * len(images)) as reader:
+    with job.open_reader(lambda *_: True) as reader:
         images = iter(reader)
         for position, item in enumerate(job.pairset.items):
             while not held.keys() >= set(item.images):
@@ -254,7 +256,8 @@ def _score_matrices(job: Job) -> NDArray[np.float32]:
 
 
 def _encode_and_score(job: Job) -> NDArray[np.float32]:
-    of_texts, of_images = _compute_texts(job, job.model.encode_texts, vectors=True), _compute_images(job)
+    of_texts = _compute_texts(job, job.model.encode_texts, vectors=True)
+    of_images = _compute_by_image(job, job.model.encode_images)
     values, shape = job.empty_scores(), job.pairset.shape
     for positions, items in _block_items(job.pairset):
         images, texts = job.stack(of_images, items, "images"), job.stack(of_texts, items, "texts")
@@ -306,17 +309,6 @@ def _compute_texts(
     return numbers
 
 
-def _compute_images(job: Job) -> dict[str, NDArray[np.float32]]:
-    """Return the vectors of the images by their hashes, and fill in the hash of each; missing ones are computed."""
-    vectors, job.counts["images_encoded"] = _compute_by_image(
-        job,
-        "images",
-        lambda _reference, name: {name: ""},
-        lambda images, _captions: encode_slots(job.model.encode_images, images),
-    )
-    return vectors
-
-
 def _compute_pairs(
     job: Job, compute: Callable[[Sequence[Pixels], Sequence[str]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
@@ -326,53 +318,51 @@ def _compute_pairs(
         text_of_hash = {text_hash(text): text for text in item.texts}
         for image in item.images:
             texts[image].update(text_of_hash)
-    scores, job.counts["pairs_scored"] = _compute_by_image(
-        job,
-        "pairs",
-        lambda reference, name: {(name, key): text for key, text in texts[reference].items()},
-        lambda images, captions: score_slots(compute, images, captions),
-    )
+    scores = _compute_by_image(job, compute, texts)
     job.count_distinct()
     values = np.array([scores[key] for key in job.pairs_of(job.pairset.items)], np.float32)
     return values.reshape(-1, *job.pairset.shape)
 
 
 def _compute_by_image(
-    job: Job,
-    stage: Literal["images", "pairs"],
-    keys_of: Callable[[str, str], Mapping[Any, str]],
-    compute: Callable[[Sequence[Any], Sequence[str]], NDArray[np.float32]],
-) -> tuple[dict[Any, Any], int]:
-    """Return numbers by key, and how many of them were computed: each image is decoded once, for all its keys.
+    job: Job, compute: Callable[..., NDArray[np.float32]], texts: Mapping[str, Mapping[str, str]] | None = None
+) -> dict[Any, Any]:
+    """Return the images' vectors by their hashes, or the scores of each image with its texts (hash -> text) by pair.
 
-    `keys_of` takes an image's reference and its hash to its keys, each with the caption that it stands for.
+    Missing ones are computed, and each image is decoded once for all of its keys.
     """
-    batches, references = Batches(job.model, job.batch_size), job.references
-    read: Callable[..., Mapping[Any, Any]] = job.store.pair_scores if stage == "pairs" else job.store.vectors
-    put: Callable[..., None] = job.store.put_pair_scores if stage == "pairs" else job.store.put_vectors
+    store, batches, references = job.store, Batches(job.model, job.batch_size), job.references
+    read: Callable[..., Mapping[Any, Any]] = store.vectors if texts is None else store.pair_scores
+    put: Callable[..., None] = store.put_vectors if texts is None else store.put_pair_scores
     numbers: dict[Any, Any] = {}
     pending: dict[Any, tuple[HashedImage, str]] = {}
     scheduled: set[Any] = set()  # keys that are pending or were
-    done, total = 0, sum(len(keys_of(reference, "")) for reference in references)
 
-    def needs_pixels(images: Sequence[tuple[str, str]]) -> list[bool]:
-        keys = [keys_of(*image) for image in images]
-        numbers.update(read(job.key, [key for row in keys for key in row if key not in numbers]))
-        return [any(key not in numbers for key in row) for row in keys]
+    def keys_of(reference: str, name: str) -> dict[Any, str]:
+        """Return an image's keys, each with the caption that it stands for."""
+        return {name: ""} if texts is None else {(name, key): text for key, text in texts[reference].items()}
+
+    def needs_pixels(reference: str, name: str) -> bool:
+        keys = keys_of(reference, name)
+        numbers.update(read(job.key, [key for key in keys if key not in numbers]))
+        return any(key not in numbers for key in keys)
 
     def compute_batch(keys: Sequence[Any]) -> None:
         images, captions = zip(*(pending[key] for key in keys), strict=True)
         output = compute_named(
-            lambda part: compute([image.pixels for image in images[part]], captions[part]),
+            lambda part: average_frames(
+                compute, [image.pixels for image in images[part]], None if texts is None else captions[part]
+            ),
             [f"{job.pairset.where(image.reference)}: {image.reference}" for image in images],
         )
         pairs = zip(images, captions, strict=True)
         names = [f"{image.reference} with {text}" if text else image.reference for image, text in pairs]
-        rows = job.check_output(output, (len(keys),) if stage == "pairs" else (len(keys), None), names)
+        rows = job.check_output(output, (len(keys), None) if texts is None else (len(keys),), names)
         computed = dict(zip(keys, rows, strict=True))
         put(job.key, computed)
         numbers.update(computed)
 
+    done, total = 0, sum(len(keys_of(reference, "")) for reference in references)
     with job.open_reader(needs_pixels) as reader:
         for position, image in enumerate(reader, 1):
             keys = keys_of(image.reference, image.hash)
@@ -388,8 +378,9 @@ def _compute_by_image(
                 for key in batch:
                     del pending[key]
             if ready or position == len(references):
-                job.progress(stage, done - len(pending), total)
-    return numbers, len(scheduled)
+                job.progress("images" if texts is None else "pairs", done - len(pending), total)
+    job.counts["images_encoded" if texts is None else "pairs_scored"] = len(scheduled)
+    return numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -421,8 +412,49 @@ def embeddings(
             f"{model.name} has no vectors of images and texts apart; name a dual encoder, for example demo-encoder"
         )
     job = Job(encoder, pairs, store, batch_size, progress or (lambda *_: None), {})
-    of_images = job.stack(_compute_images(job), pairs.items, "images") if images else None
+    of_images = job.stack(_compute_by_image(job, job.model.encode_images), pairs.items, "images") if images else None
     of_texts = (
         job.stack(_compute_texts(job, encoder.encode_texts, vectors=True), pairs.items, "texts") if texts else None
     )
     return Embeddings(of_images, of_texts, job.hashes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part(PairSet):
+    """Pairs of another set, whose messages name that set's items."""
+
+    whole: PairSet | None = None
+
+    def where(self, reference: str) -> str:
+        return PairSet.where(self, reference) if self.whole is None else self.whole.where(reference)
+
+
+def own_part(model: Model, pairs: PairSet, rank: int, ranks: int) -> PairSet | None:
+    """Return the work of process `rank` (from 0) of `ranks`, as pairs of one image and one text; None if nothing.
+
+    An image belongs to a process by the hash of its reference, a text by its hash: neither order nor `--limit`
+    moves it. For a dual encoder each image and each text is computed by one process, paired with any other; for a model
+    that reads both together, each pair is computed by the process of its image.
+    """
+    if isinstance(model, KeyReader | MatrixScorer):
+        return None  # no store keeps its scores
+
+    def is_mine(content: str) -> bool:
+        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+        return int(digest[:8], 16) % ranks == rank
+
+    if isinstance(model, TextScorer | DualEncoder):
+        reads_images, first = not isinstance(model, TextScorer), pairs.items[0]
+        texts = [*filter(is_mine, dict.fromkeys(text for item in pairs.items for text in item.texts))]
+        images = [
+            *filter(is_mine, dict.fromkeys(image for item in pairs.items for image in item.images if reads_images))
+        ]
+        filled = zip(cycle(images or first.images[:1]), cycle(texts or first.texts[:1]), strict=False)
+        filler = list(islice(filled, max(len(images), len(texts))))
+    else:
+        all_pairs = dict.fromkeys((image, text) for item in pairs.items for image in item.images for text in item.texts)
+        filler = [(image, text) for image, text in all_pairs if is_mine(image)]
+    if not filler:
+        return None
+    items = tuple(Item(id=str(k), images=(image,), texts=(text,)) for k, (image, text) in enumerate(filler))
+    return _Part(pairs.name, items, pairs.root, read=pairs.read, whole=pairs)

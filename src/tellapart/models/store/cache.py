@@ -15,9 +15,14 @@ from typing import Any, Literal, TypeAlias
 from tellapart.data.arguments import PathGiven, as_names, as_path, expect_used, home_folder
 from tellapart.data.lock import take_lock
 from tellapart.errors import StoreError, TellapartWarning, quote
-from tellapart.models.store.embedding_store import EmbeddingStore, kept_preparations, prepared_path
+from tellapart.models.store.embedding_store import (
+    EmbeddingStore,
+    kept_preparations,
+    list_shards,
+    prepared_path,
+    shard_folder,
+)
 from tellapart.models.store.row_file import ENDINGS
-from tellapart.models.store.shard import list_shards, shard_folder
 
 #: The embedding store: its folder, a store that is open, False for one in memory, None for the user's.
 CacheGiven: TypeAlias = PathGiven | EmbeddingStore | Literal[False] | None
@@ -64,7 +69,7 @@ def cache_ls(cache: PathGiven | None = None) -> dict[str, Any]:
     if store.exists():
         with EmbeddingStore(store) as opened:
             models = [asdict(model) for model in opened.models()]
-    prepared = [asdict(preparation) for preparation in kept_preparations(prepared_path(store))]
+    prepared = kept_preparations(prepared_path(store))
     return {"folder": str(store.parent), "bytes": _count_bytes(store), "models": models, "prepared": prepared}
 
 

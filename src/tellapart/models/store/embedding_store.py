@@ -10,32 +10,22 @@ import hashlib
 import json
 import logging
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import RLock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tellapart.errors import StoreError, plain
-from tellapart.models.store.row_file import RowFile
+from tellapart.models.store.row_file import RowFile, Space
 from tellapart.records.machine import versions
 
 #: Spaces of the file: of a model's vectors and scores, of pictures' hashes, and of models by the files they come from.
 _VECTORS, _SCORES, _PICTURES, _SOURCES = "vectors of ", "scores of ", "pictures", "models"
-
-
-@dataclass(frozen=True, slots=True)
-class StoreCounts:
-    """The number of models, vectors, scores of pairs and hashes of pictures in a store."""
-
-    models: int
-    vectors: int
-    pairs: int
-    pictures: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +69,6 @@ class EmbeddingStore(RowFile):
         rows = self.read(_VECTORS + model, [bytes.fromhex(content) for content in contents])
         return {key.hex(): np.frombuffer(data, "<f4").astype(np.float32, copy=False) for key, data in rows.items()}
 
-    def missing_vectors(self, model: str, contents: Iterable[str]) -> list[str]:
-        """Return the contents that have no vector yet, or a damaged one, in the order given."""
-        contents = list(contents)
-        stored = self.vectors(model, contents)
-        return [content for content in contents if content not in stored]
-
     def put_vectors(self, model: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Keep vectors, float32 `(dimensions,)` each, in one transaction."""
         self._put_numbers(_VECTORS, model, vectors)
@@ -120,14 +104,6 @@ class EmbeddingStore(RowFile):
         """Keep a model's name, fingerprint and kind under the key of the files that it is made of."""
         self.write(_SOURCES, {source.encode(): json.dumps(facts, sort_keys=True).encode()})
 
-    def counts(self) -> StoreCounts:
-        """Count all rows, over all models."""
-        spaces = self.spaces()
-        models = {_model_key(space.name) for space in spaces} - {_PICTURES, _SOURCES}
-        kinds = (_VECTORS, _SCORES, _PICTURES)
-        sums = (sum(space.rows for space in spaces if space.name.startswith(kind)) for kind in kinds)
-        return StoreCounts(len(models), *sums)
-
     def models(self) -> list[StoredModel]:
         """Return the rows of each model, in the order in which they came."""
         names = {facts.get("fingerprint"): facts.get("name", "") for facts in self._sources().values()}
@@ -162,6 +138,34 @@ class EmbeddingStore(RowFile):
                 )
         rows = {bytes.fromhex(content): np.asarray(number, "<f4").tobytes() for content, number in numbers.items()}
         self.write(space + model, rows)
+
+
+def shard_folder(store: Path) -> Path:
+    """Return the folder of the shards of a store's file."""
+    return store.parent / f"{store.stem}-shards"
+
+
+def list_shards(folder: Path) -> list[Path]:
+    """Return the files of ranks in a folder, and those that came from other machines; others are not a run's."""
+    return sorted([*folder.glob("rank-*-of-*.sqlite"), *folder.glob("from-*-rank-*-of-*.sqlite")])
+
+
+class Shard(EmbeddingStore):
+    """A store that one of several processes writes, and that reads the rows of another store, too."""
+
+    def __init__(self, path: Path | None, main: EmbeddingStore) -> None:
+        super().__init__(path)
+        self._main = main
+
+    @property
+    def prepared(self) -> Path | None:
+        """The file of prepared pictures near the other store."""
+        return self._main.prepared
+
+    def read(self, space: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the values of keys that either of both files has."""
+        values = super().read(space, keys)
+        return values | self._main.read(space, [key for key in keys if key not in values])
 
 
 def _model_key(space: str) -> str:
@@ -209,27 +213,24 @@ _HEAD = struct.Struct("<II")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """A preprocessing, and its rows: pictures, their bytes, and when a model last used it (Unix time)."""
-
-    name: str
-    pictures: int
-    bytes: int
-    used: float
-
-
 def prepared_path(store: Path) -> Path:
     """Return the file of prepared pictures in the folder of an embedding store's file."""
     return store.with_name("prepared.sqlite")
 
 
-def kept_preparations(path: Path) -> list[Preparation]:
-    """Return the contents of a file of prepared pictures, the latest preprocessing first; none without a file."""
+def kept_preparations(path: Path) -> list[dict[str, Any]]:
+    """Return the contents of a file of prepared pictures, the latest preprocessing first; none without a file.
+
+    Of each the name, the pictures and their bytes, and when a model last used it (Unix time).
+    """
     if not path.exists():
         return []
     with _open_file(path) as file:
-        return _list_preparations(file)
+        spaces = _list_latest(file)
+    return [
+        {"name": name, "pictures": rows, "bytes": size - _HEAD.size * rows, "used": used}
+        for name, used, rows, size in spaces
+    ]
 
 
 def _open_file(path: Path) -> RowFile:
@@ -237,9 +238,8 @@ def _open_file(path: Path) -> RowFile:
     return RowFile(path, patience=5.0, synchronous="OFF")
 
 
-def _list_preparations(file: RowFile) -> list[Preparation]:
-    latest = sorted((space for space in file.spaces() if space.rows), key=lambda space: -space.used)
-    return [Preparation(name, rows, size - _HEAD.size * rows, used) for name, used, rows, size in latest]
+def _list_latest(file: RowFile) -> list[Space]:
+    return sorted((space for space in file.spaces() if space.rows), key=lambda space: -space.used)
 
 
 class PreparedPictures:
@@ -280,7 +280,7 @@ class PreparedPictures:
 
     def _make_room(self, file: RowFile, size: int) -> bool:
         while not self._full and file.bytes_used() + size > self._limit:
-            others = [kept.name for kept in _list_preparations(file) if kept.name != self._preparation]
+            others = [kept.name for kept in _list_latest(file) if kept.name != self._preparation]
             file.delete(others[-1:])
             self._full = not others
         return not self._full

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,7 +135,7 @@ class CausalLikelihood:
     kind: ClassVar[ScoreKind] = "similarity"
 
     @classmethod
-    def from_mark(cls, source: str, *, per_token: bool) -> Self:
+    def from_mark(cls, source: str, *, per_token: bool = False) -> Self:
         """Load a model that reads a text after its mark for the beginning, or else for the end (GPT-2)."""
         loaded = TextModel.load("AutoModelForCausalLM", source, runtime(ModelOptions()))
         begin, end = loaded.tokenizer.bos_token_id, loaded.tokenizer.eos_token_id
@@ -312,49 +312,22 @@ def resolve_beside(path: str, home: Path) -> str:
     return str(local) if local.exists() else path
 
 
-def _load_classifier(path: str, home: Path) -> TextScorer:
-    folder, _, label = path.partition("#")
-    return TextClassifier.load(resolve_beside(folder, home), label or None)
+def _load_classifier(path: str, label: str) -> TextScorer:
+    return TextClassifier.load(path, label or None)
 
 
-class ScorerForm(NamedTuple):
-    """What a text scorer's score means (the higher, the better), and how it is made.
-
-    `make` gets the part of its name behind the colon, and the folder that a path is relative to.
-    """
-
-    meaning: str
-    make: Callable[[str, Path], TextScorer]
-
-
-_REGRESSOR = "the output of a sequence regressor of transformers (plausibility, acceptability)"
-_LABEL = "log-odds of one label of a sequence classifier of transformers (CoLA's `acceptable`)"
-_PARSED = "1 if the Link Grammar parser (`link-parser` on the PATH) can parse the whole sentence, else 0"
-
-#: Every form of a name; the word before the colon decides which scorer is made.
-SCORERS: Mapping[str, ScorerForm] = MappingProxyType(
+#: Every form of a name, and what makes its scorer of the path and the label; the word before the colon decides.
+SCORERS: Mapping[str, Callable[[str, str], TextScorer]] = MappingProxyType(
     {
-        "words": ScorerForm("how many words", lambda *_: Length("words")),
-        "characters": ScorerForm("how many characters", lambda *_: Length("characters")),
-        "tinystories:FILE": ScorerForm(
-            "log-likelihood in nats under a checkpoint of llama2.c",
-            lambda path, home: TinyStories.load(Path(resolve_beside(path, home))),
-        ),
-        "tinystories-per-token:FILE": ScorerForm(
-            "its mean over the pieces",
-            lambda path, home: TinyStories.load(Path(resolve_beside(path, home)), per_token=True),
-        ),
-        "likelihood:FOLDER": ScorerForm(
-            "log-likelihood in nats under a causal model of transformers",
-            lambda path, home: CausalLikelihood.from_mark(resolve_beside(path, home), per_token=False),
-        ),
-        "likelihood-per-token:FOLDER": ScorerForm(
-            "its mean over the tokens",
-            lambda path, home: CausalLikelihood.from_mark(resolve_beside(path, home), per_token=True),
-        ),
-        "classifier:FOLDER": ScorerForm(_REGRESSOR, _load_classifier),
-        "classifier:FOLDER#LABEL": ScorerForm(_LABEL, _load_classifier),
-        "link-grammar": ScorerForm(_PARSED, lambda *_: LinkGrammar.find()),
+        "words": lambda *_: Length("words"),
+        "characters": lambda *_: Length("characters"),
+        "tinystories:FILE": lambda path, _: TinyStories.load(Path(path)),
+        "tinystories-per-token:FILE": lambda path, _: TinyStories.load(Path(path), per_token=True),
+        "likelihood:FOLDER": lambda path, _: CausalLikelihood.from_mark(path),
+        "likelihood-per-token:FOLDER": lambda path, _: CausalLikelihood.from_mark(path, per_token=True),
+        "classifier:FOLDER": _load_classifier,  # of one output: plausibility, acceptability
+        "classifier:FOLDER#LABEL": _load_classifier,  # CoLA's `acceptable`, say
+        "link-grammar": lambda *_: LinkGrammar.find(),
     }
 )
 
@@ -380,7 +353,8 @@ def find_text_scorer(name: str, home: Path) -> TextScorer:
         raise ModelError(f"text scorer {word!r} takes no path; got {name!r}")
     if ":" in form and not rest:
         raise ModelError(f"text scorer {name!r} names no model; write {form}")
-    return SCORERS[form].make(rest, home)
+    path, _, label = rest.partition("#") if word == "classifier" else (rest, "", "")
+    return SCORERS[form](resolve_beside(path, home), label)
 
 
 def score_captions(scorer: TextScorer, items: Sequence[Item]) -> NDArray[np.float64]:
