@@ -18,7 +18,6 @@ from tellapart.builders.caption_files import read_caption_pairs, read_captions
 from tellapart.data.folder import read_card, read_pair_set
 from tellapart.data.rows import (
     AnnotationRow,
-    check_row,
     make_item,
     read_csv,
     read_json,
@@ -32,6 +31,7 @@ from tellapart.data.rows import (
     string,
 )
 from tellapart.data.strict_json import expect_content, load_json, read_whole, unpack_gzip
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, ModelError, TellapartError
 from tellapart.models.memory.external import read_scores
 from tellapart.tasks.predictions import label, read_predictions
@@ -271,10 +271,10 @@ class Pair(AnnotationRow):
 @pytest.mark.parametrize(
     ("read", "content", "facts"),
     [
-        (read_list, b"{}", ("rows", "empty")),
-        (read_list, b"[]", ("rows", "empty")),
-        (read_list, b'{"a": 1}', ("object", "rows")),
-        (read_list, b"null", ("null", "rows")),
+        (read_list, b"{}", ("rows", "{}")),
+        (read_list, b"[]", ("rows", "[]")),
+        (read_list, b'{"a": 1}', ("{'a': 1}", "rows")),
+        (read_list, b"null", ("None", "rows")),
         (read_list, b"3", ("3", "rows")),
         (read_mapping, b"[1]", ("object", "rows", "key")),
     ],
@@ -291,13 +291,13 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, read: Any, content: b
 @pytest.mark.parametrize(
     ("read", "facts"),
     [
-        (lambda place: check_row(Pair, {"captions": []}, place), ("'image'", "missing")),
-        (lambda place: check_row(Pair, {"image": 7, "captions": []}, place), ("'image'", "7")),
-        (lambda place: check_row(Pair, {"image": "a", "captions": ["x", None]}, place), ("'captions[1]'", "None")),
-        (lambda place: check_row(Pair, {"image": "a", "captions": "x"}, place), ("'captions'", "'x'")),
-        (lambda place: check_row(Pair, {"image": "a", "captions": [], "extra": 1}, place), ("'extra'", "1")),
-        (lambda place: check_row(Pair, [], place), ("object", "empty")),
-        (lambda place: check_row(Pair, "a", place), "object"),
+        (lambda place: validate(Pair, {"captions": []}, place), ("'image'", "missing")),
+        (lambda place: validate(Pair, {"image": 7, "captions": []}, place), ("'image'", "7")),
+        (lambda place: validate(Pair, {"image": "a", "captions": ["x", None]}, place), ("'captions[1]'", "None")),
+        (lambda place: validate(Pair, {"image": "a", "captions": "x"}, place), ("'captions'", "'x'")),
+        (lambda place: validate(Pair, {"image": "a", "captions": [], "extra": 1}, place), ("'extra'", "captions")),
+        (lambda place: validate(Pair, [], place), ("object", "[]")),
+        (lambda place: validate(Pair, "a", place), "object"),
         (lambda place: row_of([1, 2], place), ("object", "{...}", "[1, 2]")),
         (lambda place: string({}, "caption", place), ("'caption'", "missing")),
         (lambda place: string({"caption": " "}, "caption", place), "text"),

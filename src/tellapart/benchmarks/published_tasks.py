@@ -19,7 +19,6 @@ from tellapart.data.rows import (
     AnnotationRow,
     Filled,
     Seconds,
-    check_row,
     expect_count,
     karpathy_images,
     read_csv,
@@ -40,6 +39,7 @@ from tellapart.data.task_records import (
     StatementSet,
     make_moment,
 )
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, quote
 
 # VLUE: retrieval, captions, NLVR2, questions and boxes, out of domain, and in domain, on the sets of the fine-tuning.
@@ -200,7 +200,7 @@ def _check_captions(path: Path) -> list[_Captions]:
     if not isinstance(images, list):
         return _check_rows(path, _Captions)
     rows = [
-        check_row(_Captions, {"image": image, "caption": [sentence.get("raw") for sentence in sentences]}, place)
+        validate(_Captions, {"image": image, "caption": [sentence.get("raw") for sentence in sentences]}, place)
         for place, image, sentences in karpathy_images(path, images, {"test"})
     ]
     if not rows:
@@ -209,7 +209,7 @@ def _check_captions(path: Path) -> list[_Captions]:
 
 
 def _check_rows(path: Path, row: type[R]) -> list[R]:
-    return [check_row(row, one, f"{path}: row {number}") for number, one in enumerate(read_list(path))]
+    return [validate(row, one, f"{path}: row {number}") for number, one in enumerate(read_list(path))]
 
 
 def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -> list[R]:
@@ -217,7 +217,7 @@ def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -
     rows = content.get(key)
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{path}: field {key!r}: expected a list of rows")
-    return [check_row(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows)]
+    return [validate(row, one, f"{path}: {key}: row {number}") for number, one in enumerate(rows)]
 
 
 def _check_distinct(path: Path, field: str, values: list[str]) -> tuple[str, ...]:
@@ -331,7 +331,7 @@ def read_nlvr2(path: Path, items: int | None = None) -> StatementSet:
         return replace(listed, rows=tuple(map(_in_its_set, listed.rows)))
     statements = []
     for line, content in read_jsonl(path):
-        row = check_row(_Example, content, f"{path}:{line}")
+        row = validate(_Example, content, f"{path}:{line}")
         split, set_, pair, sentence = row.identifier.split("-")
         # The folder is the one that the images are handed out in; the group is as `metrics.py` writes it.
         images = tuple(f"{split}/{split}-{set_}-{pair}-img{side}.png" for side in (0, 1))
@@ -383,7 +383,7 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
     boxes_of_phrases: list[Record] = []
     for number, row in enumerate(rows):
         place = f"{refs}: row {number}"
-        ref = check_row(_Ref, row, place)
+        ref = validate(_Ref, row, place)
         if ref.split not in splits:
             continue
         box = boxes.get(ref.ann_id)
@@ -483,7 +483,7 @@ def read_moments(path: Path) -> MomentSet:
 
 
 def _make_moment(video: str, content: object, place: str) -> Record:
-    row = check_row(_Boundary, content, place)
+    row = validate(_Boundary, content, place)
     if not row.boundary_id.startswith(f"{video}_"):
         raise field_fault(place, "boundary_id", f"{row.boundary_id!r} is not of this video")
     if not row.prev_timestamp <= row.timestamp <= row.next_timestamp:

@@ -51,7 +51,7 @@ from tellapart.data.task_records import (
     read_choice,
     read_gold,
 )
-from tellapart.data.validation import validate_table
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, quote
 from tellapart.metrics.ties import TieRule
 
@@ -348,7 +348,7 @@ def read_set_table(path: Path, variant: str = "") -> dict[str, Any]:
 def read_set_file(path: Path, variant: str = "") -> SetFile:
     """Return the declaration of a file: the set, or the one of its `[[variants]]` that has this name."""
     content, place = read_set_table(path, variant), f"{path}: {variant}" if variant else str(path)
-    declared = validate_table(SetFile, content, place)
+    declared = validate(SetFile, content, place)
     kinds = ("item", *_RECORD_SETS)
     if sum(bool(getattr(declared, kind)) for kind in (*kinds, "gallery")) != 1:
         tables = " or ".join(f"[[{kind}]]" for kind in kinds)

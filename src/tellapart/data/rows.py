@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,7 +25,7 @@ from tellapart.data.strict_json import (
     plain_suffix,
     read_whole,
 )
-from tellapart.data.validation import make_model
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, TellapartError, first_line, quote
 
 __all__ = ["read_csv", "read_json", "read_jsonl", "read_object", "read_toml"]
@@ -236,8 +236,6 @@ class AnnotationRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-R = TypeVar("R", bound=AnnotationRow)
-
 Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]
 """A text that is not blank."""
 
@@ -259,21 +257,13 @@ def read_mapping(path: Path) -> dict[str, Any]:
 def _read_content(path: Path, kind: type, expected: str) -> Any:
     content = read_json(path)
     if not isinstance(content, kind) or not content:
-        raise DataError(f"{path}: expected {expected}, got {_content_kind(content)}", path=path)
+        raise DataError(f"{path}: expected {expected}, got {quote(content)}", path=path)
     return content
-
-
-def check_row(row: type[R], content: object, place: str) -> R:
-    """Return a row of a file as its model."""
-    if not isinstance(content, Mapping):
-        fields = ", ".join(row.model_fields)
-        raise DataError(f"{place}: expected an object with {fields}; got {_content_kind(content)}", path=place)
-    return make_model(row, content, place)
 
 
 def make_item(place: str, **fields: Any) -> Item:
     """Return an item of these fields."""
-    return make_model(Item, fields, place)
+    return validate(Item, fields, place)
 
 
 def karpathy_images(
@@ -314,10 +304,3 @@ def expect_count(place: object, count: int, *published: int, what: str = "items"
             "of another version: get it again, or measure a part of it as a set of yours (ten lines of TOML, "
             "docs/benchmarks.md)"
         )
-
-
-def _content_kind(content: object) -> str:
-    if isinstance(content, dict | list) and not content:
-        return "an empty one"
-    names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
-    return names.get(type(content), quote(content))

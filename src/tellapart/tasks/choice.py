@@ -16,9 +16,10 @@ from tellapart.data.answer_text import plain_answer
 from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import AnnotationRow, Filled, check_row, read_mapping
+from tellapart.data.rows import AnnotationRow, Filled, read_mapping
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import ChoiceSet, Record
+from tellapart.data.validation import validate
 from tellapart.errors import DataError, quote
 from tellapart.metrics.order_bias import order_bias
 from tellapart.models.generative.answers_grammar import parse_pairing
@@ -120,7 +121,7 @@ def read_given_choices(path: Path) -> dict[str, CaptionChoice]:
     answers = {}
     for key, value in content.items():
         place = f"{path}: item {key!r}"
-        item = check_row(_Item, value, place)
+        item = validate(_Item, value, place)
         choice = item.answer.multiple_choice_answer
         if item.correct != (choice == item.caption):
             raise field_fault(place, "correct", f"{item.correct} contradicts the answer {quote(choice)}")

@@ -26,14 +26,15 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import tied_comparisons
 from tellapart.models.find import Deferred
+from tellapart.models.memory.external import read_counted
 from tellapart.models.protocols import DualEncoder, MatrixScorer, Model
 from tellapart.models.scoring.score import Scored, embeddings
 from tellapart.models.store.content_hash import image_hashes
 from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
-from tellapart.tasks.declared import facts_of
-from tellapart.tasks.running import read_scored, score_pairs
+from tellapart.tasks.declared import DECLARED, facts_of
+from tellapart.tasks.running import score_pairs
 from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of, value_of
 
 #: The texts of each score: the two true ones, then each of them with the false one.
@@ -68,26 +69,9 @@ def tot_one_sided(scores: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(s[:, 0] > s[:, 1], dtype=np.float64)
 
 
-_OF_SCORES = (
-    Metric(
-        name="tot",
-        title="two true texts are closer to each other than either to the false one",
-        source="SugarCrepe++ (Dumpala et al. 2024), its VLMs/test_*.py; READ-CLIP (NeurIPS 2025)",
-        shapes=("1x3",),
-        strict=tot,
-        chance_level=1 / 3,
-    ),
-    Metric(
-        name="tot_one_sided",
-        title="the first true text is closer to the second than to the false one",
-        source="SugarCrepe++ (Dumpala et al. 2024), README",
-        shapes=("1x3",),
-        strict=tot_one_sided,
-        chance_level=1 / 2,
-    ),
+_OF_SCORES = tuple(
+    replace(DECLARED[function.__name__], shapes=("1x3",), strict=function) for function in (tot, tot_one_sided)
 )
-#: As the task declares them: it has no shape.
-_METRICS = tuple(replace(score, shapes=(), strict=None) for score in _OF_SCORES)
 
 
 def _fill_template(records: PairSet) -> Iterator[Mapping[str, Any]]:
@@ -114,18 +98,19 @@ def _measure_items(records: PairSet, predictions: Scored) -> tuple[Units, ...]:
         for item, item_values in zip(records.items, values, strict=True)
     )
     per_item = tuple(
-        value_of(declared, score.per_item(values), neutral=score.tie_neutral(values))
-        for declared, score in zip(_METRICS, _OF_SCORES, strict=True)
+        value_of(metric.name, metric.per_item(values), neutral=metric.tie_neutral(values)) for metric in _OF_SCORES
     )
     return (Units("item", units, per_item),)
 
 
 TRUE_TEXTS = Task(
-    **(facts_of("true-texts") | {"metrics": _METRICS}),
+    **facts_of("true-texts"),
     **OF_SCORES,
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
     template=_fill_template,
-    read=lambda path, records, kind=None: read_scored(path, [item.id for item in records.items], (1, 3), kind),
+    read=lambda path, records, kind=None: read_counted(
+        path, ids=[item.id for item in records.items], shape=(1, 3), kind=kind
+    ),
     measure=_measure_items,
     runners=((DualEncoder, _run_model), (Deferred, _run_model)),
     images=lambda _records: (),
@@ -271,8 +256,8 @@ PAIRS = Task(
     template=_yield_rows,
     templates={".jsonl": partial(_yield_rows, labelled=True)},
     listed=_list_known,
-    read=lambda path, records, kind=None: read_scored(
-        path, records.outline.ids, records.outline.shape, kind, records.rows
+    read=lambda path, records, kind=None: read_counted(
+        path, ids=records.outline.ids, shape=records.outline.shape, kind=kind, rows=records.rows
     ),
     measure=measure_pairs,
     notes=_note_repeats,
