@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tellapart.benchmarks.benchmark import ALL, Benchmark
-from tellapart.benchmarks.locations import FolderImages, Locations, ZipImages, find_files, first_file
+from tellapart.benchmarks.locations import FolderImages, Locations, find_files, first_file
 from tellapart.benchmarks.parquet import ParquetTable
 from tellapart.data.fields import field_fault
 from tellapart.data.item import Item
@@ -283,32 +283,3 @@ def load_whatsup(place: Locations, benchmark: Benchmark, *, folder: str) -> Pair
         made.append(make_item(where, id=f"{first}+{other}", images=images, texts=tuple(texts)))
     expect_count(path, len(made), benchmark.items, what="sets of four images")
     return _in_folder(benchmark.name, made, place, ".", rows=rows)
-
-
-# COCO-Counterfactuals
-
-#: The pairs in every version.
-COUNTERFACTUALS = 17_410
-_ARCHIVE = "images.zip"
-
-
-def load_counterfactuals(place: Locations, benchmark: Benchmark) -> PairSet:
-    """Load the pairs; the images may stay in their archive."""
-    folder = place.folder("coco-counterfactuals") or Path()
-    path = find_files(folder, benchmark.files[0])[0]
-    items, lines = [], {}
-    for line, row in read_jsonl(path):
-        where = f"{path}:{line}"
-        name = string(row, "id", where)
-        images = tuple(f"{string(row, side, where)}.jpg" for side in ("image_0", "image_1"))
-        texts = (string(row, "caption_0", where), string(row, "caption_1", where))
-        items.append(make_item(where, id=name, images=images, texts=texts, cluster=name.partition("_")[0]))
-        lines[name] = where
-    expect_count(path, len(items), COUNTERFACTUALS)
-    read: Callable[[str], bytes]
-    if place.images is None and (archive := find_files(folder, _ARCHIVE)):
-        root, read = archive[0].parent, ZipImages(archive[0], prefix="images/")
-    else:
-        root = place.pictures("coco-counterfactuals", "images")
-        read = FolderImages(root, outside=place.outside)
-    return PairSet("coco-counterfactuals", tuple(items), root, lines=lines, read=read)

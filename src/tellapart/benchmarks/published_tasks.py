@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from tellapart.benchmarks.benchmark import Benchmark
 from tellapart.benchmarks.locations import Locations, first_file
-from tellapart.benchmarks.minimal_pairs import load_counterfactuals
+from tellapart.catalog import load
 from tellapart.data.fields import field_fault, one_text, split_list
 from tellapart.data.plain_pickle import read_plain_pickle
 from tellapart.data.rows import (
@@ -248,9 +248,9 @@ def load_counterfactuals_test(place: Locations, benchmark: Benchmark) -> Retriev
     return RetrievalSet.of("coco-counterfactuals-test", images, captions)
 
 
-def load_counterfactuals_retrieval(place: Locations, benchmark: Benchmark) -> RetrievalSet:
+def load_counterfactuals_retrieval(place: Locations, _benchmark: Benchmark) -> RetrievalSet:
     """Load every image and every caption of COCO-Counterfactuals' pairs."""
-    items = load_counterfactuals(place, benchmark).items
+    items = load("benchmark", "coco-counterfactuals").load(place).items
     images = [image for item in items for image in item.images]
     return RetrievalSet.of("coco-counterfactuals", images, [[text] for item in items for text in item.texts])
 

@@ -26,7 +26,6 @@ from tellapart.metrics.per_item import PerItem
 from tellapart.metrics.registry import METRICS, defined_for
 from tellapart.metrics.ties import tied_comparisons
 from tellapart.models.find import Deferred
-from tellapart.models.memory.external import read_counted
 from tellapart.models.protocols import DualEncoder, MatrixScorer, Model
 from tellapart.models.scoring.score import Scored, embeddings
 from tellapart.models.store.content_hash import image_hashes
@@ -34,7 +33,7 @@ from tellapart.models.store.shard import own_part
 from tellapart.records.result import IDS_ONLY
 from tellapart.stats.combined import SmallestMean
 from tellapart.tasks.declared import DECLARED, facts_of
-from tellapart.tasks.running import score_pairs
+from tellapart.tasks.running import read_scored, score_pairs
 from tellapart.tasks.task import OF_SCORES, SCORERS, Session, Task, Unit, Units, unit_of, value_of
 
 #: The texts of each score: the two true ones, then each of them with the false one.
@@ -108,9 +107,7 @@ TRUE_TEXTS = Task(
     **OF_SCORES,
     content=lambda records: sorted((item.id, *item.texts, *map(str, item.true)) for item in records.items),
     template=_fill_template,
-    read=lambda path, records, kind=None: read_counted(
-        path, ids=[item.id for item in records.items], shape=(1, 3), kind=kind
-    ),
+    read=lambda path, records, kind=None: read_scored(path, [item.id for item in records.items], (1, 3), kind),
     measure=_measure_items,
     runners=((DualEncoder, _run_model), (Deferred, _run_model)),
     images=lambda _records: (),
@@ -256,8 +253,8 @@ PAIRS = Task(
     template=_yield_rows,
     templates={".jsonl": partial(_yield_rows, labelled=True)},
     listed=_list_known,
-    read=lambda path, records, kind=None: read_counted(
-        path, ids=records.outline.ids, shape=records.outline.shape, kind=kind, rows=records.rows
+    read=lambda path, records, kind=None: read_scored(
+        path, records.outline.ids, records.outline.shape, kind, records.rows
     ),
     measure=measure_pairs,
     notes=_note_repeats,

@@ -16,6 +16,7 @@ from tellapart.data.pairset import PairSet
 from tellapart.data.scores import ScoreKind
 from tellapart.data.task_records import Record, RecordSet
 from tellapart.errors import ScoreError, quote
+from tellapart.metrics.metric import Shape
 from tellapart.models.generative.readings import Answerer
 from tellapart.models.memory.external import read_counted
 from tellapart.models.protocols import DualEncoder, Model, Pixels, Vectors
@@ -120,6 +121,14 @@ def score_pairs(model: Model, pairs: PairSet, session: Session) -> Scored:
     )
 
 
+def read_scored(
+    path: Path, ids: Sequence[str], shape: Shape, kind: ScoreKind | None, rows: NDArray[np.int64] | None = None
+) -> Scored:
+    """Read a file of scores of every pair, as `read_counted` does."""
+    scores, ties = read_counted(path, ids=tuple(ids), shape=shape, kind=kind, rows=rows)
+    return Scored(scores, rounded_ties=ties)
+
+
 def score_items(model: Model, name: str, items: Sequence[Item], session: Session) -> NDArray[np.float32]:
     """Return a model's scores of items of one shape, `(item, image, text)`; `name` is the set's, for messages."""
     done = score_pairs(model, PairSet(name, tuple(items), Path(), read=session.pictures), session)
@@ -135,7 +144,7 @@ def of_texts(images: int) -> dict[str, Any]:
         return score_pairs(model, PairSet(records.name, items, Path(), read=session.pictures), session)
 
     def read(path: Path, records: RecordSet, kind: ScoreKind | None = None) -> Scored:
-        return read_counted(path, ids=[row.id for row in records.rows], shape=(images, 1), kind=kind)
+        return read_scored(path, [row.id for row in records.rows], (images, 1), kind)
 
     return OF_SCORES | {
         "template": lambda records: (

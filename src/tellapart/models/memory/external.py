@@ -32,7 +32,6 @@ from tellapart.data.rows import read_csv, read_jsonl
 from tellapart.data.scores import ScoreKind, Scores, join_names
 from tellapart.data.strict_json import plain_suffix
 from tellapart.errors import DataError, ScoreError, first_line, quote, require
-from tellapart.models.scoring.score import Scored
 
 _COLUMNS = ["id", "image", "text", "score"]
 _LABEL = re.compile(r"(?P<id>.+)_c(?P<text>\d+)_i(?P<image>\d+)", re.DOTALL | re.ASCII)
@@ -69,7 +68,7 @@ def read_scores(
     >>> read_scores(path, ids=["a"], shape=(1, 2)).values.tolist()
     [[[0.5, 0.25]]]
     """
-    return read_counted(path, ids=ids, shape=shape, kind=kind).scores
+    return read_counted(path, ids=ids, shape=shape, kind=kind)[0]
 
 
 def read_counted(
@@ -79,7 +78,7 @@ def read_counted(
     shape: tuple[int, int],
     kind: ScoreKind | None = None,
     rows: NDArray[np.int64] | None = None,
-) -> Scored:
+) -> tuple[Scores, int]:
     """Read scores as `read_scores` does; count the items in which rounding made two different scores equal.
 
     `rows` are the places of every pair, int `(item, image, text)`, in a `.npy` file with one number a pair; without
@@ -93,8 +92,7 @@ def read_counted(
     rounded = exact.astype(np.float64).astype(np.float32)
     ties = (exact[:, 1:] != exact[:, :-1]) & (rounded[:, 1:] == rounded[:, :-1])
     try:
-        scores = Scores(ids, values.astype(np.float64), kind or stated or "similarity")
-        return Scored(scores, rounded_ties=int(ties.any(axis=1).sum()))
+        return Scores(ids, values.astype(np.float64), kind or stated or "similarity"), int(ties.any(axis=1).sum())
     except ScoreError as error:
         raise ScoreError(f"{path}: {error}") from error
 
