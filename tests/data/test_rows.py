@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,6 @@ from tellapart.data.rows import (
     read_csv,
     read_json,
     read_jsonl,
-    read_list,
-    read_mapping,
     read_object,
     read_rows,
     row_of,
@@ -125,8 +124,8 @@ BAD_JSON: dict[str, tuple[bytes, tuple[str, ...]]] = {
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "json": ("a.json", read_json),
     "object": ("a.json", read_object),
-    "list": ("a.json", read_list),
-    "mapping": ("a.json", read_mapping),
+    "list": ("a.json", partial(read_json, kind=list)),
+    "mapping": ("a.json", partial(read_json, kind=dict)),
     "lines": ("a.jsonl", lambda path: list(read_jsonl(path))),
     "rows": ("a.jsonl.gz", lambda path: list(read_rows(path, (".jsonl",), "rows"))),
     "pairs": ("pairs.jsonl", lambda path: read_pair_set(path.parent)),
@@ -271,12 +270,12 @@ class Pair(AnnotationRow):
 @pytest.mark.parametrize(
     ("read", "content", "facts"),
     [
-        (read_list, b"{}", ("rows", "{}")),
-        (read_list, b"[]", ("rows", "[]")),
-        (read_list, b'{"a": 1}', ("{'a': 1}", "rows")),
-        (read_list, b"null", ("None", "rows")),
-        (read_list, b"3", ("3", "rows")),
-        (read_mapping, b"[1]", ("object", "rows", "key")),
+        (partial(read_json, kind=list), b"{}", ("rows", "{}")),
+        (partial(read_json, kind=list), b"[]", ("rows", "[]")),
+        (partial(read_json, kind=list), b'{"a": 1}', ("{'a': 1}", "rows")),
+        (partial(read_json, kind=list), b"null", ("None", "rows")),
+        (partial(read_json, kind=list), b"3", ("3", "rows")),
+        (partial(read_json, kind=dict), b"[1]", ("object", "rows", "key")),
     ],
 )
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, read: Any, content: bytes, facts: tuple[str, ...]) -> None:

@@ -23,9 +23,8 @@ from tellapart.data.rows import (
     expect_count,
     make_item,
     read_csv,
+    read_json,
     read_jsonl,
-    read_list,
-    read_mapping,
     read_toml,
     row_of,
     string,
@@ -69,7 +68,7 @@ def load_sugarcrepe(place: Locations, _benchmark: Benchmark) -> PairSet:
     items: list[Item] = []
     for subset, published in SUBSETS.items():
         path = find_files(folder, f"{subset}.json")[0]
-        content = read_mapping(path)
+        content = read_json(path, dict)
         content.pop("accuracy", None)
         expect_count(path, len(content), *published)
         for key, row, where in _keyed_rows(path, content):
@@ -210,7 +209,7 @@ def load_valse(place: Locations, _benchmark: Benchmark) -> PairSet:
     items: list[Item] = []
     for instrument, (published, passing) in INSTRUMENTS.items():
         path = find_files(folder, f"{instrument}.json")[0]
-        rows = read_mapping(path)
+        rows = read_json(path, dict)
         expect_count(path, len(rows), published)
         valid = [*_read_valse(instrument, path, rows)]
         expect_count(path, len(valid), passing, what="items that two annotators agree on")
@@ -259,7 +258,7 @@ def load_whatsup(place: Locations, benchmark: Benchmark, *, folder: str) -> Pair
     """Load the sets of four images of two things."""
     path = first_file(place, benchmark.name, benchmark.files[0])
     sets: dict[tuple[str, str], dict[int, tuple[int, str, list[str]]]] = {}
-    for number, value in enumerate(read_list(path)):
+    for number, value in enumerate(read_json(path, list)):
         where = f"{path}: row {number}"
         row = row_of(value, where)
         image, options = string(row, "image_path", where), row.get("caption_options")

@@ -24,8 +24,6 @@ from tellapart.data.rows import (
     read_csv,
     read_json,
     read_jsonl,
-    read_list,
-    read_mapping,
     string,
 )
 from tellapart.data.task_records import (
@@ -160,8 +158,8 @@ def read_questions(path: Path) -> QuestionSet:
 
 def read_vqa2(questions: Path, annotations: Path, split: str = "val2014") -> QuestionSet:
     """Read VQA 2.0 as its site ships it: a file of questions, a file of ten people's answers to each."""
-    question_rows = rows_under(questions, read_mapping(questions), "questions", _Asked)
-    answer_rows = rows_under(annotations, read_mapping(annotations), "annotations", _Answers)
+    question_rows = rows_under(questions, read_json(questions, dict), "questions", _Asked)
+    answer_rows = rows_under(annotations, read_json(annotations, dict), "annotations", _Answers)
     ids = _check_distinct(questions, "question_id", [row.question_id for row in question_rows])
     _check_distinct(annotations, "question_id", [row.question_id for row in answer_rows])
     answers = {row.question_id: row for row in answer_rows}
@@ -209,7 +207,7 @@ def _check_captions(path: Path) -> list[_Captions]:
 
 
 def _check_rows(path: Path, row: type[R]) -> list[R]:
-    return [validate(row, one, f"{path}: row {number}") for number, one in enumerate(read_list(path))]
+    return [validate(row, one, f"{path}: row {number}") for number, one in enumerate(read_json(path, list))]
 
 
 def rows_under(path: Path, content: Mapping[str, Any], key: str, row: type[R]) -> list[R]:
@@ -289,7 +287,7 @@ def read_karpathy_captions(path: Path) -> CaptionSet:
 def read_coco_captions(path: Path, split: str = "val2014") -> CaptionSet:
     """Read captions in COCO's format: `{"annotations": [{"image_id": 42, "caption": "a man"}, ...], ...}`."""
     captions: dict[int, list[str]] = {}
-    for row in rows_under(path, read_mapping(path), "annotations", _Caption):
+    for row in rows_under(path, read_json(path, dict), "annotations", _Caption):
         captions.setdefault(row.image_id, []).append(row.caption)
     rows = (
         Record(str(image), (f"{split}/COCO_{split}_{image:012d}.jpg",), (), tuple(texts))
@@ -377,7 +375,7 @@ def read_refcoco(refs: Path, instances: Path, *splits: str) -> BoxSet:
     rows = read_plain_pickle(refs)
     if not isinstance(rows, list) or not rows:
         raise DataError(f"{refs}: expected a list of references")
-    content = read_mapping(instances)
+    content = read_json(instances, dict)
     images = {row.id: row for row in rows_under(instances, content, "images", _Image)}
     boxes = {row.id: row for row in rows_under(instances, content, "annotations", _Instance)}
     boxes_of_phrases: list[Record] = []
@@ -471,7 +469,7 @@ def read_moments(path: Path) -> MomentSet:
     Source: GEB+ (Wang et al. 2022), `datasets/annotations`, filtered version.
     """
     moments: dict[str, Record] = {}
-    for video, rows in read_mapping(path).items():
+    for video, rows in read_json(path, dict).items():
         if not isinstance(rows, list) or not rows:
             raise DataError(f"{path}: video {video!r}: expected a list of boundaries")
         for number, content in enumerate(rows):

@@ -79,9 +79,13 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, _parse_object(line, f"{path}:{number}")
 
 
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; it raises as `read_jsonl`."""
-    return load_json(path)
+def read_json(path: Path, kind: type[list[Any]] | type[dict[str, Any]] | None = None) -> Any:
+    """Return the content of a JSON file; not empty if it must be a list, or an object. It raises as `read_jsonl`."""
+    content = load_json(path)
+    if kind is not None and (not isinstance(content, kind) or not content):
+        expected = "a list of rows" if kind is list else "an object of rows by key"
+        raise DataError(f"{path}: expected {expected}, got {quote(content)}", path=path)
+    return content
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -240,25 +244,6 @@ Filled = Annotated[str, Field(min_length=1, pattern=r"\S")]
 """A text that is not blank."""
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-def read_list(path: Path) -> list[Any]:
-    """Return the list that a JSON file holds; not empty."""
-    content: list[Any] = _read_content(path, list, "a list of rows")
-    return content
-
-
-def read_mapping(path: Path) -> dict[str, Any]:
-    """Return the object that a JSON file holds; not empty."""
-    content: dict[str, Any] = _read_content(path, dict, "an object of rows by key")
-    return content
-
-
-def _read_content(path: Path, kind: type, expected: str) -> Any:
-    content = read_json(path)
-    if not isinstance(content, kind) or not content:
-        raise DataError(f"{path}: expected {expected}, got {quote(content)}", path=path)
-    return content
 
 
 def make_item(place: str, **fields: Any) -> Item:

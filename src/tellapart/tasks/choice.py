@@ -16,7 +16,7 @@ from tellapart.data.answer_text import plain_answer
 from tellapart.data.fields import field_fault
 from tellapart.data.pairset import PairSet
 from tellapart.data.prediction_field import state_field
-from tellapart.data.rows import AnnotationRow, Filled, read_mapping
+from tellapart.data.rows import AnnotationRow, Filled, read_json
 from tellapart.data.scores import join_names
 from tellapart.data.task_records import ChoiceSet, Record
 from tellapart.data.validation import validate
@@ -113,7 +113,7 @@ def read_given_choices(path: Path) -> dict[str, GivenChoice]:
 
     Source: SugarCrepe `gpt-4v-results`.
     """
-    content = read_mapping(path)
+    content = read_json(path, dict)
     stated = content.pop(_STATED, None)
     if not content:
         raise DataError(f"{path}: holds no items")
